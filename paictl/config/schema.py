@@ -7,6 +7,7 @@ words are ours (`rules/shape`), so that the same file gives the same problems wi
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -111,7 +112,7 @@ def _violations_at(
     node = follow(root, tuple(path))
     if node is None:
         return
-    wanted = holder.get(keyword) if isinstance(holder, dict) else None
+    wanted = holder.get(keyword)
     if keyword == "additionalProperties" and isinstance(node, Mapping):
         for entry in node:
             if not _declared(holder, entry.name):
@@ -125,8 +126,6 @@ def _violations_at(
 
 
 def _declared(schema: Schema, name: str) -> bool:
-    import re
-
     return name in schema.get("properties", {}) or any(
         re.search(pattern, name) for pattern in schema.get("patternProperties", {})
     )

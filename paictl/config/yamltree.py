@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import yaml
 from yaml.constructor import SafeConstructor
@@ -84,12 +84,12 @@ def parse_yaml(source: Source) -> Tree:
         offset = getattr(error, "position", 0)
         builder.note(Trouble.SYNTAX, Span(source, offset, offset + 1), _reader_reason(error))
         return Tree(None, tuple(builder.mishaps), fatal=True)
-    except _GiveUp:
+    except _GiveUpError:
         return Tree(None, tuple(builder.mishaps), fatal=True)
     return Tree(builder.root, tuple(builder.mishaps))
 
 
-class _GiveUp(Exception):
+class _GiveUpError(Exception):
     """Reading cannot go on; the reason has been noted."""
 
 
@@ -112,7 +112,7 @@ class _Builder:
         self.mishaps.append(Mishap(trouble, at, detail, other))
 
     def run(self) -> None:
-        handlers: dict[type, Callable[[yaml.Event], None]] = {
+        handlers: dict[type[yaml.Event], Callable[[Any], None]] = {
             yaml.ScalarEvent: self.scalar,
             yaml.MappingStartEvent: self.open,
             yaml.SequenceStartEvent: self.open,
@@ -128,7 +128,7 @@ class _Builder:
             elif isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents == 2:
-                    start = event.start_mark.index
+                    start = _offsets(event)[0]
                     self.note(Trouble.MORE_DOCUMENTS, Span(self.source, start, start + 3))
                     return
         if documents == 0 or (isinstance(self.root, Scalar) and self.root.tag == "null"):
@@ -136,7 +136,7 @@ class _Builder:
             self.note(Trouble.EMPTY, Span(self.source, 0, 0))
 
     def scalar(self, event: yaml.ScalarEvent) -> None:
-        start, end = event.start_mark.index, event.end_mark.index
+        start, end = _offsets(event)
         style = event.style
         if style in ("|", ">"):  # libyaml ends a block at the start of the next token
             end = start + len(self.source.text[start:end].rstrip())
@@ -160,12 +160,12 @@ class _Builder:
 
     def open(self, event: yaml.MappingStartEvent | yaml.SequenceStartEvent) -> None:
         kind = Mapping if isinstance(event, yaml.MappingStartEvent) else Sequence
-        node = kind(self.source, event.start_mark.index, event.end_mark.index)
+        node = kind(self.source, *_offsets(event))
         if event.tag is not None and event.tag not in ("!", *_COLLECTION_TAGS):
             self.note(Trouble.UNKNOWN_TAG, node, event.tag)
         if len(self.stack) >= MAX_DEPTH:
             self.note(Trouble.TOO_DEEP, Span(self.source, node.start, node.start + 1), str(MAX_DEPTH))
-            raise _GiveUp
+            raise _GiveUpError
         self.add(node, event.anchor)
         self.stack.append(node)
         self.pending.append(None)
@@ -175,24 +175,24 @@ class _Builder:
         node = self.stack.pop()
         self.pending.pop()
         # A block collection ends before the next token; a flow collection with its bracket.
-        end = event.end_mark.index
-        last = _end_of(node)
-        node.end = end if event.end_mark.index > event.start_mark.index else max(last, node.start)
+        start, end = _offsets(event)
+        node.end = end if end > start else max(_end_of(node), node.start)
         self.sizes[id(node)] = self.nodes + self.extra - self.counts.pop() + 1
 
     def alias(self, event: yaml.AliasEvent) -> None:
-        at = Span(self.source, event.start_mark.index, event.end_mark.index)
-        target = self.anchors.get(event.anchor)
+        at = Span(self.source, *_offsets(event))
+        name = event.anchor or ""
+        target = self.anchors.get(name)
         if target is None:
-            self.note(Trouble.UNKNOWN_ALIAS, at, event.anchor)
-            raise _GiveUp
+            self.note(Trouble.UNKNOWN_ALIAS, at, name)
+            raise _GiveUpError
         if any(target is opened for opened in self.stack):
-            self.note(Trouble.ALIAS_CYCLE, at, event.anchor, other=target)
-            raise _GiveUp
+            self.note(Trouble.ALIAS_CYCLE, at, name, other=target)
+            raise _GiveUpError
         self.extra += self.sizes.get(id(target), 1)
         if self.nodes + self.extra > MAX_EXPANSION:
-            self.note(Trouble.ALIAS_BOMB, at, event.anchor)
-            raise _GiveUp
+            self.note(Trouble.ALIAS_BOMB, at, name)
+            raise _GiveUpError
         self.attach(target)
 
     def add(self, node: Node, anchor: str | None) -> None:
@@ -254,6 +254,13 @@ def _end_of(node: Sequence | Mapping) -> int:
     return max(last.key.end, last.value.end) if last else node.end
 
 
+def _offsets(event: yaml.Event) -> tuple[int, int]:
+    """Character offsets where an event starts and ends; events of a scanner always carry marks."""
+    assert event.start_mark is not None  # noqa: S101 - narrows the type
+    assert event.end_mark is not None  # noqa: S101
+    return event.start_mark.index, event.end_mark.index
+
+
 def _events(text: str) -> Iterator[yaml.Event]:
     loader = _Loader(text)
     try:
@@ -265,14 +272,14 @@ def _events(text: str) -> Iterator[yaml.Event]:
 
 # --- values -----------------------------------------------------------------------------------------------------------
 
-_resolver = Resolver()
+_resolver: Any = Resolver()  # untyped in its stubs
 _constructor = SafeConstructor()
 _constructors: dict[str, Callable[[yaml.ScalarNode], bool | int | float]] = {
     "int": _constructor.construct_yaml_int,
     "float": _constructor.construct_yaml_float,
     "bool": _constructor.construct_yaml_bool,
 }
-Value: TypeAlias = "None | bool | int | float | str"
+Value: TypeAlias = "bool | int | float | str | None"
 _known: dict[str, tuple[str, Value, bool]] = {}
 
 
