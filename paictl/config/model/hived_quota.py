@@ -83,7 +83,7 @@ def _balance(model: Hived, chain: Chain) -> Balance:
     for promise in promises:
         if promise.pinned is None:
             quota[promise.level] += promise.number
-        elif model.claimed.get(promise.pinned) is promise:
+        elif model.claimed.get(promise.pinned) is promise and model.claimed_around(promise.pinned) is None:
             pinned[promise.level] += 1
     return Balance(chain, declared, existing, quota, pinned, promises, incomplete)
 
