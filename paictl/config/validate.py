@@ -13,6 +13,7 @@ from paictl.config.problem import Finding, Problem, Severity
 from paictl.config.registry import Rule
 from paictl.config.rules import all_rules, rules_across, rules_for
 from paictl.config.source import Source, place_of
+from paictl.config.text import one_line
 from paictl.errors import ExitCode, PaictlError
 
 
@@ -99,8 +100,10 @@ def _problems(bundle: Bundle) -> Iterator[Problem]:
     for document in bundle.documents:
         for rule in rules_for(document.kind, readable=not document.fatal):
             yield from _as_problems(rule, rule.check(document))
+    # Half of a broken file says nothing about the others: what is missing in it may stand behind the mistake.
+    readable = Bundle(bundle.name, tuple(document for document in bundle.documents if not document.fatal))
     for rule in rules_across():
-        yield from _as_problems(rule, rule.check_bundle(bundle))
+        yield from _as_problems(rule, rule.check_bundle(readable))
 
 
 def _as_problems(rule: Rule, findings: Iterable[Finding]) -> Iterator[Problem]:
@@ -110,14 +113,14 @@ def _as_problems(rule: Rule, findings: Iterable[Finding]) -> Iterator[Problem]:
             rule.id,
             rule.name,
             finding.severity or rule.severity,
-            finding.message,
-            finding.hint,
+            one_line(finding.message),
+            None if finding.hint is None else one_line(finding.hint),
             finding.edits,
             finding.at.source.root,
         )
 
 
-_COMMENT = re.compile(r"#\s*paictl:\s*(ignore(?:-file)?)\s*=\s*([\w,\s-]+)")
+_COMMENT = re.compile(r"#\s*paictl:\s*(ignore(?:-file)?)\s*=\s*([\w-]+(?:\s*,\s*[\w-]+)*)")
 
 
 class _Silence:
@@ -130,7 +133,10 @@ class _Silence:
         source = problem.source
         if source is None or "paictl:" not in source.text:
             return False
-        lines, whole = self._known.setdefault(id(source), _comments(source))
+        known = self._known.get(id(source))
+        if known is None:
+            known = self._known[id(source)] = _comments(source)
+        lines, whole = known
         words = lines.get(problem.place.line, []) + whole
         return any(_matches(word, problem.rule, problem.name) for word in words)
 
