@@ -52,43 +52,37 @@ _TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class _Signature:
-    """Top-level keys that only one kind has; `weight` ranks kinds where several match."""
+    """Top-level keys that tell one kind from the others."""
 
     kind: Kind
     keys: frozenset[str]
 
 
+def _signature(kind: Kind, keys: str) -> _Signature:
+    return _Signature(kind, frozenset(keys.split()))
+
+
 _SIGNATURES = (
-    _Signature(Kind.JOB, frozenset({"protocolVersion", "taskRoles", "jobRetryCount"})),
-    _Signature(Kind.HIVED, frozenset({"physicalCluster", "virtualClusters", "kubeApiServerAddress", "webServerAddress"})),
-    _Signature(Kind.LAYOUT, frozenset({"machine-list", "machine-sku", "default-machine-properties", "kubernetes"})),
-    _Signature(
+    _signature(Kind.JOB, "protocolVersion taskRoles jobRetryCount"),
+    _signature(Kind.HIVED, "physicalCluster virtualClusters kubeApiServerAddress webServerAddress"),
+    _signature(Kind.LAYOUT, "machine-list machine-sku default-machine-properties kubernetes"),
+    _signature(
         Kind.SERVICE,
-        frozenset(
-            {"cluster-type", "template-list", "start-script", "stop-script", "delete-script", "deploy-rules", "prerequisite"}
-        ),
+        "cluster-type template-list start-script stop-script delete-script deploy-rules prerequisite",
     ),
-    _Signature(Kind.SERVICE_DEFAULTS, frozenset({"service_type"})),
-    _Signature(
+    _signature(Kind.SERVICE_DEFAULTS, "service_type"),
+    _signature(
         Kind.SERVICES,
-        frozenset(
-            {
-                "cluster", "rest-server", "webportal", "hivedscheduler", "grafana", "prometheus", "alert-manager", "pylon",
-                "authentication", "postgresql", "internal-storage", "database-controller", "log-manager", "device-plugin",
-                "job-exporter", "node-exporter", "storage-manager", "docker-cache", "group-manager",
-            }
-        ),
+        "cluster rest-server webportal hivedscheduler grafana prometheus alert-manager pylon authentication postgresql "
+        "internal-storage database-controller log-manager device-plugin job-exporter node-exporter storage-manager "
+        "docker-cache group-manager",
     ),
-    _Signature(
+    _signature(
         Kind.CONFIG,
-        frozenset(
-            {
-                "user", "password", "docker_image_tag", "branch_name", "ssh_key_file_path", "docker_registry_domain",
-                "enable_hived_scheduler", "qos-switch", "openpai_kube_network_plugin", "enable_docker_cache",
-            }
-        ),
+        "user password docker_image_tag branch_name ssh_key_file_path docker_registry_domain enable_hived_scheduler "
+        "qos-switch openpai_kube_network_plugin enable_docker_cache",
     ),
-)  # fmt: skip
+)
 
 _NAMES: tuple[tuple[str, Kind], ...] = (
     (r"master.*\.csv", Kind.MASTER_CSV),
@@ -105,7 +99,7 @@ _NAMES: tuple[tuple[str, Kind], ...] = (
 
 
 def kind_by_name(path: str) -> Kind | None:
-    """The kind that a file name promises, or None; only host lists can be told by name alone."""
+    """The kind that a file name promises, or None."""
     name = PurePath(path).name.lower()
     return next((kind for pattern, kind in _NAMES if re.fullmatch(pattern, name)), None)
 

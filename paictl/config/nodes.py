@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from paictl.config.source import Source
 
-Data: TypeAlias = "None | bool | int | float | str | list[Data] | dict[str, Data]"
+Data: TypeAlias = "bool | int | float | str | list[Data] | dict[str, Data] | None"
 Path: TypeAlias = "tuple[str | int, ...]"
 
 

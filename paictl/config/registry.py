@@ -1,7 +1,8 @@
 """What a rule is, and how its documentation is read.
 
-A rule is a module with `ID`, `NAME`, `SEVERITY` and `check`. Its docstring *is* its manual: a sentence that says what is
-wrong, then why it matters, then examples under `Passes` and `Fails`, which `paictl config explain` shows and the tests run::
+A rule is a module with `ID`, `NAME`, `SEVERITY` and `check`. Its docstring *is* its manual: a sentence that says what
+is wrong, then why it matters, then examples under `Passes` and `Fails`, which `paictl config explain` shows and the
+tests run::
 
     \"\"\"A cell type needs itself as a child.
 

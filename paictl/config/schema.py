@@ -114,7 +114,7 @@ def _violations_at(
     node = follow(root, tuple(path))
     if node is None:
         return
-    wanted = holder.get(keyword) if isinstance(holder, dict) else None
+    wanted = holder.get(keyword)
     if keyword == "additionalProperties" and isinstance(node, Mapping):
         for entry in node:
             if not _declared(holder, entry.name):

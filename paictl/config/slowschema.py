@@ -55,7 +55,8 @@ def _is_null(_checker: TypeChecker, instance: Any) -> bool:
     return instance is None or not _finite(instance)  # JSON has no infinity, it becomes null on the way
 
 
-Validator: Any = validators.extend(
+_extend: Any = validators.extend  # untyped in its stubs
+Validator: Any = _extend(
     Draft7Validator,
     {
         "pattern": _pattern,

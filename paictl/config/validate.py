@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -11,8 +10,9 @@ from paictl.config.kinds import Kind
 from paictl.config.load import Loaded
 from paictl.config.problem import Finding, Problem, Severity
 from paictl.config.registry import Rule
-from paictl.config.rules import all_rules, rules_across, rules_for
-from paictl.config.source import Source, place_of
+from paictl.config.rules import is_known, rules_across, rules_for
+from paictl.config.silence import Word, ignored_words, matches
+from paictl.config.source import place_of
 from paictl.config.text import one_line
 from paictl.errors import ExitCode, PaictlError
 
@@ -32,7 +32,7 @@ class Choice:
     def check(self) -> None:
         """Raise `PaictlError` for a word that matches no rule: a typo would silently select nothing."""
         for word in (*self.select, *self.ignore):
-            if not any(_matches(word, rule.id, rule.name) for rule in all_rules()):
+            if not is_known(word):
                 raise PaictlError(
                     f"no rule matches {word!r}", hint="list ids, names and prefixes with: paictl config rules"
                 )
@@ -41,13 +41,9 @@ class Choice:
         """Whether a problem is to be reported."""
         if problem.severity.rank > self.severity.rank:
             return False
-        if any(_matches(word, problem.rule, problem.name) for word in self.ignore):
+        if any(matches(word, problem.rule, problem.name) for word in self.ignore):
             return False
-        return not self.select or any(_matches(word, problem.rule, problem.name) for word in self.select)
-
-
-def _matches(word: str, rule_id: str, name: str) -> bool:
-    return rule_id.startswith(word.upper()) or name == word.lower()
+        return not self.select or any(matches(word, problem.rule, problem.name) for word in self.select)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,42 +116,16 @@ def _as_problems(rule: Rule, findings: Iterable[Finding]) -> Iterator[Problem]:
         )
 
 
-_COMMENT = re.compile(r"#\s*paictl:\s*(ignore(?:-file)?)\s*=\s*([\w-]+(?:\s*,\s*[\w-]+)*)")
-
-
 class _Silence:
-    """What inline comments silence: ``# paictl: ignore=ID`` its own line, or the next one if it stands alone."""
+    """The ignore comments of the files, read once each."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[dict[int, list[str]], list[str]]] = {}
+        self._words: dict[int, tuple[Word, ...]] = {}
 
     def covers(self, problem: Problem) -> bool:
         source = problem.source
-        if source is None or "paictl:" not in source.text:
+        if source is None:
             return False
-        known = self._known.get(id(source))
-        if known is None:
-            known = self._known[id(source)] = _comments(source)
-        lines, whole = known
-        words = lines.get(problem.place.line, []) + whole
-        return any(_matches(word, problem.rule, problem.name) for word in words)
-
-
-def _comments(source: Source) -> tuple[dict[int, list[str]], list[str]]:
-    """(words by line, words for the whole file) of the comments in a source."""
-    lines: dict[int, list[str]] = {}
-    whole: list[str] = []
-    carried: list[str] = []
-    for number in range(1, len(source.line_starts) + 1):
-        line = source.line(number)
-        match = _COMMENT.search(line)
-        words = [word.strip() for word in match.group(2).split(",") if word.strip()] if match else []
-        if match and match.group(1) == "ignore-file":
-            whole.extend(words)
-        elif match and line.lstrip().startswith("#"):
-            carried.extend(words)
-        elif line.strip() and not line.lstrip().startswith("#"):
-            if words or carried:
-                lines[number] = [*words, *carried]
-            carried = []
-    return lines, whole
+        if id(source) not in self._words:
+            self._words[id(source)] = tuple(ignored_words(source))
+        return any(word.covers(problem) for word in self._words[id(source)])

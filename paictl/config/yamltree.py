@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import yaml
 from yaml.constructor import SafeConstructor
@@ -87,12 +87,12 @@ def parse_yaml(source: Source) -> Tree:
     except yaml.YAMLError as error:
         builder.note(Trouble.SYNTAX, *_unreadable(source, error))
         return Tree(None, tuple(builder.mishaps), fatal=True)
-    except _GiveUp:
+    except _GiveUpError:
         return Tree(None, tuple(builder.mishaps), fatal=True)
     return Tree(builder.root, tuple(builder.mishaps))
 
 
-class _GiveUp(Exception):
+class _GiveUpError(Exception):
     """Reading cannot go on; the reason has been noted."""
 
 
@@ -135,7 +135,7 @@ class _Builder:
         self.mishaps.append(Mishap(trouble, at, detail, other))
 
     def run(self) -> None:
-        handlers: dict[type, Callable[[yaml.Event], None]] = {
+        handlers: dict[type[yaml.Event], Callable[[Any], None]] = {
             yaml.ScalarEvent: self.scalar,
             yaml.MappingStartEvent: self.open,
             yaml.SequenceStartEvent: self.open,
@@ -151,15 +151,14 @@ class _Builder:
             elif isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents == 2:
-                    start, end = event.start_mark.index, event.end_mark.index
-                    self.note(Trouble.MORE_DOCUMENTS, Span(self.source, start, end))
+                    self.note(Trouble.MORE_DOCUMENTS, Span(self.source, *_offsets(event)))
                     return
         if documents == 0 or (isinstance(self.root, Scalar) and self.root.tag == "null"):
             self.root = None
             self.note(Trouble.EMPTY, Span(self.source, 0, 0))
 
     def scalar(self, event: yaml.ScalarEvent) -> None:
-        start, end = event.start_mark.index, event.end_mark.index
+        start, end = _offsets(event)
         style = event.style
         if event.anchor is not None or event.tag is not None:
             start = _after_properties(self.source.text, start, end)
@@ -167,7 +166,7 @@ class _Builder:
             end = start + len(self.source.text[start:end].rstrip())
         node = Scalar(self.source, start, end, event.value, style or None)
         if event.tag is not None:
-            self.tagged(node, event.tag, Span(self.source, event.start_mark.index, end))
+            self.tagged(node, event.tag, Span(self.source, _offsets(event)[0], end))
         elif node.plain:
             node.tag, node.value, surprising = resolve(event.value)
             if surprising:
@@ -188,12 +187,12 @@ class _Builder:
 
     def open(self, event: yaml.MappingStartEvent | yaml.SequenceStartEvent) -> None:
         kind = Mapping if isinstance(event, yaml.MappingStartEvent) else Sequence
-        node = kind(self.source, event.start_mark.index, event.end_mark.index)
+        node = kind(self.source, *_offsets(event))
         if event.tag is not None and event.tag not in ("!", *_COLLECTION_TAGS):
             self.note(Trouble.UNKNOWN_TAG, Span(self.source, node.start, node.end), event.tag)
         if len(self.stack) >= MAX_DEPTH:
             self.note(Trouble.TOO_DEEP, Span(self.source, node.start, node.start + 1), str(MAX_DEPTH))
-            raise _GiveUp
+            raise _GiveUpError
         self.written += 1
         self.attach(node)
         self.stack.append(_Open(node, event.anchor, self.written + self.repeated))
@@ -204,8 +203,8 @@ class _Builder:
         opened = self.stack.pop()
         node = opened.node
         # A block collection ends before the next token; a flow collection with its bracket.
-        end = event.end_mark.index
-        node.end = end if end > event.start_mark.index else max(_end_of(node), node.start)
+        start, end = _offsets(event)
+        node.end = end if end > start else max(_end_of(node), node.start)
         self.rise(opened.height)
         if opened.anchor is not None and self.anchors[opened.anchor].node is node:
             size = self.written + self.repeated - opened.before + 1
@@ -217,21 +216,22 @@ class _Builder:
             self.stack[-1].height = max(self.stack[-1].height, height + 1)
 
     def alias(self, event: yaml.AliasEvent) -> None:
-        at = Span(self.source, event.start_mark.index, event.end_mark.index)
-        target = self.anchors.get(event.anchor)
+        at = Span(self.source, *_offsets(event))
+        name = event.anchor or ""
+        target = self.anchors.get(name)
         if target is None:
-            self.note(Trouble.UNKNOWN_ALIAS, at, event.anchor)
-            raise _GiveUp
+            self.note(Trouble.UNKNOWN_ALIAS, at, name)
+            raise _GiveUpError
         if any(target.node is opened.node for opened in self.stack):
-            self.note(Trouble.ALIAS_CYCLE, at, event.anchor, other=target.node)
-            raise _GiveUp
+            self.note(Trouble.ALIAS_CYCLE, at, name, other=target.node)
+            raise _GiveUpError
         if len(self.stack) + target.height > MAX_DEPTH:
             self.note(Trouble.TOO_DEEP, at, str(MAX_DEPTH))
-            raise _GiveUp
+            raise _GiveUpError
         self.repeated += target.size
         if self.repeated > MAX_EXPANSION:
-            self.note(Trouble.ALIAS_BOMB, at, event.anchor)
-            raise _GiveUp
+            self.note(Trouble.ALIAS_BOMB, at, name)
+            raise _GiveUpError
         if target.height:
             self.rise(target.height - 1)
         self.attach(target.node, at)
@@ -303,6 +303,13 @@ def _end_of(node: Sequence | Mapping) -> int:
     return max(last.key.end, last.value.end) if last else node.end
 
 
+def _offsets(event: yaml.Event) -> tuple[int, int]:
+    """Character offsets where an event starts and ends; events of a scanner always carry marks."""
+    assert event.start_mark is not None  # noqa: S101 - narrows the type
+    assert event.end_mark is not None  # noqa: S101
+    return event.start_mark.index, event.end_mark.index
+
+
 def _events(text: str) -> Iterator[yaml.Event]:
     loader = _Loader(text)
     try:
@@ -314,14 +321,14 @@ def _events(text: str) -> Iterator[yaml.Event]:
 
 # --- values -----------------------------------------------------------------------------------------------------------
 
-_resolver = Resolver()
+_resolver: Any = Resolver()  # untyped in its stubs
 _constructor = SafeConstructor()
 _constructors: dict[str, Callable[[yaml.ScalarNode], bool | int | float]] = {
     "int": _constructor.construct_yaml_int,
     "float": _constructor.construct_yaml_float,
     "bool": _constructor.construct_yaml_bool,
 }
-Value: TypeAlias = "None | bool | int | float | str"
+Value: TypeAlias = "bool | int | float | str | None"
 _known: dict[str, tuple[str, Value, bool]] = {}
 
 

@@ -8,6 +8,7 @@ from importlib import import_module
 
 from paictl.config.kinds import Kind
 from paictl.config.registry import Rule, rule_of
+from paictl.config.silence import matches
 from paictl.errors import PaictlError
 
 PACKAGES: dict[str, tuple[Kind, ...]] = {
@@ -50,6 +51,11 @@ def all_rules() -> tuple[Rule, ...]:
     """Every rule, by id."""
     names = [*PACKAGES, ACROSS]
     return tuple(sorted((rule for name in names for rule in _package(name)), key=lambda rule: rule.id))
+
+
+def is_known(word: str) -> bool:
+    """Whether a word of ``--select`` or of an ignore comment means any rule."""
+    return any(matches(word, rule.id, rule.name) for rule in all_rules())
 
 
 def find_rule(word: str) -> Rule:

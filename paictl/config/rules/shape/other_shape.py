@@ -36,8 +36,13 @@ NAME = "other-shape"
 SEVERITY = Severity.ERROR
 
 _ELSEWHERE = frozenset(
-    ["type", "required", "additionalProperties", "enum", "const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "pattern", "format", "uniqueItems"]
+    (
+        *("type", "required", "additionalProperties", "enum", "const", "pattern", "format", "uniqueItems"),
+        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength"),
+        *("minItems", "maxItems", "minProperties", "maxProperties"),
+    )
 )
+"""Keywords that the other rules of this package put into words."""
 
 
 def check(document: Document) -> Iterator[Finding]:

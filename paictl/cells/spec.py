@@ -1,0 +1,200 @@
+"""The specification of a cluster as its administrator wrote it: cell types, physical cells, virtual clusters.
+
+These classes say what was declared, not what follows from it; defaults (addresses, undeclared children) are
+filled in by `paictl.cells.tree`. Source: HiveD's configuration (`physicalCluster`, `virtualClusters`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from paictl.errors import PaictlError
+
+LEAF_LEVEL = 1
+"""Level of a leaf cell type; a parent is one level above its child."""
+
+
+class SpecError(PaictlError, ValueError):
+    """The specification cannot be a cluster; `where` is the path of the field at fault."""
+
+    def __init__(self, path: str, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, where=path, hint=hint)
+        self.path = path
+
+
+@dataclass(frozen=True, slots=True)
+class CellTypeSpec:
+    """A cell type that is made of `child_number` cells of `child_type`."""
+
+    name: str
+    child_type: str
+    child_number: int
+    is_node_level: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalCellSpec:
+    """One declared physical cell.
+
+    `address` is one component (for a node-level cell the node name), None where the default applies;
+    `children` is empty where they were left to be made from the cell type.
+    """
+
+    cell_type: str
+    address: str | None = None
+    pinned_id: str | None = None
+    children: tuple[PhysicalCellSpec, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualCellSpec:
+    """`number` preassigned cells of the last type of `path`, in the chain named by its first."""
+
+    path: tuple[str, ...]
+    number: int
+
+    @property
+    def chain(self) -> str:
+        """Name of the chain that the cells come from."""
+        return self.path[0]
+
+    @property
+    def cell_type(self) -> str:
+        """The preassigned cell type."""
+        return self.path[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualClusterSpec:
+    """What one tenant was promised, in the order of declaration."""
+
+    name: str
+    cells: tuple[VirtualCellSpec, ...] = ()
+    pinned_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSpec:
+    """A whole cluster as declared.
+
+    `sku_types` holds the resources of one leaf cell by leaf cell type (gpu, cpu, memory); placement ignores it.
+    """
+
+    cell_types: Mapping[str, CellTypeSpec]
+    physical_cells: tuple[PhysicalCellSpec, ...]
+    virtual_clusters: tuple[VirtualClusterSpec, ...]
+    sku_types: Mapping[str, Mapping[str, int | str]] = field(default_factory=dict)
+
+    @classmethod
+    def from_mapping(cls, data: Mapping[str, object]) -> ClusterSpec:
+        """Read HiveD's mapping with the keys `physicalCluster` and `virtualClusters`; other keys are ignored.
+
+        Only shapes are checked here; whether types exist and counts agree is `paictl.cells.chain`'s business.
+        Raises `SpecError` naming the path of the first field that has the wrong shape.
+        """
+        root = _mapping(data, "")
+        physical = _mapping(root.get("physicalCluster"), "physicalCluster")
+        return cls(
+            cell_types=_cell_types(physical.get("cellTypes"), "physicalCluster.cellTypes"),
+            physical_cells=tuple(
+                _physical_cell(item, f"physicalCluster.physicalCells[{i}]", None)
+                for i, item in enumerate(_list(physical.get("physicalCells"), "physicalCluster.physicalCells"))
+            ),
+            virtual_clusters=tuple(
+                _virtual_cluster(_name(name, "virtualClusters"), item, f"virtualClusters.{name}")
+                for name, item in _mapping(root.get("virtualClusters") or {}, "virtualClusters").items()
+            ),
+            sku_types=_sku_types(physical.get("skuTypes") or {}, "physicalCluster.skuTypes"),
+        )
+
+
+def _mapping(value: object, path: str) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise SpecError(path or "(document)", f"expected a mapping, found {_kind(value)}")
+    return value
+
+
+def _list(value: object, path: str) -> Sequence[object]:
+    if not isinstance(value, list | tuple):
+        raise SpecError(path, f"expected a list, found {_kind(value)}")
+    return value
+
+
+def _name(value: object, path: str) -> str:
+    """A name or address; numbers are accepted because YAML reads an unquoted ``0`` as one."""
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+        raise SpecError(path, f"expected a name, found {_kind(value)}")
+    return str(value)
+
+
+def _count(value: object, path: str, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise SpecError(path, f"expected a whole number, found {_kind(value)}")
+    if value < least:
+        raise SpecError(path, f"must be at least {least}, is {value}")
+    return value
+
+
+def _kind(value: object) -> str:
+    return "nothing" if value is None else repr(value) if value == "" else type(value).__name__
+
+
+def _cell_types(value: object, path: str) -> dict[str, CellTypeSpec]:
+    types = {}
+    for key, item in _mapping(value, path).items():
+        name = _name(key, path)
+        here = f"{path}.{name}"
+        fields = _mapping(item, here)
+        node_level = fields.get("isNodeLevel", False)
+        if not isinstance(node_level, bool):
+            raise SpecError(f"{here}.isNodeLevel", f"expected true or false, found {_kind(node_level)}")
+        types[name] = CellTypeSpec(
+            name=name,
+            child_type=_name(fields.get("childCellType"), f"{here}.childCellType"),
+            child_number=_count(fields.get("childCellNumber"), f"{here}.childCellNumber", 1),
+            is_node_level=node_level,
+        )
+    return types
+
+
+def _physical_cell(value: object, path: str, default_type: str | None) -> PhysicalCellSpec:
+    fields = _mapping(value, path)
+    address, pinned = fields.get("cellAddress"), fields.get("pinnedCellId")
+    cell_type = fields.get("cellType")
+    return PhysicalCellSpec(
+        cell_type=_name(cell_type, f"{path}.cellType") if cell_type or default_type is None else default_type,
+        address=None if address is None or address == "" else _name(address, f"{path}.cellAddress"),
+        pinned_id=None if pinned is None or pinned == "" else _name(pinned, f"{path}.pinnedCellId"),
+        children=tuple(
+            _physical_cell(item, f"{path}.cellChildren[{i}]", "")
+            for i, item in enumerate(_list(fields.get("cellChildren") or [], f"{path}.cellChildren"))
+        ),
+    )
+
+
+def _virtual_cluster(name: str, value: object, path: str) -> VirtualClusterSpec:
+    fields = _mapping(value if value is not None else {}, path)
+    cells = []
+    for i, item in enumerate(_list(fields.get("virtualCells") or [], f"{path}.virtualCells")):
+        here = f"{path}.virtualCells[{i}]"
+        cell = _mapping(item, here)
+        cell_path = tuple(_name(cell.get("cellType"), f"{here}.cellType").split("."))
+        cells.append(VirtualCellSpec(cell_path, _count(cell.get("cellNumber"), f"{here}.cellNumber", 0)))
+    pinned = tuple(
+        _name(_mapping(item, f"{path}.pinnedCells[{i}]").get("pinnedCellId"), f"{path}.pinnedCells[{i}].pinnedCellId")
+        for i, item in enumerate(_list(fields.get("pinnedCells") or [], f"{path}.pinnedCells"))
+    )
+    return VirtualClusterSpec(name, tuple(cells), pinned)
+
+
+def _sku_types(value: object, path: str) -> dict[str, dict[str, int | str]]:
+    skus: dict[str, dict[str, int | str]] = {}
+    for name, item in _mapping(value, path).items():
+        resources: dict[str, int | str] = {}
+        for resource, amount in _mapping(item, f"{path}.{name}").items():
+            if isinstance(amount, bool) or not isinstance(amount, int | str):
+                raise SpecError(f"{path}.{name}.{resource}", f"expected an amount, found {_kind(amount)}")
+            resources[resource] = amount
+        skus[str(name)] = resources
+    return skus
