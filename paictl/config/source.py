@@ -77,11 +77,15 @@ class Source:
 
     def to_root(self, offset: int) -> int:
         """The offset in the outermost source of an offset in this one."""
+        return offset if self.outer is None else self.outer.to_root(self.to_outer(offset))
+
+    def to_outer(self, offset: int) -> int:
+        """The offset in the source around this one; the offset itself where there is none."""
         if self.outer is None:
             return offset
         index = max(bisect_right(self._inner_starts, offset) - 1, 0)
         inner, outer = self._segments[index]
-        return self.outer.to_root(min(outer + offset - inner, len(self.outer.text)))
+        return min(outer + offset - inner, len(self.outer.text))
 
     def span_to_root(self, start: int, end: int) -> tuple[int, int]:
         """(start, end) in the outermost source of a span in this one.
@@ -90,6 +94,10 @@ class Source:
         """
         first = self.to_root(start)
         return first, max(first, self.to_root(end - 1) + 1) if end > start else first
+
+    def span(self, start: int, end: int) -> Span:
+        """A piece of this text."""
+        return Span(self, start, end)
 
     @property
     def byte_order_mark(self) -> Span:
