@@ -23,8 +23,8 @@ from paictl.config.problem import Problem
 from paictl.config.soundness import same_but_for
 from paictl.config.source import Source, read_bytes
 from paictl.config.text import printable
-from paictl.config.yamltree import Trouble
 from paictl.config.validate import Choice, Report, validate
+from paictl.config.yamltree import Trouble
 from paictl.errors import PaictlError
 
 MAX_ROUNDS = 10
@@ -166,7 +166,9 @@ def _attempt(file: _File, candidates: list[Candidate]) -> list[Document] | None:
     """The documents of a file after some repairs; None where they would change more than they say."""
     before, source = file.documents, file.source
     windows = source.text.count("\r\n") * 2 > source.text.count("\n")
-    edits = [replace(edit, text=edit.text.replace("\n", "\r\n" if windows else "\n")) for _, es in candidates for edit in es]
+    edits = [
+        replace(edit, text=edit.text.replace("\n", "\r\n" if windows else "\n")) for _, es in candidates for edit in es
+    ]
     data = apply(source, edits).encode("utf-8")
     kind = before[0].kind
     after = load_bytes(source.path, data, None if kind is Kind.UNKNOWN else kind)

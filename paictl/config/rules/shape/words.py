@@ -22,7 +22,6 @@ _TYPES = {
     "null": "empty",
 }
 
-
 _BARE = re.compile(r"[A-Za-z_][\w./-]*")
 
 
@@ -82,6 +81,11 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
         return plain[_plain(word)]
     close = difflib.get_close_matches(_plain(word), plain, 1, cutoff=0.75)
     return plain[close[0]] if close else None
+
+
+def meant(name: str, holder: Node | None, known: Iterable[str]) -> str | None:
+    """The known key that an unknown one most likely stands for; one that is there already cannot be meant."""
+    return nearest(name, [key for key in known if not isinstance(holder, Mapping) or key not in holder])
 
 
 def _plain(word: str) -> str:
