@@ -1,7 +1,8 @@
-"""Views of a document that rules can work with: one module a kind of file.
+"""Typed, tolerant views of documents: what a file of each kind says, for the rules to ask.
 
-A view is typed, tolerant (what the schema already reported is simply absent) and keeps the nodes to point at. It is
-computed once per document and must never report anything, raise for anything a file may hold, or change a document.
+A view keeps the nodes, so that rules can point at them, and goes on where something is missing or misspelt, as if the
+mistake were repaired, so that one mistake gives one finding. It is computed once per document. This package must never
+report anything, nor raise for anything that a file may hold.
 """
 
 from __future__ import annotations
@@ -31,3 +32,6 @@ def remembered(build: Callable[[Held], View]) -> Callable[[Held], View]:
         return found
 
     return view
+
+
+per_document = remembered
