@@ -6,8 +6,9 @@ health of the nodes, the configuration to restart with.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from paictl.scheduler import inspect
 from paictl.scheduler.decision import Bind, BindInfo, Decision, Phase, PodPlacement, Preempt, Wait
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from paictl.cells.spec import ClusterSpec
 
 Json = dict[str, Any]
+
+HISTORY: Final = 1000
+"""How many operations a dump holds."""
 
 
 @dataclass(slots=True)
@@ -58,13 +62,14 @@ class Replayer:
         self.engine = Engine(spec)
         self.pods: dict[str, _Pod] = {}
         self.health: dict[str, bool] = {}
-        self.warnings: list[str] = []
+        self.history: deque[Mapping[str, Any]] = deque(maxlen=HISTORY)
 
     def run(self, operation: Mapping[str, Any]) -> Json:
         """Carry out one operation and return its result; a refused one is ``{"r": "error", …}``."""
         handler = _HANDLERS.get(operation.get("op", ""))
         if handler is None:
             return {"r": "error", "message": f"op: unknown operation {operation.get('op')!r}"}
+        self.history.append(operation)
         try:
             result = handler(self, operation)
         except RequestError as error:
