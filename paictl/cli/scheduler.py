@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Ask the scheduler core: replay operations, explain waiting pods.")
 
 ConfigOption = Annotated[Path, typer.Option(help="HiveD configuration (YAML): physicalCluster and virtualClusters.")]
-OpsArgument = Annotated[Path | None, typer.Argument(help="Operations, one JSON object a line; standard input if left out.")]
+OpsArgument = Annotated[
+    Path | None, typer.Argument(help="Operations, one JSON object a line; standard input if left out.")
+]
 
 
 @app.callback()
@@ -35,7 +37,10 @@ def replay(
     ops: OpsArgument = None,
     *,
     validate: Annotated[bool, typer.Option(help="Check all invariants after each operation.")] = False,
-    dump: Annotated[Path, typer.Option(help="Where to write the state if an invariant breaks.")] = Path("paictl-dump.json"),
+    dump: Annotated[Path, typer.Option(help="Where to write the state if an invariant breaks.")] = Path(
+        "paictl-dump.json"
+    ),
+    load: Annotated[Path | None, typer.Option(help="Start from the state in a dump.")] = None,
 ) -> None:
     """Carry out operations and print one JSON result a line.
 
@@ -52,6 +57,8 @@ def replay(
         parse=_parse_yaml,
         check=(lambda engine: check(engine.state)) if validate else None,
     )
+    if load is not None:
+        replayer.restore(json.loads(load.read_text(encoding="utf-8")))
     write, encode = sys.stdout.write, json.JSONEncoder(separators=(",", ":")).encode
     lines = sys.stdin if ops is None else ops.read_text(encoding="utf-8").splitlines()
     for number, operation in _operations(lines):
@@ -59,7 +66,9 @@ def replay(
             result = replayer.run(operation)
         except InvariantError as error:
             _write_dump(dump, replayer, str(error))
-            typer.echo(f"error: line {number}: {error}\nhint: the state and the last operations are in {dump}", err=True)
+            typer.echo(
+                f"error: line {number}: {error}\nhint: the state and the last operations are in {dump}", err=True
+            )
             raise typer.Exit(2) from error
         write(encode(result))
         write("\n")

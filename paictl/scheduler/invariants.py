@@ -113,7 +113,7 @@ def _virtual_placement(state: State, group: Group) -> Iterator[str]:
             if (leaf == NO_LEAF or twins is None) != (twin == UNBOUND):
                 yield f"group {group.name} has a physical without a virtual leaf, or the reverse"
             elif twin != UNBOUND and state.binding.virtual[leaf] != twin:
-                yield f"group {group.name}: {state.physical.address(leaf)} is not bound to {state.virtual.address(twin)}"
+                yield f"group {group.name}: {state.physical.address(leaf)} is not on {state.virtual.address(twin)}"
             elif twin != UNBOUND and state.virtual.vc(twin) != group.vc:
                 yield f"group {group.name} of VC {group.vc} holds {state.virtual.address(twin)}"
 
@@ -235,9 +235,9 @@ def _ledger(state: State) -> Iterator[str]:
             left[tree.chain[cell]][tree.level[cell]] += 1
     if left != ledger.left:
         yield "cells left are miscounted"
-    for index, chain in enumerate(tree.chains):
+    for index, types in enumerate(tree.chains):
         if min(ledger.surplus(index)) < 0:
-            yield f"promises of chain {chain.name} cannot all be kept: surplus {ledger.surplus(index)}"
+            yield f"promises of chain {types.name} cannot all be kept: surplus {ledger.surplus(index)}"
 
 
 def _doomed(state: State) -> Iterator[str]:
