@@ -19,6 +19,12 @@ MOST_NAMES = 400
 """Above this many names nobody is asked "did you mean": the comparison with each costs more than it helps."""
 
 
+def name_under(spec: Mapping, key: str) -> Scalar | None:
+    """The name under a key, None for none or an empty one; a number without quotes is a name too (SHP102 warns)."""
+    at = spec.scalar(key)
+    return at if at is not None and at.tag != "null" and at.text else None
+
+
 def guess(word: str, known: Iterable[str]) -> str | None:
     """The name that a mistyped word most likely means, or None."""
     return _guess(word, tuple(known))
@@ -169,8 +175,8 @@ class CellTypes:
 
 def _cell_type(key: Scalar, value: object) -> CellType:
     spec = value if isinstance(value, Mapping) else Mapping(key.source, key.end, key.end)
-    child = spec.text("childCellType")
-    return CellType(key, spec, child.text if child is not None and child.text else None, _number(spec))
+    child = name_under(spec, "childCellType")
+    return CellType(key, spec, child.text if child is not None else None, _number(spec))
 
 
 def _number(spec: Mapping) -> int:
