@@ -1,7 +1,8 @@
-"""Views of a document that rules can work with: one module a kind of file.
+"""Typed, tolerant views of documents: what a file says, for the rules to ask.
 
-A view is typed, tolerant (what the schema already reported is simply absent) and keeps the nodes to point at. It is
-computed once per document and must never report anything, raise for anything a file may hold, or change a document.
+A view keeps the nodes, so that rules can point at them, and goes on where something is missing or misspelt, as if the
+mistake were repaired, so that one mistake gives one finding. This package must never report anything, nor raise for
+anything that a file may hold.
 """
 
 from __future__ import annotations
@@ -10,24 +11,21 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TypeVar
 
-Held = TypeVar("Held")
-View = TypeVar("View")
+from paictl.config.document import Document
+
+Model = TypeVar("Model")
 
 
-def remembered(build: Callable[[Held], View]) -> Callable[[Held], View]:
-    """Compute a view of a document or bundle once, and keep it as long as that object lives.
-
-    The view is kept in the object's own `__dict__`, as `functools.cached_property` does: a cache keyed by the object
-    would have to hash all its rows and nodes at every look-up, and would keep every document ever read.
-    """
+def per_document(build: Callable[[Document], Model]) -> Callable[[Document], Model]:
+    """Build a document's view at the first call and keep it with the document, as `cached_property` does."""
     key = f"{build.__module__}.{build.__qualname__}"
 
     @wraps(build)
-    def view(held: Held) -> View:
-        memory = vars(held)
-        if key not in memory:
-            memory[key] = build(held)
-        found: View = memory[key]
-        return found
+    def kept(document: Document) -> Model:
+        store = vars(document)
+        if key not in store:
+            store[key] = build(document)
+        model: Model = store[key]
+        return model
 
-    return view
+    return kept
