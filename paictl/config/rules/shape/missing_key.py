@@ -37,7 +37,7 @@ from collections.abc import Iterator
 from paictl.config.document import Document
 from paictl.config.nodes import Mapping
 from paictl.config.problem import Finding, Located, Severity, Span
-from paictl.config.rules.shape.words import dotted, nearest, of_keyword
+from paictl.config.rules.shape.words import dotted, meant, of_keyword
 from paictl.config.schema import Violation
 
 ID = "SHP103"
@@ -65,7 +65,7 @@ def _misspelt(violation: Violation, missing: str) -> bool:
     if not isinstance(violation.node, Mapping) or violation.schema.get("additionalProperties", True) is not False:
         return False
     unknown = [entry.name for entry in violation.node if entry.name not in properties]
-    return any(nearest(name, properties) == missing for name in unknown)
+    return any(meant(name, violation.node, properties) == missing for name in unknown)
 
 
 def _excused(violation: Violation) -> bool:
