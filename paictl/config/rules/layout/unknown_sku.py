@@ -44,7 +44,7 @@ from paictl.config.problem import Edit, Finding, Severity
 from paictl.config.rules.shape.words import nearest
 
 ID = "LAY404"
-NAME = "unknown-sku"
+NAME = "unknown-machine-sku"
 SEVERITY = Severity.ERROR
 
 

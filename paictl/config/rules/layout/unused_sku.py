@@ -42,7 +42,7 @@ from paictl.config.model.layout import layout_of
 from paictl.config.problem import Finding, Severity
 
 ID = "LAY405"
-NAME = "unused-sku"
+NAME = "unused-machine-sku"
 SEVERITY = Severity.INFO
 
 
