@@ -1,0 +1,52 @@
+"""A value is still the placeholder of a template.
+
+Why: OpenPAI takes it as it stands: an administrator called `your_default_pai_admin_username`, mail to example.com.
+
+Passes::
+
+    # services-configuration.yaml
+    rest-server:
+      default-pai-admin-username: root-of-pai
+      default-pai-admin-password: not-a-default-1
+
+Fails::
+
+    # services-configuration.yaml
+    rest-server:
+      default-pai-admin-username: your_default_pai_admin_username
+      default-pai-admin-password: not-a-default-1
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from paictl.config.document import Document
+from paictl.config.model.services import described_keys
+from paictl.config.nodes import Scalar, Sequence
+from paictl.config.problem import Finding, Severity
+from paictl.config.rules.shape.words import dotted, shown
+
+ID = "SVC706"
+NAME = "placeholder"
+SEVERITY = Severity.WARNING
+
+_PLACEHOLDER = re.compile(
+    r"\byour[-_ ]|\bfill[-_ ]?in\b|\$\{[^}]*\}|\{tenantID\}|^<[^<>]+>$|^x{4,}$|^y{4,}$|@example\.(com|org)$"
+    r"|^ip-address$|/path/to/",
+    re.IGNORECASE,
+)
+_TEXTS = (("prometheus", "customized-alerts"), ("hivedscheduler", "config"))
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Every string that looks like one to be filled in; texts of other languages are left alone."""
+    for path, entry, schema in described_keys(document):
+        values = entry.value.scalars() if isinstance(entry.value, Sequence) else [entry.value]
+        for value in values:
+            if path in _TEXTS or not isinstance(value, Scalar) or not isinstance(value.value, str):
+                continue
+            if _PLACEHOLDER.search(value.value):
+                what = "a placeholder" if schema.get("x-secret") else f"the placeholder {shown(value)}"
+                yield Finding(value, f"{dotted(path)} is still {what}", "fill in your own value")
