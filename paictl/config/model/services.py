@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from paictl.config.document import Document
 from paictl.config.kinds import Kind
-from paictl.config.model.memo import once_per
+from paictl.config.model import per_document
 from paictl.config.nodes import Entry, Mapping, Scalar
 from paictl.config.schema import SCHEMA_NAMES, Schema, keys_with_schema
 
@@ -101,13 +101,13 @@ class Services:
         return (SCHEDULE_START if start is None else start, SCHEDULE_END if end is None else end)
 
 
-@once_per
+@per_document
 def described_keys(document: Document) -> list[tuple[tuple[str | int, ...], Entry, Schema]]:
     """(path, key with value, its subschema) of every key that the schema knows, outermost first."""
     return list(keys_with_schema(document.top, SCHEMA_NAMES[Kind.SERVICES]))
 
 
-@once_per
+@per_document
 def services_of(document: Document) -> Services:
     """The settings in a document."""
     return Services(document.top, tuple(_ports(document.top)), tuple(_groups(document.top)))

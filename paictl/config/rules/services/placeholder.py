@@ -23,6 +23,7 @@ import re
 from collections.abc import Iterator
 
 from paictl.config.document import Document
+from paictl.config.model.placeholders import is_placeholder
 from paictl.config.model.services import described_keys
 from paictl.config.nodes import Scalar, Sequence
 from paictl.config.problem import Finding, Severity
@@ -32,10 +33,8 @@ ID = "SVC706"
 NAME = "placeholder"
 SEVERITY = Severity.WARNING
 
-_PLACEHOLDER = re.compile(
-    r"\byour[-_ ]|\bfill[-_ ]?in\b|\$\{[^}]*\}|\{tenantID\}|^<[^<>]+>$|^x{4,}$|^y{4,}$|@example\.(com|org)$"
-    r"|^ip-address$|/path/to/",
-    re.IGNORECASE,
+_OF_SERVICES = re.compile(
+    r"\byour[-_ ]|\$\{[^}]*\}|\{tenantID\}|^([xy])\1{3,}$|@example\.(com|org)$|^ip-address$", re.IGNORECASE
 )
 _TEXTS = (("prometheus", "customized-alerts"), ("hivedscheduler", "config"))
 
@@ -47,6 +46,6 @@ def check(document: Document) -> Iterator[Finding]:
         for value in values:
             if path in _TEXTS or not isinstance(value, Scalar) or not isinstance(value.value, str):
                 continue
-            if _PLACEHOLDER.search(value.value):
+            if is_placeholder(value.value) or _OF_SERVICES.search(value.value):
                 what = "a placeholder" if schema.get("x-secret") else f"the placeholder {shown(value)}"
                 yield Finding(value, f"{dotted(path)} is still {what}", "fill in your own value")
