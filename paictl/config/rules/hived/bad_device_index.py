@@ -59,7 +59,5 @@ def check(document: Document) -> Iterator[Finding]:
         if cell.level != LEAF_LEVEL or cell.address is None or isinstance(cell.address.value, bool):
             continue
         if device_index(cell) is None:
-            message = (
-                f"{cell.address.text!r} is the address of a {cell.type} device, which must be its index"
-            )
+            message = f"{cell.address.text!r} is the address of a {cell.type} device, which must be its index"
             yield Finding(cell.address, message, "write a whole number from 0 on, as nvidia-smi shows it")

@@ -51,8 +51,6 @@ def check(document: Document) -> Iterator[Finding]:
         at = cell_type.spec.scalar("childCellType")
         if cell_type.meant is None or at is None:
             continue
-        message = (
-            f"childCellType {at.text!r} of {cell_type.name} is not defined, and so taken for a device"
-        )
+        message = f"childCellType {at.text!r} of {cell_type.name} is not defined, and so taken for a device"
         edits = (Edit(at, cell_type.meant),) if at.plain else ()
         yield Finding(at, message, f"did you mean {cell_type.meant!r}?", edits)

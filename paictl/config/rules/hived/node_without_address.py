@@ -66,9 +66,7 @@ def check(document: Document) -> Iterator[Finding]:
             yield Finding(_place(cell), message, "add cellAddress: the name of the node in Kubernetes")
         elif cell.level > node_level and not cell.listed and _lacks(cell, "cellChildren"):
             inner = cell.chain.types[node_level]
-            message = (
-                f"this {cell.type} cell does not list its {inner} cells, whose node names would be numbers"
-            )
+            message = f"this {cell.type} cell does not list its {inner} cells, whose node names would be numbers"
             yield Finding(cell.place, message, f"list the {inner} cells under cellChildren, with cellAddress")
 
 

@@ -66,9 +66,7 @@ def check(document: Document) -> Iterator[Finding]:
             if common:
                 shown = ", ".join(map(str, common[:8])) + (", …" if len(common) > 8 else "")
                 message = f"device {shown} of node {cell.name} is also in the chain {other.chain.name}, line {line}"
-                yield Finding(
-                    address, message, "give the devices other addresses, or remove one of the two"
-                )
+                yield Finding(address, message, "give the devices other addresses, or remove one of the two")
                 break
         earlier[cell.name].append(cell)
 
