@@ -79,13 +79,13 @@ def check(bundle: Bundle) -> Iterator[Finding]:
     if cells is None or not workers:
         return
     nodes = {cell.name: cell.address for cell in reversed(cells.nodes) if cell.address is not None}
-    wrong = {name: at for name, at in reversed(nodes.items()) if name not in workers}
-    if len(wrong) == len(nodes) > 2 and not wrong.keys() & others:
+    wrong = {name: at for name, at in reversed(nodes.items()) if name.lower() not in workers}
+    if len(wrong) == len(nodes) > 2 and not {name.lower() for name in wrong} & others:
         first = next(iter(wrong.values()))
         yield Finding(first, f"none of the {len(wrong)} nodes is in {where}", "these two files are not of one cluster")
         return
     for name, at in wrong.items():
-        if name in others:
+        if name.lower() in others:
             yield Finding(at, f"node {abridged(name)} is no worker in {where}", 'give it pai-worker: "true" there')
         else:
             near = misspelt_host(name, workers)
