@@ -135,11 +135,12 @@ def is_bare_number(memory: Scalar) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LegacyField:
-    """A kind of field that only the legacy form has: where it stands, and what to do about it."""
+    """A kind of field of the legacy form: where it stands, what to do about it, and whether v1.5 still accepts it."""
 
     name: str
     places: tuple[Scalar, ...]
     now: str
+    accepted: bool = False
 
 
 _Finder = Callable[[Mapping], Iterator[Scalar]]
@@ -170,7 +171,9 @@ def _bare_memory(top: Mapping) -> Iterator[Scalar]:
 
 
 _CONFIG = "set {} in config.yaml, for all machines"
+_KUBERNETES = "section kubernetes"
 _LEGACY: tuple[tuple[str, _Finder, str], ...] = (
+    (_KUBERNETES, partial(_top_key, "kubernetes"), "remove it, the addresses follow from the master"),
     (
         "section default-machine-properties",
         partial(_top_key, "default-machine-properties"),
@@ -215,15 +218,20 @@ _LEGACY: tuple[tuple[str, _Finder, str], ...] = (
 
 @per_document
 def legacy_fields(document: Document) -> tuple[LegacyField, ...]:
-    """The kinds of field that only the legacy form has, as far as the file has them, in file order."""
+    """The kinds of field of the legacy form, as far as the file has them, in file order."""
     found = []
     for name, find, now in _LEGACY:
         places = tuple(find(document.top))
         if places:
-            found.append(LegacyField(name, places, now.format(text=places[0].text)))
+            found.append(LegacyField(name, places, now.format(text=places[0].text), accepted=name == _KUBERNETES))
     return tuple(sorted(found, key=lambda field: field.places[0].start))
 
 
 def is_legacy(document: Document) -> bool:
     """Whether a layout as a whole is of the legacy form, and has not just a field left over from it."""
-    return len(legacy_fields(document)) > 1
+    return len(refused_fields(document)) > 1
+
+
+def refused_fields(document: Document) -> list[LegacyField]:
+    """The legacy fields that OpenPAI v1.5 and later refuse."""
+    return [field for field in legacy_fields(document) if not field.accepted]

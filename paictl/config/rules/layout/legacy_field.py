@@ -46,8 +46,10 @@ SEVERITY = Severity.WARNING
 
 
 def check(document: Document) -> Iterator[Finding]:
-    """Each kind of legacy field, at its first place."""
+    """Each kind of legacy field, at its first place; only information where it is still accepted."""
     for field in legacy_fields(document):
         more = len(field.places) - 1
         times = f" (and in {more} more {'places' if more > 1 else 'place'})" if more else ""
-        yield Finding(field.places[0], f"{field.name} is of the legacy form{times}", field.now)
+        severity = Severity.INFO if field.accepted else None
+        message = f"{field.name} is of the legacy form{times}"
+        yield Finding(field.places[0], message, field.now, severity=severity)

@@ -37,7 +37,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from paictl.config.document import Document
-from paictl.config.model.layout import is_legacy, legacy_fields
+from paictl.config.model.layout import is_legacy, refused_fields
 from paictl.config.problem import Finding, Severity
 
 ID = "LAY401"
@@ -49,6 +49,6 @@ def check(document: Document) -> Iterator[Finding]:
     """A layout with more than one kind of legacy field."""
     if is_legacy(document):
         at = next((entry.key for entry in document.top), document.beginning)
-        count = len(legacy_fields(document))
+        count = len(refused_fields(document))
         message = f"the layout is of the legacy form: {count} kinds of field are unknown to OpenPAI v1.5 and later"
         yield Finding(at, message, "change what each LAY402 names, or stay with v1.4")
