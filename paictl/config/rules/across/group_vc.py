@@ -93,8 +93,8 @@ from collections.abc import Iterator
 from paictl.config.document import Bundle, Document
 from paictl.config.kinds import Kind
 from paictl.config.model.services import services_of
-from paictl.config.problem import Edit, Finding, Severity
-from paictl.config.rules.shape.words import nearest
+from paictl.config.problem import Finding, Severity
+from paictl.config.rules.shape.words import listed, suggested
 
 ID = "XRF957"
 NAME = "group-unknown-vc"
@@ -108,13 +108,8 @@ def check(bundle: Bundle) -> Iterator[Finding]:
         for group in services_of(document).groups if known else ():
             for name in group.acls.sequence("virtualClusters").scalars():
                 if name.text not in known:
-                    near = nearest(name.text, known)
-                    yield Finding(
-                        name,
-                        f"group {group.name.text!r} may use {name.text!r}, but there is no such virtual cluster",
-                        f"did you mean {near!r}?" if near else f"name one of: {', '.join(known)}",
-                        (Edit(name, near),) if near and name.plain else (),
-                    )
+                    message = f"group {group.name.text!r} may use {name.text!r}, but there is no such virtual cluster"
+                    yield Finding(name, message, *suggested(name, known, f"name one of: {listed(known)}"))
 
 
 def _virtual_clusters(document: Document, bundle: Bundle) -> list[str]:

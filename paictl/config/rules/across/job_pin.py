@@ -99,8 +99,8 @@ from collections.abc import Iterator
 
 from paictl.config.document import Bundle
 from paictl.config.model.job_demand import submissions
-from paictl.config.problem import Edit, Finding, Severity
-from paictl.config.rules.shape.words import nearest
+from paictl.config.problem import Finding, Severity
+from paictl.config.rules.shape.words import listed, suggested
 
 ID = "XRF953"
 NAME = "job-unknown-pin"
@@ -114,11 +114,6 @@ def check(bundle: Bundle) -> Iterator[Finding]:
         for role in one.job.roles.values():
             if one.vc is None or role.pin is None or role.pin.text in pins or one.job.opportunistic:
                 continue
-            near = nearest(role.pin.text, pins)
-            known = f"name one of: {', '.join(pins)}" if pins else "the virtual cluster has no pinned cells"
-            yield Finding(
-                role.pin,
-                f"virtual cluster {one.vc_name!r} has no pinned cell {role.pin.text!r}",
-                f"did you mean {near!r}?" if near else known,
-                (Edit(role.pin, near),) if near and role.pin.plain else (),
-            )
+            otherwise = f"name one of: {listed(pins)}" if pins else "the virtual cluster has no pinned cells"
+            message = f"virtual cluster {one.vc_name!r} has no pinned cell {role.pin.text!r}"
+            yield Finding(role.pin, message, *suggested(role.pin, pins, otherwise))

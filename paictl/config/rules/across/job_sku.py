@@ -100,8 +100,8 @@ from collections.abc import Iterator
 
 from paictl.config.document import Bundle
 from paictl.config.model.job_demand import submissions
-from paictl.config.problem import Edit, Finding, Severity
-from paictl.config.rules.shape.words import nearest
+from paictl.config.problem import Finding, Severity
+from paictl.config.rules.shape.words import listed, suggested
 
 ID = "XRF952"
 NAME = "job-unknown-sku"
@@ -116,10 +116,8 @@ def check(bundle: Bundle) -> Iterator[Finding]:
             if role.sku is None:
                 continue
             if role.sku.text not in everywhere:
-                near = nearest(role.sku.text, everywhere)
-                hint = f"did you mean {near!r}?" if near else f"name one of: {', '.join(everywhere)}"
-                edits = (Edit(role.sku, near),) if near and role.sku.plain else ()
-                yield Finding(role.sku, f"the cluster has no device type {role.sku.text!r}", hint, edits)
+                hint = suggested(role.sku, everywhere, f"name one of: {listed(everywhere)}")
+                yield Finding(role.sku, f"the cluster has no device type {role.sku.text!r}", *hint)
             elif one.clear and not one.job.opportunistic and role.sku.text not in one.sku_names:
                 message = f"virtual cluster {one.vc_name!r} has no devices of type {role.sku.text!r}"
-                yield Finding(role.sku, message, f"name one of: {', '.join(sorted(one.sku_names))}")
+                yield Finding(role.sku, message, f"name one of: {listed(sorted(one.sku_names))}")

@@ -92,8 +92,8 @@ from collections.abc import Iterator
 
 from paictl.config.document import Bundle
 from paictl.config.model.job_demand import submissions
-from paictl.config.problem import Edit, Finding, Severity
-from paictl.config.rules.shape.words import nearest
+from paictl.config.problem import Finding, Severity
+from paictl.config.rules.shape.words import listed, suggested
 
 ID = "XRF951"
 NAME = "job-unknown-vc"
@@ -107,10 +107,10 @@ def check(bundle: Bundle) -> Iterator[Finding]:
             continue
         names = [vc.name for vc in one.cluster.vcs]
         at = one.job.virtual_cluster
-        near = nearest(one.vc_name, names) if at is not None else None
-        yield Finding(
-            at or one.job.top.key("name") or one.job.top,
-            f"there is no virtual cluster {one.vc_name!r}" + ("" if at else ", which a job without one is for"),
-            f"did you mean {near!r}?" if near else f"name one in defaults.virtualCluster: {', '.join(names)}",
-            (Edit(at, near),) if near and at is not None and at.plain else (),
-        )
+        otherwise = f"name one in defaults.virtualCluster: {listed(names)}"
+        message = f"there is no virtual cluster {one.vc_name!r}"
+        if at is not None:
+            yield Finding(at, message, *suggested(at, names, otherwise))
+        else:
+            place = one.job.top.key("name") or one.job.top
+            yield Finding(place, f"{message}, which a job without one is for", otherwise)

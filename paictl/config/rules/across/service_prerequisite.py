@@ -52,12 +52,14 @@ from collections.abc import Iterator
 
 from paictl.config.document import Bundle
 from paictl.config.model.service import services_by_name
-from paictl.config.problem import Edit, Finding, Severity
-from paictl.config.rules.shape.words import nearest
+from paictl.config.problem import Finding, Severity
+from paictl.config.rules.shape.words import suggested
 
 ID = "XRF961"
 NAME = "service-unknown-prerequisite"
 SEVERITY = Severity.WARNING
+
+_HINT = "remove it, or add the description of that service"
 
 
 def check(bundle: Bundle) -> Iterator[Finding]:
@@ -66,10 +68,5 @@ def check(bundle: Bundle) -> Iterator[Finding]:
     for service in services.values():
         for name in service.prerequisites:
             if name.text and name.text not in services:
-                near = nearest(name.text, services)
-                yield Finding(
-                    name,
-                    f"service {service.name!r} needs {name.text!r}, which is not described here",
-                    f"did you mean {near!r}?" if near else "remove it, or add the description of that service",
-                    (Edit(name, near),) if near and name.plain else (),
-                )
+                message = f"service {service.name!r} needs {name.text!r}, which is not described here"
+                yield Finding(name, message, *suggested(name, services, _HINT))

@@ -35,8 +35,8 @@ from collections.abc import Iterator
 
 from paictl.config.document import Document
 from paictl.config.model.service import LABELS
-from paictl.config.problem import Edit, Finding, Severity
-from paictl.config.rules.shape.words import nearest
+from paictl.config.problem import Finding, Severity
+from paictl.config.rules.shape.words import suggested
 
 ID = "GRF808"
 NAME = "misspelt-label"
@@ -48,9 +48,8 @@ def check(document: Document) -> Iterator[Finding]:
     for rule in document.top.sequence("deploy-rules").mappings():
         for key in ("in", "notin"):
             label = rule.text(key)
-            near = nearest(label.text, LABELS) if label is not None else None
-            if label is not None and near is not None and label.text != near:
-                edits = (Edit(label, near),) if label.plain else ()
-                yield Finding(
-                    label, f"no machine has the label {label.text!r} by itself", f"did you mean {near!r}?", edits
-                )
+            if label is None or label.text in LABELS:
+                continue
+            hint, edits = suggested(label, LABELS, "")
+            if hint:
+                yield Finding(label, f"label {label.text!r} is almost one of OpenPAI's own", hint, edits)
