@@ -254,7 +254,7 @@ class _Builder:
         at = alias or Span(self.source, node.start, node.start + 1)
         if not isinstance(node, Scalar):
             self.note(Trouble.ODD_KEY, at)
-            return Scalar(self.source, at.start, at.end, f"? {at.start}", '"')
+            return Scalar(self.source, at.start, at.end, "", _ODD)
         if alias is None:
             return node
         return Scalar(self.source, at.start, at.end, node.text, '"')  # stands where the alias does
@@ -262,6 +262,8 @@ class _Builder:
     def put(self, opened: _Open, parent: Mapping, key: Scalar, value: Node) -> None:
         if key.plain and key.text == "<<":
             self.merge(opened, parent, value)
+            return
+        if key.style == _ODD:  # reported already, and nothing could be said about what stands under it
             return
         first = parent.entries.get(key.text)
         if first is not None and key.text not in opened.merged:
@@ -282,6 +284,9 @@ class _Builder:
                     parent.entries[entry.name] = entry
                     opened.merged.add(entry.name)
 
+
+_ODD = "?"
+"""Style of the key that stands in for a list or mapping used as one."""
 
 _COLLECTION_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:omap")
 
