@@ -248,7 +248,7 @@ def check_formats(report: Report) -> None:
         for name, render in FORMATS.items():
             text = plain(render(one))
             text.encode("utf-8")
-            raw = {character for character in text if not shows(character)} - {"\n"}
+            raw = {character for character in set(text) if not shows(character)} - {"\n"}
             assert not raw, f"{name}: {raw}"
 
 

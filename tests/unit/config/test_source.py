@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from paictl.config.problem import Span
 from paictl.config.source import MAX_BYTES, Source, place_of, read_bytes
 from paictl.errors import PaictlError
+from tests.unit.config.permissions import as_nobody
 
 TEXTS = st.text(alphabet="ab\n\r\té中😀\u2028\x85\x0b", max_size=60)
 
@@ -111,21 +112,12 @@ def test_a_socket_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert "cannot be read" in unreadable("s.yaml").message
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs POSIX permissions")
-def test_a_file_without_permission_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "secret.yaml"
+def test_a_file_without_permission_is_named(public_folder: Path) -> None:
+    path = public_folder / "secret.yaml"
     path.write_text("a: 1\n")
     path.chmod(0)
-    tmp_path.chmod(0o755)
-    was = os.geteuid()
-    if was == 0:
-        tmp_path.parent.chmod(0o755)
-        os.seteuid(65534)
-    try:
-        assert "cannot be read" in unreadable(path).message
-    finally:
-        if was == 0:
-            os.seteuid(0)
+    with as_nobody():
+        assert "cannot be read: Permission denied" in unreadable(path).message
 
 
 def test_a_pipe_is_read_to_its_end_and_refused_over_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
