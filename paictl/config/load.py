@@ -39,13 +39,14 @@ class Loaded:
         return (document for bundle in self.bundles for document in bundle.documents)
 
 
-def load(paths: Iterable[str], kind: Kind | None = None) -> Loaded:
+def load(paths: Iterable[str], kind: Kind | None = None, *, skip_unknown: bool = False) -> Loaded:
     """Read files, folders and standard input (``-``).
 
     A folder is one bundle, with all below it; files given one by one form a bundle per folder they stand in. `kind`
-    says the kind of all files; without it each is recognised.
+    says the kind of all files; without it each is recognised. Files of unknown kind are passed over in folders, and
+    with `skip_unknown` everywhere.
     """
-    reading = _Reading(kind)
+    reading = _Reading(kind, skip_unknown)
     for path in dict.fromkeys(paths):
         if path == STDIN:
             reading.file(path, bundle=path)
@@ -60,8 +61,9 @@ def load(paths: Iterable[str], kind: Kind | None = None) -> Loaded:
 class _Reading:
     """What has been read so far; a file that is named twice, by itself and with its folder, is read once."""
 
-    def __init__(self, kind: Kind | None) -> None:
+    def __init__(self, kind: Kind | None, skip_unknown: bool) -> None:
         self.kind = kind
+        self.skip_unknown = skip_unknown
         self.bundles: dict[str, list[Document]] = {}
         self.skipped: list[str] = []
         self.failures: list[PaictlError] = []
@@ -84,7 +86,7 @@ class _Reading:
         if real in self.seen:
             return
         self.seen.add(real)
-        if skip_unknown and found[0].kind is Kind.UNKNOWN and not found[0].mishaps:
+        if (skip_unknown or self.skip_unknown) and found[0].kind is Kind.UNKNOWN and not found[0].mishaps:
             self.skipped.append(path)
         else:
             self.bundles.setdefault(bundle, []).extend(found)

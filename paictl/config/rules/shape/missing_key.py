@@ -49,7 +49,7 @@ def check(document: Document) -> Iterator[Finding]:
     """Every missing key, but for those that stand there misspelt (SHP104 names these)."""
     for violation in of_keyword(document, "required"):
         missing = str(violation.missing)
-        if _misspelt(violation, missing):
+        if _misspelt(violation, missing) or _excused(violation):
             continue
         described = violation.schema.get("properties", {}).get(missing, {}).get("description")
         yield Finding(
@@ -66,6 +66,12 @@ def _misspelt(violation: Violation, missing: str) -> bool:
         return False
     unknown = [entry.name for entry in violation.node if entry.name not in properties]
     return any(meant(name, violation.node, properties) == missing for name in unknown)
+
+
+def _excused(violation: Violation) -> bool:
+    """Whether a key is there that is out of place in this mapping: then a rule of its own says what to do."""
+    excuses = violation.schema.get("x-not-required-beside", ())
+    return isinstance(violation.node, Mapping) and any(name in violation.node for name in excuses)
 
 
 def _place(violation: Violation) -> Located:
