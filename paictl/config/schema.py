@@ -70,13 +70,16 @@ def violations(root: Node, data: Data, name: str, *, fast: bool = True) -> list[
     """
     schema = load_schema(name)
     found: dict[tuple[int, str, str | None], Violation] = {}
-    for path, keyword_path in sorted(_errors(name, data, fast=fast), key=repr):  # the two differ in order
+    for path, keyword_path in sorted(_errors(root, data, name, fast=fast), key=_order):  # the two differ in order
         for violation in _violations_at(schema, root, path, keyword_path):
             at = violation.key or violation.node
             found.setdefault((at.start, violation.keyword, violation.missing), violation)
     mistyped = {id(violation.node) for violation in found.values() if violation.keyword == "type"}
     kept = (v for v in found.values() if v.keyword not in ("enum", "const") or id(v.node) not in mistyped)
     return sorted(kept, key=lambda violation: (violation.key or violation.node).start)
+
+
+Steps = list[str | int]
 
 
 def keys_with_schema(root: Node, name: str) -> Iterator[tuple[tuple[str | int, ...], Entry, Schema]]:
@@ -104,15 +107,42 @@ def keys_with_schema(root: Node, name: str) -> Iterator[tuple[tuple[str | int, .
             waiting.extend(reversed(below))
 
 
-def _errors(name: str, data: Data, *, fast: bool) -> Iterator[tuple[list[str | int], list[str | int]]]:
+def _order(error: tuple[Steps, Steps]) -> tuple[list[str], str]:
+    path, keyword_path = error
+    return [str(step) for step in path], str(keyword_path[-1])
+
+
+def _errors(root: Node, data: Data, name: str, *, fast: bool) -> Iterator[tuple[Steps, Steps]]:
     """(instance path, schema path) of each error."""
     validator = _fast_validator(name) if fast else None
     if validator is not None:
-        for error in validator.iter_errors(data):
-            yield list(error.instance_path), list(error.schema_path)
-        return
+        found = [
+            (_with_keys(root, error.instance_path), list(error.schema_path)) for error in validator.iter_errors(data)
+        ]
+        if all(path is not None for path, _ in found):
+            yield from ((path, keyword_path) for path, keyword_path in found if path is not None)
+            return
     for error in _slow_validator(name).iter_errors(data):
         yield list(error.absolute_path), list(error.absolute_schema_path)
+
+
+def _with_keys(root: Node, path: Sequence[str | int]) -> Steps | None:
+    """A path of jsonschema-rs, which gives keys of digits as numbers; None where two keys are the same number."""
+    here: Node | None = root
+    steps: Steps = []
+    for given in path:
+        step = given
+        if isinstance(here, Mapping) and isinstance(given, int):
+            keys = [key for key in here.entries if _DIGITS.fullmatch(key) and int(key) == given]
+            if len(keys) != 1:
+                return None
+            step = keys[0]
+        steps.append(step)
+        here = follow(here, (step,)) if here is not None else None
+    return steps
+
+
+_DIGITS = re.compile(r"\+?[0-9]{1,20}")
 
 
 @cache
@@ -169,9 +199,10 @@ def _subschema(schema: Schema, path: Steps[str | int]) -> Schema:
     """The subschema at a schema path; a `$ref` is followed wherever one stands, named in the path or not."""
     here: Any = schema
     for step in path:
-        here = _resolved(schema, here)
         if step == "$ref":
             continue
+        if step not in here:
+            here = _resolved(schema, here)
         here = here[step]
     resolved: Schema = _resolved(schema, here)
     return resolved
