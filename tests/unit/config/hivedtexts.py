@@ -23,7 +23,7 @@ RACKS = """
         - {cellAddress: n3}
         - cellAddress: n4
           cellChildren:
-          - cellChildren: [{cellAddress: 7}, {cellAddress: 3}]
+          - cellChildren: [{cellAddress: 7}, {cellAddress: 5}]
           - {pinnedCellId: corner}
     virtualClusters:
       default:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,8 @@ from paictl.config.model.hived import hived
 from paictl.config.model.hived_cells import devices, location
 from paictl.config.model.hived_quota import Balance, balances, whole_cells
 from paictl.config.model.hived_types import Chain
+from paictl.config.problem import Severity
+from tests.unit.config.cases import problems_of
 from tests.unit.config.hivedtexts import RACKS, document_of
 
 
@@ -32,7 +36,7 @@ def test_a_chain_knows_its_levels() -> None:
 def test_devices_of_a_node_follow_from_addresses_and_defaults() -> None:
     nodes = {cell.name: cell for cell in hived(document_of(RACKS)).nodes}
     assert [device.number for device in devices(nodes["n1"])] == [0, 1, 2, 3]
-    assert [device.number for device in devices(nodes["n4"])] == [7, 3, 2, 3]
+    assert [device.number for device in devices(nodes["n4"])] == [7, 5, 2, 3]
 
 
 def test_the_location_of_a_cell_names_nodes_and_devices() -> None:
@@ -106,3 +110,33 @@ def test_the_room_of_a_level_is_the_most_that_can_be_added(fanouts: list[int], d
         for more, fits in ((room, True), (room + 1, False)):
             raised = [*quota[:level], quota[level] + more, *quota[level + 1 :]]
             assert (min(surplus(existing, raised, fanout)) >= 0) is fits
+
+
+def test_what_still_works_is_only_a_warning() -> None:
+    """Cases give places only; these rules are milder where HiveD goes on as written."""
+    text = RACKS.replace("RACK.NODE, cell", "RACK.NDOE, cell").replace("RACK.NODE.SWITCH", "RACK.NOED.SWITCH")
+    text = text.replace("cellAddress: n1}", "cellAddress: 17}")
+    text = text.replace("      cellTypes:", "      gpuTypes: {}\n      cellTypes:")
+    problems = problems_of({"hivedscheduler.yaml": dedent(text).encode()})
+    assert [(problem.rule, problem.severity) for problem in problems] == [
+        ("HVD536", Severity.WARNING),
+        ("HVD509", Severity.WARNING),
+        ("HVD524", Severity.ERROR),
+        ("HVD524", Severity.WARNING),
+        ("HVD535", Severity.INFO),
+    ]
+
+
+def test_a_quota_message_names_chain_level_numbers_and_virtual_clusters() -> None:
+    text = RACKS.replace("RACK.NODE, cellNumber: 1", "RACK.NODE, cellNumber: 4")
+    problems = problems_of({"hivedscheduler.yaml": dedent(text).encode()})
+    assert [(problem.message, problem.hint) for problem in problems if problem.rule == "HVD525"] == [
+        (
+            "chain RACK, level 2: 2 SWITCH cells are promised (default 1, web 1 pinned), 0 are available",
+            "promise 2 fewer, or add cells; larger promises come first: default 4 + 1 pinned NODE",
+        ),
+        (
+            "chain RACK, level 3: 5 NODE cells are promised (default 4 + 1 pinned), 4 are available",
+            "promise 1 fewer, or add cells",
+        ),
+    ]
