@@ -39,8 +39,8 @@ from collections.abc import Iterator
 
 from paictl.config.document import Document
 from paictl.config.nodes import Scalar
-from paictl.config.problem import Edit, Finding, Severity
-from paictl.config.rules.shape.words import nearest
+from paictl.config.problem import Finding, Severity
+from paictl.config.rules.shape.words import suggested
 from paictl.config.source import place_of
 
 ID = "SVC716"
@@ -64,10 +64,5 @@ def check(document: Document) -> Iterator[Finding]:
         wanted = route.text("receiver")
         if wanted is None or wanted.text in known or wanted.text.startswith(_BUILT_IN):
             continue
-        near = nearest(wanted.text, known)
-        yield Finding(
-            wanted,
-            f"there is no receiver {wanted.text!r}",
-            f"did you mean {near!r}?" if near else "define it under customized-receivers",
-            (Edit(wanted, near),) if near and wanted.plain else (),
-        )
+        hint = suggested(wanted, known, "define it under customized-receivers")
+        yield Finding(wanted, f"there is no receiver {wanted.text!r}", *hint)
