@@ -11,6 +11,9 @@ from paictl.config.problem import Located
 
 NO_DEFAULT = -1
 
+MOST_DEVICES = 4096
+"""Nodes with more devices than this are not searched for overlaps: their type is wrong already."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -102,3 +103,30 @@ def _count(cell: Cell, existing: list[int], claimed: dict[Cell, Promise], split:
         existing[cell.level - 1] += sum(whole for whole, _ in below)
         return False, incomplete
     return True, 0
+
+
+def shares(balance: Balance, level: int, *, pinned: bool = True, named: bool = False) -> str:
+    """Who is promised how many cells of a level: `speech 1 + 1 pinned, vision 2`; empty for nobody."""
+    kind = f" {balance.chain.types[level]}" if named else ""
+    virtual: Counter[str] = Counter()
+    fixed: Counter[str] = Counter()
+    for promise in balance.promises:
+        if promise.level == level and promise.number:
+            (virtual if promise.pinned is None else fixed)[promise.vc] += promise.number
+    words = []
+    for vc in dict.fromkeys((*virtual, *(fixed if pinned else ()))):
+        parts = [str(virtual[vc])] if virtual[vc] else []
+        parts += [f"{fixed[vc]} pinned"] if pinned and fixed[vc] else []
+        words.append(f"{vc} {' + '.join(parts)}{kind}")
+    return ", ".join(words)
+
+
+def breaking(balance: Balance, short: Shortfall, *, pinned: bool = True) -> Promise:
+    """The promise of a level, in file order, that is the first beyond what is available."""
+    total = 0
+    counted = [p for p in balance.promises if p.level == short.level and (pinned or p.pinned is None)]
+    for promise in counted:
+        total += promise.number
+        if total > short.available:
+            return promise
+    return counted[-1]
