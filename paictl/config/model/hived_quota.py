@@ -34,9 +34,17 @@ class Balance:
     """Cells, of any level above the leaves, that list fewer children than their type has."""
 
     @property
-    def left(self) -> list[int]:
-        """Cells of each level that could still be promised; negative where too much is."""
-        return surplus(self.existing, self.quota, self.chain.fanout)
+    def room(self) -> list[int]:
+        """Cells of each level that could be promised on top of what is; negative by what a level lacks.
+
+        The surplus of a level says what is left once promises at and above it are kept; those below it must be kept
+        too, so that the scarcest level below limits it.
+        """
+        found = surplus(self.existing, self.quota, self.chain.fanout)
+        for level in range(LEAF_LEVEL + 1, self.chain.top + 1):
+            if found[level] > 0:
+                found[level] = max(0, min(found[level], found[level - 1] // self.chain.fanout[level]))
+        return found
 
     def shortfalls(self) -> list[Shortfall]:
         """Levels at which more is promised than the cells give, if each were whole; from the top down."""
@@ -63,6 +71,19 @@ def balances(document: Document) -> list[Balance]:
     return [_balance(model, chain) for chain in model.sound_chains if chain.countable]
 
 
+def whole_cells(tops: list[Cell], chain: Chain) -> list[int]:
+    """Cells of each level that have all their children, promised or not, by level."""
+    largest = [0] * (chain.top + 1)
+    for top in tops:
+        largest[top.level] += _count(top, largest, {}, set())[0]
+    found = [0] * (chain.top + 1)
+    above = 0
+    for level in range(chain.top, 0, -1):
+        above = found[level] = largest[level] + above
+        above *= chain.fanout[level]
+    return found
+
+
 def _balance(model: Hived, chain: Chain) -> Balance:
     size = chain.top + 1
     declared, existing, quota, pinned = ([0] * size for _ in range(4))
@@ -83,7 +104,7 @@ def _balance(model: Hived, chain: Chain) -> Balance:
     for promise in promises:
         if promise.pinned is None:
             quota[promise.level] += promise.number
-        elif model.claimed.get(promise.pinned) is promise:
+        elif model.claimed.get(promise.pinned) is promise and model.claimed_around(promise.pinned) is None:
             pinned[promise.level] += 1
     return Balance(chain, declared, existing, quota, pinned, promises, incomplete)
 

@@ -46,8 +46,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from paictl.config.document import Document
-from paictl.config.model.hived import Hived, hived
-from paictl.config.model.hived_cells import Cell
+from paictl.config.model.hived import hived
 from paictl.config.problem import Finding, Severity
 
 ID = "HVD521"
@@ -59,15 +58,8 @@ def check(document: Document) -> Iterator[Finding]:
     """Each promised pinned cell that lies in a promised one."""
     model = hived(document)
     for cell, promise in model.claimed.items():
-        outer = _promised_above(model, cell)
+        outer = model.claimed_around(cell)
         if outer is not None and cell.pin is not None and outer.pin is not None:
             owner = model.claimed[outer].vc
             message = f"pinned cell {cell.pin.text} of {promise.vc} lies inside pinned cell {outer.pin.text} of {owner}"
             yield Finding(cell.pin, message, "pin cells that do not overlap")
-
-
-def _promised_above(model: Hived, cell: Cell) -> Cell | None:
-    above = cell.parent
-    while above is not None and above not in model.claimed:
-        above = above.parent
-    return above
