@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from collections.abc import Sequence as Steps
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from paictl.config.kinds import Kind
-from paictl.config.nodes import Data, Mapping, Node, Scalar, follow
+from paictl.config.nodes import Data, Entry, Mapping, Node, Scalar, Sequence, follow
 from paictl.resources import resource_folder
 
 if TYPE_CHECKING:
@@ -81,6 +82,31 @@ def violations(root: Node, data: Data, name: str, *, fast: bool = True) -> list[
 Steps = list[str | int]
 
 
+def keys_with_schema(root: Node, name: str) -> Iterator[tuple[tuple[str | int, ...], Entry, Schema]]:
+    """(path, key with value, its subschema) of every key that the schema `name` describes, outermost first.
+
+    Rules read the schema's annotations this way, so that facts about keys stand in one place, where editors see them.
+    """
+    schema = load_schema(name)
+    waiting: list[tuple[tuple[str | int, ...], Node, Schema]] = [((), root, schema)]
+    while waiting:
+        path, node, here = waiting.pop()
+        if isinstance(node, Sequence):
+            items = here.get("items")
+            if isinstance(items, dict):
+                found = _resolved(schema, items)
+                waiting.extend(((*path, index), item, found) for index, item in reversed([*enumerate(node)]))
+        elif isinstance(node, Mapping):
+            below: list[tuple[tuple[str | int, ...], Node, Schema]] = []
+            for entry in node:
+                described = here.get("properties", {}).get(entry.name, here.get("additionalProperties"))
+                if isinstance(described, dict):
+                    found = _resolved(schema, described)
+                    yield (*path, entry.name), entry, found
+                    below.append(((*path, entry.name), entry.value, found))
+            waiting.extend(reversed(below))
+
+
 def _order(error: tuple[Steps, Steps]) -> tuple[list[str], str]:
     path, keyword_path = error
     return [str(step) for step in path], str(keyword_path[-1])
@@ -136,7 +162,7 @@ def _slow_validator(name: str) -> Any:
 
 
 def _violations_at(
-    schema: Schema, root: Node, path: Sequence[str | int], keyword_path: Sequence[str | int]
+    schema: Schema, root: Node, path: Steps[str | int], keyword_path: Steps[str | int]
 ) -> Iterator[Violation]:
     """The violations of one validator error; several where one keyword covers several keys."""
     keyword = str(keyword_path[-1])
@@ -169,7 +195,7 @@ def portable(pattern: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"(\\.)|\$(?=$|[|)])", lambda match: match.group(1) or r"\Z", pattern), re.ASCII)
 
 
-def _subschema(schema: Schema, path: Sequence[str | int]) -> Schema:
+def _subschema(schema: Schema, path: Steps[str | int]) -> Schema:
     """The subschema at a schema path; a `$ref` is followed wherever one stands, named in the path or not."""
     here: Any = schema
     for step in path:
