@@ -25,8 +25,8 @@ class LevelCapacity:
     """The cells of one level of a chain.
 
     `devices` is per cell; `cells` counts the whole ones; `promised` those that virtual clusters own as such, pinned
-    ones included; `left` those that could be promised on top, with all promises kept (parts of larger cells included); it
-    is negative where too much is promised.
+    ones included; `left` those that could be promised on top, with all promises kept (parts of larger cells
+    included); it is negative where too much is promised.
     """
 
     level: int

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from collections.abc import Sequence as Steps
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Schema = dict[str, Any]
+Steps = list[str | int]
 
 SCHEMA_NAMES: dict[Kind, str] = {
     Kind.CONFIG: "config",
@@ -79,9 +79,6 @@ def violations(root: Node, data: Data, name: str, *, fast: bool = True) -> list[
     return sorted(kept, key=lambda violation: (violation.key or violation.node).start)
 
 
-Steps = list[str | int]
-
-
 def keys_with_schema(root: Node, name: str) -> Iterator[tuple[tuple[str | int, ...], Entry, Schema]]:
     """(path, key with value, its subschema) of every key that the schema `name` describes, outermost first.
 
@@ -126,7 +123,7 @@ def _errors(root: Node, data: Data, name: str, *, fast: bool) -> Iterator[tuple[
         yield list(error.absolute_path), list(error.absolute_schema_path)
 
 
-def _with_keys(root: Node, path: Sequence[str | int]) -> Steps | None:
+def _with_keys(root: Node, path: Steps) -> Steps | None:
     """A path of jsonschema-rs, which gives keys of digits as numbers; None where two keys are the same number."""
     here: Node | None = root
     steps: Steps = []
@@ -161,9 +158,7 @@ def _slow_validator(name: str) -> Any:
     return Validator(load_schema(name))
 
 
-def _violations_at(
-    schema: Schema, root: Node, path: Steps[str | int], keyword_path: Steps[str | int]
-) -> Iterator[Violation]:
+def _violations_at(schema: Schema, root: Node, path: Steps, keyword_path: Steps) -> Iterator[Violation]:
     """The violations of one validator error; several where one keyword covers several keys."""
     keyword = str(keyword_path[-1])
     holder = _subschema(schema, keyword_path[:-1])
@@ -195,7 +190,7 @@ def portable(pattern: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"(\\.)|\$(?=$|[|)])", lambda match: match.group(1) or r"\Z", pattern), re.ASCII)
 
 
-def _subschema(schema: Schema, path: Steps[str | int]) -> Schema:
+def _subschema(schema: Schema, path: Steps) -> Schema:
     """The subschema at a schema path; a `$ref` is followed wherever one stands, named in the path or not."""
     here: Any = schema
     for step in path:

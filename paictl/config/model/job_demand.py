@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from paictl.config.document import Bundle
 from paictl.config.kinds import Kind
-from paictl.config.model import remembered
+from paictl.config.model import per_document
 from paictl.config.model.hived import Hived, hived
 from paictl.config.model.hived_promises import Promise, VirtualCluster
 from paictl.config.model.job import DEFAULT_VC, RESOURCES, Job, Role, job_of
@@ -81,7 +81,7 @@ class Submission:
         return max((one.chain.pod(one.level) for one in promises if one.chain is not None), default=0)
 
 
-@remembered
+@per_document
 def submissions(bundle: Bundle) -> list[Submission]:
     """The jobs of a bundle with its only hivedscheduler configuration; empty where there is none or several."""
     document = bundle.only(Kind.HIVED)

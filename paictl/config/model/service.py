@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 from paictl.config.document import Bundle, Document
 from paictl.config.kinds import Kind
-from paictl.config.model import per_document, remembered
+from paictl.config.model import per_document
 from paictl.config.nodes import Scalar
 
 SCRIPTS = ("start-script", "stop-script", "delete-script", "refresh-script", "upgraded-script")
@@ -53,7 +53,7 @@ def service_name(path: str) -> str | None:
     return folder.name or None
 
 
-@remembered
+@per_document
 def services_by_name(bundle: Bundle) -> dict[str, Service]:
     """The services that files given together describe; empty unless there are several, as a graph needs."""
     found = [service_of(document) for document in bundle.of(Kind.SERVICE)]
