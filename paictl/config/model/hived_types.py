@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from paictl.config.nodes import Mapping, Scalar
+from paictl.config.nodes import Mapping, Node, Scalar
 from paictl.config.rules.shape.words import nearest
 
 LEAF_LEVEL = 1
@@ -50,9 +50,9 @@ class CellType:
 
     @property
     def node_level(self) -> Scalar | None:
-        """The `true` that makes it node-level, or None."""
-        flag = self.spec.scalar("isNodeLevel")
-        return flag if flag is not None and flag.value is True else None
+        """The `true` that makes it node-level, also in quotes or under a misspelt key (which the schema reports)."""
+        flag = _under(self.spec, "isNodeLevel")
+        return flag if isinstance(flag, Scalar) and flag.value not in (False, None, "false") else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +175,19 @@ def _cell_type(key: Scalar, value: object) -> CellType:
 
 def _number(spec: Mapping) -> int:
     """The childCellNumber, also under a misspelt key (which the schema reports); 0 if there is none of use."""
-    number = spec.integer("childCellNumber")
-    if number is None:
-        known = ("childCellType", "childCellNumber", "isNodeLevel")
-        keys = [entry.name for entry in spec if entry.name not in known]
-        number = next((spec.integer(key) for key in keys if guess(key, known) == "childCellNumber"), None)
-    return max(number or 0, 0)
+    number = _under(spec, "childCellNumber")
+    value = number.value if isinstance(number, Scalar) else None
+    return max(value, 0) if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _under(spec: Mapping, key: str) -> Node | None:
+    """What stands under a key of a cell type, or under a misspelling of it."""
+    if key in spec:
+        return spec.get(key)
+    return next((entry.value for entry in spec if entry.name not in _KEYS and guess(entry.name, _KEYS) == key), None)
+
+
+_KEYS = ("childCellType", "childCellNumber", "isNodeLevel")
 
 
 def _above(name: str, parents: dict[str, list[str]]) -> set[str]:
