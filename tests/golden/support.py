@@ -69,9 +69,8 @@ def first_difference(path: Path, check: Callable[[Engine], None] | None = None) 
         if entry["op"]["op"] == "schedule" and want.get("r") == have.get("r") == "bind":
             told = (want.pop("ev", None) or {}, have.pop("ev", None) or {})
         elif entry["op"]["op"] == "add_allocated":
-            want["ev"], have["ev"] = (
-                {**old, **(new.get("ev") or {})} for old, new in zip(told, (want, have), strict=True)
-            )
+            for old, new in zip(told, (want, have), strict=True):
+                new["ev"] = {**old, **(new.get("ev") or {})}
             told = ({}, {})
         if want != have:
             return f"operation {index} {json.dumps(entry['op'])[:300]}\n  expected {want}\n  got      {have}"

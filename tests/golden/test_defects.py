@@ -22,7 +22,7 @@ def sequences() -> list[str]:
 
 
 def config_of(name: str) -> Path:
-    """The suffix before ``.jsonl``, else the YAML of the same name, else ``small.yaml``; for ``sig-*`` a list says it."""
+    """As the folder's README says: listed, or the suffix, or the YAML of the same name, or ``small.yaml``."""
     listed = {item["trace"]: item["config"] for item in json.loads((DEFECTS / "crashes.json").read_text())}
     if name in listed:
         return DEFECTS / str(listed[name])
@@ -48,8 +48,8 @@ def devices_of(player: Replayer) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("name", sequences())
-def test_runs_to_the_end_and_leaves_nothing_behind(name: str, shared: Path) -> None:
-    assert shared
+@pytest.mark.usefixtures("shared")
+def test_runs_to_the_end_and_leaves_nothing_behind(name: str) -> None:
     player, _ = play(name)
     devices = devices_of(player)
     assert len(devices) == len(set(devices)), "a device is allocated twice"
@@ -66,8 +66,8 @@ def test_a_chain_without_vc_starts(shared: Path) -> None:
     validate(Engine(load_spec(shared / "golden/defects/RC12-chain-without-vc.yaml")).state)
 
 
-def test_nobody_is_lazily_preempted_for_a_pod_that_never_binds(shared: Path) -> None:
-    assert shared
+@pytest.mark.usefixtures("shared")
+def test_nobody_is_lazily_preempted_for_a_pod_that_never_binds() -> None:
     player, results = play("RC15-lazy-preempted-for-a-pod-that-never-binds.jsonl")
     assert results[-2]["groups"][0]["status"].get("lazyPreemptionStatus") is None
     assert results[-1]["r"] == "bind"

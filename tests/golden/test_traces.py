@@ -12,7 +12,7 @@ from tests.golden.support import GOLDEN, first_difference
 TRACES = GOLDEN / "traces"
 
 RECORDED_WRONG = {
-    "deepone/9002": "RC11: bad d10 was shown on A/1/1/2, which g10 holds on d11; so a group of the same priority is preempted",
+    "deepone/9002": "RC11: bad d10 was shown on A/1/1/2, which g10 holds on d11; so a group of equal priority falls",
     "odd/7002": "RC11: bad x00 was shown on u/0/1, which g13 holds on x02; so g13 is preempted although u/1 is free",
     "deepone/8000": "parents not bound to parents: A/0/0/1/2 goes to rack 0/1 while g20 holds A/0/0/0/1 in rack 0/0",
     "feature-2/13002": "a restart with an unchanged configuration takes the guarantee of g9, which fits its quota",
