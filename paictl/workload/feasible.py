@@ -111,14 +111,14 @@ class Judge:
             opportunistic = plan.priority < 0
             shortages = [_shortage(group, view) for view in views]
             if None not in shortages and (found := [shortage for shortage in shortages if shortage is not None]):
-                found.sort(key=lambda shortage: _NEARNESS.index(shortage.cause))
+                found.sort(key=_distance)
                 return Refusal(found[0].cause, plan.vc, opportunistic, _subject(plan, group), tuple(found))
             if group.members != ((pod.leaf_number, 1),) and not self._fits_empty_cluster(plan, pod):
                 rest = tuple(
                     shortage or Shortage(view, Cause.DOES_NOT_PACK, group.leaves, view.leaves)
                     for shortage, view in zip(shortages, views, strict=True)
                 )
-                ordered = tuple(sorted(rest, key=lambda shortage: _NEARNESS.index(shortage.cause)))
+                ordered = tuple(sorted(rest, key=_distance))
                 return Refusal(Cause.DOES_NOT_PACK, plan.vc, opportunistic, _subject(plan, group), ordered)
         return self._sum(plan) if plan.gang and len(plan.groups) > 1 else None
 
@@ -160,7 +160,12 @@ class Judge:
 
 
 _NEARNESS = (Cause.DOES_NOT_PACK, Cause.GROUP_TOO_LARGE, Cause.POD_TOO_LARGE, Cause.JOB_TOO_LARGE)
-"""The cause that leaves least to be wished for first: it is the one to tell."""
+"""The cause that is easiest to remove first: it is the one to tell."""
+
+
+def _distance(shortage: Shortage) -> tuple[int, int]:
+    """How far a view is from holding a group."""
+    return _NEARNESS.index(shortage.cause), shortage.needed - shortage.available
 
 
 def _different(plan: JobPlan) -> Iterator[tuple[GroupPlan, Pod]]:
