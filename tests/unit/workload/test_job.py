@@ -137,6 +137,8 @@ def hived(**changes: Any) -> Json:
         (role(data="cifar"), "taskRoles.w.data", "no prerequisite cifar"),
         (role(commands=[]), "taskRoles.w.commands", "at least one command"),
         (role(commands="date"), "taskRoles.w.commands", "expected a list"),
+        (role(commands=[{"run": "date"}]), "taskRoles.w.commands[0]", "expected a text, found a mapping"),
+        ({"type": "job", "name": {1}}, "name", "expected a text, found set"),
         (role(commands=["date", 1]), "taskRoles.w.commands[1]", "expected a text, found 1"),
         (role(resourcePerInstance=None), "taskRoles.w.resourcePerInstance", "expected a mapping"),
         (role(resourcePerInstance={"gpu": 1, "cpu": 1}), "taskRoles.w.resourcePerInstance.memoryMB", "found nothing"),

@@ -185,6 +185,6 @@ def test_supply_has_a_view_per_chain_and_pinned_cell() -> None:
     ]
     assert list(describe(supply.chains)) == [
         ("chain K80-POOL", 20, 4),
-        ("chain V100-NODE", 8, 8),
-        ("chain CPU-NODE", 32, 16),
+        ("chain V100-NODE", 16, 8),
+        ("chain CPU-NODE", 48, 16),
     ]
