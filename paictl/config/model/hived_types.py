@@ -56,9 +56,9 @@ class CellType:
 
     @property
     def node_level(self) -> Scalar | None:
-        """The `true` that makes it node-level, or None."""
+        """The `true` that makes it node-level, also in quotes or under a misspelt key (which the schema reports)."""
         flag = _value_under(self.spec, "isNodeLevel")
-        return flag if flag is not None and flag.value is True else None
+        return flag if flag is not None and flag.value not in (False, None, "false") else None
 
 
 @dataclass(frozen=True, slots=True)
