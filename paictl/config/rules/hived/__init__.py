@@ -13,6 +13,7 @@ from paictl.config.rules.hived import (
     huge_node,
     misplaced_pinned_cells,
     misspelt_child_type,
+    mixed_skus,
     no_default_vc,
     no_node_level,
     no_skus,
@@ -84,7 +85,8 @@ MODULES: tuple[ModuleType, ...] = (
     renamed_key,
     repeated_promise,
     no_default_vc,
-    sku_without_gpu,
+    mixed_skus,
     huge_node,
+    sku_without_gpu,
 )
 """The rules of this package, by id."""
