@@ -13,7 +13,6 @@ from paictl.config.rules.hived import (
     huge_node,
     misplaced_pinned_cells,
     misspelt_child_type,
-    mixed_skus,
     no_default_vc,
     no_node_level,
     no_skus,
@@ -85,8 +84,7 @@ MODULES: tuple[ModuleType, ...] = (
     renamed_key,
     repeated_promise,
     no_default_vc,
-    mixed_skus,
-    huge_node,
     sku_without_gpu,
+    huge_node,
 )
 """The rules of this package, by id."""
