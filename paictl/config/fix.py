@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import os
 import tempfile
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -130,11 +131,18 @@ def _round(files: list[_File], report: Report) -> bool:
 
 def _apart(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
     """The candidates that do not touch an earlier one."""
-    taken: list[Replacement] = []
+    taken: list[Replacement] = []  # by start; as they lie apart, only the two neighbours of an edit can clash with it
     for problem, edits in candidates:
-        if not any(edit.clashes(other) for edit in edits for other in taken):
-            taken.extend(edits)
+        places = [bisect_left(taken, edit.start, key=_start) for edit in edits]
+        near = (other for place in places for other in taken[max(place - 1, 0) : place + 1])
+        if not any(edit.clashes(other) for other in near for edit in edits):
+            for edit in edits:
+                insort(taken, edit, key=_start)
             yield problem, edits
+
+
+def _start(edit: Replacement) -> int:
+    return edit.start
 
 
 def _repair(file: _File, candidates: list[Candidate]) -> bool:
