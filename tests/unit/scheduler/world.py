@@ -47,7 +47,7 @@ def random_config(pick: Callable[[int], int]) -> dict[str, Any]:
     return {
         "physicalCluster": {"cellTypes": types, "physicalCells": cells},
         "virtualClusters": vcs,
-        "lazyPreemptionRecovery": False,
+        "lazyPreemptionRecovery": not pick(2),
     }
 
 
