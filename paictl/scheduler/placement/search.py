@@ -55,6 +55,13 @@ def search(state: State, request: PodRequest, suggested: Suggested | None) -> Fo
     return tuple(failed)
 
 
+def candidate_views(state: State, request: PodRequest) -> list[tuple[str, NodeIndex]]:
+    """The views that `search` tries, in order, with their names; raises `RequestError` as it does."""
+    if request.guaranteed:
+        return list(_guaranteed_views(state, request))
+    return _opportunistic_views(state, request)
+
+
 def _guaranteed_views(state: State, request: PodRequest) -> list[tuple[str, VirtualIndex]]:
     """The views of a guaranteed request in order, with their names."""
     if request.pinned_id:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import combinations
 
 from hypothesis import given
@@ -8,14 +9,15 @@ from hypothesis import strategies as st
 from paictl.scheduler.placement.affinity import choose
 
 
-def level_of(leaves: tuple[int, ...], sizes: list[int]) -> int:
+def level_of(leaves: Iterable[int], sizes: list[int]) -> int:
     """Level of the lowest common ancestor."""
     return next(level for level, size in enumerate(sizes) if len({leaf // size for leaf in leaves}) == 1)
 
 
 def by_trying_all(candidates: list[int], number: int, sizes: list[int]) -> list[int]:
     """The rule as the page states it: lowest ancestor, then lexicographically first in candidate order."""
-    return list(min(combinations(candidates, number), key=lambda leaves: level_of(leaves, sizes)))
+    sets: list[tuple[int, ...]] = list(combinations(candidates, number))
+    return list(min(sets, key=lambda leaves: level_of(leaves, sizes)))
 
 
 @given(fanouts=st.lists(st.integers(1, 3), min_size=1, max_size=3), data=st.data())
