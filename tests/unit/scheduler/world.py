@@ -248,10 +248,29 @@ class World:
             validate(engine.state)
             engines.append(engine)
         assert engines[0].state.digest() == engines[1].state.digest(), "the order of recovery matters"
+        self.recover_elsewhere(pods)
         held = {name for name, group in self.engine.state.groups.by_name.items() if any(map(any, group.pods))}
         assert held == engines[0].state.groups.by_name.keys(), "groups differ after a restart"
         self.engine = engines[0]
         self.log.append("restart")
+
+    def recover_elsewhere(self, pods: list[PodRecovered]) -> None:
+        """Under another configuration, or before any node is reported, recovery never raises nor breaks a promise."""
+        early = Engine.from_config(self.config)
+        early.recover(pods)
+        validate(early.state)
+        for name in self.nodes:
+            early.observe(NodeHealth(name, healthy=name not in self.bad))
+            validate(early.state)
+        other = Engine.from_config(random_config(self.pick))
+        for name in other.state.physical.nodes:
+            if self.pick(4):
+                other.observe(NodeHealth(name, healthy=True))
+        other.recover(pods)
+        validate(other.state)
+        for uid in sorted(other.state.groups.slots):
+            other.observe(PodGone(uid))
+        validate(other.state)
 
     def in_quota(self) -> None:
         """With healthy hardware, a request within free quota is never made to wait."""
