@@ -109,13 +109,13 @@ class State:
         for vc, by_chain in self.ledger.free.items():
             for index, levels in by_chain.items():
                 yield Box(f"ledger.free/{vc}/{index}", levels)
-        for index, chain in enumerate(self.physical.chains):
+        for index in range(len(self.physical.chains)):
             for part, names in _BY_CHAIN.items():
                 for name in names:
                     values = getattr(getattr(self, part), name)[index]
                     yield Box(f"{part}.{name}/{index}", values, f"{part}.{name}" in _BIT_SETS)
-            for level in range(1, chain.top + 1):
-                yield Box(f"buddy.open/{index}/{level}", self.buddy.open[index][level], bits=True)
+            for level, by_use in enumerate(self.buddy.open[index]):
+                yield Box(f"buddy.open/{index}/{level}", by_use, bits=True)
         views = (*self.views.physical, *self.views.virtual.values(), *self.views.pinned.values())
         for number, view in enumerate(views):
             for row, columns in enumerate(view.rows):
