@@ -48,7 +48,7 @@ def search(state: State, request: PodRequest, suggested: Suggested | None) -> Fo
     """
     attempts = []
     sizes = [leaves for leaves, pods in request.members for _ in range(pods)]
-    for view in _views(state, request):
+    for view in candidate_views(state, request):
         attempt = _Attempt(state, request, suggested, sizes)
         found = attempt.guaranteed(view) if request.guaranteed else attempt.opportunistic(view)
         if isinstance(found, Found):
@@ -57,7 +57,7 @@ def search(state: State, request: PodRequest, suggested: Suggested | None) -> Fo
     return tuple(attempts)
 
 
-def _views(state: State, request: PodRequest) -> Iterator[View]:
+def candidate_views(state: State, request: PodRequest) -> Iterator[View]:
     """The views of a request in order; the checks that need the cluster happen here."""
     if request.vc not in state.vcs:
         raise RequestError(request.name, "virtualCluster", f"there is no VC {request.vc}")
