@@ -11,7 +11,14 @@ from paictl.scheduler.annotate import bind_info
 from paictl.scheduler.decision import NO_LEAF, Bind, BindInfo, Decision, Phase, Placement, Preempt, Slot, Wait
 from paictl.scheduler.errors import InvariantError, RequestError
 from paictl.scheduler.events import (
-    Event, GroupChange, Ignored, NodeHealth, Outcome, PodGone, PodRecovered, PodWaits,
+    Event,
+    GroupChange,
+    Ignored,
+    NodeHealth,
+    Outcome,
+    PodGone,
+    PodRecovered,
+    PodWaits,
 )  # fmt: skip
 from paictl.scheduler.groups import Group, GroupState
 from paictl.scheduler.placement.search import Found, search
@@ -101,15 +108,17 @@ class Engine:
             case PodRecovered(request, info):
                 return self._recover(event, request, info, now)
 
+    def recover(self, pods: Iterable[PodRecovered], now: float | None = None) -> list[Outcome]:
+        """After a restart: take note of all pods that run. The order they come in does not matter."""
+        return [out for pod in sorted(pods, key=lambda pod: pod.request.uid) for out in self.observe(pod, now)]
+
     def bind_info(self, decision: Bind) -> BindInfo:
         """The annotation of the pod that a decision binds; ask before the state changes again."""
         return bind_info(self.state, decision)
 
     # --- planning
 
-    def _plan_preempting(
-        self, group: Group, request: PodRequest, offered: Suggested | None, phase: Phase
-    ) -> Decision:
+    def _plan_preempting(self, group: Group, request: PodRequest, offered: Suggested | None, phase: Phase) -> Decision:
         if phase is Phase.PREEMPTING and self._off_limits(group, offered):
             state, mark = self.state, self.state.journal.begin()
             try:
@@ -168,6 +177,8 @@ class Engine:
 
     def _bind(self, decision: Bind, now: float | None) -> None:
         state, request = self.state, decision.request
+        if request.group in decision.cancel:  # its preemption was given up for a better place
+            self._cancel((request.group,))
         group = state.groups.by_name.get(request.group)
         if group is None:
             group = self._bind_new(decision, now)
@@ -206,9 +217,12 @@ class Engine:
         if decision.placement is not None:
             if decision.version != self.version:
                 raise self._stale(decision.request)
-            self._lazy(decision, now)
-            self._cancel(decision.cancel)
-            transitions.start_preemption(state, decision.request, decision.placement)
+            with state.doomed.hold():
+                if decision.request.group in decision.cancel:
+                    self._cancel((decision.request.group,))
+                self._lazy(decision, now)
+                self._cancel(decision.cancel)
+                transitions.start_preemption(state, decision.request, decision.placement)
         elif decision.joins:
             group = state.groups.by_name.get(decision.request.group)
             if group is not None and group.state is GroupState.PREEMPTING:

@@ -1,0 +1,57 @@
+# Every target makes the virtual environment that it needs from the lock file; nothing has to be installed before but
+# Python 3.11 or newer and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test lint format bench fuzz soak lock test-lowest clean help
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 16
+
+demo: $(STAMP)  ## the main job, without a cluster
+	@$(BIN)/python tools/demo.py
+
+test: $(STAMP)  ## the whole test suite
+	$(BIN)/python -m pytest -q
+
+lint: $(STAMP)  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP)  ## rewrite the sources in house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)  ## the figures of README and CHANGELOG
+	@$(BIN)/python tools/bench_config.py
+
+fuzz: $(STAMP)  ## 20,000 mutated files; no input may give a traceback
+	@$(BIN)/python tools/fuzz_config.py --count 20000
+
+lock:  ## renew the lock files (needs uv)
+	uv pip compile -q pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-header \
+	  --upgrade -o requirements/dev.lock
+	uv pip compile -q pyproject.toml --extra fast --extra test --universal --python-version 3.11 --generate-hashes \
+	  --no-header --upgrade --resolution lowest-direct -o requirements/lowest.lock
+
+test-lowest: .venv-lowest/.installed  ## the test suite with the lowest versions that pyproject.toml allows
+	.venv-lowest/bin/python -m pytest -q -m "not slow"
+
+$(STAMP): requirements/dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "paictl needs Python 3.11 or newer: make PYTHON=python3.12")'
+	@echo "Setting up $(VENV) from requirements/dev.lock (once, about half a minute) ..." >&2
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv-lowest/.installed: requirements/lowest.lock
+	@$(PYTHON) -m venv --clear .venv-lowest
+	@.venv-lowest/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/lowest.lock
+	@touch $@
+
+clean:  ## remove what make made
+	rm -rf $(VENV) .venv-lowest .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output

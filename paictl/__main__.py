@@ -1,0 +1,5 @@
+"""``python -m paictl``."""
+
+from paictl.cli.main import main
+
+main()

@@ -1,0 +1,64 @@
+"""The command tree."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from paictl.cli import config
+from paictl.cli.console import Output, write, write_data
+from paictl.cli.settings import settings
+
+_EPILOG = (
+    "Exit codes: 0 clean or done · 1 findings or a negative answer · 2 usage or internal error · 3 partly done · "
+    "4 unreachable · 130 interrupted"
+)
+
+app = typer.Typer(
+    name="paictl",
+    help="Administer multi-tenant GPU clusters: validate configuration, and know why something fails.",
+    epilog=_EPILOG,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(config.app, name="config")
+
+
+@app.callback()
+def root(
+    verbose: Annotated[int, typer.Option("--verbose", "-v", count=True, help="Say more on stderr.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on stderr but errors.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an internal error.")] = False,
+    no_color: Annotated[bool, typer.Option("--no-color", help="No colours (as NO_COLOR=1).")] = False,
+    no_input: Annotated[bool, typer.Option("--no-input", help="Never ask; fail where an answer is needed.")] = False,
+) -> None:
+    """Take the global options, which may stand anywhere on the command line."""
+    settings.verbosity = -1 if quiet else verbose
+    settings.debug = debug
+    settings.color = False if no_color else None
+    settings.interactive = not no_input
+
+
+@app.command()
+def version(
+    output: Annotated[Output, typer.Option("--output", "-o", help="Form of the result.")] = Output.TABLE,
+) -> None:
+    """Show the version of paictl and of what it runs on."""
+    import platform
+    from importlib.util import find_spec
+
+    from paictl import __version__
+
+    data = {
+        "paictl": __version__,
+        "python": platform.python_version(),
+        "platform": f"{platform.system()}-{platform.machine()}",
+        "libyaml": find_spec("yaml._yaml") is not None,
+        "jsonschema-rs": find_spec("jsonschema_rs") is not None,
+    }
+    if output is Output.TABLE:
+        write(f"paictl {__version__} (Python {data['python']}, {data['platform']})")
+    else:
+        write_data(data, output)

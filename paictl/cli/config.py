@@ -1,0 +1,156 @@
+"""`paictl config`: validate the files, and tell what the rules and schemas are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from paictl.cli import config_validate
+from paictl.cli.console import Output, write, write_data, write_table
+from paictl.errors import PaictlError
+
+if TYPE_CHECKING:
+    from paictl.config.kinds import Kind
+    from paictl.config.registry import Rule
+
+app = typer.Typer(help="Validate, generate and compare configuration files.", no_args_is_help=True)
+schema_app = typer.Typer(help="The JSON Schemas of the files, for editors and other tools.", no_args_is_help=True)
+app.add_typer(schema_app, name="schema")
+app.command("validate", epilog=config_validate.EPILOG)(config_validate.validate)
+
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Form of the result.")]
+
+
+@app.command(epilog="Example: paictl config rules -o json")
+def rules(
+    kind: Annotated[str | None, typer.Option("--kind", help="Only the rules for one kind of file.")] = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List the rules: id, name, severity, what is wrong."""
+    from paictl.config.rules import all_rules
+
+    chosen = _rules_of(kind) if kind else all_rules()
+    data = [
+        {"id": rule.id, "name": rule.name, "severity": rule.severity.value, "summary": rule.manual.summary}
+        for rule in chosen
+    ]
+    if output is Output.TABLE:
+        write_table(("ID", "NAME", "SEVERITY", "WHAT"), [tuple(row.values()) for row in data])
+    else:
+        write_data(data, output)
+
+
+def _rules_of(word: str) -> tuple[Rule, ...]:
+    from paictl.config.rules import rules_for
+
+    return tuple(sorted(rules_for(kind_named(word)), key=lambda rule: rule.id))
+
+
+def kind_named(word: str) -> Kind:
+    """The kind of file with a name; raises `PaictlError` naming all of them otherwise."""
+    from paictl.config.kinds import Kind
+
+    try:
+        return Kind(word)
+    except ValueError:
+        names = ", ".join(kind.value for kind in Kind if kind is not Kind.UNKNOWN)
+        raise PaictlError(f"there is no kind {word!r}", hint=f"one of: {names}") from None
+
+
+@app.command(epilog="Examples: paictl config explain HVD512 · paictl config explain duplicate-key")
+def explain(
+    rule: Annotated[str, typer.Argument(help="Id or name of a rule.", autocompletion=lambda: _rule_ids())],
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Explain a rule: what is wrong, why it matters, an example that passes and one that fails."""
+    from paictl.config.rules import find_rule
+
+    found = find_rule(rule)
+    manual = found.manual
+    if output is not Output.TABLE:
+        data = {
+            "id": found.id,
+            "name": found.name,
+            "severity": found.severity.value,
+            "summary": manual.summary,
+            "why": manual.why,
+            "passes": _texts(manual.passes),
+            "fails": _texts(manual.fails),
+        }
+        write_data(data, output)
+        return
+    write(f"{found.id} {found.name} ({found.severity.value})\n\n{manual.summary}\n\n{manual.why}\n")
+    for title, files in (("Passes", manual.passes), ("Fails", manual.fails)):
+        write(f"{title}:\n")
+        for name, text in _texts(files).items():
+            body = text if text.startswith(f"# {name}") else f"# {name}\n{text}"
+            write("\n".join(f"    {line}".rstrip() for line in body.splitlines()) + "\n")
+    if found.id.startswith("SHP"):
+        write("The schemas say what is wanted: paictl config schema show KIND")
+
+
+def _rule_ids() -> list[str]:
+    from paictl.config.rules import all_rules
+
+    return [rule.id for rule in all_rules()]
+
+
+def _texts(files: dict[str, bytes]) -> dict[str, str]:
+    """Examples as text; bytes that are no text are shown as escapes."""
+    return {name: data.decode("utf-8", errors="backslashreplace").lstrip("\ufeff") for name, data in files.items()}
+
+
+@schema_app.command("list")
+def list_schemas(output: OutputOption = Output.TABLE) -> None:
+    """List the schemas."""
+    from paictl.config.schema import SCHEMA_NAMES, load_schema
+
+    data = [
+        {"name": name, "kind": kind.value, "title": load_schema(name)["title"]} for kind, name in SCHEMA_NAMES.items()
+    ]
+    if output is Output.TABLE:
+        write_table(("NAME", "KIND", "TITLE"), [tuple(row.values()) for row in data])
+    else:
+        write_data(data, output)
+
+
+SchemaName = Annotated[str, typer.Argument(help="Name of a schema, or the kind of file it is for.")]
+
+
+@schema_app.command("show", epilog="Example: paictl config schema show job")
+def show_schema(name: SchemaName) -> None:
+    """Print one schema as JSON."""
+    write(_schema_text(name))
+
+
+def _schema_text(word: str) -> str:
+    from paictl.config.schema import SCHEMA_NAMES, schema_path
+
+    names = {kind.value: name for kind, name in SCHEMA_NAMES.items()} | {name: name for name in SCHEMA_NAMES.values()}
+    if word not in names:
+        raise PaictlError(f"there is no schema {word!r}", hint=f"one of: {', '.join(sorted(names))}")
+    return schema_path(names[word]).read_text(encoding="utf-8").rstrip()
+
+
+@schema_app.command("export", epilog="Example: paictl config schema export schemas/")
+def export_schemas(
+    folder: Annotated[Path, typer.Argument(help="Folder to write to; made if it is not there.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+) -> None:
+    """Write all schemas as NAME.schema.json, for use with `# yaml-language-server: $schema=FILE`."""
+    from paictl.config.schema import SCHEMA_NAMES, schema_path
+
+    texts = {f"{name}.schema.json": schema_path(name).read_text(encoding="utf-8") for name in SCHEMA_NAMES.values()}
+    there = [name for name in texts if (folder / name).exists()]
+    if there and not force:
+        raise PaictlError(f"{', '.join(there)} already there", where=str(folder), hint="replace with --force")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise PaictlError(f"cannot write: {error.strerror}", where=str(folder)) from None
+    for name in texts:
+        write(str(folder / name))

@@ -1,0 +1,144 @@
+"""Where output goes: results on stdout, messages on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TextIO
+
+from paictl.cli.settings import settings
+from paictl.config.text import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from paictl.errors import PaictlError
+
+
+class Output(StrEnum):
+    """Forms in which a command can give its result."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+def write(text: str) -> None:
+    """Write a result to stdout, with a line end behind it."""
+    sys.stdout.write(text + "\n")
+
+
+def write_bytes(data: bytes) -> None:
+    """Write a result to stdout as it is."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+
+
+def write_data(data: object, output: Output) -> None:
+    """Write plain data as JSON or YAML."""
+    if output is Output.JSON:
+        import json
+
+        write(json.dumps(data, indent=2, ensure_ascii=False))
+    else:
+        import yaml
+
+        write(yaml.safe_dump(data, sort_keys=False, allow_unicode=True).rstrip())
+
+
+def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
+    """Write rows under headings; a column of numbers is set flush right.
+
+    On a pipe the table is as wide as its content, so that nothing is cut or wrapped.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    lines = [[Text(str(cell)) if not isinstance(cell, Text) else cell for cell in row] for row in rows]
+    table = Table(box=None, pad_edge=False, title=title, title_justify="left", header_style="bold")
+    for index, column in enumerate(columns):
+        numeric = bool(lines) and all(_is_number(line[index].plain) for line in lines)
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for line in lines:
+        table.add_row(*line)
+    console = stdout()
+    with console.capture() as captured:
+        console.print(table)
+    write("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(",", "").replace(".", "", 1).lstrip("+-").isdigit()
+
+
+def write_segments(lines: Iterable[Sequence[tuple[str, str]]]) -> None:
+    """Write lines of (style, text) segments; styles are rich's names, empty for plain."""
+    if not settings.wants_color(sys.stdout.isatty()):
+        for line in lines:
+            sys.stdout.write("".join(text for _, text in line) + "\n")
+        return
+    from rich.text import Text
+
+    console = stdout()
+    for line in lines:
+        console.print(Text.assemble(*((text, style) for style, text in line)), soft_wrap=True)
+
+
+def info(message: str) -> None:
+    """Say something on stderr, unless --quiet."""
+    if settings.verbosity >= 0:
+        print(message, file=sys.stderr)  # noqa: T201 - this module is where printing is done
+
+
+def detail(message: str) -> None:
+    """Say something on stderr with --verbose only."""
+    if settings.verbosity > 0:
+        print(message, file=sys.stderr)  # noqa: T201
+
+
+def error(problem: PaictlError) -> None:
+    """Say on stderr why the command did not do its work, and what to do next."""
+    _say("error", "bold red", str(problem))
+    if problem.hint:
+        _say("hint", "cyan", problem.hint)
+
+
+def _say(word: str, style: str, message: str) -> None:
+    if settings.wants_color(sys.stderr.isatty()):
+        from rich.text import Text
+
+        stderr().print(Text.assemble((f"{word}: ", style), printable(message)), soft_wrap=True)
+    else:
+        print(f"{word}: {printable(message)}", file=sys.stderr)  # noqa: T201
+
+
+def stdout() -> Console:
+    """The rich console of results."""
+    return _console(sys.stdout)
+
+
+def stderr() -> Console:
+    """The rich console of messages."""
+    return _console(sys.stderr)
+
+
+def _console(stream: TextIO) -> Console:
+    from rich.console import Console
+
+    terminal = stream.isatty()
+    options: dict[str, Any] = {} if terminal else {"width": 10_000}
+    return Console(
+        file=stream, no_color=not settings.wants_color(terminal), highlight=False, markup=False, emoji=False, **options
+    )
+
+
+@contextmanager
+def progress(text: str) -> Iterator[None]:
+    """Show on a terminal's stderr that something goes on; silent elsewhere and with --quiet."""
+    if settings.verbosity < 0 or not sys.stderr.isatty():
+        yield
+        return
+    with stderr().status(text):
+        yield

@@ -1,0 +1,74 @@
+"""The entry point: runs the app and turns every way in which it can end into an exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+
+from paictl.errors import ExitCode, PaictlError
+
+GLOBAL_FLAGS = frozenset({"-v", "--verbose", "-q", "--quiet", "--debug", "--no-color", "--no-input"})
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run paictl and exit; the console script of the package."""
+    code = run(sys.argv[1:] if arguments is None else list(arguments))
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.flush()
+    sys.exit(int(code))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command line and return its exit code; errors are said on stderr."""
+    from paictl.cli import console
+    from paictl.cli.settings import settings
+
+    try:
+        return _run_app(hoisted(arguments))
+    except PaictlError as error:
+        console.error(error)
+        return error.exit_code
+    except KeyboardInterrupt:
+        console.info("interrupted")
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # The reader went away, as `head` does. Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except Exception as error:
+        if settings.debug:
+            raise
+        reason = f"{type(error).__name__}: {error}"
+        hint = "this is a bug in paictl: run again with --debug and report what it prints"
+        console.error(PaictlError(f"internal error: {reason}", hint=hint))
+        return ExitCode.USAGE
+
+
+def hoisted(arguments: Sequence[str]) -> list[str]:
+    """The arguments with global flags moved to the front, so that they may stand anywhere before ``--``."""
+    end = list(arguments).index("--") if "--" in arguments else len(arguments)
+    flags = [word for word in arguments[:end] if word in GLOBAL_FLAGS]
+    others = [word for word in arguments[:end] if word not in GLOBAL_FLAGS]
+    return [*flags, *others, *arguments[end:]]
+
+
+def _run_app(arguments: list[str]) -> int:
+    """Run the typer app outside its standalone mode, which would decide on exit codes by itself."""
+    import typer
+
+    from paictl.cli.app import app
+
+    try:
+        result = app(args=arguments, prog_name="paictl", standalone_mode=False)
+    except typer.Abort:
+        return ExitCode.INTERRUPTED
+    except Exception as error:
+        # typer vendors click in some versions and imports it in others, so usage errors are told by what they can do.
+        show = getattr(error, "show", None)
+        if show is None or not hasattr(error, "exit_code"):
+            raise
+        show()
+        return ExitCode.USAGE
+    return result if isinstance(result, int) else ExitCode.OK

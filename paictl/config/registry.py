@@ -1,0 +1,124 @@
+"""What a rule is, and how its documentation is read.
+
+A rule is a module with `ID`, `NAME`, `SEVERITY` and `check`. Its docstring *is* its manual: a sentence that says what
+is wrong, then why it matters, then examples under `Passes` and `Fails`, which `paictl config explain` shows and the
+tests run::
+
+    \"\"\"A cell type needs itself as a child.
+
+    Why: HiveD follows childCellType without end and runs out of memory.
+
+    Passes::
+
+        # hivedscheduler.yaml
+        physicalCluster: …
+
+    Fails::
+
+        # hivedscheduler.yaml
+        physicalCluster: …
+    \"\"\"
+
+An example starts with a comment that names its file (a second such comment starts a second file), because the kind of
+a file is told by name and content. ``# name.yaml (escaped)`` says that the text holds Python escapes (``\\t``,
+``\\xff``) for bytes that a docstring cannot hold.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from types import ModuleType
+from typing import Protocol, cast
+
+from paictl.config.document import Bundle, Document
+from paictl.config.problem import Finding, Severity
+
+
+class RuleModule(Protocol):
+    """The names that a rule module defines. `check` takes a `Document`, or a `Bundle` for rules across files."""
+
+    ID: str
+    NAME: str
+    SEVERITY: Severity
+    __doc__: str | None
+
+
+Check = Callable[[Document], Iterable[Finding]]
+BundleCheck = Callable[[Bundle], Iterable[Finding]]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule of the table: `check` is bound, the documentation is parsed when somebody asks for it."""
+
+    id: str
+    name: str
+    severity: Severity
+    module: ModuleType
+    across_files: bool = False
+
+    @property
+    def check(self) -> Check:
+        """Findings in one document (rules with `across_files` take a bundle: `check_bundle`)."""
+        return cast(Check, self.module.check)
+
+    @property
+    def check_bundle(self) -> BundleCheck:
+        """Findings in the files of one cluster configuration."""
+        return cast(BundleCheck, self.module.check)
+
+    @cached_property
+    def manual(self) -> Manual:
+        """The documentation of the rule."""
+        return parse_manual(inspect.getdoc(self.module) or "")
+
+
+@dataclass(frozen=True, slots=True)
+class Manual:
+    """`summary` is one sentence, `why` the paragraphs after it; examples map file names to texts."""
+
+    summary: str
+    why: str
+    passes: dict[str, bytes]
+    fails: dict[str, bytes]
+
+
+def rule_of(module: ModuleType, *, across_files: bool = False) -> Rule:
+    """The rule that a module defines."""
+    return Rule(module.ID, module.NAME, module.SEVERITY, module, across_files)
+
+
+_BLOCK = re.compile(r"^(Passes|Fails)::\n", re.MULTILINE)
+_FILE = re.compile(r"^# ([\w.-]+\.(?:ya?ml|csv))( \(escaped\))?$", re.MULTILINE)
+
+
+def parse_manual(doc: str) -> Manual:
+    """Split a rule's docstring into summary, reason and examples."""
+    parts = _BLOCK.split(doc)
+    summary, _, why = parts[0].strip().partition("\n\n")
+    blocks = dict(zip(parts[1::2], parts[2::2], strict=True))
+    return Manual(
+        " ".join(summary.split()),
+        why.strip().removeprefix("Why: "),
+        _example(blocks.get("Passes", "")),
+        _example(blocks.get("Fails", "")),
+    )
+
+
+def _example(block: str) -> dict[str, bytes]:
+    """File name → content of the files in an example block; the naming comment stays the first line of plain YAML."""
+    text = textwrap.dedent(block).strip("\n")
+    marks = list(_FILE.finditer(text))
+    files: dict[str, bytes] = {}
+    for mark, following in zip(marks, [*marks[1:], None], strict=True):
+        name, escaped = mark.groups()
+        start = mark.end() + 1 if escaped or name.endswith(".csv") else mark.start()
+        body = text[start : following.start() if following else len(text)].rstrip("\n") + "\n"
+        data = body.encode()
+        files[name] = data.decode("unicode_escape").encode("latin-1") if escaped else data
+    return files

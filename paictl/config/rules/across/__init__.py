@@ -1,0 +1,6 @@
+"""Rules about across."""
+
+from types import ModuleType
+
+MODULES: tuple[ModuleType, ...] = ()
+"""The rules of this package, by id."""

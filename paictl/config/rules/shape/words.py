@@ -1,0 +1,100 @@
+"""The words of messages about shape: paths, types, values."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable
+
+from paictl.config.document import Document
+from paictl.config.nodes import Mapping, Node, Scalar
+from paictl.config.schema import Violation
+from paictl.config.yamltree import resolve
+
+_TYPES = {
+    "string": "a string",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "true or false",
+    "object": "a mapping",
+    "array": "a list",
+    "null": "empty",
+}
+
+_BARE = re.compile(r"[A-Za-z_][\w./-]*")
+
+
+def of_keyword(document: Document, *keywords: str) -> Iterable[Violation]:
+    """The violations of some schema keywords."""
+    return (violation for violation in document.violations if violation.keyword in keywords)
+
+
+def dotted(path: tuple[str | int, ...]) -> str:
+    """A path as people write it: `virtualClusters.vc1.virtualCells[0]`; the document itself for the empty path."""
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return text.removeprefix(".") or "the document"
+
+
+def wanted_types(violation: Violation) -> list[str]:
+    """JSON types that the schema allows."""
+    wanted = violation.wanted
+    return [wanted] if isinstance(wanted, str) else list(wanted or ())
+
+
+def any_of(types: list[str]) -> str:
+    """`an integer or a string`."""
+    names = [_TYPES[name] for name in types if name != "null" or len(types) == 1]
+    return " or ".join(names)
+
+
+def found(node: Node) -> str:
+    """What stands there, in the words of the file."""
+    if isinstance(node, Mapping):
+        return "a mapping"
+    if not isinstance(node, Scalar):
+        return "a list"
+    names = {"null": "empty", "bool": "the boolean", "int": "the number", "float": "the number"}
+    if node.tag == "null":
+        return "empty"
+    return f"{names.get(node.tag, 'the string')} {shown(node)}"
+
+
+def shown(node: Node) -> str:
+    """A short form of a value for a message."""
+    if not isinstance(node, Scalar):
+        return found(node)
+    text = node.text if len(node.text) <= 60 else node.text[:57] + "..."
+    return text if node.plain and node.tag != "str" else repr(text)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """`did you mean X?` for the nearest known word, else None."""
+    near = nearest(word, known)
+    return f"did you mean {near!r}?" if near else None
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that a mistyped one most likely meant; case, dashes and underscores count little."""
+    plain = {_plain(name): name for name in sorted(known, reverse=True)}
+    if _plain(word) in plain:
+        return plain[_plain(word)]
+    close = difflib.get_close_matches(_plain(word), plain, 1, cutoff=0.75)
+    return plain[close[0]] if close else None
+
+
+def meant(name: str, holder: Node | None, known: Iterable[str]) -> str | None:
+    """The known key that an unknown one most likely stands for; one that is there already cannot be meant."""
+    return nearest(name, [key for key in known if not isinstance(holder, Mapping) or key not in holder])
+
+
+def _plain(word: str) -> str:
+    return word.lower().replace("_", "").replace("-", "")
+
+
+def written(value: object) -> str:
+    """How a value of a schema is written in a file: quoted where it would be read as something else."""
+    if not isinstance(value, str):
+        return json.dumps(value)
+    bare = resolve(value)[0] == "str" and _BARE.fullmatch(value)
+    return value if bare else json.dumps(value, ensure_ascii=False)

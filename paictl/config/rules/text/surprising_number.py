@@ -1,0 +1,54 @@
+"""A number is read as another one than its digits say.
+
+Why: YAML 1.1 reads `012` as ten (octal) and `12:30` as 750 (sixty to the hour); other readers do not, so that two
+tools see two numbers.
+
+Passes::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+
+Fails::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 01}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.document import Document
+from paictl.config.problem import Finding, Severity
+from paictl.config.yamltree import Trouble
+
+ID = "TXT014"
+NAME = "surprising-number"
+SEVERITY = Severity.WARNING
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Each number in octal, hexadecimal, binary or base sixty, or with underscores."""
+    for mishap in document.mishaps:
+        if mishap.trouble is Trouble.SURPRISING_NUMBER:
+            yield Finding(
+                mishap.at,
+                f"{mishap.at.source.text[mishap.at.start : mishap.at.end]} is read as the number {mishap.detail}",
+                f"write {mishap.detail}, or put it in quotes if it is text",
+            )

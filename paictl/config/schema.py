@@ -1,0 +1,160 @@
+"""The shape of a document, checked against its JSON Schema; each violation points at a node.
+
+jsonschema-rs does the work where it is installed, jsonschema elsewhere. Both only say *where* and *which keyword*; the
+words are ours (`rules/shape`), so that the same file gives the same problems with either.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from paictl.config.kinds import Kind
+from paictl.config.nodes import Data, Mapping, Node, Scalar, follow
+from paictl.resources import resource_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Schema = dict[str, Any]
+
+SCHEMA_NAMES: dict[Kind, str] = {
+    Kind.CONFIG: "config",
+    Kind.LAYOUT: "layout",
+    Kind.SERVICES: "services-configuration",
+    Kind.HIVED: "hivedscheduler",
+    Kind.JOB: "job",
+    Kind.SERVICE: "service",
+}
+"""Schema file (without .schema.json) of each kind that has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A node that breaks a keyword of the schema.
+
+    `schema` is the subschema that holds the keyword, `wanted` the keyword's value; `node` is the offending node: for
+    a missing key the mapping that lacks it, for an unknown key that key's entry (`key`).
+    """
+
+    keyword: str
+    node: Node
+    schema: Schema
+    wanted: Any
+    key: Scalar | None = None
+    missing: str | None = None
+    path: tuple[str | int, ...] = ()
+
+
+def schema_path(name: str) -> Path:
+    """The file of a schema by its name, e.g. ``hivedscheduler``."""
+    return resource_folder("schemas") / f"{name}.schema.json"
+
+
+@cache
+def load_schema(name: str) -> Schema:
+    """A schema as data; loaded once."""
+    schema: Schema = json.loads(schema_path(name).read_text(encoding="utf-8"))
+    return schema
+
+
+def violations(root: Node, data: Data, name: str, *, fast: bool = True) -> list[Violation]:
+    """Everything in which a document breaks the schema `name`, in document order.
+
+    `data` is `to_data(root)`; `fast=False` forces the pure-Python validator (tests compare the two).
+    """
+    schema = load_schema(name)
+    found: dict[tuple[int, str, str | None], Violation] = {}
+    for path, keyword_path in sorted(_errors(name, data, fast=fast), key=repr):  # the two differ in order
+        for violation in _violations_at(schema, root, path, keyword_path):
+            at = violation.key or violation.node
+            found.setdefault((at.start, violation.keyword, violation.missing), violation)
+    mistyped = {id(violation.node) for violation in found.values() if violation.keyword == "type"}
+    kept = (v for v in found.values() if v.keyword not in ("enum", "const") or id(v.node) not in mistyped)
+    return sorted(kept, key=lambda violation: (violation.key or violation.node).start)
+
+
+def _errors(name: str, data: Data, *, fast: bool) -> Iterator[tuple[list[str | int], list[str | int]]]:
+    """(instance path, schema path) of each error."""
+    validator = _fast_validator(name) if fast else None
+    if validator is not None:
+        for error in validator.iter_errors(data):
+            yield list(error.instance_path), list(error.schema_path)
+        return
+    for error in _slow_validator(name).iter_errors(data):
+        yield list(error.absolute_path), list(error.absolute_schema_path)
+
+
+@cache
+def _fast_validator(name: str) -> Any:
+    try:
+        import jsonschema_rs
+    except ImportError:
+        return None
+    return jsonschema_rs.validator_for(load_schema(name))
+
+
+@cache
+def _slow_validator(name: str) -> Any:
+    from paictl.config.slowschema import Validator
+
+    return Validator(load_schema(name))
+
+
+def _violations_at(
+    schema: Schema, root: Node, path: Sequence[str | int], keyword_path: Sequence[str | int]
+) -> Iterator[Violation]:
+    """The violations of one validator error; several where one keyword covers several keys."""
+    keyword = str(keyword_path[-1])
+    holder = _subschema(schema, keyword_path[:-1])
+    node = follow(root, tuple(path))
+    if node is None:
+        return
+    wanted = holder.get(keyword)
+    if keyword == "additionalProperties" and isinstance(node, Mapping):
+        for entry in node:
+            if not _declared(holder, entry.name):
+                yield Violation(keyword, entry.value, holder, wanted, key=entry.key, path=(*path, entry.name))
+    elif keyword == "required" and isinstance(node, Mapping):
+        for missing in wanted or ():
+            if missing not in node:
+                yield Violation(keyword, node, holder, wanted, missing=missing, path=tuple(path))
+    else:
+        yield Violation(keyword, node, holder, wanted, path=tuple(path))
+
+
+def _declared(schema: Schema, name: str) -> bool:
+    return name in schema.get("properties", {}) or any(
+        portable(pattern).search(name) for pattern in schema.get("patternProperties", {})
+    )
+
+
+@cache
+def portable(pattern: str) -> re.Pattern[str]:
+    """A pattern of a schema read as editors and jsonschema-rs read it: `$` is the very end, classes are ASCII."""
+    return re.compile(re.sub(r"(\\.)|\$(?=$|[|)])", lambda match: match.group(1) or r"\Z", pattern), re.ASCII)
+
+
+def _subschema(schema: Schema, path: Sequence[str | int]) -> Schema:
+    """The subschema at a schema path; a `$ref` is followed wherever one stands, named in the path or not."""
+    here: Any = schema
+    for step in path:
+        here = _resolved(schema, here)
+        if step == "$ref":
+            continue
+        here = here[step]
+    resolved: Schema = _resolved(schema, here)
+    return resolved
+
+
+def _resolved(schema: Schema, here: Any) -> Any:
+    while isinstance(here, dict) and isinstance(here.get("$ref"), str):
+        target: Any = schema
+        for part in here["$ref"].removeprefix("#/").split("/"):
+            target = target[part]
+        here = target
+    return here

@@ -1,0 +1,115 @@
+"""The order of the packages and what each may import, read from the sources."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+PACKAGE = ROOT / "paictl"
+
+ORDER: tuple[frozenset[str], ...] = tuple(
+    frozenset(names.split())
+    for names in (
+        "errors resources",
+        "cells",
+        "config scheduler",
+        "workload",
+        "sim",
+        "remote",
+        "cluster",
+        "service deploy extender",
+        "lab",
+        "cli",
+        "__main__",
+    )
+)
+"""From the bottom up; a package imports only from rows below its own, packages of one row not from each other."""
+
+THIRD_PARTY: dict[str, frozenset[str]] = {
+    "config": frozenset({"yaml", "jsonschema", "jsonschema_rs"}),
+    "remote": frozenset({"kubernetes", "fabric", "ansible_runner"}),
+    "cli": frozenset({"typer", "rich", "yaml"}),
+}
+"""What a package may import beside the standard library; click never, typer vendors it."""
+
+IMPURE = frozenset({"time", "random", "logging", "os"})
+"""What the core may not import although it is in the standard library: same state, same decision."""
+
+MAX_LINES = 400
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def package_of(path: Path) -> str:
+    relative = path.relative_to(PACKAGE)
+    return relative.parts[0].removesuffix(".py")
+
+
+def imports_of(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, dotted module) of every import, those inside functions too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: relative import"
+            module = node.module or ""
+            if module == "paictl":
+                yield from ((node.lineno, f"paictl.{alias.name}") for alias in node.names)
+            else:
+                yield node.lineno, module
+
+
+def rank(package: str) -> int:
+    return next(index for index, row in enumerate(ORDER) if package in row)
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_package_imports_only_from_below(path: Path) -> None:
+    own = package_of(path)
+    if own == "__init__":
+        assert not list(imports_of(path)), "paictl/__init__.py must import nothing"
+        return
+    for line, module in imports_of(path):
+        parts = module.split(".")
+        if parts[0] != "paictl" or len(parts) < 2 or parts[1] in (own, "__version__"):
+            continue
+        assert rank(parts[1]) < rank(own), f"{path}:{line}: {own} must not import {parts[1]}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_third_party_imports_are_on_the_list(path: Path) -> None:
+    own = package_of(path)
+    for line, module in imports_of(path):
+        top = module.split(".")[0]
+        if top == "paictl" or top in sys.stdlib_module_names:
+            if own in ("cells", "scheduler"):
+                assert top not in IMPURE, f"{path}:{line}: the core must not import {top}"
+            continue
+        assert top in THIRD_PARTY.get(own, frozenset()), f"{path}:{line}: {own} must not import {top}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_long_module_gives_its_reason(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    if text.count("\n") > MAX_LINES:
+        docstring = ast.get_docstring(ast.parse(text)) or ""
+        assert "long because" in docstring.lower(), f"{path} has more than {MAX_LINES} lines and no reason for it"
+
+
+def test_every_package_says_what_it_is_for_and_what_it_must_never_do() -> None:
+    for folder in sorted(PACKAGE.iterdir()):
+        init = folder / "__init__.py"
+        if init.is_file():
+            docstring = ast.get_docstring(ast.parse(init.read_text(encoding="utf-8"))) or ""
+            assert len(docstring) > 80, f"{init} does not say what the package is for"
+            assert "must never" in docstring or "must hold no" in docstring, (
+                f"{init} does not say what it must never do"
+            )

@@ -1,0 +1,169 @@
+"""The command line as a whole: exit codes, streams, global options, completion, start-up."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from paictl.cli import app as app_module
+from paictl.cli.main import hoisted
+from paictl.errors import PaictlError
+from tests.conftest import ROOT
+from tests.unit.cli.conftest import Paictl
+
+
+def process(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(  # type: ignore[call-overload,no-any-return]
+        [sys.executable, "-m", "paictl", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+        **options,
+    )
+
+
+def test_help_lists_commands_and_exit_codes(paictl: Paictl) -> None:
+    done = paictl("--help")
+    assert done.code == 0
+    assert "config" in done.out
+    for code in ("0 clean", "1 findings", "2 usage", "3 partly", "4 unreachable", "130 interrupted"):
+        assert code in " ".join(done.out.replace("│", " ").split())
+
+
+def test_version_speaks_json_and_yaml(paictl: Paictl) -> None:
+    data = json.loads(paictl("version", "-o", "json").out)
+    assert data["paictl"]
+    assert yaml.safe_load(paictl("version", "-o", "yaml").out) == data
+
+
+@pytest.mark.parametrize(
+    ("words", "suggestion"),
+    [
+        (("confg",), "config"),
+        (("config", "validat"), "validate"),
+        (("config", "rules", "--outpt", "json"), "--output"),
+        (("config", "explain", "duplicate-keys"), "duplicate-key"),
+        (("config", "explain", "TXT05"), "TXT005"),
+    ],
+)
+def test_a_mistyped_word_gets_a_suggestion(paictl: Paictl, words: tuple[str, ...], suggestion: str) -> None:
+    done = paictl(*words)
+    assert done.code == 2
+    assert suggestion in done.err
+    assert done.out == ""
+
+
+def test_global_flags_may_stand_anywhere() -> None:
+    assert hoisted(["config", "validate", "-q", "x", "--no-color"]) == ["-q", "--no-color", "config", "validate", "x"]
+    assert hoisted(["config", "validate", "--", "-q"]) == ["config", "validate", "--", "-q"]
+
+
+def test_an_error_names_place_and_next_step_on_stderr(paictl: Paictl) -> None:
+    done = paictl("config", "validate", "/nonexistent/file.yaml")
+    assert done.code == 2
+    assert done.out == ""
+    assert "error: /nonexistent/file.yaml: no such file or folder" in done.err
+    assert "hint: " in done.err
+
+
+def test_control_characters_of_a_file_name_do_not_reach_the_terminal(paictl: Paictl) -> None:
+    done = paictl("config", "validate", "/nonexistent/\x1b[31mred.yaml")
+    assert "\x1b" not in done.err
+    assert "\\x1b[31mred" in done.err
+
+
+def test_an_internal_error_is_called_one(paictl: Paictl, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(app_module, "write", broken)
+    done = paictl("version")
+    assert done.code == 2
+    assert "internal error: RuntimeError: boom" in done.err
+    assert "--debug" in done.err
+    with pytest.raises(RuntimeError):
+        paictl("version", "--debug")
+
+
+@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (PaictlError("no", hint="yes"), 2)])
+def test_how_a_command_ends_decides_the_exit_code(
+    paictl: Paictl, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int
+) -> None:
+    def ended(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(app_module, "write", ended)
+    assert paictl("version").code == code
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_exist_and_complete(shell: str) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    shown = subprocess.run(
+        [sys.executable, "-m", "paictl", "--show-completion", shell],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    assert shown.returncode == 0
+    assert "paictl" in shown.stdout.lower()
+
+
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    command = f"{sys.executable} -m paictl config rules -o json | head -1"
+    done = subprocess.run(
+        ["bash", "-c", command],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.stdout.strip() == "["
+    assert done.stderr == ""
+
+
+def test_start_up_imports_nothing_heavy() -> None:
+    heavy = "jsonschema jsonschema_rs yaml rich.table kubernetes fabric ansible_runner paictl.config.rules"
+    code = (
+        "import sys; from paictl.cli.main import run; code = run(['version']); "
+        f"loaded = [name for name in {heavy!r}.split() if name in sys.modules]; "
+        "print(loaded, file=sys.stderr); sys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0
+    assert done.stderr.strip() == "[]"
+
+
+def test_no_color_wins(paictl: Paictl, monkeypatch: pytest.MonkeyPatch) -> None:
+    from paictl.cli.settings import settings
+
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert settings.wants_color(True) is False
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    assert settings.wants_color(True) is True
+    assert settings.wants_color(False) is False
+    paictl("version", "--no-color")
+    assert settings.wants_color(True) is False
+
+
+def test_schemas_can_be_listed_shown_and_exported(paictl: Paictl, tmp_path: Path) -> None:
+    names = [row["name"] for row in json.loads(paictl("config", "schema", "list", "-o", "json").out)]
+    assert "hivedscheduler" in names
+    assert json.loads(paictl("config", "schema", "show", "hived").out)["title"]
+    done = paictl("config", "schema", "export", str(tmp_path / "schemas"))
+    assert done.code == 0
+    assert {path.name for path in (tmp_path / "schemas").iterdir()} == {f"{name}.schema.json" for name in names}
+    again = paictl("config", "schema", "export", str(tmp_path / "schemas"))
+    assert again.code == 2
+    assert "--force" in again.err
+    assert paictl("config", "schema", "export", str(tmp_path / "schemas"), "--force").code == 0
