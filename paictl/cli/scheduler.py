@@ -49,15 +49,8 @@ def replay(
     or an invariant broke; then the last operations and the state are in the dump, which `replay` can load.
     """
     from paictl.scheduler.errors import InvariantError
-    from paictl.scheduler.invariants import validate as check
-    from paictl.scheduler.replay import Replayer
 
-    replayer = Replayer(
-        load_spec(config),
-        load=lambda name: load_spec(config.parent / name),
-        parse=_parse_yaml,
-        check=(lambda engine: check(engine.state)) if validate else None,
-    )
+    replayer = _replayer(config, validate=validate)
     if load is not None:
         replayer.restore(json.loads(load.read_text(encoding="utf-8")))
     write, encode = sys.stdout.write, json.JSONEncoder(separators=(",", ":")).encode
@@ -92,9 +85,8 @@ def explain(
 
     from paictl.errors import PaictlError
     from paictl.scheduler.explain import explain as explain_request
-    from paictl.scheduler.replay import Replayer
 
-    replayer = Replayer(load_spec(config), load=lambda name: load_spec(config.parent / name), parse=_parse_yaml)
+    replayer = _replayer(config, validate=False)
     last: dict[str, object] = {}
     for _, operation in _operations(ops.read_text(encoding="utf-8").splitlines()):
         replayer.run(operation)
@@ -150,6 +142,24 @@ def _change_text(change: Change) -> str:
             return f"these nodes are healthy: {names}"
         case ChangeKind.SUGGESTIONS:
             return "it ignores the suggested nodes"
+
+
+def _replayer(config: Path, *, validate: bool) -> Replayer:
+    """A replayer for a configuration file; `restart` finds other configurations in the same folder."""
+    import gc
+
+    from paictl.scheduler.invariants import validate as check
+    from paictl.scheduler.replay import Replayer
+
+    replayer = Replayer(
+        load_spec(config),
+        load=lambda name: load_spec(config.parent / name),
+        parse=_parse_yaml,
+        check=(lambda engine: check(engine.state)) if validate else None,
+    )
+    gc.collect()
+    gc.freeze()  # the trees live as long as the process: the collector need not walk them again and again
+    return replayer
 
 
 def _operations(lines: Iterable[str]) -> Iterator[tuple[int, dict[str, object]]]:

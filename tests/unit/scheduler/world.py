@@ -14,6 +14,7 @@ from paictl.scheduler.decision import Bind, Phase, Preempt, Wait
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import GroupChange, NodeHealth, PodGone, PodRecovered
+from paictl.scheduler.explain import explain
 from paictl.scheduler.invariants import validate
 from paictl.scheduler.replay import describe_change
 from paictl.scheduler.request import PodRequest
@@ -200,6 +201,9 @@ class World:
         assert self.engine.state.digest() == before, "plan changed the state"
         assert self.engine.plan(request, suggested, phase) == decision, "same state, other decision"
         self.check_victims(request, decision)
+        if isinstance(decision, Wait) and not self.pick(12):
+            explain(self.engine, request, suggested)
+            assert self.engine.state.digest() == before, "explain changed the state"
         return decision
 
     def check_victims(self, request: PodRequest, decision: Decision) -> None:
