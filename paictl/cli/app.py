@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from paictl.cli import config
+from paictl.cli import config, scheduler
 from paictl.cli.console import Output, write, write_data
 from paictl.cli.settings import settings
 
@@ -24,6 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(config.app, name="config")
+app.add_typer(scheduler.app, name="scheduler")
 
 
 @app.callback()
