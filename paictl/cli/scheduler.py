@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from paictl.cells.spec import ClusterSpec
-    from paictl.scheduler.explain import Change, Explanation
     from paictl.scheduler.replay import Replayer
 
 app = typer.Typer(no_args_is_help=True, help="Ask the scheduler core: replay operations, explain waiting pods.")
@@ -69,79 +69,39 @@ def replay(
     sys.stdout.flush()
 
 
-@app.command()
+class Form(StrEnum):
+    """Forms of an explanation."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@app.command(epilog="Example: paictl scheduler explain --config hived.yaml operations.jsonl train-0")
 def explain(
     config: ConfigOption,
     ops: Annotated[Path, typer.Argument(help="Operations, one JSON object a line.")],
-    pod: Annotated[str, typer.Argument(help="Uid or name of the pod that waits.")],
+    pod: Annotated[str, typer.Argument(help="Uid or name of a pod.")],
     *,
-    output: Annotated[str, typer.Option("--output", "-o", help="text or json")] = "text",
+    output: Annotated[Form, typer.Option("--output", "-o", help="Form of the result.")] = Form.TEXT,
 ) -> None:
-    """Say why a pod waits after some operations, and the smallest changes that would let it run now.
+    """Say what a pod does after some operations; if it waits, why, and what would let it run now.
 
-    The exit code is 0 if it can run, 1 if it waits, 2 if the input is unusable.
+    The exit code is 0 if it runs or could, 1 if it does not, 2 if the input is unusable.
     """
-    from dataclasses import asdict
-
     from paictl.errors import PaictlError
-    from paictl.scheduler.explain import explain as explain_request
+    from paictl.scheduler.explain.pod import History, Situation, report, report_data, report_lines
 
-    replayer = _replayer(config, validate=False)
-    last: dict[str, object] = {}
-    for _, operation in _operations(ops.read_text(encoding="utf-8").splitlines()):
-        replayer.run(operation)
-        asked = operation.get("pod")
-        if isinstance(asked, dict) and pod in (asked.get("uid"), asked.get("name")):
-            last = operation
-    if not last:
-        typer.echo(f"error: {ops}: no operation schedules a pod {pod}\nhint: use its uid or its name", err=True)
-        raise typer.Exit(2)
+    history = History(_replayer(config, validate=False))
     try:
-        found = explain_request(replayer.engine, replayer.request_of(last), replayer.suggested_of(last))
-    except PaictlError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from error
-    if output == "json":
-        typer.echo(json.dumps(asdict(found), indent=2))
-    else:
-        typer.echo("\n".join(_explanation_lines(found)))
-    raise typer.Exit(1 if found.views else 0)
-
-
-def _explanation_lines(found: Explanation) -> Iterator[str]:
-    """The explanation as text, from the VC down to the groups in the way."""
-    yield f"{found.pod} (group {found.group}, VC {found.vc}, {found.needed} leaf cells): {found.reason}"
-    for view in found.views:
-        attempt = view.attempt
-        yield f"{attempt.view}{f' of VC {attempt.vc}' if attempt.vc else ''}: {attempt.failure}"
-        for level in view.levels:
-            away = f", {level.not_suggested} not suggested" if level.not_suggested else ""
-            yield f"  {level.cell_type}: {level.free} of {level.total} free, {level.bad} bad{away}"
-        for holder in view.holders:
-            yield f"  used by {holder.group} (VC {holder.vc}, priority {holder.priority}): {holder.leaves} leaf cells"
-    if found.views:
-        yield "It could run now if one of these held:" if found.changes else "No single change would let it run now."
-    for change in found.changes:
-        yield f"  {_change_text(change)}"
-
-
-def _change_text(change: Change) -> str:
-    from paictl.scheduler.explain import ChangeKind
-
-    names = ", ".join(change.names)
-    match change.kind:
-        case ChangeKind.GROUPS_END:
-            return f"these groups end: {names}"
-        case ChangeKind.PRIORITY:
-            return f"its priority is {change.number}"
-        case ChangeKind.QUOTA:
-            return f"its VC has {change.number} more {change.cell_type}"
-        case ChangeKind.OPPORTUNISTIC:
-            return "it is opportunistic (priority -1)"
-        case ChangeKind.NODES_HEAL:
-            return f"these nodes are healthy: {names}"
-        case ChangeKind.SUGGESTIONS:
-            return "it ignores the suggested nodes"
+        lines = ops.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise PaictlError(f"cannot read: {error.strerror}", where=str(ops)) from None
+    history.run(_operations(lines))
+    found = report(history, pod)
+    text = json.dumps(report_data(found), indent=2) if output is Form.JSON else "\n".join(report_lines(found))
+    typer.echo(text)
+    if found.situation not in (Situation.RUNNING, Situation.READY):
+        raise typer.Exit(1)
 
 
 def _replayer(config: Path, *, validate: bool) -> Replayer:
