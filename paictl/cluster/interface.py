@@ -1,8 +1,8 @@
 """The interface of a cluster, and the values that cross it.
 
 Kept honest for a real cluster: what was asked is acknowledged, not done; state is read back level by level, never
-awaited; any call can meet a conflict (`Conflict`) or an absent server (`Unreachable`). Instants are milliseconds of the
-cluster's own clock since it came up; `epoch` turns them into dates.
+awaited; any call can meet a conflict (`ConflictError`) or an absent server (`UnreachableError`). Instants are milliseconds
+of the cluster's own clock since it came up; `epoch` turns them into dates.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from paictl.errors import ExitCode, PaictlError
 from paictl.sim.loop import Millis
@@ -20,11 +20,11 @@ class ClusterError(PaictlError):
     """The cluster refuses a request; nothing has changed."""
 
 
-class Conflict(ClusterError):
+class ConflictError(ClusterError):
     """The cluster is not as the request supposes: somebody else was faster, or a name is taken."""
 
 
-class Unreachable(ClusterError):
+class UnreachableError(ClusterError):
     """What should answer does not: no cluster here, or a service that is stopped."""
 
     exit_code = ExitCode.UNREACHABLE
@@ -156,14 +156,14 @@ class ConfigVersion:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened: `object` is ``kind/name``, `data` what a machine may want to know."""
+    """Something that happened: `subject` is ``kind/name``, `data` what a machine may want to know."""
 
     number: int
     at: Millis
     kind: str
-    object: str
+    subject: str
     message: str
-    data: Mapping[str, object] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Cluster(Protocol):

@@ -1,7 +1,7 @@
 """The file of an embedded cluster: SQLite in WAL mode, one transaction a command.
 
-`log` holds what was asked (the inputs, enough to compute everything anew), `state` the machine's state after the last of
-them, `event`, `job` and `config` what people look back at. Whatever a command changes is in one transaction that is
+`log` holds what was asked (the inputs, enough to compute everything anew), `state` the machine's state after the last
+of them, `event`, `job` and `config` what people look back at. Whatever a command changes is in one transaction that is
 durable before the command is acknowledged, so a kill at any moment leaves the state before or after it.
 """
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paictl.cluster.interface import ClusterError, Conflict, Event, Unreachable
+from paictl.cluster.interface import ClusterError, ConflictError, Event, UnreachableError
 from paictl.sim.loop import Millis
 
 FILE = "cluster.db"
@@ -29,10 +29,10 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE state (id INTEGER PRIMARY KEY CHECK (id = 1), data TEXT NOT NULL);
 CREATE TABLE log (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, command TEXT NOT NULL);
 CREATE TABLE event (
-    number INTEGER PRIMARY KEY, at INTEGER NOT NULL, kind TEXT NOT NULL, object TEXT NOT NULL,
+    number INTEGER PRIMARY KEY, at INTEGER NOT NULL, kind TEXT NOT NULL, subject TEXT NOT NULL,
     message TEXT NOT NULL, data TEXT NOT NULL
 );
-CREATE INDEX event_object ON event (object, number);
+CREATE INDEX event_subject ON event (subject, number);
 CREATE TABLE job (key TEXT PRIMARY KEY, number INTEGER NOT NULL UNIQUE, ended INTEGER NOT NULL, data TEXT NOT NULL);
 CREATE TABLE config (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, message TEXT NOT NULL, files TEXT NOT NULL);
 """
@@ -70,9 +70,9 @@ class Store:
 
     @classmethod
     def create(cls, folder: Path, meta: Mapping[str, Any]) -> Store:
-        """A new, empty cluster file that only its owner may read; raises `Conflict` if one is there."""
+        """A new, empty cluster file that only its owner may read; raises `ConflictError` if one is there."""
         if cls.exists(folder):
-            raise Conflict(
+            raise ConflictError(
                 "a cluster is up here already", where=str(folder), hint="see: paictl cluster status; or use --state DIR"
             )
         with _explained(folder):
@@ -90,16 +90,16 @@ class Store:
                 db.close()
                 os.link(draft, folder / FILE)  # fails if somebody else was faster, unlike a rename
             except FileExistsError:
-                raise Conflict("another command has just brought a cluster up here", where=str(folder)) from None
+                raise ConflictError("another command has just brought a cluster up here", where=str(folder)) from None
             finally:
                 draft.unlink(missing_ok=True)
         return cls.open(folder)
 
     @classmethod
     def open(cls, folder: Path) -> Store:
-        """The cluster in a folder; raises `Unreachable` if there is none."""
+        """The cluster in a folder; raises `UnreachableError` if there is none."""
         if not cls.exists(folder):
-            raise Unreachable("no cluster is up", where=str(folder), hint="bring one up: paictl cluster up")
+            raise UnreachableError("no cluster is up", where=str(folder), hint="bring one up: paictl cluster up")
         with _explained(folder):
             db = sqlite3.connect(folder / FILE, timeout=BUSY_SECONDS, isolation_level=None)
             db.execute("PRAGMA journal_mode = WAL")
@@ -183,12 +183,12 @@ class Store:
 
     def append_events(self, events: Iterable[Event]) -> None:
         """Note what happened."""
-        rows = ((e.number, e.at, e.kind, e.object, e.message, _json(e.data)) for e in events)
+        rows = ((e.number, e.at, e.kind, e.subject, e.message, _json(e.data)) for e in events)
         self._db.executemany("INSERT INTO event VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def events(self, subject: str | None = None, after: int = 0) -> Iterator[Event]:
         """Events with a higher number than `after`, of one object or of all."""
-        where, values = ("object = ? AND ", [subject]) if subject else ("", [])
+        where, values = ("subject = ? AND ", [subject]) if subject else ("", [])
         query = f"SELECT * FROM event WHERE {where}number > ? ORDER BY number"  # noqa: S608 - constants only
         for number, at, kind, target, message, data in self._db.execute(query, (*values, after)):
             yield Event(number, Millis(at), kind, target, message, json.loads(data))
