@@ -57,9 +57,8 @@ def row(what: str, figures: Figures, note: str = "") -> None:
 def main() -> None:
     """Print the table."""
     paictl = [sys.executable, "-m", "paictl"]
-    print(
-        f"Machine: {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; {RUNS} runs, medians"
-    )
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    print(f"Machine: {machine}; {RUNS} runs, medians")
     print(f"{'':<52} {'wall s':>8} {'CPU s':>8} {'MB':>8}")
     for words in (["--help"], ["version"]):
         row(f"paictl {words[0]}", median([run([*paictl, *words]) for _ in range(RUNS)]))

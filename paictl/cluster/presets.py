@@ -54,9 +54,7 @@ class Preset:
 
 
 _ONE_GPU = Hardware("GPU", (("GPU-NODE", 1),), cpu=8, memory=32)
-_DGX2 = Hardware(
-    "V100", (("V100-PAIR", 2), ("V100-QUAD", 2), ("V100-BOARD", 2), ("DGX2-NODE", 2)), cpu=96, memory=1440
-)
+_DGX2 = Hardware("V100", (("V100-PAIR", 2), ("V100-QUAD", 2), ("V100-BOARD", 2), ("DGX2-NODE", 2)), cpu=96, memory=1440)
 _EIGHT = Hardware("V100", (("V100-SWITCH", 2), ("V100-SOCKET", 2), ("V100-NODE", 2)), cpu=64, memory=448)
 
 PRESETS: Final[Mapping[str, Preset]] = {
@@ -106,8 +104,18 @@ def _layout(preset: Preset) -> Iterator[str]:
     yield f"# {preset.title}"
     yield "machine-sku:"
     yield from ("  master-machine:", "    mem: 60Gi", "    cpu:", "      vcore: 24")
-    yield from ("  gpu-machine:", "    computing-device:", "      type: nvidia.com/gpu", f"      model: {hardware.model}")
-    yield from (f"      count: {hardware.devices}", f"    mem: {hardware.memory}Gi", "    cpu:", f"      vcore: {hardware.cpu}")
+    yield from (
+        "  gpu-machine:",
+        "    computing-device:",
+        "      type: nvidia.com/gpu",
+        f"      model: {hardware.model}",
+    )
+    yield from (
+        f"      count: {hardware.devices}",
+        f"    mem: {hardware.memory}Gi",
+        "    cpu:",
+        f"      vcore: {hardware.cpu}",
+    )
     yield "machine-list:"
     yield from _machine("master1", "10.0.0.1", "master-machine", "pai-master")
     for number, node in enumerate(preset.nodes):
