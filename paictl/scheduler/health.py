@@ -89,15 +89,13 @@ class Health:
 
     def _let_go(self, cell: int, virtual: int) -> None:
         """A bound cell healed: unless it is in use, it was bound only to show that it was bad."""
-        in_use = self.doomed.counts.guaranteed[cell]
-        if not in_use:
-            self.binding.unbind(cell)
+        if self.doomed.counts.guaranteed[cell]:
+            return
+        self.binding.unbind(cell)
         if self.binding.tree.parent[virtual] == NO_PARENT:
             vc = self.binding.tree.preassigned[virtual].vc
-            if self.doomed.is_doomed(cell, vc):
-                self.doomed.forget(cell, vc)
-            if not in_use:
-                self.doomed.give(cell, vc, doomed=True)
+            self.doomed.forget(cell, vc)  # an idle bound preassigned cell is a doomed one
+            self.doomed.give(cell, vc, doomed=True)
 
     def _mark(self, cell: int, bad: int) -> None:
         tree, journal = self.tree, self.journal

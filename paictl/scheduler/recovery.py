@@ -18,6 +18,8 @@ from paictl.scheduler.transitions import cancel_preemption, lazy_preempt
 from paictl.scheduler.views import members
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from paictl.scheduler.request import PodRequest
     from paictl.scheduler.state import State
 
@@ -121,11 +123,14 @@ class _VirtualFinder:
             for higher in range(len(state.ledger.left[state.physical.chain[leaf]]) - 1, 0, -1):
                 state.doomed.doom(state.physical.chain[leaf], higher)  # its VC may need another bad cell now
             return twin
+        root = UNBOUND
         if twin == UNBOUND:
-            twin = self._root(cell, level)
+            root = twin = self._root(cell, level)
         for _ in path:
-            twin = binding.free_child(twin) if twin != UNBOUND else UNBOUND
-        if twin != UNBOUND and binding.virtual[leaf] == UNBOUND and binding.bind(leaf, twin):
+            twin = self._child(twin) if twin != UNBOUND else UNBOUND
+        if twin == UNBOUND or (root != UNBOUND and not self._make_free(root, cell)):
+            return UNBOUND
+        if binding.virtual[leaf] == UNBOUND and binding.bind(leaf, twin):
             state.doomed.take(cell, self.request.vc)
         return twin
 
@@ -152,19 +157,45 @@ class _VirtualFinder:
         return True
 
     def _root(self, cell: int, level: int) -> int:
-        """An unbound preassigned cell for a free physical cell, made free if need be; `UNBOUND` if none can be."""
-        state, request = self.state, self.request
-        if request.pinned_id or state.buddy.holder(cell) == NO_PARENT:
+        """A preassigned cell for a free physical cell, `UNBOUND` if there is none.
+
+        An unbound one; else one that was bound only to show a bad cell; else the one with the lowest priority
+        below ours (after a reconfiguration there may be fewer than before).
+        """
+        state = self.state
+        if self.request.pinned_id or state.buddy.holder(cell) == NO_PARENT:
             return UNBOUND
-        key = (request.vc, state.physical.chain[cell], level)
+        key = (self.request.vc, state.physical.chain[cell], level)
         root = state.binding.free_root(key)
         if root == UNBOUND:
             self._free_doomed_root(key)
             root = state.binding.free_root(key)
-        if root == UNBOUND:
-            self._empty_lowest_root(key)
-            root = state.binding.free_root(key)
-        return root if root != UNBOUND and state.ledger.may_take(cell) else UNBOUND
+        return root if root != UNBOUND else self._lowest(state.binding.roots.get(key, ()))
+
+    def _child(self, twin: int) -> int:
+        """The child of a virtual cell to use: an unbound one, else the one with the lowest priority below ours."""
+        child = self.state.binding.free_child(twin)
+        return child if child != UNBOUND else self._lowest(self.state.virtual.children(twin))
+
+    def _lowest(self, cells: Iterable[int]) -> int:
+        """The used virtual cell with the lowest priority below ours, smallest id first; `UNBOUND` if none."""
+        lowest, found = self.request.priority, UNBOUND
+        for cell in cells:
+            priority = self._priority(cell)
+            if FREE_PRIORITY < priority < lowest:
+                lowest, found = priority, cell
+        return found
+
+    def _make_free(self, root: int, cell: int) -> bool:
+        """Lazily preempt whoever uses a preassigned cell; whether it can then be bound to `cell`."""
+        state = self.state
+        binding, user = state.binding, state.occupancy.user
+        if binding.physical[root] != UNBOUND:
+            for leaf in state.virtual.leaves(root):
+                held = binding.physical[leaf]
+                if leaf in state.occupancy.virtual_priority and held in user:
+                    lazy_preempt(state, state.groups.by_name[user[held]], self.request.group, self.now)
+        return binding.physical[root] == UNBOUND and state.ledger.may_take(cell)
 
     def _free_doomed_root(self, key: tuple[str, int, int]) -> None:
         """Unbind one of the VC's own idle doomed cells: a cell that runs a pod goes before one that shows badness."""
@@ -175,27 +206,11 @@ class _VirtualFinder:
                 self._undoom(at[rank])
                 return
 
-    def _empty_lowest_root(self, key: tuple[str, int, int]) -> None:
-        """Lazily preempt all groups in the preassigned cell with the lowest priority, if that is below ours."""
-        state = self.state
-        lowest, victim = self.request.priority, UNBOUND
-        for root in state.binding.roots.get(key, ()):
-            priority = self._priority(root)
-            if FREE_PRIORITY < priority < lowest:
-                lowest, victim = priority, root
-        if victim == UNBOUND:
-            return
-        binding, user = state.binding, state.occupancy.user
-        for leaf in state.virtual.leaves(victim):
-            cell = binding.physical[leaf]
-            if leaf in state.occupancy.virtual_priority and cell in user:
-                lazy_preempt(state, state.groups.by_name[user[cell]], self.request.group, self.now)
-
-    def _priority(self, root: int) -> int:
-        if not self.state.counts.used[root]:
+    def _priority(self, cell: int) -> int:
+        if not self.state.counts.used[cell]:
             return FREE_PRIORITY
         priority = self.state.occupancy.virtual_priority
-        return max(priority.get(leaf, FREE_PRIORITY) for leaf in self.state.virtual.leaves(root))
+        return max(priority.get(leaf, FREE_PRIORITY) for leaf in self.state.virtual.leaves(cell))
 
 
 def locate(state: State, request: PodRequest, info: BindInfo) -> tuple[Placed, Placed]:

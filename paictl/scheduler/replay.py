@@ -149,8 +149,6 @@ class Replayer:
         info = self.engine.bind_info(pod.decision)
         outcomes = self.engine.apply(pod.decision)
         pod.info, pod.decision = info, None
-        # in the order of allocation, which is that of recovery
-        self.pods[pod.request.uid] = self.pods.pop(pod.request.uid)
         group = self.engine.state.groups.by_name[pod.request.group]
         result = {
             "r": "ok",
@@ -206,7 +204,7 @@ class Replayer:
             self.engine.observe(NodeHealth(name, healthy))
 
     def _recover_pods(self) -> None:
-        for pod in self.pods.values():
+        for _, pod in sorted(self.pods.items()):
             if pod.info is not None:
                 self.engine.observe(PodRecovered(pod.request, pod.info))
                 pod.bound = True

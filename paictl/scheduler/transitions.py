@@ -146,12 +146,18 @@ def release_virtual(state: State, leaves: Sequence[int]) -> None:
 
 
 def _give_idle(state: State, roots: dict[int, int]) -> None:
-    """Give back the physical cells of preassigned cells that nobody uses any more."""
+    """Give back the physical cells of preassigned cells that nobody uses any more.
+
+    A doomed one stays for as long as it is bad: it shows what its VC cannot have.
+    """
     for root, cell in roots.items():
         if not state.counts.used[root] and cell not in state.binding.pinned:
             vc = state.virtual.preassigned[root].vc
-            if not state.doomed.is_doomed(cell, vc):
-                state.doomed.give(cell, vc)
+            if state.doomed.is_doomed(cell, vc):
+                if state.counts.bad[cell]:
+                    continue
+                state.doomed.forget(cell, vc)
+            state.doomed.give(cell, vc)
 
 
 def _drop_all(state: State, leaves: Sequence[int]) -> None:

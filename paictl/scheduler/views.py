@@ -108,6 +108,7 @@ class Views:
                 level -= 1
             cells.setdefault(key, []).extend(nodes)
         for (vc, name), nodes in cells.items():
+            nodes.sort(key=lambda cell: -tree.level[cell])  # stable; larger nodes first, as HiveD's cluster view
             leaves = max(len(tree.shape(cell).leaves) for cell in nodes)
             view = NodeIndex(nodes, leaves, self.journal)
             if isinstance(name, str):
