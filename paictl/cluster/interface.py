@@ -1,8 +1,8 @@
 """The interface of a cluster, and the values that cross it.
 
 Kept honest for a real cluster: what was asked is acknowledged, not done; state is read back level by level, never
-awaited; any call can meet a conflict (`ConflictError`) or an absent server (`UnreachableError`). Instants are milliseconds
-of the cluster's own clock since it came up; `epoch` turns them into dates.
+awaited; any call can meet a conflict (`ConflictError`) or an absent server (`UnreachableError`). Instants are
+milliseconds of the cluster's own clock since it came up; `epoch` turns them into dates.
 """
 
 from __future__ import annotations

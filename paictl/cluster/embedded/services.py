@@ -32,8 +32,8 @@ class Service:
 class Services:
     """All services by name."""
 
-    def __init__(self, names: Iterable[str] = (), now: Millis = Millis(0)) -> None:
-        self._services = {name: Service(name, False, now) for name in names}
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._services = {name: Service(name, False, Millis(0)) for name in names}
 
     def __iter__(self) -> Iterator[Service]:
         return (self._services[name] for name in sorted(self._services))
