@@ -30,9 +30,7 @@ class Binding:
         "children", "journal", "open_roots", "physical", "physical_tree", "pinned", "roots", "tree", "views", "virtual",
     )  # fmt: skip
 
-    def __init__(
-        self, physical_tree: PhysicalTree, tree: VirtualTree, journal: Journal, views: Views
-    ) -> None:
+    def __init__(self, physical_tree: PhysicalTree, tree: VirtualTree, journal: Journal, views: Views) -> None:
         self.physical_tree = physical_tree
         self.tree = tree
         self.journal = journal

@@ -107,9 +107,7 @@ class Engine:
 
     # --- planning
 
-    def _plan_preempting(
-        self, group: Group, request: PodRequest, offered: Suggested | None, phase: Phase
-    ) -> Decision:
+    def _plan_preempting(self, group: Group, request: PodRequest, offered: Suggested | None, phase: Phase) -> Decision:
         if phase is Phase.PREEMPTING and self._off_limits(group, offered):
             state, mark = self.state, self.state.journal.begin()
             try:

@@ -51,9 +51,7 @@ def adopt(state: State, request: PodRequest, physical: Placed, levels: Placed, n
             twins.append(found)
             _occupy(state, request, leaves, found)
         virtual.append(tuple(twins))
-    group = state.groups.put(
-        new_group(request, GroupState.ALLOCATED, physical, tuple(virtual) if guaranteed else None)
-    )
+    group = state.groups.put(new_group(request, GroupState.ALLOCATED, physical, tuple(virtual) if guaranteed else None))
     if finder.lost:
         lazy_preempt(state, group, group.name, now)
     return state.groups.by_name[request.group]

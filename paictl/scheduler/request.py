@@ -134,5 +134,7 @@ class _Reader:
             leaves = self._count(self.value(item, "leafCellNumber"), f"{path}.leafCellNumber", 1)
             members[leaves] = members.get(leaves, 0) + pods
         if leaf_number not in members:
-            raise RequestError(self.pod, "affinityGroup.members", f"no member has the pod's own {leaf_number} leaf cells")
+            raise RequestError(
+                self.pod, "affinityGroup.members", f"no member has the pod's own {leaf_number} leaf cells"
+            )
         return name, tuple(sorted(members.items()))

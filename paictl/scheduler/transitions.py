@@ -115,7 +115,9 @@ def cancel_preemption(state: State, group: Group) -> None:
                 occupancy.hold((leaf,), OPPORTUNISTIC)
     _give_idle(state, roots)
     for victim in victims:
-        if victim.state is GroupState.BEING_PREEMPTED and not any(leaf in occupancy.reserver for leaf in victim.leaves()):
+        if victim.state is GroupState.BEING_PREEMPTED and not any(
+            leaf in occupancy.reserver for leaf in victim.leaves()
+        ):
             state.groups.put(replace(victim, state=GroupState.ALLOCATED))
     state.groups.stop_waiting(group)
     state.groups.remove(group)

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from paictl.cells.spec import ClusterSpec
-from paictl.scheduler.decision import Bind, BindInfo, Decision, Phase, Preempt
+from paictl.scheduler.decision import Bind, BindInfo, Decision, Phase, Preempt, Wait
 from paictl.scheduler.engine import Engine
+from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import GroupChange, NodeHealth, Outcome, PodGone, PodRecovered
 from paictl.scheduler.request import PodRequest
 
@@ -100,9 +101,9 @@ class Dispatcher:
             if not bucket.order:
                 del self._buckets[key]
 
-    def waiting(self, uid: str) -> PodRequest | None:
-        """The request of a waiting pod, None if it does not wait."""
-        return self._pods.get(uid)
+    def waiting(self) -> list[str]:
+        """Uids of the waiting pods in the order in which they came."""
+        return list(self._pods)
 
     # --- the engine
 
@@ -154,7 +155,7 @@ class Dispatcher:
         for uid in list(self._groups[group]):
             request = self._pods[uid]
             decision = self._plan(request)
-            done = self._carry_out(decision, now)
+            done = self._carry_out(decision, now) if decision else []
             if not done:
                 self._buckets[signature(request)].refused = True
                 break
@@ -163,14 +164,20 @@ class Dispatcher:
                 break
         return actions
 
-    def _plan(self, request: PodRequest) -> Decision:
+    def _plan(self, request: PodRequest) -> Decision | None:
+        """What to do about a pod; None if the configuration no longer knows what it asks for, so that it waits."""
         assert self.engine is not None  # noqa: S101 - asked before
-        decision = self.engine.plan(request, None, Phase.FILTERING)
-        return self.engine.plan(request, None, Phase.PREEMPTING) if isinstance(decision, Preempt) else decision
+        try:
+            decision = self.engine.plan(request, None, Phase.FILTERING)
+            return self.engine.plan(request, None, Phase.PREEMPTING) if isinstance(decision, Preempt) else decision
+        except RequestError:
+            return None
 
     def _carry_out(self, decision: Decision, now: float) -> list[Action]:
         """Apply a decision; empty if the pod waits on."""
         assert self.engine is not None  # noqa: S101 - asked before
+        if isinstance(decision, Wait) and not decision.cancel:
+            return []
         info = self.engine.bind_info(decision) if isinstance(decision, Bind) else None
         outcomes = self.engine.apply(decision, now)
         actions: list[Action] = list(_demotions(outcomes))

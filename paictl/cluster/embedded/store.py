@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,8 +69,11 @@ class Store:
         return (folder / FILE).is_file()
 
     @classmethod
-    def create(cls, folder: Path, meta: Mapping[str, Any]) -> Store:
-        """A new, empty cluster file that only its owner may read; raises `ConflictError` if one is there."""
+    def create(cls, folder: Path, fill: Callable[[Store], None]) -> Store:
+        """A new cluster file that only its owner may read, with what `fill` puts into it.
+
+        It comes into being whole: a kill on the way leaves none. Raises `ConflictError` if one is there.
+        """
         if cls.exists(folder):
             raise ConflictError(
                 "a cluster is up here already", where=str(folder), hint="see: paictl cluster status; or use --state DIR"
@@ -82,11 +85,11 @@ class Store:
             os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             try:
                 db = sqlite3.connect(draft, isolation_level=None)
-                db.executescript(f"BEGIN; {_TABLES} COMMIT;")
-                rows = {"schema": SCHEMA_VERSION, **meta}
-                db.executemany(
-                    "INSERT INTO meta VALUES (?, ?)", [(key, json.dumps(value)) for key, value in rows.items()]
-                )
+                store = cls(folder, db)
+                db.executescript(_TABLES)
+                with store.writing():
+                    store.set_meta("schema", SCHEMA_VERSION)
+                    fill(store)
                 db.close()
                 os.link(draft, folder / FILE)  # fails if somebody else was faster, unlike a rename
             except FileExistsError:

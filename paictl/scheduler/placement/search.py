@@ -87,9 +87,7 @@ def _views(state: State, request: PodRequest) -> Iterator[View]:
 class _Attempt:
     """One request in one view."""
 
-    def __init__(
-        self, state: State, request: PodRequest, suggested: Suggested | None, sizes: Sequence[int]
-    ) -> None:
+    def __init__(self, state: State, request: PodRequest, suggested: Suggested | None, sizes: Sequence[int]) -> None:
         self.state = state
         self.request = request
         self.suggested = suggested
