@@ -1,8 +1,8 @@
 """The part of a scheduler around the core: the queue of waiting pods, and who is tried when.
 
 Pods are tried by priority, then by submission, as OpenPAI's per-job priority classes make kube-scheduler do. What has
-just been refused is not tried again before something was released: same state, same decision. That makes a round cost
-as much as there are *different* requests, not as there are waiting pods.
+just been refused is not tried again before something was released that can matter to it: same state, same decision.
+That makes a round cost as much as there are *different* requests, not as there are waiting pods.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from paictl.cells.spec import ClusterSpec
 from paictl.scheduler.decision import Bind, BindInfo, Decision, Phase, Preempt, Wait
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import GroupChange, NodeHealth, Outcome, PodGone, PodRecovered
+from paictl.scheduler.groups import Group
 from paictl.scheduler.request import PodRequest
 
 Signature: TypeAlias = tuple[object, ...]
@@ -70,6 +71,8 @@ class Dispatcher:
         """Uids of the waiting pods of a group, in order."""
         self._buckets: dict[Signature, _Bucket] = {}
         self._numbers: dict[str, int] = {}
+        self._joining: dict[str, None] = {}
+        """Groups with waiting pods of which others run already: these have their places."""
 
     # --- the queue
 
@@ -82,6 +85,11 @@ class Dispatcher:
             bucket = self._buckets.setdefault(signature(request), _Bucket())
             insort(bucket.order, (-request.priority, number, request.group))
         pods[request.uid] = None
+        self._join(request.group)
+
+    def _join(self, group: str) -> None:
+        if self.engine is not None and group in self.engine.state.groups.by_name:
+            self._joining[group] = None
 
     def remove(self, uid: str, now: float) -> list[Outcome]:
         """A pod is gone, whether it waited or ran; what it held is free."""
@@ -95,15 +103,23 @@ class Dispatcher:
         del pods[request.uid]
         if not pods:
             del self._groups[request.group]
+            self._joining.pop(request.group, None)
             key = signature(request)
             bucket = self._buckets[key]
             bucket.order.remove((-request.priority, self._numbers.pop(request.group), request.group))
             if not bucket.order:
                 del self._buckets[key]
 
-    def waiting(self) -> list[str]:
-        """Uids of the waiting pods in the order in which they came."""
-        return list(self._pods)
+    def dump(self) -> dict[str, list[str]]:
+        """Uids of the waiting pods in the order in which they came, and the first group of each refused kind."""
+        refused = [bucket.order[0][2] for bucket in self._buckets.values() if bucket.refused]
+        return {"pods": list(self._pods), "refused": sorted(refused)}
+
+    def refuse(self, groups: Iterable[str]) -> None:
+        """Mark the kinds of request of some waiting groups as refused, as `dump` found them."""
+        for group in groups:
+            uid = next(iter(self._groups[group]))
+            self._buckets[signature(self._pods[uid])].refused = True
 
     # --- the engine
 
@@ -119,14 +135,24 @@ class Dispatcher:
     def resume(self, engine: Engine | None) -> None:
         """Go on with an engine as it is, or stop scheduling with None."""
         self.engine = engine
-        self._forget_refusals()
+        self._joining.clear()
+        for group in self._groups:
+            self._join(group)
+        self._reconsider()
 
     def observe(self, event: NodeHealth | PodGone, now: float) -> list[Outcome]:
-        """Tell the engine what happened; refused groups get another chance."""
+        """Tell the engine what happened; refused groups for which it matters get another chance."""
         if self.engine is None:
             return []
-        self._forget_refusals()
-        return self.engine.observe(event, now)
+        outcomes = self.engine.observe(event, now)
+        if isinstance(event, NodeHealth) or self.engine.state.health.bad_nodes:
+            self._reconsider()
+        else:
+            for outcome in outcomes:
+                match outcome:
+                    case GroupChange(_, Group() as before, _):
+                        self._reconsider(None if before.virtual is None else before.vc)
+        return outcomes
 
     def next(self, now: float) -> list[Action]:
         """Decide about the next group that can be served and carry it out; nothing to do gives an empty list.
@@ -146,9 +172,12 @@ class Dispatcher:
         """Groups to try, best first: one for each kind of request that was not refused since the last release."""
         heads = sorted(bucket.order[0] for bucket in self._buckets.values() if not bucket.refused)
         assert self.engine is not None  # noqa: S101 - asked before
-        joining = [group for group in self._groups if group in self.engine.state.groups.by_name]
-        yield from joining
-        yield from (group for _, _, group in heads if group not in joining)
+        for group in list(self._joining):
+            if group in self.engine.state.groups.by_name:
+                yield group
+            else:
+                del self._joining[group]
+        yield from (group for _, _, group in heads)
 
     def _try(self, group: str, now: float) -> list[Action]:
         actions: list[Action] = []
@@ -182,7 +211,7 @@ class Dispatcher:
         outcomes = self.engine.apply(decision, now)
         actions: list[Action] = list(_demotions(outcomes))
         if actions or (outcomes and not isinstance(decision, Bind)):
-            self._forget_refusals()
+            self._reconsider()
         match decision:
             case Bind():
                 assert info is not None  # noqa: S101 - made above
@@ -193,16 +222,27 @@ class Dispatcher:
                 actions.append(Evicted(uids, decision.request.group))
         return actions
 
-    def _forget_refusals(self) -> None:
-        for bucket in self._buckets.values():
-            bucket.refused = False
+    def _reconsider(self, vc: str | None = "") -> None:
+        """Give refused requests another chance: all, or those to which a release in one VC matters.
+
+        With healthy hardware a guaranteed request waits for the quota of its own VC and for nothing else (HiveD paper,
+        VC safety), so a release elsewhere cannot help it; opportunistic ones may use whatever is free. `vc` is None
+        for the release of a group without a guarantee.
+        """
+        for key, bucket in self._buckets.items():
+            if vc == "" or key[0] in (ANY_VC, vc):
+                bucket.refused = False
+
+
+ANY_VC: Final = ""
+"""In the signature of opportunistic requests, which use no quota."""
 
 
 def signature(request: PodRequest) -> Signature:
     """What two requests have in common if they must get the same answer."""
     return (
-        request.vc, request.priority, request.members, request.leaf_type, request.pinned_id,
-        request.lazy_preemption, request.ignore_suggested,
+        request.vc if request.guaranteed else ANY_VC, request.priority, request.members, request.leaf_type,
+        request.pinned_id, request.lazy_preemption, request.ignore_suggested,
     )  # fmt: skip
 
 

@@ -323,7 +323,7 @@ class World:
             "jobs": [job.dump() for job in self.jobs.values()],
             "backlog": [[key, ref and list(astuple(ref)), what and what.value] for key, ref, what in self._backlog],
             "numbers": self._numbers,
-            "waiting": self.dispatcher.waiting(),
+            "waiting": self.dispatcher.dump(),
             "engine": None if engine is None else snapshot.dump(engine),
         }
 
@@ -340,10 +340,11 @@ class World:
         world.jobs = {row["key"]: LiveJob.load(row) for row in data["jobs"]}
         world._backlog = [(key, ref and TaskRef(*ref), what and Happening(what)) for key, ref, what in data["backlog"]]
         world._numbers = dict(data["numbers"])
-        world._reindex(data["waiting"])
+        world._reindex(data["waiting"]["pods"])
         if data["engine"] is not None:
             loaded = next(service.loaded for service in world.services if service.name == SCHEDULER)
             world.dispatcher.resume(snapshot.restore(world.configs.get(loaded).spec, data["engine"]))
+            world.dispatcher.refuse(data["waiting"]["refused"])
         return world
 
     def _reindex(self, waiting: Iterable[str]) -> None:
