@@ -121,16 +121,23 @@ class Doomed:
         """Unbind doomed cells of this level that healthy ones can serve again."""
         if not self.count[chain][level]:
             return
-        left, bad, guaranteed = self.ledger.left[chain], self.bad_count[chain], self.counts.guaranteed
-        at = self.tree.at[chain][level]
+        left, bad = self.ledger.left[chain], self.bad_count[chain]
         for vc, free in self.ledger.vcs[chain]:
-            for rank in members(self.cells.get((vc, chain, level), 0)):
-                if free[level] >= left[level] - bad[level]:
+            while free[level] < left[level] - bad[level]:
+                cell = self.idle(vc, chain, level)
+                if cell == NO_PARENT:
                     break
-                if not guaranteed[at[rank]]:  # a doomed cell whose healthy part is in use stays where it is
-                    self.binding.unbind(at[rank])
-                    self._set(at[rank], vc, 0)
-                    self.give(at[rank], vc, doomed=True)
+                self.binding.unbind(cell)
+                self._set(cell, vc, 0)
+                self.give(cell, vc, doomed=True)
+
+    def idle(self, vc: str, chain: int, level: int) -> int:
+        """The doomed cell with the smallest id of which no healthy part is in use."""
+        at, guaranteed = self.tree.at[chain][level], self.counts.guaranteed
+        for rank in members(self.cells.get((vc, chain, level), 0)):
+            if not guaranteed[at[rank]]:
+                return at[rank]
+        return NO_PARENT
 
     def forget(self, cell: int, vc: str) -> None:
         """A physical cell no longer serves a doomed cell: it healed."""

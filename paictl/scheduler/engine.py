@@ -11,7 +11,14 @@ from paictl.scheduler.annotate import bind_info
 from paictl.scheduler.decision import NO_LEAF, Bind, BindInfo, Decision, Phase, Placement, Preempt, Slot, Wait
 from paictl.scheduler.errors import InvariantError, RequestError
 from paictl.scheduler.events import (
-    Event, GroupChange, Ignored, NodeHealth, Outcome, PodGone, PodRecovered, PodWaits,
+    Event,
+    GroupChange,
+    Ignored,
+    NodeHealth,
+    Outcome,
+    PodGone,
+    PodRecovered,
+    PodWaits,
 )  # fmt: skip
 from paictl.scheduler.groups import Group, GroupState
 from paictl.scheduler.placement.search import Found, search

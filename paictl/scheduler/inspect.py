@@ -35,9 +35,9 @@ def group_status(state: State, group: Group) -> Json:
                 virtual.setdefault(root, []).append(state.virtual.address(twin))
         if virtual:
             status["virtualPlacement"] = virtual
-    pods = sorted(uid for row in group.pods for uid in row if uid)
-    if pods:
-        status["allocatedPods"] = pods
+    uids = sorted(uid for row in group.pods for uid in row if uid)
+    if uids:
+        status["allocatedPods"] = uids
     if group.preempting:
         status["preemptingPods"] = sorted(group.preempting)
     if group.preemptor is not None:

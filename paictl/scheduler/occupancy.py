@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from paictl.scheduler.buddy import Buddy
     from paictl.scheduler.journal import Journal
-    from paictl.scheduler.views import Counts, Views
+    from paictl.scheduler.views import Views
 
 OPPORTUNISTIC: Final = -1
 """Priority of a group without a guarantee."""
@@ -131,7 +131,7 @@ class Occupancy:
 
 def rising(leaves: Sequence[int], parent: list[int]) -> list[tuple[int, int]]:
     """The cells at and above some leaves, lowest level first, each with the number of these leaves below it."""
-    out = []
+    out: list[tuple[int, int]] = []
     cells = dict.fromkeys(leaves, 1)
     while cells:
         out += cells.items()

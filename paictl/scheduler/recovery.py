@@ -15,7 +15,6 @@ from paictl.scheduler.decision import NO_LEAF, BindInfo, Placed
 from paictl.scheduler.groups import Group, GroupState, new_group
 from paictl.scheduler.occupancy import FREE_PRIORITY, OPPORTUNISTIC
 from paictl.scheduler.transitions import cancel_preemption, lazy_preempt
-from paictl.scheduler.views import members
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -197,12 +196,9 @@ class _VirtualFinder:
 
     def _free_doomed_root(self, key: tuple[str, int, int]) -> None:
         """Unbind one of the VC's own idle doomed cells: a cell that runs a pod goes before one that shows badness."""
-        state = self.state
-        at = state.physical.at[key[1]][key[2]]
-        for rank in members(state.doomed.cells.get(key, 0)):
-            if not state.counts.guaranteed[at[rank]]:
-                self._undoom(at[rank])
-                return
+        cell = self.state.doomed.idle(*key)
+        if cell != NO_PARENT:
+            self._undoom(cell)
 
     def _priority(self, cell: int) -> int:
         if not self.state.counts.used[cell]:

@@ -6,8 +6,9 @@ health of the nodes, the configuration to restart with.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from paictl.scheduler import inspect
 from paictl.scheduler.decision import Bind, BindInfo, Decision, Phase, PodPlacement, Preempt, Wait
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from paictl.cells.spec import ClusterSpec
 
 Json = dict[str, Any]
+
+HISTORY: Final = 1000
+"""How many operations a dump holds."""
 
 
 @dataclass(slots=True)
@@ -58,13 +62,14 @@ class Replayer:
         self.engine = Engine(spec)
         self.pods: dict[str, _Pod] = {}
         self.health: dict[str, bool] = {}
-        self.warnings: list[str] = []
+        self.history: deque[Mapping[str, Any]] = deque(maxlen=HISTORY)
 
     def run(self, operation: Mapping[str, Any]) -> Json:
         """Carry out one operation and return its result; a refused one is ``{"r": "error", …}``."""
         handler = _HANDLERS.get(operation.get("op", ""))
         if handler is None:
             return {"r": "error", "message": f"op: unknown operation {operation.get('op')!r}"}
+        self.history.append(operation)
         try:
             result = handler(self, operation)
         except RequestError as error:
@@ -87,7 +92,7 @@ class Replayer:
         healthy = bool(operation.get("healthy")) and not operation.get("deleted")
         return self._result({"r": "ok"}, self._report(operation["name"], healthy))
 
-    def _report(self, name: str, healthy: bool) -> list[Outcome]:  # noqa: FBT001
+    def _report(self, name: str, healthy: bool) -> list[Outcome]:
         self.health[name] = healthy
         return self.engine.observe(NodeHealth(name, healthy))
 
@@ -246,6 +251,37 @@ class Replayer:
                     "affinityGroups": [inspect.group_status(state, group) for group in groups],
                     "clusterStatus": inspect.cluster_status(state),
                 }
+
+    def dump(self) -> Json:
+        """What is needed to look into a failure: health, pods with their annotations, the last operations."""
+        return {
+            "health": dict(self.health),
+            "pods": [
+                {
+                    "uid": uid,
+                    "name": pod.request.name,
+                    "request": asdict(pod.request),
+                    "info": info_json(pod.info) if pod.info else None,
+                    "bound": pod.bound,
+                }
+                for uid, pod in sorted(self.pods.items())
+            ],
+            "groups": [
+                inspect.group_record(self.engine.state, group)
+                for _, group in sorted(self.engine.state.groups.by_name.items())
+            ],
+            "operations": list(self.history),
+        }
+
+    def restore(self, dump: Mapping[str, Any]) -> None:
+        """Take over health and running pods from a dump, as after a restart; its operations are not run again."""
+        for name, healthy in dump["health"].items():
+            self._report(name, healthy)
+        for item in dump["pods"]:
+            fields = {**item["request"], "members": tuple(tuple(member) for member in item["request"]["members"])}
+            info = info_from_json(item["info"]) if item["info"] else None
+            self.pods[item["uid"]] = _Pod(PodRequest(**fields), None, info, item["bound"])
+        self._recover_pods()
 
     def mark(self, operation: Mapping[str, Any]) -> Json:  # noqa: ARG002 (all operations are called alike)
         """A remark in a benchmark stream: nothing happens."""

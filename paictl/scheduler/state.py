@@ -60,7 +60,7 @@ class State:
     )  # fmt: skip
 
     def __init__(self, spec: ClusterSpec) -> None:
-        """Build the state of an empty cluster; raises `SpecError` if the specification is unsound or quotas do not fit."""
+        """The state of an empty cluster; raises `SpecError` if the specification is unsound or quotas do not fit."""
         self.journal = journal = Journal()
         self.physical = build_physical(spec)
         self.virtual = build_virtual(spec, self.physical)

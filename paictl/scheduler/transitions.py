@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from paictl.cells.tree import NO_PARENT
 from paictl.scheduler.binding import UNBOUND
 from paictl.scheduler.decision import NO_LEAF, Placement
 from paictl.scheduler.errors import InvariantError
@@ -150,16 +151,22 @@ def release_virtual(state: State, leaves: Sequence[int]) -> None:
 def _give_idle(state: State, roots: dict[int, int]) -> None:
     """Give back the physical cells of preassigned cells that nobody uses any more.
 
-    A doomed one stays for as long as it is bad: it shows what its VC cannot have.
+    A doomed one stays for as long as it is bad and needed: it shows what its VC cannot have. `roots` maps
+    preassigned cells to the physical ones they were bound to.
     """
+    doomed, bad = state.doomed, state.counts.bad
+    idle = []
     for root, cell in roots.items():
         if not state.counts.used[root] and cell not in state.binding.pinned:
             vc = state.virtual.preassigned[root].vc
-            if state.doomed.is_doomed(cell, vc):
-                if state.counts.bad[cell]:
-                    continue
-                state.doomed.forget(cell, vc)
-            state.doomed.give(cell, vc)
+            idle.append((cell, vc))
+            if not bad[cell] and doomed.is_doomed(cell, vc):
+                doomed.forget(cell, vc)
+    for cell, vc in idle:
+        if doomed.is_doomed(cell, vc):
+            doomed.spare(state.physical.chain[cell], state.physical.level[cell])
+        elif state.buddy.holder(cell) == NO_PARENT:  # else another one of them spared it
+            doomed.give(cell, vc)
 
 
 def _drop_all(state: State, leaves: Sequence[int]) -> None:
