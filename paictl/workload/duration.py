@@ -20,8 +20,8 @@ FOREVER: Final = math.inf
 
 _UNITS: Final = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 _NUMBER = r"\d+(?:\.\d+)?"
-_DURATION = re.compile(r"\s*".join(rf"(?:({_NUMBER})\s*{unit})?" for unit in _UNITS))
-_INTERVAL = re.compile(r"(\d+\.?\d*|\.\d+)([smhd]?)")
+_DURATION = re.compile(r"\s*".join(rf"(?:({_NUMBER})\s*{unit})?" for unit in _UNITS), re.ASCII)
+_INTERVAL = re.compile(r"(\d+\.?\d*|\.\d+)([smhd]?)", re.ASCII)
 _INFINITE: Final = frozenset({"inf", "infinity"})
 
 _TOKEN = re.compile(
@@ -33,7 +33,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_TRANSPARENT: Final = frozenset({"do", "then", "else", "time", "exec", "sudo", "{", "!"})
+_TRANSPARENT: Final = frozenset({"do", "then", "time", "exec", "sudo", "{", "!"})
 """Words that stand before a command and let it run as it is."""
 _ENDLESS: Final = frozenset({("while", "true"), ("while", ":"), ("until", "false")})
 _ASSIGNMENT = re.compile(r"\w+=.*", re.DOTALL)
@@ -74,7 +74,7 @@ def sleep_seconds(commands: Iterable[str]) -> float | None:
     """The sum of all ``sleep`` in shell commands that run one after the other; None if there is none.
 
     Not counted: what runs in the background, what runs only after a failure (behind ``||``), and an interval that
-    cannot be read (a variable). The body of a loop counts once, but ``while true`` is forever.
+    cannot be read (a variable). Of an `if` the first branch counts, a loop counts once, but ``while true`` is forever.
     """
     total: float | None = None
     for command in commands:

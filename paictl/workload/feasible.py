@@ -2,7 +2,8 @@
 
 The first answer is structural: sizes of nodes and quotas, in words. A single pod that passes it always fits into the
 empty cluster; of a group of several pods the scheduler itself is asked, on an empty cluster with all nodes
-healthy. Groups are judged one by one, and the groups of a gang also by their sum: they all have to run at once.
+healthy (its walk over the nodes never goes back, so a plan that it refuses there may be one that a cleverer search
+would place). Groups are judged one by one, and the groups of a gang also by their sum: all have to run at once.
 """
 
 from __future__ import annotations
@@ -108,18 +109,17 @@ class Judge:
         """The reason why a plan can never run, None if it can."""
         for group, pod in _different(plan):
             views = self._views(plan, group)
-            opportunistic = plan.priority < 0
-            shortages = [_shortage(group, view) for view in views]
-            if None not in shortages and (found := [shortage for shortage in shortages if shortage is not None]):
-                found.sort(key=lambda shortage: _NEARNESS.index(shortage.cause))
-                return Refusal(found[0].cause, plan.vc, opportunistic, _subject(plan, group), tuple(found))
-            if group.members != ((pod.leaf_number, 1),) and not self._fits_empty_cluster(plan, pod):
-                rest = tuple(
+            sizes = [_shortage(group, view) for view in views]
+            found = [shortage for shortage in sizes if shortage is not None]
+            if len(found) < len(views):
+                if group.leaves == pod.leaf_number or self._fits_empty_cluster(plan, pod):
+                    continue
+                found = [
                     shortage or Shortage(view, Cause.DOES_NOT_PACK, group.leaves, view.leaves)
-                    for shortage, view in zip(shortages, views, strict=True)
-                )
-                ordered = tuple(sorted(rest, key=lambda shortage: _NEARNESS.index(shortage.cause)))
-                return Refusal(Cause.DOES_NOT_PACK, plan.vc, opportunistic, _subject(plan, group), ordered)
+                    for shortage, view in zip(sizes, views, strict=True)
+                ]
+            found.sort(key=_distance)
+            return Refusal(found[0].cause, plan.vc, plan.priority < 0, _subject(plan, group), tuple(found))
         return self._sum(plan) if plan.gang and len(plan.groups) > 1 else None
 
     def _views(self, plan: JobPlan, group: GroupPlan) -> tuple[View, ...]:
@@ -148,7 +148,7 @@ class Judge:
             labels = frozenset(view.label for view in open_to[key])
             needs[labels] = needs.get(labels, 0) + group.leaves
         known = {view.label: view for views in open_to.values() for view in views}
-        for labels in (*needs, frozenset(known)):
+        for labels in needs:  # views are nested or disjoint, so the sets of the groups are all that can be short
             needed = sum(number for others, number in needs.items() if others <= labels)
             inside = [view for label, view in known.items() if label in labels]
             available = sum(view.leaves for view in inside)
@@ -160,7 +160,12 @@ class Judge:
 
 
 _NEARNESS = (Cause.DOES_NOT_PACK, Cause.GROUP_TOO_LARGE, Cause.POD_TOO_LARGE, Cause.JOB_TOO_LARGE)
-"""The cause that leaves least to be wished for first: it is the one to tell."""
+"""The cause that is easiest to remove first: it is the one to tell."""
+
+
+def _distance(shortage: Shortage) -> tuple[int, int]:
+    """How far a view is from holding a group."""
+    return _NEARNESS.index(shortage.cause), shortage.needed - shortage.available
 
 
 def _different(plan: JobPlan) -> Iterator[tuple[GroupPlan, Pod]]:

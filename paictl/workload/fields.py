@@ -39,9 +39,10 @@ class Fields:
             raise JobError(path or "(job)", f"expected a mapping, found {kind(value)}")
         self.values: Mapping[object, object] = value
         self.path = path
-        for key in value if known is not None else ():
-            if known is not None and key not in known:
-                raise JobError(self.at(key), "no such field", hint=suggestion(str(key), sorted(known), "fields here"))
+        unknown = [] if known is None else [key for key in value if key not in known]
+        if unknown:
+            hint = suggestion(str(unknown[0]), sorted(known or ()), "fields here")
+            raise JobError(self.at(unknown[0]), "no such field", hint=hint)
 
     def at(self, key: object) -> str:
         """Path of the field `key`."""
@@ -77,7 +78,7 @@ class Fields:
         """A text that is not empty, None where it is missing or null."""
         return None if self.get(key) is None else self.text(key)
 
-    def flag(self, key: str, default: bool | None) -> bool | None:
+    def flag(self, key: str, *, default: bool) -> bool:
         """True or false."""
         found = self.get(key)
         if found is None:

@@ -134,7 +134,7 @@ class Job:
             priority_class=_priority_class(hived),
             roles=roles,
             retry_count=fields.whole("jobRetryCount", 0, 0),
-            gang=fields.mapping("extras").flag("gangAllocation", True) is not False,
+            gang=fields.mapping("extras").flag("gangAllocation", default=True),
             leftovers=tuple(reader.leftovers),
         )
 
@@ -219,14 +219,16 @@ class _RoleReader:
     def _wishes(self, name: str) -> Wishes:
         """Wishes of one role; flags may also stand one level higher, for all roles (as in HiveD's feature demo)."""
         own = self.hived.mapping("taskRoles").mapping(name)
-        lazy = own.flag("lazyPreemptionEnable", self.hived.flag("lazyPreemptionEnable", False))
-        ignore = own.flag("ignoreK8sSuggestedNodes", self.hived.flag("ignoreK8sSuggestedNodes", True))
+        lazy, ignore = (
+            own.flag(key, default=self.hived.flag(key, default=default))
+            for key, default in (("lazyPreemptionEnable", False), ("ignoreK8sSuggestedNodes", True))
+        )
         wishes = Wishes(
             sku_type=own.optional_text("skuType"),
             pinned_id=own.optional_text("pinnedCellId"),
             affinity_group=own.optional_text("affinityGroupName"),
-            lazy_preemption=lazy is True,
-            ignore_suggested=ignore is not False,
+            lazy_preemption=lazy,
+            ignore_suggested=ignore,
         )
         if wishes.sku_type is not None and wishes.pinned_id is not None:
             raise own.error("pinnedCellId", "skuType is given too, only one of the two is allowed")
@@ -235,7 +237,7 @@ class _RoleReader:
 
 def _prerequisites(job: Fields) -> dict[str, dict[str, Fields]]:
     """Prerequisites by type and name."""
-    found: dict[str, dict[str, Fields]] = {kind_: {} for kind_ in _PREREQUISITES.values()}
+    found: dict[str, dict[str, Fields]] = {named: {} for named in _PREREQUISITES.values()}
     for i, item in enumerate(job.items("prerequisites")):
         fields = Fields(item, f"prerequisites[{i}]")
         name, type_ = fields.text("name"), fields.text("type")

@@ -114,6 +114,14 @@ class Step:
     start: tuple[TaskRef, ...] = ()
 
 
+class Verdict(StrEnum):
+    """Of a retry policy."""
+
+    FINAL = "final"
+    RETRY = "retry"
+    RETRY_COUNTED = "retry, counted"
+
+
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """When to try again. `limit` counts retries; -1: after any failure; -2: after success, too."""
@@ -130,14 +138,6 @@ class RetryPolicy:
         if self.limit == -2 or (failed and (self.limit == -1 or counted < self.limit)):
             return Verdict.RETRY_COUNTED
         return Verdict.FINAL
-
-
-class Verdict(StrEnum):
-    """Of a retry policy."""
-
-    FINAL = "final"
-    RETRY = "retry"
-    RETRY_COUNTED = "retry, counted"
 
 
 _AFTER: Final = {Verdict.RETRY: 0, Verdict.RETRY_COUNTED: 1}

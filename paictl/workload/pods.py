@@ -84,11 +84,6 @@ class JobPlan:
     """By name, as the scheduler knows them."""
     pods: tuple[Pod, ...]
 
-    @property
-    def leaves(self) -> int:
-        """Leaf cells of the whole job."""
-        return sum(group.leaves for group in self.groups.values())
-
     def spec(self, pod: Pod) -> dict[str, object]:
         """The pod's scheduling spec under HiveD's keys, as its annotation holds it."""
         group = self.groups[pod.group]

@@ -15,7 +15,7 @@ _DECIMAL: Final = {letter: Fraction(1000**power) for power, letter in enumerate(
 _SUFFIXES: Final = {"": Fraction(1), "m": Fraction(1, 1000), "K": Fraction(1000)} | _BINARY | _DECIMAL
 """What a suffix multiplies by. Kubernetes writes ``k`` only; people write ``K`` and mean the same."""
 
-_QUANTITY = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(?:([eE][+-]?\d{1,2})|([a-zA-Z]*))")
+_QUANTITY = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(?:([eE][+-]?\d{1,2})|([a-zA-Z]*))", re.ASCII)
 
 
 def parse_quantity(value: int | str) -> Fraction:
