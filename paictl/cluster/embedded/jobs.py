@@ -99,7 +99,7 @@ class LiveJob:
             priority=self.job.priority_class,
             state=_STATES[self.status.state],
             submitted=self.submitted,
-            devices=self.plan.leaves,
+            devices=sum(group.leaves for group in self.plan.groups.values()),
             started=self.started,
             ended=self.ended,
             attempt=self.status.attempt,
