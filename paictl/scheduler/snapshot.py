@@ -101,14 +101,15 @@ def _encode(box: Box) -> object:
     values = box.values
     if not isinstance(values, dict):
         return [hex(value) for value in values] if box.bits else _thin(values)
-    rows = list(values.values())
-    if box.name == "groups.by_name":
-        return [group_to_json(group) for group in rows]
+    if box.name == "groups.by_name":  # inspection lists them in this order
+        return [group_to_json(group) for group in values.values()]
+    keys = sorted(values)  # the order of the others depends on what was tried and taken back
+    rows = [values[key] for key in keys]
     if box.bits:
         rows = [hex(value) for value in rows]
     elif box.name == "groups.slots":
         rows = [[name, slot.member, slot.pod, node] for name, slot, node in rows]
-    return {"keys": [list(key) if isinstance(key, tuple) else key for key in values], "values": rows}
+    return {"keys": _lists(keys), "values": rows}
 
 
 def _decode(box: Box, written: Any) -> Any:
@@ -121,7 +122,7 @@ def _decode(box: Box, written: Any) -> Any:
         rows = [int(value, 16) for value in rows]
     elif box.name == "groups.slots":
         rows = [(name, Slot(_integer(member), _integer(pod)), node) for name, member, pod, node in rows]
-    return dict(zip((tuple(key) if isinstance(key, list) else key for key in written["keys"]), rows, strict=True))
+    return dict(zip(map(_tuples, written["keys"]), rows, strict=True))
 
 
 def _thin(values: list[int] | bytearray) -> object:

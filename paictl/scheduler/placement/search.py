@@ -41,13 +41,13 @@ def search(state: State, request: PodRequest, suggested: Suggested | None) -> Fo
     attempt = _Attempt(state, request, suggested)
     failed = []
     if request.guaranteed:
-        for label, index in _guaranteed_views(state, request):
+        for label, index in guaranteed_views(state, request):
             found = attempt.guaranteed(index)
             if isinstance(found, Found):
                 return found
             failed.append(attempt.failed(label, index, found))
     else:
-        for label, chain in _opportunistic_views(state, request):
+        for label, chain in opportunistic_views(state, request):
             found = attempt.opportunistic(chain)
             if isinstance(found, Found):
                 return found
@@ -55,7 +55,7 @@ def search(state: State, request: PodRequest, suggested: Suggested | None) -> Fo
     return tuple(failed)
 
 
-def _guaranteed_views(state: State, request: PodRequest) -> list[tuple[str, VirtualIndex]]:
+def guaranteed_views(state: State, request: PodRequest) -> list[tuple[str, VirtualIndex]]:
     """The views of a guaranteed request in order, with their names."""
     if request.pinned_id:
         index = _pinned_view(state, request)
@@ -69,7 +69,7 @@ def _guaranteed_views(state: State, request: PodRequest) -> list[tuple[str, Virt
     return views
 
 
-def _opportunistic_views(state: State, request: PodRequest) -> list[tuple[str, NodeIndex]]:
+def opportunistic_views(state: State, request: PodRequest) -> list[tuple[str, NodeIndex]]:
     """The views of an opportunistic request in order, with their names."""
     if request.pinned_id:
         _pinned_view(state, request)
