@@ -19,6 +19,14 @@ CONTROLLER: Final = "frameworkcontroller"
 """Turns jobs into pods, and the ends of pods into retries and results."""
 
 
+CATALOGUE: Final = (
+    CONFIGURATION, "device-plugin", "internal-storage", "postgresql", CONTROLLER, SCHEDULER, "log-manager",
+    "database-controller", API, "webportal", "prometheus", "node-exporter", "job-exporter", "grafana", "alert-manager",
+    "pylon",
+)  # fmt: skip
+"""What a new cluster has, in an order in which it can be started."""
+
+
 @dataclass(frozen=True, slots=True)
 class Service:
     """A service since an instant; `loaded` is the version of the configuration that it read when it started."""
