@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +13,6 @@ from paictl.cli import console
 from paictl.cli.cluster import show_events
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, span_text
 from paictl.cli.console import Output, write, write_data, write_table
-from paictl.cli.settings import settings
 from paictl.errors import ExitCode, PaictlError
 
 if TYPE_CHECKING:
@@ -83,6 +81,7 @@ def _listed(path: Path) -> list[str]:
 def _requests(
     paths: Iterable[str], user: str, wishes: tuple[str | None, str | None, str | None], names: tuple[str | None, int]
 ) -> Iterator[JobRequest]:
+    from paictl.cluster.interface import FOREVER as ENDLESS
     from paictl.cluster.interface import JobRequest
     from paictl.sim.loop import Millis
     from paictl.workload.duration import FOREVER, parse_duration
@@ -93,7 +92,7 @@ def _requests(
     if priority is not None and priority not in PRIORITIES:
         raise PaictlError(f"there is no priority class {priority!r}", hint=f"one of: {', '.join(PRIORITIES)}")
     seconds = None if duration is None else parse_duration(duration)
-    span = None if seconds is None else Millis(-1) if seconds == FOREVER else Millis(round(seconds * 1000))
+    span = None if seconds is None else ENDLESS if seconds == FOREVER else Millis(round(seconds * 1000))
     known: dict[str, Mapping[str, object]] = {}
     for path in paths:
         data = known.setdefault(path, _job_in(path)) if path not in known else known[path]
@@ -133,7 +132,7 @@ def list_jobs(
     cluster = open_cluster(state)
     while True:
         jobs = cluster.jobs(ended=not unfinished)
-        if watch and settings.wants_color(True):
+        if watch:
             console.clear_screen()
         if output is Output.TABLE:
             write_table(
@@ -171,7 +170,9 @@ def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption =
         write_data(job_data(found), output)
         return
     write(f"job {found.key}: {found.state.value}" + (f", {found.reason}" if found.reason else ""))
-    write(f"virtual cluster {found.vc}, priority {found.priority}, {found.devices} devices, attempt {found.attempt + 1}")
+    write(
+        f"virtual cluster {found.vc}, priority {found.priority}, {found.devices} devices, attempt {found.attempt + 1}"
+    )
     times = [("submitted", found.submitted), ("started", found.started), ("ended", found.ended)]
     write(", ".join(f"{word} {clock_text(cluster, at)}" for word, at in times if at is not None))
     rows = [
@@ -222,5 +223,3 @@ def explain(job: JobName, output: OutputOption = Output.TABLE, state: StateOptio
         return
     for line in answer.lines:
         write(line)
-
-

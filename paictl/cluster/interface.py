@@ -120,9 +120,16 @@ class JobView:
     tasks: tuple[TaskView, ...] = ()
 
 
+FOREVER = Millis(-1)
+"""The duration of a task that ends only when it is stopped."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """What is submitted: the protocol-v2 data and what the command line adds; `duration` of each task."""
+    """What is submitted: the protocol-v2 data and what the command line adds.
+
+    `duration` of each task in milliseconds, or `FOREVER`; without one the job's commands tell.
+    """
 
     user: str
     data: Mapping[str, object]
@@ -166,6 +173,14 @@ class Event:
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An explanation, as lines for people and as plain data."""
+
+    lines: tuple[str, ...]
+    data: Mapping[str, Any]
+
+
 class Cluster(Protocol):
     """A cluster. Every method raises `ClusterError` with the reason when it refuses."""
 
@@ -184,10 +199,10 @@ class Cluster(Protocol):
     def nodes(self) -> Sequence[NodeView]:
         """All nodes by name."""
 
-    def set_node(self, name: str, condition: NodeCondition) -> None:
-        """Cordon, uncordon, fail or heal a node."""
+    def set_node(self, name: str, change: str) -> NodeView:
+        """Do one of cordon, uncordon, fail, heal."""
 
-    def add_node(self, machine: Machine) -> None:
+    def add_node(self, machine: Machine) -> NodeView:
         """A machine joins."""
 
     def remove_node(self, name: str) -> None:
@@ -204,6 +219,9 @@ class Cluster(Protocol):
 
     def job(self, key: str) -> JobView:
         """One job with its tasks."""
+
+    def explain(self, key: str) -> Answer:
+        """Why a job waits, and what would let it run."""
 
     def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
         """Events in order, of one object (``job/user~name``) or of all."""
@@ -222,6 +240,3 @@ class Cluster(Protocol):
 
     def set_service(self, name: str, *, running: bool) -> ServiceView:
         """Start (loading the newest configuration) or stop a service."""
-
-    def wipe_service(self, name: str) -> None:
-        """Delete the data of a stopped service."""

@@ -11,11 +11,13 @@ from typing import Any, TypeVar
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.clock import Clock, wall_time
 from paictl.cluster.embedded.commands import Command
+from paictl.cluster.embedded.explain import explain_job
 from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.services import CONFIGURATION, SCHEDULER, Service
 from paictl.cluster.embedded.store import JobRow, Store
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import (
+    Answer,
     ClusterError,
     ConfigVersion,
     Event,
@@ -27,7 +29,7 @@ from paictl.cluster.interface import (
 )  # fmt: skip
 from paictl.sim.loop import Millis
 
-Answer = TypeVar("Answer")
+Given = TypeVar("Given")
 
 
 class EmbeddedCluster:
@@ -155,13 +157,21 @@ class EmbeddedCluster:
     def job(self, key: str) -> JobView:
         """One job with its tasks."""
         with self._world() as world:
-            for job in [*world.jobs.values(), *world.ended]:
-                if job.key == key:
-                    return job.view()
-            row = self._store.job(key)
-            if row is None:
-                raise ClusterError(f"there is no job {key!r}", hint="list them with: paictl job list")
-            return LiveJob.load(row.data).view()
+            return self._job(world, key).view()
+
+    def explain(self, key: str) -> Answer:
+        """Why a job waits, and what would let it run."""
+        with self._world() as world:
+            return explain_job(world, self._job(world, key))
+
+    def _job(self, world: World, key: str) -> LiveJob:
+        for job in [*world.jobs.values(), *world.ended]:
+            if job.key == key:
+                return job
+        row = self._store.job(key)
+        if row is None:
+            raise ClusterError(f"there is no job {key!r}", hint="list them with: paictl job list")
+        return LiveJob.load(row.data)
 
     def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
         """Events in order, of one object or of all."""
@@ -224,8 +234,8 @@ class EmbeddedCluster:
             yield world
 
     def _write(
-        self, command: Command, answer: Callable[[World], Answer], check: Callable[[], None] = lambda: None
-    ) -> Answer:
+        self, command: Command, answer: Callable[[World], Given], check: Callable[[], None] = lambda: None
+    ) -> Given:
         """Carry a command out in one transaction; `answer` is asked before the state is stored."""
         with self._store.writing():
             check()

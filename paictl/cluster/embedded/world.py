@@ -202,7 +202,7 @@ class World:
         refusal = configuration.judge.refusal(plan)
         if refusal is not None:
             raise refusal.error()
-        told = None if request.duration is None else request.duration / 1000
+        told = None if request.duration is None else FOREVER if request.duration < 0 else request.duration / 1000
         seconds = {role.name: task_seconds(role.commands, default=DEFAULT_SECONDS, told=told) for role in job.roles}
         return LiveJob(
             key=f"{request.user}~{job.name}",
