@@ -16,7 +16,7 @@ from paictl.scheduler.health import Health
 from paictl.scheduler.journal import Journal
 from paictl.scheduler.ledger import Ledger
 from paictl.scheduler.occupancy import Occupancy
-from paictl.scheduler.views import Counts, Views
+from paictl.scheduler.views import Counts, Views, VirtualIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,6 +120,8 @@ class State:
         for number, view in enumerate(views):
             for row, columns in enumerate(view.rows):
                 yield Box(f"views/{number}/{row}", columns, bits=True)
+            if isinstance(view, VirtualIndex):  # its index by priority is a cache, filled when asked for
+                yield Box(f"views/{number}/by_priority", view.by_priority)
 
     def contents(self) -> Iterator[object]:
         """All mutable state, in a canonical order; equal contents answer every request alike."""

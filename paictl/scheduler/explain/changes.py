@@ -57,10 +57,11 @@ def priority(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:  # n
         for group in scratch.state.groups.by_name.values()
         if group.vc == request.vc and request.priority <= group.priority < MAX_PRIORITY
     }
-    for step in sorted({*steps, 0} if not request.guaranteed else steps):
-        outcome = scratch.decide(replace(request, priority=step), scratch.suggested)
-        if outcome is not None:
-            return Change(ChangeKind.PRIORITY, outcome, priority=step)
+    with scratch.imagine():  # inside, the core keeps no index for priorities that nobody asks for
+        for step in sorted({*steps, 0} if not request.guaranteed else steps):
+            outcome = scratch.decide(replace(request, priority=step), scratch.suggested)
+            if outcome is not None:
+                return Change(ChangeKind.PRIORITY, outcome, priority=step)
     return None
 
 

@@ -26,18 +26,23 @@ FREE_OF_CHARGE: Final[Price] = (0, ())
 def groups_to_end(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:
     """The groups whose end lets the request run, fewest leaves first, then by names; None if no end is found to help.
 
-    For each view a set is put together by counting leaves, the cheapest is tried first. Where none helps (the
-    virtual cells would be free, but no healthy physical ones) all holders of guaranteed leaves of the chains are
-    candidates, up to `MANY`.
+    For each view a set is put together by counting leaves, and the cheapest is tried first. Then every single group
+    that is cheaper is tried, as an end may help in ways that counting does not see. Where neither helps (the virtual
+    cells would be free, but no healthy physical ones), all holders of the chains are candidates. At most `MANY` of
+    them are looked at each time.
     """
     leaves = {group.name: holder(group).leaves for group in scratch.state.groups.by_name.values()}
     sizes = sizes_of(scratch.request)
     plans = sorted(plan for found in surveys if (plan := _Counting(found, leaves).plan(sizes)) is not None)
-    for plan in plans:
-        if plan[1] and (change := _tried(scratch, plan[1], leaves)):
-            return change
+    counted = next((change for _, names in plans if names and (change := _tried(scratch, names, leaves))), None)
     inside = _by_size({name for found in surveys for name in found.held}, leaves)
-    around = [name for name in _by_size(_guaranteed(scratch, surveys), leaves) if name not in set(inside)]
+    around = [name for name in _by_size(_in_chains(scratch, surveys), leaves) if name not in set(inside)]
+    most = (counted.harm[0], tuple(one.group for one in counted.groups)) if counted else None
+    for name in [*inside, *around][:MANY]:
+        if (most is None or (leaves[name], (name,)) < most) and (change := _tried(scratch, [name], leaves)):
+            return change
+    if counted is not None:
+        return counted
     for names in (inside, [*inside, *around]) if around else (inside,):
         if names and (change := _tried(scratch, names[:MANY], leaves)):
             return change
@@ -60,14 +65,12 @@ def _by_size(names: Iterable[str], leaves: dict[str, int]) -> list[str]:
     return sorted(names, key=lambda name: (leaves[name], name))
 
 
-def _guaranteed(scratch: Scratch, surveys: Sequence[Survey]) -> set[str]:
-    """Groups that hold virtual leaves, of any VC, in the chains of these views."""
+def _in_chains(scratch: Scratch, surveys: Sequence[Survey]) -> set[str]:
+    """Groups of any VC and priority that hold leaves in the chains of these views."""
     chains = {found.chain for found in surveys}
     chain_of = scratch.state.physical.chain
     return {
-        group.name
-        for group in scratch.state.groups.by_name.values()
-        if group.virtual is not None and chain_of[next(group.leaves(), 0)] in chains
+        group.name for group in scratch.state.groups.by_name.values() if chain_of[next(group.leaves(), 0)] in chains
     }
 
 

@@ -16,6 +16,7 @@ from paictl.scheduler.explain.data import Change, ChangeKind, Quota
 from paictl.scheduler.explain.scratch import outcome_of
 from paictl.scheduler.explain.survey import sizes_of, walk
 from paictl.scheduler.groups import GroupState
+from paictl.scheduler.occupancy import OPPORTUNISTIC
 from paictl.scheduler.request import PodRequest
 
 if TYPE_CHECKING:
@@ -45,18 +46,27 @@ def more_quota(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:
     """The smallest number of cells of one level that, promised to the VC, lets the request run.
 
     Only cells that are promised to nobody count (`paictl.cells.quota.shortfall`). None for requests that do not
-    use their VC's quota, or name a pinned cell.
+    use their VC's quota, or name a pinned cell; and where a lazily preempted group runs, for it would ask for its
+    guarantee back at a restart, by an annotation that the engine does not have.
     """
     state, request = scratch.state, scratch.request
     if not request.guaranteed or request.pinned_id:
         return None
     chains = state.chains_by_type[request.leaf_type] if request.leaf_type else range(len(state.physical.chains))
+    if any(_asks_back(state, group, chains) for group in state.groups.by_name.values()):
+        return None
     own = {found.chain: found for found in surveys}
     amounts = [amount for chain in chains for amount in _amounts(state, request, chain, own.get(chain))]
     for amount in sorted(amounts)[:TRIALS]:
         if change := _tried(scratch, amount):
             return change
     return None
+
+
+def _asks_back(state: State, group: Group, chains: Sequence[int]) -> bool:
+    """Whether a group runs in one of some chains and had a guarantee that it lost."""
+    lost = group.virtual is None and group.priority > OPPORTUNISTIC
+    return lost and any(state.physical.chain[leaf] in chains for leaf in group.leaves())
 
 
 def _amounts(state: State, request: PodRequest, chain: int, found: Survey | None) -> list[_Amount]:

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from paictl.cells.tree import Tree
     from paictl.scheduler.decision import Attempt
-    from paictl.scheduler.placement.search import View
     from paictl.scheduler.placement.suggested import Suggested
     from paictl.scheduler.request import PodRequest
     from paictl.scheduler.state import State
+    from paictl.scheduler.views import NodeIndex
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class NodeUse:
 class Survey:
     """What is to be found in one view."""
 
-    view: View
+    index: NodeIndex
     chain: int
     usable: list[NodeUse] = field(default_factory=list)
     leaves: Counter[str] = field(default_factory=Counter)
@@ -49,11 +49,11 @@ class Survey:
     """Leaves of every node, bad ones too."""
 
 
-def survey(state: State, request: PodRequest, view: View, suggested: Suggested | None) -> Survey:
+def survey(state: State, request: PodRequest, index: NodeIndex, suggested: Suggested | None) -> Survey:
     """Count a view for a request; walks every leaf of it."""
-    cells = view.index.cells
+    cells = index.cells
     tree: Tree = state.virtual if request.guaranteed else state.physical
-    found = Survey(view, tree.chain[cells[0]])
+    found = Survey(index, tree.chain[cells[0]])
     for cell in cells:
         size = len(tree.shape(cell).leaves)
         found.sizes.append(size)
@@ -152,7 +152,7 @@ def _promises(state: State, request: PodRequest, found: Survey) -> tuple[Promise
     """The preassigned cells of a view, highest level first."""
     types = state.physical.chains[found.chain].types
     if request.pinned_id:
-        root = state.virtual.root[found.view.index.cells[0]]
+        root = state.virtual.root[found.index.cells[0]]
         return (Promise(types[state.virtual.level[root]], 1, int(not state.counts.used[root]), 0),)
     out = []
     for level in range(len(types) - 1, 0, -1):
