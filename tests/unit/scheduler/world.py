@@ -42,8 +42,7 @@ def random_config(pick: Callable[[int], int]) -> dict[str, Any]:
             names.append(name)
             fanouts.append(fanout)
         levels_of.append((names, fanouts))
-        for top in range(1 + pick(3)):
-            cells.append(_physical(f"n{chain}-{top}", names, fanouts, node, depth - 1))
+        cells += [_physical(f"n{chain}-{top}", names, fanouts, node, depth - 1) for top in range(1 + pick(3))]
     vcs = _virtual(pick, levels_of, cells)
     return {
         "physicalCluster": {"cellTypes": types, "physicalCells": cells},
@@ -156,7 +155,9 @@ class World:
     def next_request(self) -> PodRequest:
         """Another pod of a group that was asked for before."""
         self.count += 1
-        first = self.groups[sorted(self.groups)[self.pick(len(self.groups))]]
+        waiting = sorted(set(self.engine.state.groups.waiting.values()))
+        names = waiting if waiting and self.pick(2) else sorted(self.groups)
+        first = self.groups[names[self.pick(len(names))]]
         size = first.members[self.pick(len(first.members))][0]
         fields = {name: getattr(first, name) for name in PodRequest.__slots__}
         return PodRequest(
