@@ -41,7 +41,8 @@ def text(report: Report) -> Iterator[Line]:
     for problem in report.problems:
         yield from _problem(problem)
         yield ()
-    yield (_summary_segment(report),)
+    if report.files or not report.failures:  # what could not be read is said as an error of its own
+        yield (_summary_segment(report),)
 
 
 def _problem(problem: Problem) -> Iterator[Line]:
@@ -147,6 +148,8 @@ def _summary_segment(report: Report) -> Segment:
 
 def summary(report: Report) -> str:
     """One line: how much of what in how many files, and what can be done about it at once."""
+    if not report.files:
+        return "no file to check"
     files = _count(len(report.files), "file")
     counts = ((severity, report.count(severity)) for severity in Severity)
     found = ", ".join(_count(count, _NOUNS[severity]) for severity, count in counts if count)
