@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from paictl.scheduler.decision import Wait
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import NodeHealth
 from paictl.scheduler.invariants import validate
 from paictl.scheduler.replay import Replayer
+from paictl.scheduler.request import PodRequest
 from tests.golden.support import GOLDEN, load_spec, replayer
 
 DEFECTS = GOLDEN / "defects"
@@ -45,6 +47,34 @@ def play(name: str) -> tuple[Replayer, list[dict[str, Any]]]:
 def devices_of(player: Replayer) -> list[tuple[str, int]]:
     pods = player.run({"op": "status", "view": "pods"})["pods"]
     return [(pod["node"], device) for pod in pods for device in pod["devices"]]
+
+
+def free_quota_requests(engine: Engine) -> list[PodRequest]:
+    """One request for each preassigned cell that nobody uses, as large as it."""
+    state, out = engine.state, []
+    for root, top in state.virtual.preassigned.items():
+        if not state.counts.used[root]:
+            chain, level = state.virtual.chains[state.virtual.chain[root]], state.virtual.level[root]
+            size = chain.leaves[min(level, chain.node_level)]
+            members = ((size, chain.leaves[level] // size),)
+            out.append(
+                PodRequest(
+                    "in-quota", "default/in-quota", top.vc, 0, size, "in-quota", members,
+                    leaf_type=chain.leaf_type, pinned_id=top.pinned_id or "",
+                )
+            )  # fmt: skip
+    return out
+
+
+@pytest.mark.usefixtures("shared")
+@pytest.mark.parametrize("name", sequences())
+def test_free_quota_is_served_once_the_hardware_is_healthy(name: str) -> None:
+    player, _ = play(name)
+    for node in player.engine.state.physical.nodes:
+        player.run({"op": "node", "name": node, "healthy": True})
+    for request in free_quota_requests(player.engine):
+        decision = player.engine.plan(request)
+        assert not isinstance(decision, Wait), f"{request.vc} has to wait for its quota: {decision.reason}"
 
 
 @pytest.mark.parametrize("name", sequences())
