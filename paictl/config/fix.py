@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import os
 import tempfile
+from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,6 +28,10 @@ from paictl.errors import PaictlError
 
 MAX_ROUNDS = 10
 """More rounds than any chain of repairs needs; two rules that undo each other's work must not run for ever."""
+
+
+MAX_REFUSED = 20
+"""Most repairs that one round may try and refuse in a file; each costs reading it some ten times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,29 +135,49 @@ def _round(files: list[_File], report: Report) -> bool:
 
 def _apart(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
     """The candidates that do not touch an earlier one."""
-    taken: list[Replacement] = []
+    taken: list[Replacement] = []  # in the order of the text
     for problem, edits in candidates:
-        if not any(edit.clashes(other) for edit in edits for other in taken):
-            taken.extend(edits)
+        places = [bisect_right(taken, edit.start, key=_start) for edit in edits]
+        around = zip(edits, (taken[max(place - 1, 0) : place + 1] for place in places), strict=True)
+        if not any(edit.clashes(other) for edit, others in around for other in others):
+            for edit in edits:
+                insort(taken, edit, key=_start)
             yield problem, edits
+
+
+def _start(edit: Replacement) -> int:
+    return edit.start
 
 
 def _repair(file: _File, candidates: list[Candidate]) -> bool:
     """Apply the candidates, but for those that would change more than they say; whether anything was repaired."""
-    documents = _attempt(file, candidates)
-    if documents is None:
-        sound = [candidate for candidate in candidates if _attempt(file, [candidate]) is not None]
-        file.refused.update(edits for problem, edits in candidates if (problem, edits) not in sound)
-        candidates, documents = sound, _attempt(file, sound)
-    if documents is None and candidates:  # sound one by one, not together
-        candidates = candidates[:1]
-        documents = _attempt(file, candidates)
+    sound = _sound(file, candidates)
+    documents = _attempt(file, sound)
+    if documents is None:  # sound one by one, not together
+        sound = sound[:1]
+        documents = _attempt(file, sound)
     if documents is None:
         return False
     file.documents = documents
     file.data = documents[0].source.data
-    file.repaired.extend(problem for problem, _ in candidates)
+    file.repaired.extend(problem for problem, _ in sound)
     return True
+
+
+def _sound(file: _File, candidates: list[Candidate]) -> list[Candidate]:
+    """The candidates that can be applied; the others are found by halving, up to `MAX_REFUSED` a round."""
+    waiting, sound, refused = [candidates], [], 0
+    while waiting and refused < MAX_REFUSED:
+        group = waiting.pop()
+        if not group or _attempt(file, group) is not None:
+            sound += group
+        elif len(group) == 1:
+            file.refused.add(group[0][1])
+            refused += 1
+        else:
+            middle = len(group) // 2
+            waiting += [group[middle:], group[:middle]]
+    return sound
 
 
 def _attempt(file: _File, candidates: list[Candidate]) -> list[Document] | None:
@@ -170,12 +195,11 @@ def _attempt(file: _File, candidates: list[Candidate]) -> list[Document] | None:
 
 def apply(source: Source, edits: Iterable[Replacement]) -> str:
     """The text of a file, with its byte order mark, after edits that do not touch each other."""
-    text = ("\ufeff" if source.marked else "") + source.text
-    shift = 1 if source.marked else 0
+    text = "\ufeff" * source.marks + source.text
     parts: list[str] = []
     done = 0
     for edit in sorted(edits, key=lambda edit: edit.start):
-        start, end = max(edit.start + shift, 0), max(edit.end + shift, 0)
+        start, end = max(edit.start + source.marks, 0), max(edit.end + source.marks, 0)
         parts += [text[done:start], edit.text]
         done = end
     return "".join([*parts, text[done:]])

@@ -56,12 +56,14 @@ class _Touched:
     def covers(self, start: int, end: int) -> bool:
         """Whether a piece holds all characters from `start` up to `end`."""
         index = bisect_right(self.starts, start) - 1
-        return index >= 0 and end <= self.ends[index] and end > start
+        return index >= 0 and end <= self.ends[index] and self.starts[index] < self.ends[index]
 
 
 def _tokens(document: Document, touched: _Touched) -> Iterator[Token]:
     yield ("kind", document.kind)
     for row in document.rows:
+        if touched.covers(row.start, row.end):  # the line is gone, or new
+            continue
         for item in row.fields:
             if not touched.meets(*document.source.span_to_root(item.start, item.end)):
                 yield (item.text,)
