@@ -56,18 +56,17 @@ class _Touched:
     def covers(self, start: int, end: int) -> bool:
         """Whether a piece holds all characters from `start` up to `end`."""
         index = bisect_right(self.starts, start) - 1
-        return index >= 0 and end <= self.ends[index] and self.starts[index] < self.ends[index]
+        return index >= 0 and end <= self.ends[index] and end > start
 
 
 def _tokens(document: Document, touched: _Touched) -> Iterator[Token]:
     yield ("kind", document.kind)
     for row in document.rows:
-        if touched.covers(row.start, row.end):  # the line is gone, or new
-            continue
         for item in row.fields:
             if not touched.meets(*document.source.span_to_root(item.start, item.end)):
                 yield (item.text,)
-        yield ("row",)
+        if not touched.covers(*document.source.span_to_root(row.whole.start, row.whole.end)):
+            yield ("row",)
     if document.root is not None:
         yield from _node_tokens(document.root, touched)
 

@@ -11,12 +11,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from paictl.config.nodes import Mapping, Node, Scalar
+from paictl.config.nodes import Mapping, Scalar
 from paictl.config.rules.shape.words import nearest
 
 LEAF_LEVEL = 1
 MOST_NAMES = 400
 """Above this many names nobody is asked "did you mean": the comparison with each costs more than it helps."""
+
+
+def name_under(spec: Mapping, key: str) -> Scalar | None:
+    """The name under a key, None for none or an empty one; a number without quotes is a name too (SHP102 warns)."""
+    at = spec.scalar(key)
+    return at if at is not None and at.tag != "null" and at.text else None
 
 
 def guess(word: str, known: Iterable[str]) -> str | None:
@@ -51,8 +57,8 @@ class CellType:
     @property
     def node_level(self) -> Scalar | None:
         """The `true` that makes it node-level, also in quotes or under a misspelt key (which the schema reports)."""
-        flag = _under(self.spec, "isNodeLevel")
-        return flag if isinstance(flag, Scalar) and flag.value not in (False, None, "false") else None
+        flag = _value_under(self.spec, "isNodeLevel")
+        return flag if flag is not None and flag.value not in (False, None, "false") else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,25 +175,25 @@ class CellTypes:
 
 def _cell_type(key: Scalar, value: object) -> CellType:
     spec = value if isinstance(value, Mapping) else Mapping(key.source, key.end, key.end)
-    child = spec.text("childCellType")
-    return CellType(key, spec, child.text if child is not None and child.text else None, _number(spec))
+    child = _value_under(spec, "childCellType")
+    name = child.text if child is not None and child.tag != "null" and child.text else None
+    return CellType(key, spec, name, _number(spec))
 
 
 def _number(spec: Mapping) -> int:
-    """The childCellNumber, also under a misspelt key (which the schema reports); 0 if there is none of use."""
-    number = _under(spec, "childCellNumber")
-    value = number.value if isinstance(number, Scalar) else None
-    return max(value, 0) if isinstance(value, int) and not isinstance(value, bool) else 0
-
-
-def _under(spec: Mapping, key: str) -> Node | None:
-    """What stands under a key of a cell type, or under a misspelling of it."""
-    if key in spec:
-        return spec.get(key)
-    return next((entry.value for entry in spec if entry.name not in _KEYS and guess(entry.name, _KEYS) == key), None)
+    """The childCellNumber, 0 if there is none of use."""
+    at = _value_under(spec, "childCellNumber")
+    return max(at.value, 0) if at is not None and isinstance(at.value, int) and at.tag == "int" else 0
 
 
 _KEYS = ("childCellType", "childCellNumber", "isNodeLevel")
+
+
+def _value_under(spec: Mapping, key: str) -> Scalar | None:
+    """The value under a key of a cell type, or under a misspelt one, which the schema reports."""
+    if key in spec or all(name in _KEYS for name in spec.entries):
+        return spec.scalar(key)
+    return next((spec.scalar(name) for name in spec.entries if name not in _KEYS and guess(name, _KEYS) == key), None)
 
 
 def _above(name: str, parents: dict[str, list[str]]) -> set[str]:
