@@ -29,7 +29,6 @@ from paictl.errors import PaictlError
 MAX_ROUNDS = 10
 """More rounds than any chain of repairs needs; two rules that undo each other's work must not run for ever."""
 
-
 MAX_REFUSED = 20
 """Most repairs that one round may try and refuse in a file; each costs reading it some ten times."""
 
@@ -151,16 +150,18 @@ def _start(edit: Replacement) -> int:
 
 def _repair(file: _File, candidates: list[Candidate]) -> bool:
     """Apply the candidates, but for those that would change more than they say; whether anything was repaired."""
-    sound = _sound(file, candidates)
-    documents = _attempt(file, sound)
+    documents = _attempt(file, candidates)
+    if documents is None:
+        candidates = _sound(file, candidates)
+        documents = _attempt(file, candidates)
     if documents is None:  # sound one by one, not together
-        sound = sound[:1]
-        documents = _attempt(file, sound)
+        candidates = candidates[:1]
+        documents = _attempt(file, candidates)
     if documents is None:
         return False
     file.documents = documents
     file.data = documents[0].source.data
-    file.repaired.extend(problem for problem, _ in sound)
+    file.repaired.extend(problem for problem, _ in candidates)
     return True
 
 

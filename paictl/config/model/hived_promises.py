@@ -98,7 +98,7 @@ class Reader:
         self.chains = chains
         self.pins = pins
         self.sound = [chain for chain in chains.values() if chain is not None]
-        self.dotted = [name for name in (*types.by_name, *types.leaves) if "." in name]
+        self.dotted = [name for name in types.by_name if "." in name]
 
     def read(self, key: Scalar, node: Node) -> VirtualCluster:
         """A virtual cluster."""

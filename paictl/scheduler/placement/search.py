@@ -55,6 +55,13 @@ def search(state: State, request: PodRequest, suggested: Suggested | None) -> Fo
     return tuple(failed)
 
 
+def candidate_views(state: State, request: PodRequest) -> list[tuple[str, NodeIndex]]:
+    """The views that `search` tries, in order, with their names; raises `RequestError` as it does."""
+    if request.guaranteed:
+        return list(_guaranteed_views(state, request))
+    return _opportunistic_views(state, request)
+
+
 def _guaranteed_views(state: State, request: PodRequest) -> list[tuple[str, VirtualIndex]]:
     """The views of a guaranteed request in order, with their names."""
     if request.pinned_id:
@@ -124,10 +131,13 @@ class _Attempt:
         """A place in a VC's view, without preemption if possible, and the physical leaves for it."""
         state = self.state
         priority = OPPORTUNISTIC
-        nodes = pack(idle_steps(index), self.sizes, index.cells, self._allowed())
+        nodes, needed = None, sum(self.sizes)
+        free = index.free() if len(self.sizes) > 1 else needed  # a large gang is not walked in vain
+        if free >= needed:
+            nodes = pack(idle_steps(index), self.sizes, index.cells, self._allowed())
         if nodes is None:
             priority = self.request.priority
-            if not index.could_preempt(priority, sum(self.sizes)):
+            if not index.could_preempt(priority, needed):
                 return Failure.CAPACITY
             weaker = state.views.weaker(index, priority, state.occupancy.virtual_priority)
             nodes = pack(preempting_steps(weaker), self.sizes, index.cells, self._allowed())
