@@ -110,4 +110,6 @@ def test_every_package_says_what_it_is_for_and_what_it_must_never_do() -> None:
         if init.is_file():
             docstring = ast.get_docstring(ast.parse(init.read_text(encoding="utf-8"))) or ""
             assert len(docstring) > 80, f"{init} does not say what the package is for"
-            assert "must never" in docstring or "must hold no" in docstring, f"{init} does not say what it must never do"
+            assert "must never" in docstring or "must hold no" in docstring, (
+                f"{init} does not say what it must never do"
+            )

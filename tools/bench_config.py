@@ -57,7 +57,8 @@ def row(what: str, figures: Figures, note: str = "") -> None:
 def main() -> None:
     """Print the table."""
     paictl = [sys.executable, "-m", "paictl"]
-    print(f"Machine: {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; {RUNS} runs, medians")
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    print(f"Machine: {machine}; {RUNS} runs, medians")
     print(f"{'':<52} {'wall s':>8} {'CPU s':>8} {'MB':>8}")
     for words in (["--help"], ["version"]):
         row(f"paictl {words[0]}", median([run([*paictl, *words]) for _ in range(RUNS)]))
@@ -67,7 +68,12 @@ def main() -> None:
             file.write_text(big_hived(nodes), encoding="utf-8")
             lines = file.read_text(encoding="utf-8").count("\n")
             ours_command = [*paictl, "config", "validate", str(file)]
-            other_command = [str(Path(sys.executable).with_name("check-jsonschema")), "--schemafile", str(SCHEMA), str(file)]
+            other_command = [
+                str(Path(sys.executable).with_name("check-jsonschema")),
+                "--schemafile",
+                str(SCHEMA),
+                str(file),
+            ]
             ours: list[Figures] = []
             others: list[Figures] = []
             for _ in range(RUNS if nodes < 10_000 else 1):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import gc
-from typing import Annotated
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from paictl.cli import console
 from paictl.config.kinds import Kind
-from paictl.config.load import load
 from paictl.config.problem import Severity
-from paictl.config.validate import Choice
-from paictl.config.validate import validate as run_rules
+
+if TYPE_CHECKING:
+    from paictl.config.fix import Repair
+    from paictl.config.load import Loaded
+    from paictl.config.validate import Choice, Report
 
 EPILOG = (
     "Examples: paictl config validate cluster/ · paictl config validate hivedscheduler.yaml --format github · "
@@ -20,10 +23,23 @@ EPILOG = (
 )
 
 
+class ReportFormat(StrEnum):
+    """Names of `paictl.config.report.FORMATS`, here so that showing help need not import it; a test compares."""
+
+    TEXT = "text"
+    CONCISE = "concise"
+    JSON = "json"
+    SARIF = "sarif"
+    JUNIT = "junit"
+    GITHUB = "github"
+    GITLAB = "gitlab"
+
+
 def validate(
     paths: Annotated[
         list[str], typer.Argument(help="Files, folders (one cluster configuration each), or - for stdin.")
     ],
+    form: Annotated[ReportFormat, typer.Option("--format", "-f", help="Form of the report.")] = ReportFormat.TEXT,
     kind: Annotated[
         Kind | None, typer.Option("--kind", help="Kind of the files, where name and content do not tell.")
     ] = None,
@@ -32,18 +48,68 @@ def validate(
     ] = None,
     ignore: Annotated[list[str] | None, typer.Option("--ignore", help="Without these rules.")] = None,
     severity: Annotated[Severity, typer.Option("--severity", help="The mildest severity that counts.")] = Severity.INFO,
+    skip_unknown: Annotated[
+        bool, typer.Option("--skip-unknown", help="Pass over files of unknown kind, as in folders.")
+    ] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Repair what has one obvious answer.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change, and change nothing.")] = False,
 ) -> None:
     """Find every mistake in configuration files, with line and column."""
+    from paictl.config.load import load
+    from paictl.config.validate import Choice
+    from paictl.config.validate import validate as run_rules
+
     # Parsing makes hundreds of thousands of objects that all stay: collecting garbage meanwhile finds none.
     gc.disable()
     choice = Choice(_words(select), _words(ignore), severity)
+    choice.check()
     with console.progress("validating"):
-        report = run_rules(load(paths, kind), choice)
-    for problem in report.problems:
-        console.write(f"{problem.place}: {problem.rule} {problem.severity.value}: {problem.message}")
+        loaded = load(paths, kind, skip_unknown=skip_unknown)
+        if not (fix or diff):
+            report = run_rules(loaded, choice)
+    if fix or diff:
+        report = _repaired(loaded, choice, paths, dry=diff)
+    if not diff:
+        _show(report, form, to_stderr=fix and paths == ["-"])
+    raise typer.Exit(report.exit_code)
+
+
+def _show(report: Report, form: ReportFormat, *, to_stderr: bool) -> None:
+    from paictl.config.report import FORMATS, plain
+
+    if to_stderr:  # stdout holds the repaired text
+        console.info(plain(FORMATS[form](report)).rstrip())
+        return
+    console.write_segments(FORMATS[form](report))
     for failure in report.failures:
         console.error(failure)
-    raise typer.Exit(report.exit_code)
+
+
+def _repaired(loaded: Loaded, choice: Choice, paths: list[str], *, dry: bool) -> Report:
+    """Repair the files, or show what that would change; the report is on the files as they are then."""
+    from paictl.config.fix import fix
+
+    with console.progress("repairing"):
+        repair: Repair = fix(loaded, choice)
+    for file in repair.changed if dry else ():
+        for line in file.diff():
+            console.write(line)
+    if dry:
+        console.info(f"{_count(repair)} would be repaired in {len(repair.changed)} file(s)")
+        return repair.report
+    if paths == ["-"]:
+        console.write_bytes(repair.files[0].after)
+    else:
+        for file in repair.changed:
+            file.write()
+    if repair.changed:
+        console.info(f"repaired {_count(repair)} in {len(repair.changed)} file(s)")
+    return repair.report
+
+
+def _count(repair: Repair) -> str:
+    number = sum(len(file.repaired) for file in repair.changed)
+    return f"{number} problem{'' if number == 1 else 's'}"
 
 
 def _words(options: list[str] | None) -> tuple[str, ...]:

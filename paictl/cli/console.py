@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TextIO
 
 from paictl.cli.settings import settings
+from paictl.config.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,6 +28,12 @@ class Output(StrEnum):
 def write(text: str) -> None:
     """Write a result to stdout, with a line end behind it."""
     sys.stdout.write(text + "\n")
+
+
+def write_bytes(data: bytes) -> None:
+    """Write a result to stdout as it is."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
 
 
 def write_data(data: object, output: Output) -> None:
@@ -105,11 +112,6 @@ def _say(word: str, style: str, message: str) -> None:
         stderr().print(Text.assemble((f"{word}: ", style), printable(message)), soft_wrap=True)
     else:
         print(f"{word}: {printable(message)}", file=sys.stderr)  # noqa: T201
-
-
-def printable(text: str) -> str:
-    """A text whose control characters are written out, so that a file name cannot drive the terminal."""
-    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 
 
 def stdout() -> Console:

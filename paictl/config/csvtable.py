@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from paictl.config.problem import Span
 from paictl.config.source import Source
+
+_QUOTED = re.compile(r"(?:^|(?<=,))((?:\s*\"(?:[^\"]|\"\")*\"\s*(?=,|$))|[^,]*)(?=,|$)")
+"""The fields of a line with quotes; a quote that is never closed is an ordinary character."""
+
+_LONGEST = 1000
+"""Longest line in which quotes are looked for (the search is quadratic); two host names need half of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +29,11 @@ class Field:
     def stripped(self) -> str:
         """The text without surrounding white space."""
         return self.text.strip()
+
+    @property
+    def written(self) -> str:
+        """The characters between the commas: quotes and spaces included."""
+        return self.source.text[self.start : self.end]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +56,11 @@ class Row:
         return bool(self.fields) and self.fields[0].stripped.startswith("#")
 
     @property
-    def hosts(self) -> tuple[Field, Field] | None:
-        """(host name, address) where the row has exactly two fields, else None."""
-        return (self.fields[0], self.fields[1]) if len(self.fields) == 2 and not self.comment else None
+    def whole(self) -> Span:
+        """The line with its line end: what has to go so that no blank line stays behind."""
+        text = self.source.text
+        end = self.end + (2 if text.startswith("\r\n", self.end) else 1)
+        return Span(self.source, self.start, min(end, len(text)))
 
 
 def parse_csv(source: Source) -> tuple[Row, ...]:
@@ -63,18 +79,12 @@ def parse_csv(source: Source) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def _fields(source: Source, start: int, line: str) -> list[Field]:
-    fields: list[Field] = []
-    at, quoted = 0, False
-    for index, character in enumerate(line + ","):
-        if character == '"':
-            quoted = not quoted
-        if character == "," and (not quoted or index == len(line)):
-            raw = line[at:index]
-            text = raw.strip()[1:-1].replace('""', '"') if _is_quoted(raw) else raw
-            fields.append(Field(source, start + at, start + index, text))
-            at = index + 1
-    return fields
+def _fields(source: Source, start: int, line: str) -> Iterator[Field]:
+    at = 0
+    for raw in _QUOTED.findall(line) if '"' in line and len(line) <= _LONGEST else line.split(","):
+        text = raw.strip()[1:-1].replace('""', '"') if _is_quoted(raw) else raw
+        yield Field(source, start + at, start + at + len(raw), text)
+        at += len(raw) + 1
 
 
 def _is_quoted(raw: str) -> bool:

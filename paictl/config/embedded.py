@@ -18,7 +18,7 @@ def embedded_source(scalar: Scalar) -> Source:
     """
     outer = scalar.source
     segments = _align(scalar.text, outer.text, scalar.start, scalar.end, scalar.style)
-    return Source(outer.path, scalar.text, outer, tuple(segments))
+    return Source(outer.path, scalar.text, outer, tuple(segments), style=scalar.style)
 
 
 def _align(inner: str, outer: str, start: int, end: int, style: str | None) -> list[tuple[int, int]]:
@@ -49,6 +49,8 @@ def _run(inner: str, index: int, outer: str, at: int, end: int, style: str | Non
             return index + (0 if continued else 1), at + width
         if style == "'" and outer.startswith("''", at):
             return index + 1, at + 2
+        if style in ("|", ">") and written == "\r" and read == "\n":  # the scanner reads CR LF as LF
+            return index + 1, at + (2 if outer.startswith("\n", at + 1) else 1)
         if written == read:
             index, at = index + 1, at + 1
             if written == "\n":

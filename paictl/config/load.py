@@ -39,32 +39,64 @@ class Loaded:
         return (document for bundle in self.bundles for document in bundle.documents)
 
 
-def load(paths: Iterable[str], kind: Kind | None = None) -> Loaded:
+def load(paths: Iterable[str], kind: Kind | None = None, *, skip_unknown: bool = False) -> Loaded:
     """Read files, folders and standard input (``-``).
 
     A folder is one bundle, with all below it; files given one by one form a bundle per folder they stand in. `kind`
-    says the kind of all files; without it each is recognised.
+    says the kind of all files; without it each is recognised. Files of unknown kind are passed over in folders, and
+    with `skip_unknown` everywhere.
     """
-    bundles: dict[str, list[Document]] = {}
-    skipped: list[str] = []
-    failures: list[PaictlError] = []
+    reading = _Reading(kind, skip_unknown)
     for path in dict.fromkeys(paths):
+        if path == STDIN:
+            reading.file(path, bundle=path)
+        elif _is_folder(path):
+            reading.folder(path)
+        else:
+            reading.file(path, bundle=str(Path(path).parent))
+    made = (Bundle(name, tuple(documents)) for name, documents in reading.bundles.items())
+    return Loaded(tuple(made), tuple(reading.skipped), tuple(reading.failures))
+
+
+class _Reading:
+    """What has been read so far; a file that is named twice, by itself and with its folder, is read once."""
+
+    def __init__(self, kind: Kind | None, skip_unknown: bool) -> None:
+        self.kind = kind
+        self.skip_unknown = skip_unknown
+        self.bundles: dict[str, list[Document]] = {}
+        self.skipped: list[str] = []
+        self.failures: list[PaictlError] = []
+        self.seen: set[str] = set()
+
+    def folder(self, path: str) -> None:
+        """Read all below a folder, but for files that are none of ours."""
+        self.bundles.setdefault(path, [])
+        for file in _files_below(path, self.failures):
+            self.file(file, bundle=path, skip_unknown=True)
+
+    def file(self, path: str, bundle: str, *, skip_unknown: bool = False) -> None:
+        """Read one file; what cannot be read is noted and keeps no other file from being read."""
+        real = path if path == STDIN else os.path.realpath(path)
+        if real in self.seen:
+            return
         try:
-            if path != STDIN and Path(path).is_dir():
-                documents = bundles.setdefault(path, [])
-                for file in _files_below(path, failures):
-                    found = load_file(file, kind)
-                    if found[0].kind is Kind.UNKNOWN and not found[0].mishaps:
-                        skipped.append(file)
-                    else:
-                        documents.extend(found)
-            else:
-                name = path if path == STDIN else str(Path(path).parent)
-                bundles.setdefault(name, []).extend(load_file(path, kind))
+            found = load_file(path, self.kind)
         except PaictlError as error:
-            failures.append(error)
-    made = (Bundle(name, tuple(documents)) for name, documents in bundles.items())
-    return Loaded(tuple(made), tuple(skipped), tuple(failures))
+            self.failures.append(error)
+            return
+        self.seen.add(real)
+        if (skip_unknown or self.skip_unknown) and found[0].kind is Kind.UNKNOWN and not found[0].mishaps:
+            self.skipped.append(path)
+        else:
+            self.bundles.setdefault(bundle, []).extend(found)
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return Path(path).is_dir()
+    except OSError:  # a name too long, or a folder on the way that may not be entered; reading says so
+        return False
 
 
 def load_memory(files: Mapping[str, bytes], kind: Kind | None = None) -> Loaded:
@@ -113,9 +145,9 @@ def _decode(name: str, data: bytes) -> tuple[Source, Mishap | None]:
     marked = data.startswith(codecs.BOM_UTF8)
     body = data[3:] if marked else data
     try:
-        source = Source(name, body.decode("utf-8"))
+        source = Source(name, body.decode("utf-8"), marked=marked)
     except UnicodeDecodeError as error:
-        source = Source(name, body.decode("utf-8", errors="replace"))
+        source = Source(name, body.decode("utf-8", errors="replace"), marked=marked)
         at = len(body[: error.start].decode("utf-8"))
         detail = f"byte 0x{body[error.start]:02X} is not UTF-8"
         return source, Mishap(Trouble.ENCODING, Span(source, at, at + 1), detail)
@@ -132,5 +164,8 @@ def _files_below(folder: str, failures: list[PaictlError]) -> Iterator[str]:
     for here, folders, files in os.walk(folder, onerror=refuse):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "node_modules")
         for name in sorted(files):
-            if name.endswith(SUFFIXES) and not name.startswith("."):
-                yield str(Path(here, name))
+            path = Path(here, name)
+            # A pipe or socket in a folder is nobody's configuration, and opening it would wait for a writer.
+            ours = name.endswith(SUFFIXES) and not name.startswith(".")
+            if ours and (path.is_file() or path.is_symlink()):
+                yield str(path)

@@ -69,11 +69,13 @@ def violations(root: Node, data: Data, name: str, *, fast: bool = True) -> list[
     """
     schema = load_schema(name)
     found: dict[tuple[int, str, str | None], Violation] = {}
-    for path, keyword_path in _errors(name, data, fast=fast):
+    for path, keyword_path in sorted(_errors(name, data, fast=fast), key=repr):  # the two differ in order
         for violation in _violations_at(schema, root, path, keyword_path):
             at = violation.key or violation.node
             found.setdefault((at.start, violation.keyword, violation.missing), violation)
-    return sorted(found.values(), key=lambda violation: (violation.key or violation.node).start)
+    mistyped = {id(violation.node) for violation in found.values() if violation.keyword == "type"}
+    kept = (v for v in found.values() if v.keyword not in ("enum", "const") or id(v.node) not in mistyped)
+    return sorted(kept, key=lambda violation: (violation.key or violation.node).start)
 
 
 def _errors(name: str, data: Data, *, fast: bool) -> Iterator[tuple[list[str | int], list[str | int]]]:
@@ -98,9 +100,9 @@ def _fast_validator(name: str) -> Any:
 
 @cache
 def _slow_validator(name: str) -> Any:
-    import jsonschema
+    from paictl.config.slowschema import Validator
 
-    return jsonschema.Draft7Validator(load_schema(name))
+    return Validator(load_schema(name))
 
 
 def _violations_at(
@@ -127,8 +129,14 @@ def _violations_at(
 
 def _declared(schema: Schema, name: str) -> bool:
     return name in schema.get("properties", {}) or any(
-        re.search(pattern, name) for pattern in schema.get("patternProperties", {})
+        portable(pattern).search(name) for pattern in schema.get("patternProperties", {})
     )
+
+
+@cache
+def portable(pattern: str) -> re.Pattern[str]:
+    """A pattern of a schema read as editors and jsonschema-rs read it: `$` is the very end, classes are ASCII."""
+    return re.compile(re.sub(r"(\\.)|\$(?=$|[|)])", lambda match: match.group(1) or r"\Z", pattern), re.ASCII)
 
 
 def _subschema(schema: Schema, path: Sequence[str | int]) -> Schema:

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from functools import cached_property
 from pathlib import Path
 
-from paictl.config.problem import Located, Place
+from paictl.config.problem import Located, Place, Span
 from paictl.errors import PaictlError
 
 MAX_BYTES = 32 * 1024 * 1024
@@ -26,17 +26,29 @@ class Source:
     """A text and its display name; for an embedded text also the outer source and how offsets translate.
 
     `segments` are `(inner offset, outer offset)` pairs in ascending order: characters from one inner offset up to
-    the next stand consecutively in the outer text from the outer offset on.
+    the next stand consecutively in the outer text from the outer offset on. `style` is the quotation style of the
+    scalar that holds an embedded text (``|``, ``>``, ``'``, ``"``, None where it is plain).
+
+    A UTF-8 byte order mark is no part of the text; `marked` says that the file starts with one.
     """
 
-    __slots__ = ("__dict__", "_inner_starts", "_segments", "outer", "path", "text")
+    __slots__ = ("__dict__", "_inner_starts", "_segments", "marked", "outer", "path", "style", "text")
 
     def __init__(
-        self, path: str, text: str, outer: Source | None = None, segments: tuple[tuple[int, int], ...] = ()
+        self,
+        path: str,
+        text: str,
+        outer: Source | None = None,
+        segments: tuple[tuple[int, int], ...] = (),
+        *,
+        style: str | None = None,
+        marked: bool = False,
     ) -> None:
         self.path = path
         self.text = text
         self.outer = outer
+        self.style = style
+        self.marked = marked
         self._segments = segments
         self._inner_starts = [inner for inner, _ in segments]
 
@@ -65,17 +77,42 @@ class Source:
 
     def to_root(self, offset: int) -> int:
         """The offset in the outermost source of an offset in this one."""
+        return offset if self.outer is None else self.outer.to_root(self.to_outer(offset))
+
+    def to_outer(self, offset: int) -> int:
+        """The offset in the source around this one; the offset itself where there is none."""
         if self.outer is None:
             return offset
         index = max(bisect_right(self._inner_starts, offset) - 1, 0)
         inner, outer = self._segments[index]
-        return self.outer.to_root(outer + offset - inner)
+        return min(outer + offset - inner, len(self.outer.text))
+
+    def span_to_root(self, start: int, end: int) -> tuple[int, int]:
+        """(start, end) in the outermost source of a span in this one.
+
+        The end is found from the last character, because what follows it may stand in another line of the file.
+        """
+        first = self.to_root(start)
+        return first, max(first, self.to_root(end - 1) + 1) if end > start else first
+
+    def span(self, start: int, end: int) -> Span:
+        """A piece of this text."""
+        return Span(self, start, end)
+
+    @property
+    def byte_order_mark(self) -> Span:
+        """The mark before the text, at offset -1; an edit that replaces it by nothing removes it."""
+        return Span(self, -1, 0)
 
     def position(self, offset: int) -> tuple[int, int]:
         """1-based (line, column) in the outermost file."""
-        root, at = self.root, self.to_root(offset)
-        line = bisect_right(root.line_starts, at)
-        return line, at - root.line_starts[line - 1] + 1
+        return self.root.position_here(self.to_root(offset))
+
+    def position_here(self, offset: int) -> tuple[int, int]:
+        """1-based (line, column) in this very text; offsets outside of it count as its beginning or end."""
+        at = min(max(offset, 0), len(self.text))
+        line = bisect_right(self.line_starts, at)
+        return line, at - self.line_starts[line - 1] + 1
 
     def line(self, number: int) -> str:
         """Text of a 1-based line without its line end; empty beyond the last line."""
@@ -92,9 +129,9 @@ class Source:
 def place_of(located: Located) -> Place:
     """The place of a node, key, field or span in its outermost file."""
     source = located.source
-    line, column = source.position(located.start)
-    end_line, end_column = source.position(max(located.end, located.start))
-    return Place(source.root.path, line, column, end_line, end_column)
+    root = source.root
+    start, end = source.span_to_root(located.start, located.end)
+    return Place(root.path, *root.position_here(start), *root.position_here(end))
 
 
 def read_bytes(path: str) -> bytes:

@@ -13,6 +13,7 @@ from paictl.config.registry import Rule
 from paictl.config.rules import is_known, rules_across, rules_for
 from paictl.config.silence import Word, ignored_words, matches
 from paictl.config.source import place_of
+from paictl.config.text import one_line
 from paictl.errors import ExitCode, PaictlError
 
 
@@ -95,8 +96,10 @@ def _problems(bundle: Bundle) -> Iterator[Problem]:
     for document in bundle.documents:
         for rule in rules_for(document.kind, readable=not document.fatal):
             yield from _as_problems(rule, rule.check(document))
+    # Half of a broken file says nothing about the others: what is missing in it may stand behind the mistake.
+    readable = Bundle(bundle.name, tuple(document for document in bundle.documents if not document.fatal))
     for rule in rules_across():
-        yield from _as_problems(rule, rule.check_bundle(bundle))
+        yield from _as_problems(rule, rule.check_bundle(readable))
 
 
 def _as_problems(rule: Rule, findings: Iterable[Finding]) -> Iterator[Problem]:
@@ -106,8 +109,8 @@ def _as_problems(rule: Rule, findings: Iterable[Finding]) -> Iterator[Problem]:
             rule.id,
             rule.name,
             finding.severity or rule.severity,
-            finding.message,
-            finding.hint,
+            one_line(finding.message),
+            None if finding.hint is None else one_line(finding.hint),
             finding.edits,
             finding.at.source.root,
         )

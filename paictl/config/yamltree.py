@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import yaml
 from yaml.constructor import SafeConstructor
+from yaml.reader import Reader
 from yaml.resolver import Resolver
 
 from paictl.config.nodes import Entry, Mapping, Node, Scalar, Sequence
@@ -24,8 +25,11 @@ from paictl.config.source import Source
 MAX_DEPTH = 64
 """Deepest nesting that is read; real files stay below 12."""
 
-MAX_EXPANSION = 5_000_000
-"""Most nodes a document may have once its aliases are written out."""
+MAX_EXPANSION = 500_000
+"""Most nodes that the aliases of a document may stand for together; enough for 16,384 nodes made from one anchor."""
+
+MAX_NUMBER = 128
+"""Longest text that is read as a number; arithmetic on longer ones costs seconds and means nothing."""
 
 _Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -70,19 +74,18 @@ class Tree:
 
 def parse_yaml(source: Source) -> Tree:
     """Read the first document of a source; never raises for anything the text may hold."""
-    tab = _leading_tab(source)
     builder = _Builder(source)
     try:
         builder.run()
     except yaml.MarkedYAMLError as error:
-        if tab is not None:
-            builder.note(Trouble.TAB, tab)
+        at = _error_span(source, error)
+        if _indents_with_tab(source, at.start):
+            builder.note(Trouble.TAB, at)
         else:
-            builder.note(Trouble.SYNTAX, _error_span(source, error), _reason(error))
+            builder.note(Trouble.SYNTAX, at, _reason(error))
         return Tree(builder.root, tuple(builder.mishaps), fatal=True)
     except yaml.YAMLError as error:
-        offset = getattr(error, "position", 0)
-        builder.note(Trouble.SYNTAX, Span(source, offset, offset + 1), _reader_reason(error))
+        builder.note(Trouble.SYNTAX, *_unreadable(source, error))
         return Tree(None, tuple(builder.mishaps), fatal=True)
     except _GiveUpError:
         return Tree(None, tuple(builder.mishaps), fatal=True)
@@ -93,6 +96,29 @@ class _GiveUpError(Exception):
     """Reading cannot go on; the reason has been noted."""
 
 
+class _Open:
+    """A collection that is being read; `height` counts the levels below it, `merged` the keys that `<<` brought."""
+
+    __slots__ = ("anchor", "before", "height", "key", "merged", "node")
+
+    def __init__(self, node: Sequence | Mapping, anchor: str | None, before: int) -> None:
+        self.node = node
+        self.anchor = anchor
+        self.before = before
+        self.key: Scalar | None = None
+        self.height = 0
+        self.merged: set[str] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class _Anchored:
+    """A node with a name; `size` and `height` say what an alias to it stands for."""
+
+    node: Node
+    size: int = 1
+    height: int = 0
+
+
 class _Builder:
     """One pass over the events; `stack` holds the open collections, so that depth costs no Python frames."""
 
@@ -100,13 +126,10 @@ class _Builder:
         self.source = source
         self.mishaps: list[Mishap] = []
         self.root: Node | None = None
-        self.stack: list[Sequence | Mapping] = []
-        self.pending: list[Scalar | None] = []
-        self.anchors: dict[str, Node] = {}
-        self.sizes: dict[int, int] = {}
-        self.extra = 0
-        self.counts: list[int] = []
-        self.nodes = 0
+        self.stack: list[_Open] = []
+        self.anchors: dict[str, _Anchored] = {}
+        self.written = 0
+        self.repeated = 0
 
     def note(self, trouble: Trouble, at: Located, detail: str = "", other: Located | None = None) -> None:
         self.mishaps.append(Mishap(trouble, at, detail, other))
@@ -128,8 +151,7 @@ class _Builder:
             elif isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents == 2:
-                    start = _offsets(event)[0]
-                    self.note(Trouble.MORE_DOCUMENTS, Span(self.source, start, start + 3))
+                    self.note(Trouble.MORE_DOCUMENTS, Span(self.source, *_offsets(event)))
                     return
         if documents == 0 or (isinstance(self.root, Scalar) and self.root.tag == "null"):
             self.root = None
@@ -138,46 +160,60 @@ class _Builder:
     def scalar(self, event: yaml.ScalarEvent) -> None:
         start, end = _offsets(event)
         style = event.style
+        if event.anchor is not None or event.tag is not None:
+            start = _after_properties(self.source.text, start, end)
         if style in ("|", ">"):  # libyaml ends a block at the start of the next token
             end = start + len(self.source.text[start:end].rstrip())
-        node = Scalar(self.source, start, end, event.value, None if style == "" else style)
+        node = Scalar(self.source, start, end, event.value, style or None)
         if event.tag is not None:
-            self.tagged(node, event.tag)
+            self.tagged(node, event.tag, Span(self.source, _offsets(event)[0], end))
         elif node.plain:
             node.tag, node.value, surprising = resolve(event.value)
             if surprising:
                 self.note(Trouble.SURPRISING_NUMBER, node, str(node.value))
-        self.add(node, event.anchor)
+        if event.anchor is not None:
+            self.anchors[event.anchor] = _Anchored(node)
+        self.written += 1
+        self.attach(node)
 
-    def tagged(self, node: Scalar, tag: str) -> None:
+    def tagged(self, node: Scalar, tag: str, at: Span) -> None:
         short = tag.removeprefix("tag:yaml.org,2002:")
         if short == "str" or tag == "!":
             return
         if short in ("int", "float", "bool", "null"):
             node.tag, node.value, _ = resolve(node.text)
         else:
-            self.note(Trouble.UNKNOWN_TAG, node, tag)
+            self.note(Trouble.UNKNOWN_TAG, at, tag)
 
     def open(self, event: yaml.MappingStartEvent | yaml.SequenceStartEvent) -> None:
         kind = Mapping if isinstance(event, yaml.MappingStartEvent) else Sequence
         node = kind(self.source, *_offsets(event))
         if event.tag is not None and event.tag not in ("!", *_COLLECTION_TAGS):
-            self.note(Trouble.UNKNOWN_TAG, node, event.tag)
+            self.note(Trouble.UNKNOWN_TAG, Span(self.source, node.start, node.end), event.tag)
         if len(self.stack) >= MAX_DEPTH:
             self.note(Trouble.TOO_DEEP, Span(self.source, node.start, node.start + 1), str(MAX_DEPTH))
             raise _GiveUpError
-        self.add(node, event.anchor)
-        self.stack.append(node)
-        self.pending.append(None)
-        self.counts.append(self.nodes + self.extra)
+        self.written += 1
+        self.attach(node)
+        self.stack.append(_Open(node, event.anchor, self.written + self.repeated))
+        if event.anchor is not None:
+            self.anchors[event.anchor] = _Anchored(node)
 
     def close(self, event: yaml.CollectionEndEvent) -> None:
-        node = self.stack.pop()
-        self.pending.pop()
+        opened = self.stack.pop()
+        node = opened.node
         # A block collection ends before the next token; a flow collection with its bracket.
         start, end = _offsets(event)
         node.end = end if end > start else max(_end_of(node), node.start)
-        self.sizes[id(node)] = self.nodes + self.extra - self.counts.pop() + 1
+        self.rise(opened.height)
+        if opened.anchor is not None and self.anchors[opened.anchor].node is node:
+            size = self.written + self.repeated - opened.before + 1
+            self.anchors[opened.anchor] = _Anchored(node, size, opened.height + 1)
+
+    def rise(self, height: int) -> None:
+        """Note in the innermost open collection that it holds one whose own content has `height` levels."""
+        if self.stack:
+            self.stack[-1].height = max(self.stack[-1].height, height + 1)
 
     def alias(self, event: yaml.AliasEvent) -> None:
         at = Span(self.source, *_offsets(event))
@@ -186,64 +222,77 @@ class _Builder:
         if target is None:
             self.note(Trouble.UNKNOWN_ALIAS, at, name)
             raise _GiveUpError
-        if any(target is opened for opened in self.stack):
-            self.note(Trouble.ALIAS_CYCLE, at, name, other=target)
+        if any(target.node is opened.node for opened in self.stack):
+            self.note(Trouble.ALIAS_CYCLE, at, name, other=target.node)
             raise _GiveUpError
-        self.extra += self.sizes.get(id(target), 1)
-        if self.nodes + self.extra > MAX_EXPANSION:
+        if len(self.stack) + target.height > MAX_DEPTH:
+            self.note(Trouble.TOO_DEEP, at, str(MAX_DEPTH))
+            raise _GiveUpError
+        self.repeated += target.size
+        if self.repeated > MAX_EXPANSION:
             self.note(Trouble.ALIAS_BOMB, at, name)
             raise _GiveUpError
-        self.attach(target)
+        if target.height:
+            self.rise(target.height - 1)
+        self.attach(target.node, at)
 
-    def add(self, node: Node, anchor: str | None) -> None:
-        self.nodes += 1
-        if anchor is not None:
-            self.anchors[anchor] = node
-        self.attach(node)
-
-    def attach(self, node: Node) -> None:
+    def attach(self, node: Node, alias: Span | None = None) -> None:
         if not self.stack:
             self.root = node
             return
-        parent = self.stack[-1]
+        opened = self.stack[-1]
+        parent = opened.node
         if isinstance(parent, Sequence):
             parent.items.append(node)
-            return
-        key = self.pending[-1]
-        if key is None:
-            self.pending[-1] = self.as_key(node)
+        elif opened.key is None:
+            opened.key = self.as_key(node, alias)
         else:
-            self.pending[-1] = None
-            self.put(parent, key, node)
+            key, opened.key = opened.key, None
+            self.put(opened, parent, key, node)
 
-    def as_key(self, node: Node) -> Scalar:
-        if isinstance(node, Scalar):
+    def as_key(self, node: Node, alias: Span | None) -> Scalar:
+        at = alias or Span(self.source, node.start, node.start + 1)
+        if not isinstance(node, Scalar):
+            self.note(Trouble.ODD_KEY, at)
+            return Scalar(self.source, at.start, at.end, f"? {at.start}", '"')
+        if alias is None:
             return node
-        self.note(Trouble.ODD_KEY, Span(self.source, node.start, node.start + 1))
-        return Scalar(self.source, node.start, node.start + 1, f"? {node.start}", '"')
+        return Scalar(self.source, at.start, at.end, node.text, '"')  # stands where the alias does
 
-    def put(self, parent: Mapping, key: Scalar, value: Node) -> None:
+    def put(self, opened: _Open, parent: Mapping, key: Scalar, value: Node) -> None:
         if key.plain and key.text == "<<":
-            for merged in _merged(value):
-                for entry in merged:
-                    parent.entries.setdefault(entry.name, entry)
+            self.merge(opened, parent, value)
             return
         first = parent.entries.get(key.text)
-        if first is not None and parent.start <= first.key.start < key.start:
+        if first is not None and key.text not in opened.merged:
             self.note(Trouble.DUPLICATE_KEY, key, key.text, other=first.key)
-        else:
-            parent.entries[key.text] = Entry(key, value)
+            return
+        opened.merged.discard(key.text)
+        parent.entries[key.text] = Entry(key, value)
+
+    def merge(self, opened: _Open, parent: Mapping, value: Node) -> None:
+        """Take over the entries of mappings under `<<`; the first one that has a key wins, own keys win over all."""
+        sources = value.items if isinstance(value, Sequence) else [value]
+        for merged in sources:
+            if not isinstance(merged, Mapping):
+                self.note(Trouble.SYNTAX, merged, "<< takes a mapping or a list of mappings")
+                continue
+            for entry in merged:
+                if entry.name not in parent.entries:
+                    parent.entries[entry.name] = entry
+                    opened.merged.add(entry.name)
 
 
 _COLLECTION_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:omap")
 
 
-def _merged(value: Node) -> Iterator[Mapping]:
-    """The mappings that a merge key (`<<`) brings in, the strongest first."""
-    if isinstance(value, Mapping):
-        yield value
-    elif isinstance(value, Sequence):
-        yield from value.mappings()
+_PROPERTIES = re.compile(r"(?:(?:!<[^>\s]*>|[&!][^\s,\[\]{}]*)(?:\s+#[^\r\n]*|\s+)*)+")
+
+
+def _after_properties(text: str, start: int, end: int) -> int:
+    """Where a scalar itself begins behind its anchor and tag, which libyaml counts in."""
+    match = _PROPERTIES.match(text, start, end)
+    return match.end() if match else start
 
 
 def _end_of(node: Sequence | Mapping) -> int:
@@ -300,6 +349,8 @@ def _resolve(text: str) -> tuple[str, Value, bool]:
     tag = str(_resolver.resolve(yaml.ScalarNode, text, (True, False))).rpartition(":")[2]
     if tag == "null":
         return "null", None, False
+    if len(text) > MAX_NUMBER:
+        return "str", text, False
     construct = _constructors.get(tag)
     if construct is None:
         return ("timestamp" if tag == "timestamp" else "str"), text, False
@@ -318,10 +369,10 @@ _ORDINARY_NUMBER = re.compile(
 # --- what the scanner says --------------------------------------------------------------------------------------------
 
 
-def _leading_tab(source: Source) -> Span | None:
-    """The first tab in the indentation of a line, the usual reason for a scanner error nobody understands."""
-    match = re.search(r"^ *(\t)[ \t]*[^\s#]", source.text, re.MULTILINE)
-    return Span(source, match.start(1), match.start(1) + 1) if match else None
+def _indents_with_tab(source: Source, offset: int) -> bool:
+    """Whether the scanner stumbled over a tab in the indentation, the usual reason for an error nobody understands."""
+    line = source.text.rfind("\n", 0, offset) + 1
+    return source.text[offset : offset + 1] == "\t" and not source.text[line:offset].strip(" \t")
 
 
 def _error_span(source: Source, error: yaml.MarkedYAMLError) -> Span:
@@ -335,8 +386,9 @@ def _reason(error: yaml.MarkedYAMLError) -> str:
     return ": ".join(parts) or "not valid YAML"
 
 
-def _reader_reason(error: yaml.YAMLError) -> str:
-    character = getattr(error, "character", None)
-    if isinstance(character, int):
-        return f"the character U+{character:04X} is not allowed in YAML"
-    return str(getattr(error, "reason", None) or error).splitlines()[0]
+def _unreadable(source: Source, error: yaml.YAMLError) -> tuple[Span, str]:
+    """The first character that YAML forbids; libyaml counts in bytes, so the place is looked up again."""
+    match = Reader.NON_PRINTABLE.search(source.text)
+    if match is None:
+        return Span(source, 0, 0), str(error).splitlines()[0]
+    return Span(source, match.start(), match.end()), f"the character U+{ord(match.group()):04X} is not allowed in YAML"

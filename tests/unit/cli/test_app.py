@@ -21,7 +21,12 @@ from tests.unit.cli.conftest import Paictl
 def process(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(  # type: ignore[call-overload,no-any-return]
-        [sys.executable, "-m", "paictl", *words], capture_output=True, text=True, check=False, env=environment, **options
+        [sys.executable, "-m", "paictl", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+        **options,
     )
 
 
@@ -116,7 +121,11 @@ def test_completion_scripts_exist_and_complete(shell: str) -> None:
 def test_a_reader_that_goes_away_is_no_traceback() -> None:
     command = f"{sys.executable} -m paictl config rules -o json | head -1"
     done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        ["bash", "-c", command],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert done.stdout.strip() == "["
     assert done.stderr == ""

@@ -1,6 +1,60 @@
-"""Rules about job."""
+"""Rules about jobs: what OpenPAI's server and HiveD refuse, or take for something else than written."""
 
 from types import ModuleType
 
-MODULES: tuple[ModuleType, ...] = ()
+from paictl.config.rules.job import (
+    blank_command,
+    clear_password,
+    colliding_roles,
+    crit_priority,
+    duplicate_deployment,
+    duplicate_prerequisite,
+    gang_retries,
+    ignored_sku_number,
+    mixed_affinity_group,
+    opportunistic_pin,
+    port_label,
+    prerequisite_form,
+    resource_amount,
+    role_name,
+    role_outside_gang,
+    shared_memory,
+    sku_and_pin,
+    unknown_deployment,
+    unknown_deployment_role,
+    unknown_plugin_role,
+    unknown_prerequisite,
+    unknown_scheduled_role,
+    unreachable_completion,
+    unresolved_template,
+    unused_prerequisite,
+)
+
+MODULES: tuple[ModuleType, ...] = (
+    unknown_prerequisite,
+    unknown_deployment,
+    unknown_deployment_role,
+    duplicate_prerequisite,
+    duplicate_deployment,
+    unresolved_template,
+    role_name,
+    colliding_roles,
+    gang_retries,
+    unreachable_completion,
+    resource_amount,
+    crit_priority,
+    sku_and_pin,
+    mixed_affinity_group,
+    unknown_scheduled_role,
+    ignored_sku_number,
+    clear_password,
+    blank_command,
+    shared_memory,
+    port_label,
+    prerequisite_form,
+    role_outside_gang,
+    opportunistic_pin,
+    unused_prerequisite,
+    unknown_plugin_role,
+)
 """The rules of this package, by id."""

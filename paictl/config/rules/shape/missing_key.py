@@ -37,7 +37,7 @@ from collections.abc import Iterator
 from paictl.config.document import Document
 from paictl.config.nodes import Mapping
 from paictl.config.problem import Finding, Located, Severity, Span
-from paictl.config.rules.shape.words import dotted, nearest, of_keyword
+from paictl.config.rules.shape.words import dotted, meant, of_keyword
 from paictl.config.schema import Violation
 
 ID = "SHP103"
@@ -49,7 +49,7 @@ def check(document: Document) -> Iterator[Finding]:
     """Every missing key, but for those that stand there misspelt (SHP104 names these)."""
     for violation in of_keyword(document, "required"):
         missing = str(violation.missing)
-        if _misspelt(violation, missing):
+        if _misspelt(violation, missing) or _excused(violation):
             continue
         described = violation.schema.get("properties", {}).get(missing, {}).get("description")
         yield Finding(
@@ -65,7 +65,13 @@ def _misspelt(violation: Violation, missing: str) -> bool:
     if not isinstance(violation.node, Mapping) or violation.schema.get("additionalProperties", True) is not False:
         return False
     unknown = [entry.name for entry in violation.node if entry.name not in properties]
-    return any(nearest(name, properties) == missing for name in unknown)
+    return any(meant(name, violation.node, properties) == missing for name in unknown)
+
+
+def _excused(violation: Violation) -> bool:
+    """Whether a key is there that is out of place in this mapping: then a rule of its own says what to do."""
+    excuses = violation.schema.get("x-not-required-beside", ())
+    return isinstance(violation.node, Mapping) and any(name in violation.node for name in excuses)
 
 
 def _place(violation: Violation) -> Located:

@@ -35,12 +35,14 @@ Fails::
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 from paictl.config.document import Document
 from paictl.config.nodes import Scalar
 from paictl.config.problem import Edit, Finding, Severity
 from paictl.config.rules.shape.words import dotted, of_keyword, wanted_types
+from paictl.config.schema import Violation
 
 ID = "SHP102"
 NAME = "not-a-string"
@@ -53,13 +55,23 @@ def check(document: Document) -> Iterator[Finding]:
         node = violation.node
         if "string" not in wanted_types(violation) or not isinstance(node, Scalar) or node.tag == "null":
             continue
-        quoted = json.dumps(node.text, ensure_ascii=False)
+        quoted = json.dumps(_meant(violation, node), ensure_ascii=False)
+        secret = violation.schema.get("x-secret", False)
+        written, read = ("the value", "another type") if secret else (node.text, _reading(node))
         yield Finding(
             node,
-            f"{dotted(violation.path)} must be a string, but {node.text} is read as {_reading(node)}",
-            f"put it in quotes: {quoted}",
+            f"{dotted(violation.path)} must be a string, but {written} is read as {read}",
+            "put it in quotes" if secret else f"put it in quotes: {quoted}",
             (Edit(node, quoted),),
         )
+
+
+def _meant(violation: Violation, node: Scalar) -> str:
+    """The string that was most likely meant: `yes` where only "true" and "false" are understood is "true"."""
+    pattern = violation.schema.get("pattern")
+    if pattern and isinstance(node.value, bool) and not re.search(pattern, node.text):
+        return str(node.value).lower()
+    return node.text
 
 
 def _reading(node: Scalar) -> str:

@@ -38,7 +38,7 @@ from collections.abc import Iterator
 from paictl.config.document import Document
 from paictl.config.nodes import Scalar
 from paictl.config.problem import Edit, Finding, Severity
-from paictl.config.rules.shape.words import dotted, nearest, of_keyword, shown
+from paictl.config.rules.shape.words import dotted, nearest, of_keyword, shown, written
 
 ID = "SHP105"
 NAME = "not-allowed-value"
@@ -50,11 +50,12 @@ def check(document: Document) -> Iterator[Finding]:
     for violation in of_keyword(document, "enum", "const"):
         allowed = [violation.wanted] if violation.keyword == "const" else list(violation.wanted)
         node = violation.node
-        names = list(dict.fromkeys(str(value).lower() if isinstance(value, bool) else str(value) for value in allowed))
+        values = {str(value).lower() if isinstance(value, bool) else str(value): value for value in reversed(allowed)}
+        names = list(reversed(values))
         near = nearest(node.text, names) if isinstance(node, Scalar) else None
         yield Finding(
             node,
             f"{dotted(violation.path)} is {shown(node)}, which is none of: {', '.join(names)}",
             f"did you mean {near!r}?" if near else f"write one of: {', '.join(names)}",
-            (Edit(node, near),) if near and isinstance(node, Scalar) and node.plain else (),
+            (Edit(node, written(values[near])),) if near and isinstance(node, Scalar) and node.plain else (),
         )

@@ -27,12 +27,13 @@ Fails::
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from paictl.config.document import Document
-from paictl.config.nodes import Scalar, Sequence
+from paictl.config.nodes import Node, Scalar, Sequence, to_data
 from paictl.config.problem import Finding, Severity
-from paictl.config.rules.shape.words import dotted, of_keyword
+from paictl.config.rules.shape.words import dotted, of_keyword, shown
 from paictl.config.source import place_of
 
 ID = "SHP108"
@@ -41,17 +42,24 @@ SEVERITY = Severity.WARNING
 
 
 def check(document: Document) -> Iterator[Finding]:
-    """Every scalar after the first of its value, in lists that must not repeat any."""
+    """Every item after the first of its value, in lists that must not repeat any."""
     for violation in of_keyword(document, "uniqueItems"):
         if not isinstance(violation.node, Sequence):
             continue
-        seen: dict[str, Scalar] = {}
-        for item in violation.node.scalars():
-            first = seen.setdefault(item.text, item)
+        seen: dict[str, Node] = {}
+        for item in violation.node:
+            first = seen.setdefault(_value(item), item)
             if first is not item:
                 line = place_of(first).line
                 yield Finding(
                     item,
-                    f"{dotted(violation.path)} names {item.text!r} twice, first in line {line}",
+                    f"{dotted(violation.path)} names {shown(item)} twice, first in line {line}",
                     "remove one of the two",
                 )
+
+
+def _value(node: Node) -> str:
+    """What JSON Schema compares: values, in which the order of keys does not count and 1.0 is 1."""
+    if isinstance(node, Scalar) and isinstance(node.value, float) and node.value.is_integer():
+        return str(int(node.value))
+    return json.dumps(to_data(node), sort_keys=True)

@@ -35,8 +35,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from paictl.config.document import Document
+from paictl.config.nodes import follow
 from paictl.config.problem import Edit, Finding, Severity
-from paictl.config.rules.shape.words import dotted, nearest, of_keyword
+from paictl.config.rules.shape.words import dotted, meant, of_keyword, written
 
 ID = "SHP104"
 NAME = "unknown-key"
@@ -51,11 +52,13 @@ def check(document: Document) -> Iterator[Finding]:
         known = violation.schema.get("properties", {})
         name, parent = violation.key.text, violation.path[:-1]
         holder = f" in {dotted(parent)}" if parent else ""
-        near = nearest(name, known)
+        near = meant(name, follow(document.root, parent) if document.root else None, known)
         severity = Severity(violation.schema.get("x-unknown-key-severity", "error"))
         message = f"unknown key {name!r}{holder}"
         if near and violation.key.plain:
-            yield Finding(violation.key, message, f"did you mean {near!r}?", (Edit(violation.key, near),), severity)
+            yield Finding(
+                violation.key, message, f"did you mean {near!r}?", (Edit(violation.key, written(near)),), severity
+            )
         else:
             hint = f"known keys: {', '.join(sorted(known))}" if known else "remove it"
             yield Finding(violation.key, message, hint, (), severity)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import json
+import re
 from collections.abc import Iterable
 
 from paictl.config.document import Document
 from paictl.config.nodes import Mapping, Node, Scalar
 from paictl.config.schema import Violation
+from paictl.config.yamltree import resolve
 
 _TYPES = {
     "string": "a string",
@@ -18,6 +21,8 @@ _TYPES = {
     "array": "a list",
     "null": "empty",
 }
+
+_BARE = re.compile(r"[A-Za-z_][\w./-]*")
 
 
 def of_keyword(document: Document, *keywords: str) -> Iterable[Violation]:
@@ -78,5 +83,18 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     return plain[close[0]] if close else None
 
 
+def meant(name: str, holder: Node | None, known: Iterable[str]) -> str | None:
+    """The known key that an unknown one most likely stands for; one that is there already cannot be meant."""
+    return nearest(name, [key for key in known if not isinstance(holder, Mapping) or key not in holder])
+
+
 def _plain(word: str) -> str:
     return word.lower().replace("_", "").replace("-", "")
+
+
+def written(value: object) -> str:
+    """How a value of a schema is written in a file: quoted where it would be read as something else."""
+    if not isinstance(value, str):
+        return json.dumps(value)
+    bare = resolve(value)[0] == "str" and _BARE.fullmatch(value)
+    return value if bare else json.dumps(value, ensure_ascii=False)

@@ -33,7 +33,7 @@ from collections.abc import Iterator
 
 from paictl.config.document import Document
 from paictl.config.problem import Finding, Severity
-from paictl.config.yamltree import Trouble
+from paictl.config.yamltree import MAX_EXPANSION, Trouble
 
 ID = "TXT009"
 NAME = "alias-bomb"
@@ -46,6 +46,6 @@ def check(document: Document) -> Iterator[Finding]:
         if mishap.trouble is Trouble.ALIAS_BOMB:
             yield Finding(
                 mishap.at,
-                f"the alias *{mishap.detail} makes this file unfold to more than five million values",
+                f"the alias *{mishap.detail} makes this file unfold to more than {MAX_EXPANSION:,} values",
                 "write the values out",
             )

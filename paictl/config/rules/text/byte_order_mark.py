@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from paictl.config.document import Document
-from paictl.config.problem import Finding, Severity
+from paictl.config.problem import Edit, Finding, Severity
 from paictl.config.yamltree import Trouble
 
 ID = "TXT004"
@@ -47,4 +47,9 @@ def check(document: Document) -> Iterator[Finding]:
     """The mark at the start of the file."""
     for mishap in document.mishaps:
         if mishap.trouble is Trouble.BYTE_ORDER_MARK:
-            yield Finding(mishap.at, "the file starts with a byte order mark (BOM)", "save it as UTF-8 without BOM")
+            yield Finding(
+                mishap.at,
+                "the file starts with a byte order mark (BOM)",
+                "save it as UTF-8 without BOM",
+                (Edit(document.source.byte_order_mark, ""),),
+            )

@@ -1,0 +1,217 @@
+"""Repair what has one obvious answer, leaving comments, layout, line ends and all other bytes as they are.
+
+Repairs are the edits that rules attach to their findings. They are applied in rounds, because one repair can uncover or
+replace another: in each round those that do not touch each other, of two that do the first; the others wait. A file
+is only taken as repaired where reading it again gives the same data but for what was edited.
+"""
+
+from __future__ import annotations
+
+import codecs
+import difflib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from paictl.config.document import Bundle, Document
+from paictl.config.edits import Replacement, replacements
+from paictl.config.kinds import Kind
+from paictl.config.load import Loaded, load_bytes
+from paictl.config.problem import Problem
+from paictl.config.soundness import same_but_for
+from paictl.config.source import Source, read_bytes
+from paictl.config.text import printable
+from paictl.config.validate import Choice, Report, validate
+from paictl.config.yamltree import Trouble
+from paictl.errors import PaictlError
+
+MAX_ROUNDS = 10
+"""More rounds than any chain of repairs needs; two rules that undo each other's work must not run for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A file that repairs changed; `repaired` are the problems that are gone."""
+
+    path: str
+    before: bytes
+    after: bytes
+    repaired: tuple[Problem, ...]
+
+    def diff(self) -> Iterator[str]:
+        """The lines of a unified diff, without line ends; control characters are escaped."""
+        name = printable(self.path)
+        old, new = (_lines(data) for data in (self.before, self.after))
+        for line in difflib.unified_diff(old, new, f"{name} (as it is)", f"{name} (repaired)", lineterm=""):
+            yield "\t".join(printable(piece) for piece in line.split("\t"))
+
+    def write(self) -> None:
+        """Replace the file in one step; raises `PaictlError` if it cannot be written or changed meanwhile."""
+        if read_bytes(self.path) != self.before:
+            raise PaictlError("changed while it was being repaired", where=self.path, hint="run the command again")
+        try:
+            _replace(Path(self.path).resolve(), self.after)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            hint = "check owner and permissions of the folder"
+            raise PaictlError(f"cannot be written: {reason}", where=self.path, hint=hint) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """The outcome: every file, repaired or not, and the report on them as they are then."""
+
+    files: tuple[Fixed, ...]
+    report: Report
+
+    @property
+    def changed(self) -> tuple[Fixed, ...]:
+        """The files that repairs changed."""
+        return tuple(file for file in self.files if file.after != file.before)
+
+
+Candidate = tuple[Problem, tuple[Replacement, ...]]
+
+
+@dataclass(slots=True)
+class _File:
+    """A file under repair: its document, and those embedded in it."""
+
+    documents: list[Document]
+    before: bytes
+    data: bytes
+    repaired: list[Problem] = field(default_factory=list)
+    refused: set[tuple[Replacement, ...]] = field(default_factory=set)
+
+    @property
+    def source(self) -> Source:
+        return self.documents[0].source
+
+
+def fix(loaded: Loaded, choice: Choice | None = None) -> Repair:
+    """Apply the repairs of all problems that `choice` wants; nothing is written (see `Fixed.write`)."""
+    bundles = {bundle.name: _files_of(bundle) for bundle in loaded.bundles}
+    files = [file for bundle in bundles.values() for file in bundle]
+    report = validate(loaded, choice)
+    for _ in range(MAX_ROUNDS):
+        if not _round(files, report):
+            break
+        made = (
+            Bundle(name, tuple(document for file in bundle for document in file.documents))
+            for name, bundle in bundles.items()
+        )
+        report = validate(Loaded(tuple(made), loaded.skipped, loaded.failures), choice)
+    fixed = (Fixed(file.source.path, file.before, file.data, tuple(file.repaired)) for file in files)
+    return Repair(tuple(fixed), report)
+
+
+def _files_of(bundle: Bundle) -> list[_File]:
+    files: list[_File] = []
+    for document in bundle.documents:
+        if document.host is None:
+            data = _encoded(document.source)
+            files.append(_File([document], data, data))
+        else:
+            files[-1].documents.append(document)
+    return files
+
+
+def _round(files: list[_File], report: Report) -> bool:
+    """Repair what can be repaired at once; whether anything was."""
+    by_source = {id(file.source): file for file in files if not _undecoded(file)}
+    waiting: dict[int, list[Candidate]] = {}
+    for problem in report.problems:
+        key, edits = id(problem.source), replacements(problem)
+        if edits and key in by_source and edits not in by_source[key].refused:
+            waiting.setdefault(key, []).append((problem, edits))
+    done = [_repair(by_source[key], list(_apart(candidates))) for key, candidates in waiting.items()]
+    return any(done)
+
+
+def _undecoded(file: _File) -> bool:
+    """Whether the text is not what the file holds, because the file is not UTF-8."""
+    return any(mishap.trouble is Trouble.ENCODING for mishap in file.documents[0].mishaps)
+
+
+def _apart(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+    """The candidates that do not touch an earlier one."""
+    taken: list[Replacement] = []
+    for problem, edits in candidates:
+        if not any(edit.clashes(other) for edit in edits for other in taken):
+            taken.extend(edits)
+            yield problem, edits
+
+
+def _repair(file: _File, candidates: list[Candidate]) -> bool:
+    """Apply the candidates, but for those that would change more than they say; whether anything was repaired."""
+    documents = _attempt(file, candidates)
+    if documents is None:
+        sound = [candidate for candidate in candidates if _attempt(file, [candidate]) is not None]
+        file.refused.update(edits for problem, edits in candidates if (problem, edits) not in sound)
+        candidates, documents = sound, _attempt(file, sound)
+    if documents is None and candidates:  # sound one by one, not together
+        candidates = candidates[:1]
+        documents = _attempt(file, candidates)
+    if documents is None:
+        return False
+    file.documents = documents
+    file.data = _encoded(documents[0].source)
+    file.repaired.extend(problem for problem, _ in candidates)
+    return True
+
+
+def _attempt(file: _File, candidates: list[Candidate]) -> list[Document] | None:
+    """The documents of a file after some repairs; None where they would change more than they say."""
+    before, source = file.documents, file.source
+    windows = source.text.count("\r\n") * 2 > source.text.count("\n")
+    edits = [
+        replace(edit, text=edit.text.replace("\n", "\r\n" if windows else "\n")) for _, es in candidates for edit in es
+    ]
+    data = apply(source, edits).encode("utf-8")
+    kind = before[0].kind
+    after = load_bytes(source.path, data, None if kind is Kind.UNKNOWN else kind)
+    return after if data != file.data and same_but_for(before, after, edits) else None
+
+
+def apply(source: Source, edits: Iterable[Replacement]) -> str:
+    """The text of a file, with its byte order mark, after edits that do not touch each other."""
+    text = ("\ufeff" if source.marked else "") + source.text
+    shift = 1 if source.marked else 0
+    parts: list[str] = []
+    done = 0
+    for edit in sorted(edits, key=lambda edit: edit.start):
+        start, end = max(edit.start + shift, 0), max(edit.end + shift, 0)
+        parts += [text[done:start], edit.text]
+        done = end
+    return "".join([*parts, text[done:]])
+
+
+def _encoded(source: Source) -> bytes:
+    return (codecs.BOM_UTF8 if source.marked else b"") + source.text.encode("utf-8")
+
+
+def _lines(data: bytes) -> list[str]:
+    return data.decode("utf-8").splitlines()
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write a file beside the old one and put it in its place, so that no reader ever sees half of it."""
+    status = path.stat()
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.", suffix=".paictl")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fchmod(file.fileno(), status.st_mode & 0o7777)
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,62 @@
+"""Kubernetes quantities: `220Gi`, `64G`, `512`.
+
+A suffix with an `i` is a power of 1024, one without a power of 1000: `64Gi` is 7 % more than `64G`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+
+_FACTORS = {
+    "": 1,
+    **{f"{letter}i": 1024**power for power, letter in enumerate("KMGTPE", 1)},
+    **{letter: 1000**power for power, letter in enumerate("kMGTPE", 1)},
+    "K": 1000,
+}
+_FORM = re.compile(r"\+?(\d{1,30}(?:\.\d{1,30})?)([KMGTPE]i|[kKMGTPE])?")
+_LOOSE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgtpe])(i?b?|ibytes?|bytes?)\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """An amount of memory: `count` times the unit that `suffix` names."""
+
+    count: Decimal
+    suffix: str
+
+    @property
+    def bytes(self) -> int:
+        """The amount in bytes, rounded down."""
+        return int(self.count * _FACTORS[self.suffix])
+
+    @property
+    def mebibytes(self) -> int:
+        """The amount in MiB, rounded down."""
+        return self.bytes // 1024**2
+
+    @property
+    def decimal(self) -> bool:
+        """Whether the suffix is one of thousands (`G`), which is easily taken for the one of 1024 (`Gi`)."""
+        return len(self.suffix) == 1
+
+
+def parse_quantity(text: str) -> Quantity | None:
+    """The quantity that a text says, or None where it is none."""
+    match = _FORM.fullmatch(text.strip())
+    return Quantity(Decimal(match.group(1)), match.group(2) or "") if match else None
+
+
+def likely_quantity(text: str) -> str | None:
+    """How Kubernetes wants a size that people wrote their own way (`64 GB`, `64gi`), or None."""
+    match = _LOOSE.fullmatch(text)
+    return f"{match.group(1)}{match.group(2).upper()}i" if match else None
+
+
+def shown_bytes(amount: int) -> str:
+    """A size for a message, in the largest binary unit that is not below 1."""
+    for power, letter in reversed(list(enumerate("KMGTPE", 1))):
+        if amount >= 1024**power:
+            return f"{amount / 1024**power:.4g}{letter}i"
+    return str(amount)

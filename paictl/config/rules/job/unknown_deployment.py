@@ -1,0 +1,70 @@
+"""The default deployment is none of the job's deployments.
+
+Why: the server refuses the job.
+
+Passes::
+
+    # job.yaml
+    protocolVersion: 2
+    name: mnist
+    type: job
+    prerequisites:
+    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+    taskRoles:
+      train:
+        dockerImage: image
+        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+        commands: [python3 train.py]
+    deployments:
+    - name: quick
+      taskRoles:
+        train: {preCommands: [sleep 1]}
+    defaults: {deployment: quick}
+
+Fails::
+
+    # job.yaml
+    protocolVersion: 2
+    name: mnist
+    type: job
+    prerequisites:
+    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+    taskRoles:
+      train:
+        dockerImage: image
+        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+        commands: [python3 train.py]
+    deployments:
+    - name: quick
+      taskRoles:
+        train: {preCommands: [sleep 1]}
+    defaults: {deployment: quik}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.document import Document
+from paictl.config.model.job import job_of
+from paictl.config.problem import Edit, Finding, Severity
+from paictl.config.rules.shape.words import nearest
+
+ID = "JOB602"
+NAME = "unknown-deployment"
+SEVERITY = Severity.ERROR
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """The name under defaults.deployment, if nothing bears it."""
+    job = job_of(document)
+    wanted = job.top.mapping("defaults").text("deployment")
+    names = [name.text for name, _ in job.deployments]
+    if wanted is None or wanted.text in names:
+        return
+    message = f"there is no deployment {wanted.text!r}"
+    near = nearest(wanted.text, names)
+    if near:
+        yield Finding(wanted, message, f"did you mean {near!r}?", (Edit(wanted, near),) if wanted.plain else ())
+    else:
+        yield Finding(wanted, message, f"name one of: {', '.join(names)}" if names else "remove the key, or add it")

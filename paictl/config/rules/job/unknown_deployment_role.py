@@ -1,0 +1,70 @@
+"""A deployment has commands for a task role that the job does not have.
+
+Why: the server passes over them without a word, so that the commands never run.
+
+Passes::
+
+    # job.yaml
+    protocolVersion: 2
+    name: mnist
+    type: job
+    prerequisites:
+    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+    taskRoles:
+      train:
+        dockerImage: image
+        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+        commands: [python3 train.py]
+    deployments:
+    - name: quick
+      taskRoles:
+        train: {preCommands: [sleep 1]}
+    defaults: {deployment: quick}
+
+Fails::
+
+    # job.yaml
+    protocolVersion: 2
+    name: mnist
+    type: job
+    prerequisites:
+    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+    taskRoles:
+      train:
+        dockerImage: image
+        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+        commands: [python3 train.py]
+    deployments:
+    - name: quick
+      taskRoles:
+        trian: {preCommands: [sleep 1]}
+    defaults: {deployment: quick}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.document import Document
+from paictl.config.model.job import job_of
+from paictl.config.problem import Edit, Finding, Severity
+from paictl.config.rules.shape.words import nearest
+
+ID = "JOB603"
+NAME = "unknown-deployment-role"
+SEVERITY = Severity.WARNING
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Every key under deployments[].taskRoles that is no task role."""
+    job = job_of(document)
+    for name, deployment in job.deployments:
+        for entry in deployment.mapping("taskRoles"):
+            if job.roles and entry.name not in job.roles:
+                near = nearest(entry.name, job.roles)
+                yield Finding(
+                    entry.key,
+                    f"deployment {name.text!r} has commands for {entry.name!r}, which is no task role",
+                    f"did you mean {near!r}?" if near else f"name one of: {', '.join(job.roles)}",
+                    (Edit(entry.key, near),) if near and entry.key.plain else (),
+                )

@@ -1,0 +1,67 @@
+"""`extras.hivedScheduler` speaks of a task role that the job does not have.
+
+Why: the server refuses the job.
+
+Passes::
+
+    # job.yaml
+    protocolVersion: 2
+    name: mnist
+    type: job
+    prerequisites:
+    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+    taskRoles:
+      train:
+        dockerImage: image
+        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+        commands: [python3 train.py]
+    extras:
+      hivedScheduler:
+        taskRoles:
+          train: {skuType: V100}
+
+Fails::
+
+    # job.yaml
+    protocolVersion: 2
+    name: mnist
+    type: job
+    prerequisites:
+    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+    taskRoles:
+      train:
+        dockerImage: image
+        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+        commands: [python3 train.py]
+    extras:
+      hivedScheduler:
+        taskRoles:
+          trian: {skuType: V100}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.document import Document
+from paictl.config.model.job import job_of
+from paictl.config.problem import Edit, Finding, Severity
+from paictl.config.rules.shape.words import nearest
+
+ID = "JOB615"
+NAME = "unknown-scheduled-role"
+SEVERITY = Severity.ERROR
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Every key under extras.hivedScheduler.taskRoles that is no task role."""
+    job = job_of(document)
+    for entry in job.hived.mapping("taskRoles"):
+        if job.roles and entry.name not in job.roles:
+            near = nearest(entry.name, job.roles)
+            yield Finding(
+                entry.key,
+                f"extras.hivedScheduler speaks of {entry.name!r}, which is no task role",
+                f"did you mean {near!r}?" if near else f"name one of: {', '.join(job.roles)}",
+                (Edit(entry.key, near),) if near and entry.key.plain else (),
+            )
