@@ -61,7 +61,7 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """The outcome: every file, repaired or not, and the report on them as they are then."""
+    """The outcome: every file that is UTF-8, repaired or not, and the report on all as they are then."""
 
     files: tuple[Fixed, ...]
     report: Report
@@ -89,6 +89,11 @@ class _File:
     def source(self) -> Source:
         return self.documents[0].source
 
+    @property
+    def undecoded(self) -> bool:
+        """Whether the text is not what the file holds, because the file is not UTF-8."""
+        return any(mishap.trouble is Trouble.ENCODING for mishap in self.documents[0].mishaps)
+
 
 def fix(loaded: Loaded, choice: Choice | None = None) -> Repair:
     """Apply the repairs of all problems that `choice` wants; nothing is written (see `Fixed.write`)."""
@@ -103,7 +108,8 @@ def fix(loaded: Loaded, choice: Choice | None = None) -> Repair:
             for name, bundle in bundles.items()
         )
         report = validate(Loaded(tuple(made), loaded.skipped, loaded.failures), choice)
-    fixed = (Fixed(file.source.path, file.before, file.data, tuple(file.repaired)) for file in files)
+    decoded = (file for file in files if not file.undecoded)
+    fixed = (Fixed(file.source.path, file.before, file.data, tuple(file.repaired)) for file in decoded)
     return Repair(tuple(fixed), report)
 
 
@@ -120,7 +126,7 @@ def _files_of(bundle: Bundle) -> list[_File]:
 
 def _round(files: list[_File], report: Report) -> bool:
     """Repair what can be repaired at once; whether anything was."""
-    by_source = {id(file.source): file for file in files if not _undecoded(file)}
+    by_source = {id(file.source): file for file in files if not file.undecoded}
     waiting: dict[int, list[Candidate]] = {}
     for problem in report.problems:
         key, edits = id(problem.source), replacements(problem)
@@ -128,11 +134,6 @@ def _round(files: list[_File], report: Report) -> bool:
             waiting.setdefault(key, []).append((problem, edits))
     done = [_repair(by_source[key], list(_apart(candidates))) for key, candidates in waiting.items()]
     return any(done)
-
-
-def _undecoded(file: _File) -> bool:
-    """Whether the text is not what the file holds, because the file is not UTF-8."""
-    return any(mishap.trouble is Trouble.ENCODING for mishap in file.documents[0].mishaps)
 
 
 def _apart(candidates: Iterable[Candidate]) -> Iterator[Candidate]:

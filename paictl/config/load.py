@@ -77,13 +77,13 @@ class _Reading:
 
     def file(self, path: str, bundle: str, *, skip_unknown: bool = False) -> None:
         """Read one file; what cannot be read is noted and keeps no other file from being read."""
-        real = path if path == STDIN else os.path.realpath(path)
-        if real in self.seen:
-            return
         try:
             found = load_file(path, self.kind)
         except PaictlError as error:
             self.failures.append(error)
+            return
+        real = path if path == STDIN else os.path.realpath(path)
+        if real in self.seen:
             return
         self.seen.add(real)
         if (skip_unknown or self.skip_unknown) and found[0].kind is Kind.UNKNOWN and not found[0].mishaps:

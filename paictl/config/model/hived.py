@@ -97,6 +97,13 @@ class Hived:
                 found.setdefault(promise.pinned, promise)
         return found
 
+    def claimed_around(self, cell: Cell) -> Cell | None:
+        """The claimed pinned cell that another one lies in, or None."""
+        above = cell.parent
+        while above is not None and above not in self.claimed:
+            above = above.parent
+        return above
+
     @cached_property
     def tops_by_chain(self) -> dict[str, list[Cell]]:
         """The top cells of each sound chain."""

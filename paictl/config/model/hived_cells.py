@@ -11,6 +11,9 @@ from paictl.config.problem import Located
 
 NO_DEFAULT = -1
 
+MOST_DEVICES = 4096
+"""Nodes with more devices than this are not searched for overlaps: their type is wrong already."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
@@ -121,3 +124,22 @@ def device_index(leaf: Cell) -> int | None:
     """The device index of a leaf cell, None where its address is not one or it has none."""
     name = leaf.name
     return int(name) if name.isascii() and name.isdigit() and len(name) < 12 else None
+
+
+def names_of_nodes(cell: Cell) -> list[str]:
+    """Names of the nodes that a cell consists of, or of the one that it is a part of."""
+    if cell.chain.node_level and cell.level < cell.chain.node_level:
+        while cell.parent is not None and not cell.is_node:
+            cell = cell.parent
+    if cell.is_node or not cell.children:
+        return [cell.name]
+    return [name for child in cell.children for name in names_of_nodes(child)]
+
+
+def location(cell: Cell) -> str:
+    """Where a cell is: its nodes, and below node level the devices in square brackets."""
+    where = ", ".join(names_of_nodes(cell))
+    if cell.level >= (cell.chain.node_level or cell.chain.top):
+        return where
+    numbers = sorted(device.number for device in devices(cell, cell.index) if device.number is not None)
+    return f"{where}[{','.join(map(str, numbers))}]"

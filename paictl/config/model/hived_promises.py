@@ -36,6 +36,11 @@ class Fault:
     before: str = ""
     chain: Chain | None = None
 
+    @property
+    def exact(self) -> bool:
+        """Whether the place holds the component and nothing else, so that it can be replaced."""
+        return self.at.source.text[self.at.start : self.at.end] == self.word
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Promise:

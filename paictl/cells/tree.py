@@ -1,0 +1,315 @@
+"""The immutable trees of physical and virtual cells.
+
+Cells are dense integers in pre-order, so the subtree of `c` is ``range(c, tree.end(c))`` and every value that
+belongs to a cell lives in a list indexed by it. Smaller id means earlier in the configuration, which is how
+every tie in the scheduler is broken. All cells of one level of a chain have the same shape, so children
+and leaves are arithmetic, not stored lists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NewType
+
+from paictl.cells.chain import Chain, build_chains, pinned_levels, preassigned_levels
+from paictl.cells.spec import LEAF_LEVEL, ClusterSpec, PhysicalCellSpec, SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Physical = NewType("Physical", int)
+"""Id of a physical cell."""
+Virtual = NewType("Virtual", int)
+"""Id of a virtual cell."""
+
+NO_PARENT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The subtree of any cell of one level of a chain, as offsets from that cell in pre-order."""
+
+    levels: tuple[int, ...]
+    parents: tuple[int, ...]
+    """Offset of each cell's parent; that of the first is never used."""
+    leaves: tuple[int, ...]
+
+
+def template(chain: Chain, level: int) -> Template:
+    """The shape of every cell of `level` in `chain`."""
+    if level == LEAF_LEVEL:
+        return Template((LEAF_LEVEL,), (0,), (0,))
+    below = template(chain, level - 1)
+    levels, parents, leaves = [level], [0], []
+    for i in range(chain.fanout[level]):
+        start = 1 + i * chain.cells[level - 1]
+        levels += below.levels
+        parents += [0, *(start + offset for offset in below.parents[1:])]
+        leaves += [start + offset for offset in below.leaves]
+    return Template(tuple(levels), tuple(parents), tuple(leaves))
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """What physical and virtual cells have in common; lists are indexed by cell and must not be changed."""
+
+    chains: tuple[Chain, ...]
+    chain: list[int] = field(default_factory=list)
+    """Index into `chains`."""
+    level: list[int] = field(default_factory=list)
+    parent: list[int] = field(default_factory=list)
+    templates: dict[tuple[int, int], Template] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.level)
+
+    def end(self, cell: int) -> int:
+        """One past the last cell of the subtree of `cell`."""
+        return cell + self.chains[self.chain[cell]].cells[self.level[cell]]
+
+    def children(self, cell: int) -> range:
+        """The children of a cell, smallest id first; empty for a leaf."""
+        cells = self.chains[self.chain[cell]].cells
+        level = self.level[cell]
+        return range(cell + 1, cell + cells[level], cells[level - 1]) if level > LEAF_LEVEL else range(0)
+
+    def shape(self, cell: int) -> Template:
+        """The template of a cell's subtree."""
+        return self.shape_at(self.chain[cell], self.level[cell])
+
+    def shape_at(self, chain: int, level: int) -> Template:
+        """The template of any cell of `level` in the chain with index `chain`."""
+        found = self.templates.get((chain, level))
+        if found is None:  # a cache of something immutable: filling it does not change the tree
+            found = self.templates[chain, level] = template(self.chains[chain], level)
+        return found
+
+    def leaves(self, cell: int) -> list[int]:
+        """The leaves below a cell (itself if it is one), smallest id first."""
+        return [cell + offset for offset in self.shape(cell).leaves]
+
+    def type_of(self, cell: int) -> str:
+        """Name of the cell's type."""
+        return self.chains[self.chain[cell]].types[self.level[cell]]
+
+    def ancestor(self, cell: int, level: int) -> int:
+        """The cell of `level` above `cell` (or the cell itself)."""
+        while self.level[cell] < level:
+            cell = self.parent[cell]
+        return cell
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalTree(Tree):
+    """The cells of the cluster, in the order of `physicalCells`."""
+
+    rank: list[int] = field(default_factory=list)
+    """Position of a cell among those of its chain and level; the children of rank r have ranks from r * fanout."""
+    at: list[list[list[int]]] = field(default_factory=list)
+    """``at[chain][level][rank]`` is the cell."""
+    component: list[str] = field(default_factory=list)
+    """Last part of the cell's address: node name at node level, device index at a leaf."""
+    nodes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Node-level cells by node name (several if chains share a node)."""
+    pinned: dict[str, int] = field(default_factory=dict)
+    """Cells by pinned cell id."""
+
+    def address(self, cell: int) -> str:
+        """Full address: the components on the path from the top, joined with ``/``."""
+        parts = [self.component[cell]]
+        while (cell := self.parent[cell]) != NO_PARENT:
+            parts.append(self.component[cell])
+        return "/".join(reversed(parts))
+
+    def node(self, cell: int) -> int:
+        """The node-level cell at or above `cell`."""
+        return self.ancestor(cell, self.chains[self.chain[cell]].node_level)
+
+    def node_name(self, cell: int) -> str:
+        """Name of the node that a cell at or below node level lies in."""
+        return self.component[self.node(cell)]
+
+    def device(self, leaf: int) -> int:
+        """Index of a leaf's device within its node."""
+        return int(self.component[leaf])
+
+    def node_ranks(self, cell: int) -> range:
+        """Ranks, among the chain's node-level cells, of the nodes that `cell` touches."""
+        chain = self.chains[self.chain[cell]]
+        level = self.level[cell]
+        if level <= chain.node_level:
+            rank = self.rank[cell] * chain.leaves[level] // chain.leaves[chain.node_level]
+            return range(rank, rank + 1)
+        nodes = chain.nodes(level)
+        return range(self.rank[cell] * nodes, (self.rank[cell] + 1) * nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Preassigned:
+    """A top virtual cell: the unit of a VC's quota."""
+
+    cell: int
+    vc: str
+    number: int
+    """Its place among the VC's preassigned cells, the last part of its address."""
+    pinned_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualTree(Tree):
+    """The cells promised to the VCs, VC by VC in order of declaration."""
+
+    root: list[int] = field(default_factory=list)
+    """The preassigned cell above each cell (itself if it is one)."""
+    preassigned: dict[int, Preassigned] = field(default_factory=dict)
+    """By cell, in order of id."""
+
+    def vc(self, cell: int) -> str:
+        """Name of the VC that a cell belongs to."""
+        return self.preassigned[self.root[cell]].vc
+
+    def address(self, cell: int) -> str:
+        """``<vc>/<number>`` of the preassigned cell, then the running index per level below it."""
+        path = []
+        while (above := self.parent[cell]) != NO_PARENT:
+            path.append((cell - above - 1) // self.chains[self.chain[cell]].cells[self.level[cell]])
+            cell = above
+        top = self.preassigned[cell]
+        parts, index = [top.vc, str(top.number)], 0
+        fanout, level = self.chains[self.chain[cell]].fanout, self.level[cell]
+        for position in reversed(path):
+            index = index * fanout[level] + position
+            parts.append(str(index))
+            level -= 1
+        return "/".join(parts)
+
+
+def build_physical(spec: ClusterSpec) -> PhysicalTree:
+    """The physical tree of a cluster.
+
+    Raises `SpecError` if the declared cells do not match their types (see `paictl.cells.chain`), or a leaf's
+    address is not a device index.
+    """
+    chains = build_chains(spec)
+    tree = PhysicalTree(tuple(chains.values()))
+    tree.at.extend([[] for _ in range(chain.top + 1)] for chain in tree.chains)
+    index = {name: i for i, name in enumerate(chains)}
+    pinned_levels(spec, chains)  # two cells with one id
+    builder = _PhysicalBuilder(tree)
+    for i, cell in enumerate(spec.physical_cells):
+        builder.path = f"physicalCluster.physicalCells[{i}]"
+        builder.start(index[cell.cell_type])
+        builder.add(cell, builder.chain.top, i, NO_PARENT)
+    return tree
+
+
+class _PhysicalBuilder:
+    """Appends declared cells to a tree under construction, filling in what was left to defaults."""
+
+    def __init__(self, tree: PhysicalTree) -> None:
+        self.tree = tree
+        self.path = ""
+        self.nodes: dict[str, tuple[int, ...]] = tree.nodes
+        self.default_components: dict[int, tuple[str, ...]] = {}
+
+    def start(self, chain: int) -> None:
+        self.index = chain
+        self.chain = self.tree.chains[chain]
+
+    def add(self, spec: PhysicalCellSpec | None, level: int, default: int, parent: int) -> None:
+        """Append a cell and its subtree; `default` is the index that makes its address if none is given."""
+        tree, chain, cell = self.tree, self.chain, len(self.tree)
+        component = str(default) if spec is None or spec.address is None else spec.address
+        self._append(level, component, parent)
+        if spec is not None and spec.pinned_id is not None:
+            tree.pinned[spec.pinned_id] = cell
+        if level == LEAF_LEVEL:
+            if not component.isdecimal():
+                raise SpecError(self.path, f"address of a leaf cell must be its device index, is {component}")
+            return
+        if level == chain.node_level:
+            self.nodes[component] = (*self.nodes.get(component, ()), cell)
+            default = 0  # running indices start anew in a node, so that leaves get device indices
+            if spec is None or not spec.children:
+                self._append_below_node(cell)
+                return
+        children: Sequence[PhysicalCellSpec | None] = (spec.children if spec else ()) or [None] * chain.fanout[level]
+        for i, child in enumerate(children):
+            self.add(child, level - 1, default * chain.fanout[level] + i, cell)
+
+    def _append(self, level: int, component: str, parent: int) -> None:
+        tree = self.tree
+        row = tree.at[self.index][level]
+        tree.rank.append(len(row))
+        row.append(len(tree))
+        tree.chain.append(self.index)
+        tree.parent.append(parent)
+        tree.component.append(component)
+        tree.level.append(level)  # last: the tree's length is that of `level`
+
+    def _append_below_node(self, node: int) -> None:
+        """The undeclared inside of a node, which is the same for all nodes of the chain."""
+        tree, shape = self.tree, self.tree.shape(node)
+        rows = tree.at[self.index]
+        for offset, level in enumerate(shape.levels[1:], 1):
+            row = rows[level]
+            tree.rank.append(len(row))
+            row.append(node + offset)
+        tree.chain.extend([self.index] * (len(shape.levels) - 1))
+        tree.parent.extend([node + above for above in shape.parents[1:]])
+        tree.component.extend(self._components())
+        tree.level.extend(shape.levels[1:])
+
+    def _components(self) -> tuple[str, ...]:
+        found = self.default_components.get(self.index)
+        if found is None:
+            seen = [0] * (self.chain.node_level + 1)
+            out = []
+            for level in self.tree.shape_at(self.index, self.chain.node_level).levels[1:]:
+                out.append(str(seen[level]))
+                seen[level] += 1
+            found = self.default_components[self.index] = tuple(out)
+        return found
+
+
+def build_virtual(spec: ClusterSpec, physical: PhysicalTree) -> VirtualTree:
+    """The virtual tree of a cluster.
+
+    Raises `SpecError` if a VC names a type or pinned cell that does not exist, or two VCs name the same pinned
+    cell, or one pinned cell lies inside another.
+    """
+    chains = {chain.name: chain for chain in physical.chains}
+    index = {chain.name: i for i, chain in enumerate(physical.chains)}
+    pinned = pinned_levels(spec, chains)
+    tree = VirtualTree(physical.chains, templates=physical.templates)
+    owner: dict[str, str] = {}
+    for vc in spec.virtual_clusters:
+        for number, (chain_name, level, pinned_id) in enumerate(preassigned_levels(vc, chains, pinned)):
+            if pinned_id is not None:
+                where = f"virtualClusters.{vc.name}.pinnedCells"
+                if pinned_id in owner:
+                    raise SpecError(where, f"pinned cell {pinned_id} already belongs to VC {owner[pinned_id]}")
+                owner[pinned_id] = vc.name
+            cell, shape = len(tree), tree.shape_at(index[chain_name], level)
+            size = len(shape.levels)
+            tree.preassigned[cell] = Preassigned(cell, vc.name, number, pinned_id)
+            tree.chain.extend([index[chain_name]] * size)
+            tree.root.extend([cell] * size)
+            tree.parent.append(NO_PARENT)
+            tree.parent.extend([cell + above for above in shape.parents[1:]])
+            tree.level.extend(shape.levels)
+    _check_nesting(physical, owner)
+    return tree
+
+
+def _check_nesting(physical: PhysicalTree, owner: dict[str, str]) -> None:
+    """A pinned cell that some VC owns must not lie inside another such cell."""
+    owned = {physical.pinned[pinned_id]: pinned_id for pinned_id in owner}
+    for cell, pinned_id in owned.items():
+        above = cell
+        while (above := physical.parent[above]) != NO_PARENT:
+            if above in owned:
+                raise SpecError(
+                    f"virtualClusters.{owner[pinned_id]}.pinnedCells",
+                    f"pinned cell {pinned_id} lies inside pinned cell {owned[above]}",
+                )

@@ -1,0 +1,139 @@
+"""Free physical cells per chain and level: split on taking, merged on giving back.
+
+Invariant: free cells and taken ones partition the leaves, and free siblings never fill their parent (it would
+have been merged). Source: HiveD paper §4, "buddy cell allocation".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paictl.cells.tree import NO_PARENT
+from paictl.scheduler.errors import InvariantError
+
+if TYPE_CHECKING:
+    from paictl.cells.tree import PhysicalTree
+    from paictl.scheduler.journal import Journal
+
+
+class Buddy:
+    """The free lists of all chains.
+
+    `bits[chain][level]` is the set of ranks of free cells, `count` its size. `open[chain][level]` splits the set
+    by the number of leaves used opportunistically, without cells that are a single bad node: the order in
+    which `placement.mapping` wants them.
+    """
+
+    __slots__ = ("bad", "bits", "count", "free", "journal", "open", "opportunistic", "tree")
+
+    def __init__(self, tree: PhysicalTree, journal: Journal, bad: bytearray, opportunistic: list[int]) -> None:
+        self.tree = tree
+        self.journal = journal
+        self.bad = bad
+        self.opportunistic = opportunistic
+        self.free = bytearray(len(tree))
+        """1 for a cell that is in a free list (not for the cells below it)."""
+        self.bits = [[0] * (chain.top + 1) for chain in tree.chains]
+        self.count = [[0] * (chain.top + 1) for chain in tree.chains]
+        self.open: list[list[dict[int, int]]] = [[{} for _ in range(chain.top + 1)] for chain in tree.chains]
+        for index, chain in enumerate(tree.chains):
+            for cell in tree.at[index][chain.top]:
+                self._add(cell)
+
+    def holder(self, cell: int) -> int:
+        """The free cell that `cell` is or lies in, `NO_PARENT` if it is taken or split."""
+        free, parent = self.free, self.tree.parent
+        while cell != NO_PARENT and not free[cell]:
+            cell = parent[cell]
+        return cell
+
+    def take(self, cell: int) -> int:
+        """Take a cell out, splitting the free cell it lies in; returns the level of that free cell."""
+        tree = self.tree
+        holder = self.holder(cell)
+        if holder == NO_PARENT:
+            raise InvariantError(f"cell {tree.address(cell)} is taken but not free")
+        top = tree.level[holder]
+        self._remove(holder)
+        while holder != cell:
+            inner = tree.ancestor(cell, tree.level[holder] - 1)
+            for child in tree.children(holder):
+                if child != inner:
+                    self._add(child)
+            holder = inner
+        return top
+
+    def give(self, cell: int) -> int:
+        """Put a taken cell back and merge it with its siblings; returns the level it merged up to."""
+        tree, free = self.tree, self.free
+        while (parent := tree.parent[cell]) != NO_PARENT:
+            siblings = [child for child in tree.children(parent) if child != cell]
+            if not all(free[sibling] for sibling in siblings):
+                break
+            for sibling in siblings:
+                self._remove(sibling)
+            cell = parent
+        self._add(cell)
+        return tree.level[cell]
+
+    def split(self, cell: int, level: int) -> None:
+        """Split a free cell all the way down to cells of `level`."""
+        tree = self.tree
+        self._remove(cell)
+        cells = [cell]
+        for _ in range(tree.level[cell] - level):
+            cells = [child for above in cells for child in tree.children(above)]
+        for part in cells:
+            self._add(part)
+
+    def moved(self, cell: int, before: int, after: int) -> None:
+        """A free cell's opportunistic use changed."""
+        if self._usable(cell):
+            self._close(cell, before)
+            self._open(cell, after)
+
+    def turned_bad(self, cell: int) -> None:
+        """A free cell turned bad (already marked)."""
+        if self._is_one_node(cell):
+            self._close(cell, self.opportunistic[cell])
+
+    def turned_healthy(self, cell: int) -> None:
+        """A free cell turned healthy (already marked)."""
+        if self._is_one_node(cell):
+            self._open(cell, self.opportunistic[cell])
+
+    def _is_one_node(self, cell: int) -> bool:
+        return self.tree.chains[self.tree.chain[cell]].nodes(self.tree.level[cell]) == 1
+
+    def _usable(self, cell: int) -> bool:
+        return not self.bad[cell] or not self._is_one_node(cell)
+
+    def _add(self, cell: int) -> None:
+        chain, level, journal = self.tree.chain[cell], self.tree.level[cell], self.journal
+        journal.set_item(self.free, cell, 1)
+        bits, count = self.bits[chain], self.count[chain]
+        journal.set_item(bits, level, bits[level] | 1 << self.tree.rank[cell])
+        journal.set_item(count, level, count[level] + 1)
+        if self._usable(cell):
+            self._open(cell, self.opportunistic[cell])
+
+    def _remove(self, cell: int) -> None:
+        chain, level, journal = self.tree.chain[cell], self.tree.level[cell], self.journal
+        journal.set_item(self.free, cell, 0)
+        bits, count = self.bits[chain], self.count[chain]
+        journal.set_item(bits, level, bits[level] ^ 1 << self.tree.rank[cell])
+        journal.set_item(count, level, count[level] - 1)
+        if self._usable(cell):
+            self._close(cell, self.opportunistic[cell])
+
+    def _open(self, cell: int, used: int) -> None:
+        box = self.open[self.tree.chain[cell]][self.tree.level[cell]]
+        self.journal.put(box, used, box.get(used, 0) | 1 << self.tree.rank[cell])
+
+    def _close(self, cell: int, used: int) -> None:
+        box = self.open[self.tree.chain[cell]][self.tree.level[cell]]
+        left = box[used] ^ 1 << self.tree.rank[cell]
+        if left:
+            self.journal.put(box, used, left)
+        else:
+            self.journal.drop(box, used)

@@ -1,0 +1,141 @@
+"""What the engine decides, as data: `Bind`, `Preempt` or `Wait`. Text is made at the edge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from paictl.scheduler.request import PodRequest
+
+Leaves = tuple[int, ...]
+"""Leaf cells of one pod; `NO_LEAF` for one that the configuration no longer has."""
+
+Placed = tuple[tuple[Leaves, ...], ...]
+"""Leaf cells per member of a group and pod of that member."""
+
+NO_LEAF = -1
+
+
+class Phase(StrEnum):
+    """Which extender call asks: filtering may bind, only preempting may start a preemption."""
+
+    FILTERING = "Filtering"
+    PREEMPTING = "Preempting"
+
+
+@dataclass(frozen=True, slots=True)
+class PodPlacement:
+    """Where one pod of a group goes, as written to the bind annotation."""
+
+    node: str
+    devices: tuple[int, ...]
+    preassigned: tuple[str, ...] | None
+    """Preassigned cell type per device, empty texts without a guarantee; None in annotations of old versions."""
+
+
+@dataclass(frozen=True, slots=True)
+class BindInfo:
+    """The bind annotation: enough to rebuild the group from any one of its pods."""
+
+    node: str
+    devices: tuple[int, ...]
+    chain: str
+    members: tuple[tuple[PodPlacement, ...], ...]
+    """In ascending order of leaf cells per pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A whole group on physical and, for a guaranteed group, virtual leaves."""
+
+    physical: Placed
+    virtual: Placed | None
+
+
+class Slot(NamedTuple):
+    """Position of a pod in its group."""
+
+    member: int
+    pod: int
+
+
+class Failure(StrEnum):
+    """Why a view has no place for a group."""
+
+    CAPACITY = "insufficient capacity"
+    BAD_NODE = "needs a bad node"
+    NOT_SUGGESTED = "needs a node that is not suggested"
+    MAPPING = "its virtual cells would need a bad or non-suggested node"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One view that was tried in vain. `view` is ``chain NAME`` or ``pinned cell ID``."""
+
+    view: str
+    vc: str
+    """Empty for the physical view of an opportunistic group."""
+    failure: Failure
+    free: int
+    """Free leaves of the view at the priority of the group (healthy and suggested nodes only)."""
+    needed: int
+    """Leaves that the group asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Run the pod in `slot` of its group, whose place (all of it) is `placement`.
+
+    If the group is new, `lazy` are groups that lose their virtual leaves to it, and `cancel` those whose
+    preemption it overrules. `engine.bind_info` makes the annotation.
+    """
+
+    request: PodRequest
+    version: int
+    slot: Slot
+    placement: Placement
+    lazy: tuple[str, ...] = ()
+    cancel: tuple[str, ...] = ()
+    joins: bool = False
+    """Whether the group was preempting until now and the pod counts as one that waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preempt:
+    """`victims` must go first: node name and the uids of the pods there, both in order.
+
+    With a `placement` a new preemption starts there when the decision is applied; without one the group is
+    preempting already (`joins`), or the phase does not allow it.
+    """
+
+    request: PodRequest
+    version: int
+    victims: tuple[tuple[str, tuple[str, ...]], ...]
+    placement: Placement | None = None
+    lazy: tuple[str, ...] = ()
+    cancel: tuple[str, ...] = ()
+    joins: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing fits now: one `Attempt` per view, in the order tried."""
+
+    request: PodRequest
+    version: int
+    attempts: tuple[Attempt, ...] = ()
+    cancel: tuple[str, ...] = field(default=())
+
+    @property
+    def reason(self) -> str:
+        """One line: why the last view failed."""
+        if not self.attempts:
+            return "no view to look at"
+        last = self.attempts[-1]
+        where = f"VC {last.vc}, {last.view}" if last.vc else last.view
+        return f"{last.failure} in {where}: {last.needed} leaf cells needed, {last.free} free"
+
+
+Decision = Bind | Preempt | Wait

@@ -1,0 +1,303 @@
+"""The façade: `plan` a decision without changing anything, `apply` it as a whole, `observe` what happened outside."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from paictl.cells.spec import ClusterSpec
+from paictl.scheduler import recovery, transitions
+from paictl.scheduler.annotate import bind_info
+from paictl.scheduler.decision import NO_LEAF, Bind, BindInfo, Decision, Phase, Placement, Preempt, Slot, Wait
+from paictl.scheduler.errors import InvariantError, RequestError
+from paictl.scheduler.events import (
+    Event,
+    GroupChange,
+    Ignored,
+    NodeHealth,
+    Outcome,
+    PodGone,
+    PodRecovered,
+    PodWaits,
+)  # fmt: skip
+from paictl.scheduler.groups import Group, GroupState
+from paictl.scheduler.placement.search import Found, search
+from paictl.scheduler.placement.suggested import Suggested
+from paictl.scheduler.state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from paictl.scheduler.request import PodRequest
+
+
+class Engine:
+    """The scheduler of one cluster. Not thread-safe: hold a lock around each call."""
+
+    def __init__(self, spec: ClusterSpec) -> None:
+        """An engine without pods whose nodes all count as bad until they are observed healthy."""
+        self.spec = spec
+        self.state = State(spec)
+        self.version = 0
+        """Grows with every change; a decision is good for the version it was planned at."""
+        self.stopped = False
+        """Set by an `InvariantError`: the state cannot be trusted any more."""
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, object] | ClusterSpec) -> Engine:
+        """An engine for HiveD's configuration (as loaded from YAML) or a specification.
+
+        Raises `paictl.cells.spec.SpecError` naming the field if the configuration is unsound.
+        """
+        return cls(config if isinstance(config, ClusterSpec) else ClusterSpec.from_mapping(config))
+
+    def plan(
+        self, request: PodRequest, suggested: Collection[str] | None = None, phase: Phase = Phase.FILTERING
+    ) -> Decision:
+        """Decide about one pod and change nothing.
+
+        `suggested` are the names of the nodes that kube-scheduler offers, None for all. Raises `RequestError` if
+        the request cannot be served as it stands.
+        """
+        self._check_running()
+        offered = None if suggested is None else Suggested(frozenset(suggested), self.state.physical)
+        group = self.state.groups.by_name.get(request.group)
+        if group is None:
+            return self._plan_new(request, offered, phase)
+        if group.state is GroupState.PREEMPTING:
+            return self._plan_preempting(group, request, offered, phase)
+        slot = group.free_slot(request.leaf_number)
+        if slot is None:
+            raise RequestError(
+                request.name, "affinityGroup.members",
+                f"group {group.name} already has all its pods of {request.leaf_number} leaf cells",
+            )  # fmt: skip
+        return Bind(request, self.version, slot, Placement(group.physical, group.virtual))
+
+    def apply(self, decision: Decision, now: float | None = None) -> list[Outcome]:
+        """Carry out a decision, completely or not at all; returns what changed, by group name.
+
+        `now` (seconds, any clock) is noted with lazy preemptions. Raises `RequestError` if the state has changed
+        since the decision was planned so that it no longer holds.
+        """
+        match decision:
+            case Bind():
+                return self._transaction(lambda: self._bind(decision, now))
+            case Preempt():
+                return self._transaction(lambda: self._preempt(decision, now))
+            case Wait():
+                return self._transaction(lambda: self._cancel(decision.cancel))
+
+    def observe(self, event: Event, now: float | None = None) -> list[Outcome]:
+        """Take note of what happened outside; returns what changed, or why the event was ignored."""
+        match event:
+            case NodeHealth(name, healthy):
+                if name not in self.state.physical.nodes:
+                    return [Ignored(event, f"node {name} is not in the configuration")]
+                health = self.state.health
+                return self._transaction(lambda: (health.turn_healthy if healthy else health.turn_bad)(name))
+            case PodGone(uid):
+                if uid not in self.state.groups.slots and uid not in self.state.groups.waiting:
+                    return [Ignored(event, f"pod {uid} is not known")]
+                return self._transaction(lambda: self._pod_gone(uid))
+            case PodWaits(uid, name):
+                group = self.state.groups.by_name.get(name)
+                if group is None or group.state is not GroupState.PREEMPTING:
+                    return [Ignored(event, f"group {name} is not preempting")]
+                return self._transaction(lambda: self.state.groups.wait(uid, group))
+            case PodRecovered(request, info):
+                return self._recover(event, request, info, now)
+
+    def bind_info(self, decision: Bind) -> BindInfo:
+        """The annotation of the pod that a decision binds; ask before the state changes again."""
+        return bind_info(self.state, decision)
+
+    # --- planning
+
+    def _plan_preempting(self, group: Group, request: PodRequest, offered: Suggested | None, phase: Phase) -> Decision:
+        if phase is Phase.PREEMPTING and self._off_limits(group, offered):
+            state, mark = self.state, self.state.journal.begin()
+            try:
+                transitions.cancel_preemption(state, group)
+                decision = self._plan_new(request, offered, phase)
+            finally:
+                state.journal.rollback(mark)
+            return replace(decision, cancel=(group.name, *decision.cancel))
+        victims = self._victims(group.leaves())
+        if victims:
+            return Preempt(request, self.version, victims, joins=True)
+        slot = group.free_slot(request.leaf_number)
+        if slot is None:
+            raise RequestError(
+                request.name, "leafCellNumber", f"group {group.name} has no pods of {request.leaf_number} leaf cells"
+            )
+        return Bind(request, self.version, slot, Placement(group.physical, group.virtual), joins=True)
+
+    def _off_limits(self, group: Group, offered: Suggested | None) -> bool:
+        """Whether a preempting group's place touches a bad or (if that counts for it) non-suggested node."""
+        counted = None if group.ignore_suggested else offered
+        bad = self.state.counts.bad
+        return any(bad[leaf] or (counted is not None and not counted.node(leaf)) for leaf in group.leaves())
+
+    def _plan_new(self, request: PodRequest, offered: Suggested | None, phase: Phase) -> Decision:
+        found = search(self.state, request, None if request.ignore_suggested else offered)
+        if not isinstance(found, Found):
+            return Wait(request, self.version, found)
+        leaves = [leaf for pods in found.placement.physical for row in pods for leaf in row]
+        victims = self._victims(leaves)
+        if victims and phase is Phase.FILTERING:
+            return Preempt(request, self.version, victims)
+        reserver = self.state.occupancy.reserver
+        cancel = tuple(sorted({reserver[leaf] for leaf in leaves if leaf in reserver})) if reserver else ()
+        if victims:
+            return Preempt(request, self.version, victims, found.placement, found.lazy, cancel)
+        sizes = [leaf_number for leaf_number, _ in request.members]
+        slot = Slot(sizes.index(request.leaf_number), 0)
+        return Bind(request, self.version, slot, found.placement, found.lazy, cancel)
+
+    def _victims(self, leaves: Iterable[int]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """All pods of all groups that use one of the leaves, by node."""
+        user, groups = self.state.occupancy.user, self.state.groups
+        names = {user[leaf] for leaf in leaves if leaf in user}
+        if not names:
+            return ()
+        by_node: dict[str, list[str]] = {}
+        for name in names:
+            for pods in groups.by_name[name].pods:
+                for uid in pods:
+                    if uid:
+                        by_node.setdefault(groups.slots[uid][2], []).append(uid)
+        return tuple((node, tuple(sorted(uids))) for node, uids in sorted(by_node.items()))
+
+    # --- applying
+
+    def _bind(self, decision: Bind, now: float | None) -> None:
+        state, request = self.state, decision.request
+        group = state.groups.by_name.get(request.group)
+        if group is None:
+            group = self._bind_new(decision, now)
+        elif group.physical != decision.placement.physical:
+            raise self._stale(request)
+        elif group.state is GroupState.PREEMPTING:
+            if decision.version != self.version and self._victims(group.leaves()):
+                raise self._stale(request)
+            group = transitions.complete_preemption(state, group)
+        if group.pods[decision.slot.member][decision.slot.pod] or request.uid in state.groups.slots:
+            raise self._stale(request)
+        leaves = group.physical[decision.slot.member][decision.slot.pod]
+        first = next((leaf for leaf in leaves if leaf != NO_LEAF), NO_LEAF)
+        node = state.physical.node_name(first) if first != NO_LEAF else self.bind_info(decision).node
+        state.groups.attach(request.uid, group, decision.slot, node)
+
+    def _bind_new(self, decision: Bind, now: float | None) -> Group:
+        state, request, placement = self.state, decision.request, decision.placement
+        if decision.version != self.version:
+            leaves = {leaf for pods in placement.physical for row in pods for leaf in row}
+            if not leaves.isdisjoint(state.occupancy.user):
+                raise self._stale(request)
+        self._lazy(decision, now)
+        self._cancel(decision.cancel)
+        level, root = state.virtual.level, state.virtual.root
+        levels = tuple(
+            tuple(tuple(level[root[twin]] for twin in row) for row in pods)
+            for pods in placement.virtual
+        ) if placement.virtual else tuple(
+            tuple((recovery.UNGUARANTEED,) * len(row) for row in pods) for pods in placement.physical
+        )  # fmt: skip
+        return recovery.adopt(state, request, placement.physical, levels, now)
+
+    def _preempt(self, decision: Preempt, now: float | None) -> None:
+        state = self.state
+        if decision.placement is not None:
+            if decision.version != self.version:
+                raise self._stale(decision.request)
+            self._lazy(decision, now)
+            self._cancel(decision.cancel)
+            transitions.start_preemption(state, decision.request, decision.placement)
+        elif decision.joins:
+            group = state.groups.by_name.get(decision.request.group)
+            if group is not None and group.state is GroupState.PREEMPTING:
+                state.groups.wait(decision.request.uid, group)
+
+    def _lazy(self, decision: Bind | Preempt, now: float | None) -> None:
+        for name in decision.lazy:
+            group = self.state.groups.by_name.get(name)
+            if group is not None and group.virtual is not None:
+                transitions.lazy_preempt(self.state, group, decision.request.group, now)
+
+    def _cancel(self, names: Iterable[str]) -> None:
+        for name in names:
+            group = self.state.groups.by_name.get(name)
+            if group is not None and group.state is GroupState.PREEMPTING:
+                transitions.cancel_preemption(self.state, group)
+
+    # --- observing
+
+    def _pod_gone(self, uid: str) -> None:
+        groups = self.state.groups
+        if uid in groups.waiting:
+            group = groups.leave(uid)
+            if not group.preempting:
+                transitions.cancel_preemption(self.state, group)
+        if uid in groups.slots:
+            group = groups.detach(uid)
+            if not any(any(pods) for pods in group.pods):
+                transitions.delete(self.state, group)
+
+    def _recover(self, event: Event, request: PodRequest, info: BindInfo, now: float | None) -> list[Outcome]:
+        slot = self._slot_of(request, info)
+        if request.uid in self.state.groups.slots or slot is None:
+            return [Ignored(event, f"pod {request.uid} is already known, or not in its own annotation")]
+        return self._transaction(lambda: self._recover_pod(request, info, slot, now))
+
+    def _recover_pod(self, request: PodRequest, info: BindInfo, slot: Slot, now: float | None) -> None:
+        state = self.state
+        group = state.groups.by_name.get(request.group)
+        if group is None:
+            physical, levels = recovery.locate(state, request, info)
+            group = recovery.adopt(state, request, physical, levels, now)
+            if any(NO_LEAF in leaves for pods in group.physical for leaves in pods):
+                group = state.groups.put(replace(group, info=info))
+        if not group.pods[slot.member][slot.pod]:
+            state.groups.attach(request.uid, group, slot, info.node)
+
+    def _slot_of(self, request: PodRequest, info: BindInfo) -> Slot | None:
+        """The slot of a recovered pod: that of its placement in the annotation."""
+        sizes = [leaf_number for leaf_number, _ in request.members]
+        for pods in info.members:
+            if pods and len(pods[0].devices) == request.leaf_number and request.leaf_number in sizes:
+                for i, place in enumerate(pods[: request.members[sizes.index(request.leaf_number)][1]]):
+                    if place.node == info.node and place.devices == info.devices:
+                        return Slot(sizes.index(request.leaf_number), i)
+        return None
+
+    # --- transactions
+
+    def _transaction(self, change: Callable[[], object]) -> list[Outcome]:
+        """Run a change completely or not at all, and say which groups it changed."""
+        self._check_running()
+        state = self.state
+        touched = state.groups.touched
+        touched.clear()
+        mark = state.journal.begin()
+        try:
+            change()
+        except BaseException as error:
+            state.journal.rollback(mark)
+            self.stopped = self.stopped or isinstance(error, InvariantError)
+            raise
+        state.journal.commit()
+        self.version += 1
+        by_name = state.groups.by_name
+        return [
+            GroupChange(name, before, by_name.get(name))
+            for name, before in sorted(touched.items())
+            if before is not by_name.get(name)
+        ]
+
+    def _check_running(self) -> None:
+        if self.stopped:
+            raise InvariantError("the engine has stopped after an earlier invariant error")
+
+    def _stale(self, request: PodRequest) -> RequestError:
+        return RequestError(request.name, "affinityGroup", "the cluster has changed since this decision; plan again")

@@ -1,0 +1,65 @@
+"""What happened outside, told to the engine, and what that changed, told by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paictl.scheduler.decision import BindInfo
+    from paictl.scheduler.groups import Group
+    from paictl.scheduler.request import PodRequest
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHealth:
+    """A node is ready and schedulable, or it is not (or gone)."""
+
+    name: str
+    healthy: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PodGone:
+    """A pod was deleted or ended, whether it ran or waited."""
+
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodWaits:
+    """A pod of a preempting group was seen, so that the preemption lives as long as it."""
+
+    uid: str
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodRecovered:
+    """After a restart: a pod that runs, with the annotations it carries."""
+
+    request: PodRequest
+    info: BindInfo
+
+
+Event = NodeHealth | PodGone | PodWaits | PodRecovered
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChange:
+    """A group before and after an operation; None where it did not exist."""
+
+    name: str
+    before: Group | None
+    after: Group | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """An event that concerns nothing the engine knows; a warning, not an error."""
+
+    event: Event
+    reason: str
+
+
+Outcome = GroupChange | Ignored

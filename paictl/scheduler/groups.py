@@ -1,0 +1,175 @@
+"""Affinity groups and their states.
+
+A group is frozen: every change puts a new one into the table, and only along an arrow of `TRANSITIONS`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from paictl.scheduler.decision import NO_LEAF, BindInfo, Placed, Slot
+from paictl.scheduler.errors import InvariantError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from paictl.scheduler.journal import Journal
+    from paictl.scheduler.request import Member, PodRequest
+
+
+class GroupState(StrEnum):
+    """What a group is doing."""
+
+    ALLOCATED = "Allocated"
+    PREEMPTING = "Preempting"
+    BEING_PREEMPTED = "BeingPreempted"
+
+
+TRANSITIONS: Final = frozenset(
+    {
+        (None, GroupState.ALLOCATED),  # a bind, or a recovery
+        (None, GroupState.PREEMPTING),  # a preemption starts
+        (GroupState.PREEMPTING, GroupState.ALLOCATED),  # its victims are gone
+        (GroupState.PREEMPTING, None),  # it is cancelled
+        (GroupState.ALLOCATED, GroupState.BEING_PREEMPTED),  # it becomes a victim
+        (GroupState.BEING_PREEMPTED, GroupState.ALLOCATED),  # nobody preempts it any more
+        (GroupState.ALLOCATED, None),  # its last pod is gone
+        (GroupState.BEING_PREEMPTED, None),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """An affinity group. `physical`, `virtual` and `pods` are per member (ascending leaf cells) and pod."""
+
+    name: str
+    vc: str
+    priority: int
+    lazy_preemption: bool
+    ignore_suggested: bool
+    members: tuple[Member, ...]
+    state: GroupState
+    physical: Placed
+    virtual: Placed | None
+    pods: tuple[tuple[str, ...], ...]
+    """Uid per slot, empty for a slot without pod."""
+    preempting: frozenset[str] = frozenset()
+    """Uids of the pods that wait for the preemption."""
+    info: BindInfo | None = None
+    """What the group was recovered from, if the configuration no longer has some of its leaves."""
+    preemptor: str | None = None
+    """Who took its virtual leaves, if it was lazily preempted."""
+    preempted_at: float | None = None
+    """When, in seconds, by the caller's clock."""
+
+    def placements(self) -> Iterator[tuple[Slot, tuple[int, ...], tuple[int, ...] | None]]:
+        """Every pod's slot with its physical and virtual leaves."""
+        for member, pods in enumerate(self.physical):
+            for pod, leaves in enumerate(pods):
+                yield Slot(member, pod), leaves, self.virtual[member][pod] if self.virtual else None
+
+    def leaves(self) -> Iterator[int]:
+        """Every physical leaf that still exists."""
+        for pods in self.physical:
+            for leaves in pods:
+                for leaf in leaves:
+                    if leaf != NO_LEAF:
+                        yield leaf
+
+    def free_slot(self, leaf_number: int) -> Slot | None:
+        """First slot without a pod among those of this number of leaf cells, None if all are taken."""
+        for member, (leaves, _) in enumerate(self.members):
+            if leaves == leaf_number and "" in self.pods[member]:
+                return Slot(member, self.pods[member].index(""))
+        return None
+
+
+def new_group(request: PodRequest, state: GroupState, physical: Placed, virtual: Placed | None) -> Group:
+    """A group without pods, as its first pod describes it."""
+    return Group(
+        request.group,
+        request.vc,
+        request.priority,
+        request.lazy_preemption,
+        request.ignore_suggested,
+        request.members,
+        state,
+        physical,
+        virtual,
+        tuple(("",) * pods for _, pods in request.members),
+    )
+
+
+class Groups:
+    """All groups by name, and their pods."""
+
+    __slots__ = ("by_name", "journal", "slots", "touched", "waiting")
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self.by_name: dict[str, Group] = {}
+        self.slots: dict[str, tuple[str, Slot, str]] = {}
+        """Group, slot and node of each allocated pod, by uid."""
+        self.waiting: dict[str, str] = {}
+        """Preempting group of each pod that waits for its victims, by uid."""
+        self.touched: dict[str, Group | None] = {}
+        """Groups changed since the current operation began, as they were then."""
+
+    def put(self, group: Group) -> Group:
+        """Enter or change a group."""
+        old = self._check(group.name, group.state)
+        self.touched.setdefault(group.name, old)
+        self.journal.put(self.by_name, group.name, group)
+        return group
+
+    def remove(self, group: Group) -> None:
+        """Remove a group."""
+        old = self._check(group.name, None)
+        self.touched.setdefault(group.name, old)
+        self.journal.drop(self.by_name, group.name)
+
+    def attach(self, uid: str, group: Group, slot: Slot, node: str) -> None:
+        """A pod runs in a slot."""
+        self.journal.put(self.slots, uid, (group.name, slot, node))
+        self.put(replace(group, pods=_with(group.pods, slot, uid)))
+
+    def detach(self, uid: str) -> Group:
+        """A pod is gone; returns its group without it (which may have no pod left)."""
+        name, slot, _ = self.slots[uid]
+        self.journal.drop(self.slots, uid)
+        group = self.by_name[name]
+        return self.put(replace(group, pods=_with(group.pods, slot, "")))
+
+    def wait(self, uid: str, group: Group) -> None:
+        """A pod waits for the preemption of its group."""
+        if uid not in group.preempting:
+            self.journal.put(self.waiting, uid, group.name)
+            self.put(replace(group, preempting=group.preempting | {uid}))
+
+    def leave(self, uid: str) -> Group:
+        """A pod no longer waits; returns its group, for which perhaps no pod waits now."""
+        group = self.by_name[self.waiting[uid]]
+        self.journal.drop(self.waiting, uid)
+        return self.put(replace(group, preempting=group.preempting - {uid}))
+
+    def stop_waiting(self, group: Group) -> None:
+        """No pod waits for this group any more."""
+        for uid in group.preempting:
+            self.journal.drop(self.waiting, uid)
+
+    def _check(self, name: str, state: GroupState | None) -> Group | None:
+        old = self.by_name.get(name)
+        before = old.state if old else None
+        if before != state and (before, state) not in TRANSITIONS:
+            raise InvariantError(f"group {name} cannot go from {before} to {state}")
+        return old
+
+
+def _with(pods: tuple[tuple[str, ...], ...], slot: Slot, uid: str) -> tuple[tuple[str, ...], ...]:
+    """`pods` with one slot changed."""
+    row = pods[slot.member]
+    row = (*row[: slot.pod], uid, *row[slot.pod + 1 :])
+    return (*pods[: slot.member], row, *pods[slot.member + 1 :])

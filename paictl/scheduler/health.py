@@ -1,0 +1,107 @@
+"""Which cells are bad.
+
+Invariant: a cell is bad iff a leaf of it is. Nodes turn bad or healthy as a whole; what their cells are bound to
+follows through `Doomed`. The order (a bad node from the top down, a healthy one from the leaves up) makes that
+the parent of a bad bound cell is bound before it, and unbound after it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paictl.cells.tree import NO_PARENT
+from paictl.scheduler.binding import UNBOUND, Binding
+
+if TYPE_CHECKING:
+    from paictl.scheduler.doomed import Doomed
+    from paictl.scheduler.journal import Journal
+
+
+class Health:
+    """Bad nodes by name; the flags by cell are in `Counts.bad`."""
+
+    __slots__ = ("bad_children", "bad_nodes", "binding", "doomed", "journal", "tree")
+
+    def __init__(self, binding: Binding, doomed: Doomed, journal: Journal) -> None:
+        self.binding = binding
+        self.doomed = doomed
+        self.journal = journal
+        self.tree = doomed.tree
+        self.bad_children = [0] * len(self.tree)
+        self.bad_nodes: dict[str, bool] = {}
+
+    def turn_bad(self, name: str) -> None:
+        """Mark a node bad; nothing happens if it is."""
+        if name in self.bad_nodes:
+            return
+        self.journal.put(self.bad_nodes, name, True)
+        tree, bad = self.tree, self.doomed.counts.bad
+        for node in tree.nodes[name]:
+            above, path = tree.parent[node], []
+            while above != NO_PARENT and not bad[above]:
+                path.append(above)
+                above = tree.parent[above]
+            for cell in reversed(path):
+                self._turn_bad(cell)
+            for cell in range(node, tree.end(node)):
+                self._turn_bad(cell)
+
+    def turn_healthy(self, name: str) -> None:
+        """Mark a node healthy; nothing happens if it is."""
+        if name not in self.bad_nodes:
+            return
+        self.journal.drop(self.bad_nodes, name)
+        for node in self.tree.nodes[name]:
+            self._heal_below(node)
+            cell = self.tree.parent[node]
+            while cell != NO_PARENT and not self.bad_children[cell]:
+                self._turn_healthy(cell)
+                cell = self.tree.parent[cell]
+
+    def _heal_below(self, cell: int) -> None:
+        for child in self.tree.children(cell):
+            self._heal_below(child)
+        self._turn_healthy(cell)
+
+    def _turn_bad(self, cell: int) -> None:
+        doomed, tree, virtual = self.doomed, self.tree, self.binding.virtual
+        self._mark(cell, 1)
+        self.binding.views.turned_bad(cell, virtual[cell])
+        chain, level = tree.chain[cell], tree.level[cell]
+        if doomed.buddy.holder(cell) != NO_PARENT:
+            doomed.note_bad(cell)
+            doomed.doom(chain, level)
+        elif virtual[cell] == UNBOUND:
+            parent = tree.parent[cell]
+            if parent != NO_PARENT and virtual[parent] != UNBOUND:
+                doomed.show(cell)
+
+    def _turn_healthy(self, cell: int) -> None:
+        doomed, tree, binding = self.doomed, self.tree, self.binding
+        self._mark(cell, 0)
+        virtual = binding.virtual[cell]
+        binding.views.turned_healthy(cell, virtual)
+        if doomed.buddy.holder(cell) != NO_PARENT:
+            doomed.note_healthy(cell)
+            doomed.spare(tree.chain[cell], tree.level[cell])
+        elif virtual != UNBOUND and cell not in binding.pinned:
+            self._let_go(cell, virtual)
+
+    def _let_go(self, cell: int, virtual: int) -> None:
+        """A bound cell healed: unless it is in use, it was bound only to show that it was bad."""
+        if self.doomed.counts.guaranteed[cell]:
+            return
+        self.binding.unbind(cell)
+        if self.binding.tree.parent[virtual] == NO_PARENT:
+            vc = self.binding.tree.preassigned[virtual].vc
+            self.doomed.forget(cell, vc)  # an idle bound preassigned cell is a doomed one
+            self.doomed.give(cell, vc, doomed=True)
+
+    def _mark(self, cell: int, bad: int) -> None:
+        tree, journal = self.tree, self.journal
+        journal.set_item(self.doomed.counts.bad, cell, bad)
+        if self.doomed.buddy.free[cell]:
+            (self.doomed.buddy.turned_bad if bad else self.doomed.buddy.turned_healthy)(cell)
+        above = tree.parent[cell]
+        if above != NO_PARENT:
+            journal.set_item(self.bad_children, above, self.bad_children[above] + (1 if bad else -1))

@@ -1,0 +1,204 @@
+"""The state as HiveD's inspection API shows it; every function walks what it shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from paictl.cells.spec import LEAF_LEVEL
+from paictl.cells.tree import NO_PARENT
+from paictl.scheduler.binding import UNBOUND
+from paictl.scheduler.decision import NO_LEAF
+from paictl.scheduler.occupancy import FREE_PRIORITY, LeafState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from paictl.scheduler.groups import Group
+    from paictl.scheduler.state import State
+
+Json = dict[str, Any]
+
+
+def group_status(state: State, group: Group) -> Json:
+    """`GET /v1/inspect/affinitygroups/NAME`."""
+    status: Json = {"vc": group.vc, "priority": group.priority, "state": str(group.state)}
+    physical: dict[str, list[int]] = {}
+    for leaf in group.leaves():
+        physical.setdefault(state.physical.node_name(leaf), []).append(state.physical.device(leaf))
+    if physical:
+        status["physicalPlacement"] = {node: sorted(devices) for node, devices in sorted(physical.items())}
+    if group.virtual is not None:
+        virtual: dict[str, list[str]] = {}
+        for pods in group.virtual:
+            for twin in (twin for row in pods for twin in row if twin != UNBOUND):
+                root = state.virtual.address(state.virtual.root[twin])
+                virtual.setdefault(root, []).append(state.virtual.address(twin))
+        if virtual:
+            status["virtualPlacement"] = virtual
+    uids = sorted(uid for row in group.pods for uid in row if uid)
+    if uids:
+        status["allocatedPods"] = uids
+    if group.preempting:
+        status["preemptingPods"] = sorted(group.preempting)
+    if group.preemptor is not None:
+        status["lazyPreemptionStatus"] = {"preemptor": group.preemptor, "preemptionTime": group.preempted_at}
+    return {"metadata": {"name": group.name}, "status": status}
+
+
+def group_record(state: State, group: Group) -> Json:
+    """A group with the addresses of all its leaves, by leaf cells per pod."""
+
+    def addresses(placed: tuple[tuple[tuple[int, ...], ...], ...], tree: Any) -> Json:
+        return {
+            str(size): [[tree.address(leaf) if leaf != NO_LEAF else "" for leaf in row] for row in pods]
+            for (size, _), pods in zip(group.members, placed, strict=True)
+        }
+
+    return {
+        "name": group.name,
+        "vc": group.vc,
+        "priority": group.priority,
+        "state": str(group.state),
+        "lazyPreemptor": group.preemptor,
+        "allocated": {str(size): list(pods) for (size, _), pods in zip(group.members, group.pods, strict=True)},
+        "preempting": sorted(group.preempting),
+        "physical": addresses(group.physical, state.physical),
+        "virtual": addresses(group.virtual, state.virtual) if group.virtual else None,
+    }
+
+
+def _states(state: State, leaves: Iterator[int]) -> str:
+    """State of a cell from those of its leaves: Used if one is, else what all of them are, else Free."""
+    found = {state.occupancy.state(leaf) for leaf in leaves}
+    return str(LeafState.USED if LeafState.USED in found else found.pop() if len(found) == 1 else LeafState.FREE)
+
+
+def physical_priority(state: State, cell: int) -> int:
+    """Highest priority of a physical cell's leaves."""
+    priority = state.occupancy.priority
+    return max(priority.get(leaf, FREE_PRIORITY) for leaf in state.physical.leaves(cell))
+
+
+def virtual_priority(state: State, cell: int) -> int:
+    """Highest priority of a virtual cell's leaves."""
+    if not state.counts.used[cell]:
+        return FREE_PRIORITY
+    priority = state.occupancy.virtual_priority
+    return max(priority.get(leaf, FREE_PRIORITY) for leaf in state.virtual.leaves(cell))
+
+
+def physical_state(state: State, cell: int) -> str:
+    """State of a physical cell."""
+    return _states(state, iter(state.physical.leaves(cell)))
+
+
+def virtual_state(state: State, cell: int) -> str:
+    """State of a virtual cell: that of the physical leaves its used leaves are bound to."""
+    used = state.occupancy.virtual_priority
+    leaves = state.virtual.leaves(cell)
+    found = {state.occupancy.state(state.binding.physical[leaf]) if leaf in used else LeafState.FREE for leaf in leaves}
+    return str(LeafState.USED if LeafState.USED in found else found.pop() if len(found) == 1 else LeafState.FREE)
+
+
+def physical_row(state: State, cell: int) -> list[object]:
+    """Address, level, state, healthy, priority, VC and virtual cell of a physical cell."""
+    twin = state.binding.virtual[cell]
+    return [
+        state.physical.address(cell),
+        state.physical.level[cell],
+        physical_state(state, cell),
+        not state.counts.bad[cell],
+        physical_priority(state, cell),
+        state.virtual.vc(twin) if twin != UNBOUND else "",
+        state.virtual.address(twin) if twin != UNBOUND else "",
+    ]
+
+
+def virtual_row(state: State, cell: int) -> list[object]:
+    """Address, level, state, healthy, priority and physical cell of a virtual cell."""
+    bound = state.binding.physical[cell]
+    return [
+        state.virtual.address(cell),
+        state.virtual.level[cell],
+        virtual_state(state, cell),
+        bound == UNBOUND or not state.counts.bad[bound],
+        virtual_priority(state, cell),
+        state.physical.address(bound) if bound != UNBOUND else "",
+    ]
+
+
+def physical_status(state: State, cell: int, *, deep: bool = True) -> Json:
+    """A physical cell (with its subtree and virtual cell if `deep`) as the original's API shapes it."""
+    tree, twin = state.physical, state.binding.virtual[cell]
+    level = tree.level[cell]
+    chain = tree.chains[tree.chain[cell]]
+    out: Json = {"leafCellType": chain.leaf_type} if tree.parent[cell] == NO_PARENT else {}
+    out["cellType"] = chain.types[level]
+    if level == chain.node_level:
+        out["isNodeLevel"] = True
+    out |= {
+        "cellAddress": tree.address(cell),
+        "cellState": physical_state(state, cell),
+        "cellHealthiness": "Bad" if state.counts.bad[cell] else "Healthy",
+        "cellPriority": physical_priority(state, cell),
+    }
+    if deep and level > LEAF_LEVEL:
+        out["cellChildren"] = [physical_status(state, child) for child in tree.children(cell)]
+    name = state.occupancy.user.get(cell)
+    if twin != UNBOUND:
+        out["vc"] = state.virtual.vc(twin)
+        if deep:
+            out["virtualCell"] = virtual_status(state, twin, deep=False)
+    elif name is not None:
+        out["vc"] = state.groups.by_name[name].vc
+    return out
+
+
+def virtual_status(state: State, cell: int, *, deep: bool = True) -> Json:
+    """A virtual cell (with its subtree and physical cell if `deep`) as the original's API shapes it."""
+    tree, bound = state.virtual, state.binding.physical[cell]
+    level = tree.level[cell]
+    chain = tree.chains[tree.chain[cell]]
+    out: Json = {"leafCellType": chain.leaf_type} if tree.parent[cell] == NO_PARENT else {}
+    out["cellType"] = chain.types[level]
+    if level == chain.node_level:
+        out["isNodeLevel"] = True
+    out |= {
+        "cellAddress": tree.address(cell),
+        "cellState": virtual_state(state, cell),
+        "cellHealthiness": "Bad" if bound != UNBOUND and state.counts.bad[bound] else "Healthy",
+        "cellPriority": virtual_priority(state, cell),
+    }
+    if deep and level > LEAF_LEVEL:
+        out["cellChildren"] = [virtual_status(state, child) for child in tree.children(cell)]
+    if deep and bound != UNBOUND:
+        out["physicalCell"] = physical_status(state, bound, deep=False)
+    return out
+
+
+def physical_cluster(state: State) -> list[Json]:
+    """`GET /v1/inspect/clusterstatus/physicalcluster`."""
+    tree = state.physical
+    return [physical_status(state, cell) for cell in range(len(tree)) if tree.parent[cell] == NO_PARENT]
+
+
+def virtual_cluster(state: State, vc: str) -> list[Json]:
+    """`GET /v1/inspect/clusterstatus/virtualclusters/VC`; leaves used opportunistically come last, as ``…-opp``."""
+    out = [virtual_status(state, root) for root, top in state.virtual.preassigned.items() if top.vc == vc]
+    for leaf, name in sorted(state.occupancy.user.items()):
+        group = state.groups.by_name[name]
+        if group.vc == vc and leaf not in state.occupancy.reserver and state.occupancy.priority[leaf] < 0:
+            shown = physical_status(state, leaf, deep=False)
+            out.append(
+                {key: shown[key] for key in ("cellType", "cellState", "cellHealthiness", "cellPriority")}
+                | {"cellAddress": f"{shown['cellAddress']}-opp", "physicalCell": shown}
+            )
+    return out
+
+
+def cluster_status(state: State) -> Json:
+    """`GET /v1/inspect/clusterstatus`."""
+    return {
+        "physicalCluster": physical_cluster(state),
+        "virtualClusters": {vc: virtual_cluster(state, vc) for vc in sorted(state.vcs)},
+    }

@@ -1,0 +1,69 @@
+"""The journal: every primitive change of state logs the old value, so that anything can be taken back.
+
+State is made of lists and dicts whose entries are immutable; they are changed only through `set_item`, `put`
+and `drop` (or, in the few hottest loops, inline with the same log entry). There is no inverse operation to
+write for any change, so none can be forgotten. Outside a transaction nothing is logged.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+MISSING: Final = object()
+"""Logged for a dict key that was not there."""
+
+
+class Journal:
+    """Old values of the open transactions, oldest first."""
+
+    __slots__ = ("depth", "log")
+
+    def __init__(self) -> None:
+        self.log: list[tuple[Any, Any, Any]] | None = None
+        self.depth = 0
+
+    def begin(self) -> int:
+        """Open a (possibly nested) transaction and return the mark to roll back to."""
+        if self.log is None:
+            self.log = []
+        self.depth += 1
+        return len(self.log)
+
+    def rollback(self, mark: int) -> None:
+        """Close the innermost transaction and restore every entry changed since its mark."""
+        log = self.log
+        assert log is not None, "rollback without begin"  # noqa: S101 (a bug of ours, checked at no cost)
+        while len(log) > mark:
+            box, key, old = log.pop()
+            if old is MISSING:
+                del box[key]
+            else:
+                box[key] = old
+        self._close()
+
+    def commit(self) -> None:
+        """Close the innermost transaction and keep its changes."""
+        self._close()
+
+    def _close(self) -> None:
+        self.depth -= 1
+        if self.depth == 0:
+            self.log = None
+
+    def set_item(self, box: list[Any] | bytearray, index: int, value: object) -> None:
+        """``box[index] = value`` for a list."""
+        if self.log is not None:
+            self.log.append((box, index, box[index]))
+        box[index] = value  # type: ignore[call-overload]
+
+    def put(self, box: dict[Any, Any], key: object, value: object) -> None:
+        """``box[key] = value`` for a dict."""
+        if self.log is not None:
+            self.log.append((box, key, box.get(key, MISSING)))
+        box[key] = value
+
+    def drop(self, box: dict[Any, Any], key: object) -> None:
+        """``del box[key]`` for a dict; the key must be there."""
+        if self.log is not None:
+            self.log.append((box, key, box[key]))
+        del box[key]

@@ -1,0 +1,144 @@
+"""Who uses and who reserves each leaf, at which priority, and the counts above it.
+
+Invariant: Free/Used/Reserving/Reserved is a function of (user?, reserver?), and every count is the sum over the
+leaves below. A leaf's priority is that of the group that holds it: the reserver if there is one, else the user;
+opportunistic (-1) if that group holds no virtual leaf.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from paictl.cells.tree import NO_PARENT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paictl.scheduler.buddy import Buddy
+    from paictl.scheduler.journal import Journal
+    from paictl.scheduler.views import Views
+
+OPPORTUNISTIC: Final = -1
+"""Priority of a group without a guarantee."""
+FREE_PRIORITY: Final = -2
+"""Priority of a cell that nobody uses."""
+
+
+class LeafState(StrEnum):
+    """What a leaf is doing."""
+
+    FREE = "Free"
+    USED = "Used"
+    RESERVING = "Reserving"
+    """Used by one group, reserved by another."""
+    RESERVED = "Reserved"
+
+
+class Occupancy:
+    """Users, reservers, priorities and counts.
+
+    `user` and `reserver` map a physical leaf to a group's name, `priority` and `virtual_priority` a physical or
+    virtual leaf to its priority; a leaf that is not in them has none.
+    """
+
+    __slots__ = ("buddy", "counts", "journal", "physical", "priority", "reserver", "user", "views", "virtual_priority")
+
+    def __init__(self, views: Views, buddy: Buddy, physical: list[int], journal: Journal) -> None:
+        self.counts = views.counts
+        self.physical = physical
+        self.views = views
+        self.buddy = buddy
+        self.journal = journal
+        self.user: dict[int, str] = {}
+        self.reserver: dict[int, str] = {}
+        self.priority: dict[int, int] = {}
+        self.virtual_priority: dict[int, int] = {}
+
+    def state(self, leaf: int) -> LeafState:
+        """State of a physical leaf."""
+        if leaf in self.user:
+            return LeafState.RESERVING if leaf in self.reserver else LeafState.USED
+        return LeafState.RESERVED if leaf in self.reserver else LeafState.FREE
+
+    def hold(self, leaves: Sequence[int], priority: int) -> None:
+        """Free physical leaves of one node get a priority."""
+        put = self.journal.put
+        for leaf in leaves:
+            put(self.priority, leaf, priority)
+        self._count_physical(leaves, priority, 1)
+
+    def drop(self, leaves: Sequence[int]) -> None:
+        """Physical leaves of one node lose their priority (all opportunistic, or all guaranteed)."""
+        priority = self.priority[leaves[0]]
+        drop = self.journal.drop
+        for leaf in leaves:
+            drop(self.priority, leaf)
+        self._count_physical(leaves, priority, -1)
+
+    def hold_virtual(self, leaves: Sequence[int], priority: int) -> None:
+        """Free virtual leaves of one node get a priority."""
+        put = self.journal.put
+        for leaf in leaves:
+            put(self.virtual_priority, leaf, priority)
+        self._count_virtual(leaves, 1)
+
+    def drop_virtual(self, leaves: Sequence[int]) -> None:
+        """Virtual leaves of one node become free."""
+        drop = self.journal.drop
+        for leaf in leaves:
+            drop(self.virtual_priority, leaf)
+        self._count_virtual(leaves, -1)
+
+    def _count_physical(self, leaves: Sequence[int], priority: int, sign: int) -> None:
+        """Carry a change of the leaves up to the top, and the node and free cells on the way to their new place."""
+        counts, tree = self.counts, self.views.physical_tree
+        opportunistic = priority == OPPORTUNISTIC
+        box = counts.opportunistic if opportunistic else counts.guaranteed
+        node = tree.node(leaves[0])
+        if not node <= min(leaves) <= max(leaves) < tree.end(node):  # a node that lies in two chains
+            for leaf in leaves:
+                self._count_physical((leaf,), priority, sign)
+            return
+        view = self.views.physical[tree.chain[node]]
+        healthy = not counts.bad[node]
+        if healthy:
+            view.remove(tree.rank[node], counts.opportunistic[node], counts.guaranteed[node])
+        free, set_item = self.buddy.free, self.journal.set_item
+        for cell, number in rising(leaves, tree.parent):
+            before = box[cell]
+            set_item(box, cell, before + sign * number)
+            if opportunistic and free[cell]:
+                self.buddy.moved(cell, before, before + sign * number)
+        if healthy:
+            view.insert(tree.rank[node], counts.opportunistic[node], counts.guaranteed[node])
+
+    def _count_virtual(self, leaves: Sequence[int], sign: int) -> None:
+        """Carry a change of the leaves up to the preassigned cell, and the node on the way to its new place."""
+        counts, tree = self.counts, self.views.tree
+        used, set_item, nodes = counts.used, self.journal.set_item, self.views.nodes
+        bound = self.physical
+        for cell, number in rising(leaves, tree.parent):
+            before = used[cell]
+            after = before + sign * number
+            place = nodes.get(cell)
+            set_item(used, cell, after)
+            if place is not None and (bound[cell] < 0 or not counts.bad[bound[cell]]):
+                size = len(tree.shape(cell).leaves)
+                place[0].remove(place[1], before, size - before)
+                place[0].insert(place[1], after, size - after)
+
+
+def rising(leaves: Sequence[int], parent: list[int]) -> list[tuple[int, int]]:
+    """The cells at and above some leaves, lowest level first, each with the number of these leaves below it."""
+    out: list[tuple[int, int]] = []
+    cells = dict.fromkeys(leaves, 1)
+    while cells:
+        out += cells.items()
+        above: dict[int, int] = {}
+        for cell, number in cells.items():
+            top = parent[cell]
+            if top != NO_PARENT:
+                above[top] = above.get(top, 0) + number
+        cells = above
+    return out

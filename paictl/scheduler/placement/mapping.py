@@ -1,0 +1,219 @@
+"""Virtual cells onto physical ones: buddy allocation above, the same topology below.
+
+Source: `hived-semantics.md` §3 step 4; HiveD paper §4. Candidates are always taken by fewest leaves used
+opportunistically, then smallest id.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paictl.cells.quota import surplus
+from paictl.cells.spec import LEAF_LEVEL
+from paictl.cells.tree import NO_PARENT
+from paictl.scheduler.binding import UNBOUND
+from paictl.scheduler.views import members
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from paictl.scheduler.placement.suggested import Suggested
+    from paictl.scheduler.state import State
+
+Mapped = dict[int, int]
+"""Physical leaf by virtual leaf."""
+
+
+class Paths:
+    """The unbound virtual cells above some virtual leaves, in order of appearance."""
+
+    __slots__ = ("below", "children", "mapped", "roots")
+
+    def __init__(self, leaves: Iterable[int], state: State) -> None:
+        self.mapped: Mapped = {}
+        """Leaves that are bound keep their physical leaf."""
+        self.roots: list[int] = []
+        """Unbound preassigned cells."""
+        self.below: dict[int, list[int]] = {}
+        """Unbound cells right below a bound one, by that one."""
+        self.children: dict[int, list[int]] = {}
+        """Unbound cells by their unbound parent."""
+        physical, parent = state.binding.physical, state.virtual.parent
+        for leaf in leaves:
+            if physical[leaf] != UNBOUND:
+                self.mapped[leaf] = physical[leaf]
+                continue
+            cell = leaf
+            while True:
+                above = parent[cell]
+                if above == NO_PARENT:
+                    self.roots.append(cell)
+                elif physical[above] != UNBOUND:
+                    self.below.setdefault(above, []).append(cell)
+                else:
+                    known = above in self.children
+                    self.children.setdefault(above, []).append(cell)
+                    if not known:
+                        cell = above
+                        continue
+                break
+
+
+def map_leaves(state: State, leaves: Sequence[int], suggested: Suggested | None) -> Mapped | None:
+    """A physical leaf for each virtual leaf of one view, or None if only bad or non-suggested nodes would do."""
+    paths = Paths(leaves, state)
+    mapper = _Mapper(state, suggested, paths)
+    if len(paths.roots) > 1:  # a second cell is looked for as if the first was taken
+        mark = state.journal.begin()
+        try:
+            found = mapper.map_roots()
+        finally:
+            state.journal.rollback(mark)
+    else:
+        found = mapper.map_roots()
+    return paths.mapped if found and mapper.map_below() else None
+
+
+class _Mapper:
+    """One search; `paths.mapped` collects its result."""
+
+    def __init__(self, state: State, suggested: Suggested | None, paths: Paths) -> None:
+        self.state = state
+        self.tree = state.physical
+        self.suggested = suggested
+        self.paths = paths
+        self.taken: list[tuple[int, int]] = []
+        """Chain and level of the preassigned cells mapped so far."""
+
+    def map_roots(self) -> bool:
+        """Buddy allocation for each unbound preassigned cell."""
+        for root in self.paths.roots:
+            chain, level = self.state.virtual.chain[root], self.state.virtual.level[root]
+            cell = self._allocate(root, chain, level)
+            if cell == UNBOUND:
+                cell = self._allocate_relaxed(root, chain, level)
+            if cell == UNBOUND:
+                return False
+            if len(self.paths.roots) > 1:
+                self.state.buddy.take(cell)
+                self.taken.append((chain, level))
+        return True
+
+    def map_below(self) -> bool:
+        """Unbound cells below bound ones, among the children of their physical cell."""
+        return all(
+            self._map(cells, self._candidates(self.tree.children(self.state.binding.physical[above])))
+            for above, cells in self.paths.below.items()
+        )
+
+    def _allocate(self, root: int, chain: int, level: int) -> int:
+        """A cell from the lowest level at or above `level` that has a free one, split downwards."""
+        counts = self.state.buddy.count[chain]
+        start = next((at for at in range(level, len(counts)) if counts[at]), 0)
+        return self._descend(root, level, self._free(chain, start)) if start else UNBOUND
+
+    def _descend(self, root: int, level: int, candidates: Iterable[int]) -> int:
+        for cell in candidates:
+            if self.tree.level[cell] == level:
+                if self._fit(root, cell):
+                    return cell
+            else:
+                found = self._descend(root, level, self._candidates(self.tree.children(cell)))
+                if found != UNBOUND:
+                    return found
+        return UNBOUND
+
+    def _allocate_relaxed(self, root: int, chain: int, level: int) -> int:
+        """A cell from higher levels, splitting as many free cells there as no promise needs."""
+        state = self.state
+        quota = list(state.ledger.quota[chain])
+        for taken_chain, taken_level in self.taken:
+            quota[taken_level] -= taken_chain == chain
+        counts = state.buddy.count[chain]
+        spare = surplus(counts, quota, self.tree.chains[chain].fanout)
+        mark = state.journal.begin()
+        found = UNBOUND
+        for higher in range(level + 1, len(counts)):
+            number = min(counts[higher], spare[higher])
+            if number <= 0:
+                continue
+            ranks = list(members(state.buddy.bits[chain][higher]))[:number]
+            for rank in ranks:
+                state.buddy.split(self.tree.at[chain][higher][rank], level)
+            found = self._descend(root, level, self._free(chain, level))
+            if found != UNBOUND:
+                break
+        if found != UNBOUND and len(self.paths.roots) > 1:
+            state.journal.commit()  # into the scratch of `map_leaves`: the next cell sees what was split
+        else:
+            state.journal.rollback(mark)
+        return found
+
+    def _fit(self, virtual: int, cell: int) -> bool:
+        """Whether the cells to bind below `virtual` have a place below `cell`."""
+        if self.tree.level[cell] == LEAF_LEVEL:
+            self.paths.mapped[virtual] = cell
+            return True
+        return self._map(self.paths.children[virtual], self._candidates(self.tree.children(cell)))
+
+    def _map(self, virtual: list[int], candidates: list[int]) -> bool:
+        """Map cells to distinct candidates: the first mapping in order of cells and candidates."""
+        if len(candidates) < len(virtual):
+            return False
+        used: set[int] = set()
+        for cell in virtual:
+            match = next((one for one in candidates if one not in used and self._fit(cell, one)), UNBOUND)
+            if match == UNBOUND:
+                return self._match(virtual, candidates)
+            used.add(match)
+        return True
+
+    def _match(self, virtual: list[int], candidates: list[int]) -> bool:
+        """`_map` when first come, first served failed: give way wherever all cells can still be served."""
+        fits = {cell: [one for one in candidates if self._fit(cell, one)] for cell in virtual}
+        chosen: dict[int, int] = {}
+        for position, cell in enumerate(virtual):
+            rest = virtual[position + 1 :]
+            for one in fits[cell]:
+                if one not in chosen.values() and _matchable(rest, fits, {*chosen.values(), one}):
+                    chosen[cell] = one
+                    break
+            else:
+                return False
+        return all(self._fit(cell, one) for cell, one in chosen.items())
+
+    def _free(self, chain: int, level: int) -> Iterator[int]:
+        """Usable free cells of a level, in order of preference."""
+        rows, at = self.state.buddy.open[chain][level], self.tree.at[chain][level]
+        for used in sorted(rows):
+            for rank in members(rows[used]):
+                if self.suggested is None or self.suggested.any(at[rank]):
+                    yield at[rank]
+
+    def _candidates(self, cells: Iterable[int]) -> list[int]:
+        """Those of some cells that are unbound and usable, in order of preference."""
+        counts, virtual, tree = self.state.counts, self.state.binding.virtual, self.tree
+        usable = []
+        for cell in cells:
+            if virtual[cell] != UNBOUND or (counts.bad[cell] and len(tree.node_ranks(cell)) == 1):
+                continue
+            if self.suggested is None or self.suggested.any(cell):
+                usable.append(cell)
+        usable.sort(key=counts.opportunistic.__getitem__)  # stable: then by id
+        return usable
+
+
+def _matchable(cells: Sequence[int], fits: dict[int, list[int]], used: set[int]) -> bool:
+    """Whether the cells can all have different candidates outside `used` (augmenting paths)."""
+    owner: dict[int, int] = {}
+
+    def place(cell: int, seen: set[int]) -> bool:
+        for one in fits[cell]:
+            if one not in used and one not in seen:
+                seen.add(one)
+                if one not in owner or place(owner[one], seen):
+                    owner[one] = cell
+                    return True
+        return False
+
+    return all(place(cell, set()) for cell in cells)

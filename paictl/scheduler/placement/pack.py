@@ -1,0 +1,83 @@
+"""Nodes for pods: a walk through the healthy nodes of a view, fullest first, that never goes back.
+
+Source: `hived-semantics.md` §3 step 2. Bad and non-suggested nodes come last and using one fails, so they are
+not walked at all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paictl.scheduler.views import members
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from paictl.scheduler.state import State
+    from paictl.scheduler.views import NodeIndex
+
+Step = dict[int, int]
+"""Nodes of equal rank in the walk, as a set of slots by number of leaves free for the request."""
+
+
+def idle_steps(view: NodeIndex) -> Iterator[Step]:
+    """The walk in a VC's view if nobody may be preempted: most used leaves first."""
+    return reversed(view.rows)
+
+
+def opportunistic_steps(view: NodeIndex) -> Iterator[Step]:
+    """The walk in a physical chain: most opportunistic leaves first, then fewest guaranteed ones."""
+    for row in range(view.leaves, -1, -1):
+        by_column = view.rows[row]
+        for column in sorted(by_column):
+            yield {view.leaves - row - column: by_column[column]}
+
+
+def preempting_steps(view: NodeIndex, priority: int, state: State) -> Iterator[Step]:
+    """The walk in a VC's view if weaker groups may be preempted: most used leaves first, all priorities together."""
+    of_leaf = state.occupancy.virtual_priority
+    for by_column in reversed(view.rows):
+        step: Step = {}
+        for slots in by_column.values():
+            for slot in members(slots):
+                leaves = state.virtual.leaves(view.cells[slot])
+                free = sum(of_leaf.get(leaf, priority - 1) < priority for leaf in leaves)
+                step[free] = step.get(free, 0) | 1 << slot
+        yield step
+
+
+def pack(
+    steps: Iterable[Step], sizes: Sequence[int], cells: Sequence[int], allowed: Callable[[int], bool] | None
+) -> list[int] | None:
+    """A node for each pod, or None if they do not fit.
+
+    `sizes` are the leaves per pod in ascending order, `cells` the nodes by slot; `allowed` says whether a node
+    is suggested (None: all are).
+    """
+    picked: list[int] = []
+    need = sizes[0]
+    for step in steps:
+        slots = _fitting(step, need)
+        while slots:
+            low = slots & -slots
+            slots ^= low
+            node = cells[low.bit_length() - 1]
+            if allowed is not None and not allowed(node):
+                continue
+            free = next(free for free, nodes in step.items() if nodes & low)
+            while free >= need:
+                free -= need
+                picked.append(node)
+                if len(picked) == len(sizes):
+                    return picked
+                need = sizes[len(picked)]
+            slots &= _fitting(step, need)
+    return None
+
+
+def _fitting(step: Step, need: int) -> int:
+    found = 0
+    for free, slots in step.items():
+        if free >= need:
+            found |= slots
+    return found

@@ -1,0 +1,192 @@
+"""The search for a new group: views in order, in each nodes for pods, leaves in nodes, virtual onto physical."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paictl.scheduler.binding import UNBOUND
+from paictl.scheduler.decision import Attempt, Failure, Placed, Placement
+from paictl.scheduler.errors import RequestError
+from paictl.scheduler.occupancy import OPPORTUNISTIC
+from paictl.scheduler.placement.affinity import choose
+from paictl.scheduler.placement.mapping import map_leaves
+from paictl.scheduler.placement.pack import idle_steps, opportunistic_steps, pack, preempting_steps
+from paictl.scheduler.transitions import lazy_preempt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from paictl.cells.tree import Tree
+    from paictl.scheduler.placement.suggested import Suggested
+    from paictl.scheduler.request import PodRequest
+    from paictl.scheduler.state import State
+    from paictl.scheduler.views import NodeIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A place, and the groups that have to be lazily preempted for it, in order."""
+
+    placement: Placement
+    lazy: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One candidate view of a request."""
+
+    label: str
+    index: NodeIndex
+
+
+def search(state: State, request: PodRequest, suggested: Suggested | None) -> Found | tuple[Attempt, ...]:
+    """A place for a new group, or why each view has none.
+
+    `suggested` is None if all nodes are, or the request ignores suggestions. Raises `RequestError` if the request
+    names a VC, pinned cell or leaf cell type that is not there for it.
+    """
+    attempts = []
+    sizes = [leaves for leaves, pods in request.members for _ in range(pods)]
+    for view in _views(state, request):
+        attempt = _Attempt(state, request, suggested, sizes)
+        found = attempt.guaranteed(view) if request.guaranteed else attempt.opportunistic(view)
+        if isinstance(found, Found):
+            return found
+        attempts.append(attempt.failed(view, found))
+    return tuple(attempts)
+
+
+def _views(state: State, request: PodRequest) -> Iterator[View]:
+    """The views of a request in order; the checks that need the cluster happen here."""
+    if request.vc not in state.vcs:
+        raise RequestError(request.name, "virtualCluster", f"there is no VC {request.vc}")
+    if request.pinned_id:
+        index = state.views.pinned.get((request.vc, request.pinned_id))
+        if index is None:
+            raise RequestError(request.name, "pinnedCellId", f"VC {request.vc} has no pinned cell {request.pinned_id}")
+        if not request.guaranteed:
+            raise RequestError(request.name, "pinnedCellId", "an opportunistic pod cannot use a pinned cell")
+        return iter((View(f"pinned cell {request.pinned_id}", index),))
+    if not request.leaf_type:
+        chains = [chain for chains in state.chains_by_type.values() for chain in chains]
+    elif request.leaf_type in state.chains_by_type:
+        chains = state.chains_by_type[request.leaf_type]
+    else:
+        raise RequestError(request.name, "leafCellType", f"the cluster has no {request.leaf_type}")
+    names = state.physical.chains
+    if not request.guaranteed:
+        return (View(f"chain {names[chain].name}", state.views.physical[chain]) for chain in chains)
+    own = [(chain, state.views.virtual.get((request.vc, chain))) for chain in chains]
+    views = [View(f"chain {names[chain].name}", index) for chain, index in own if index is not None]
+    if request.leaf_type and not views:
+        raise RequestError(request.name, "leafCellType", f"VC {request.vc} has no {request.leaf_type}")
+    return iter(views)
+
+
+class _Attempt:
+    """One request in one view."""
+
+    def __init__(self, state: State, request: PodRequest, suggested: Suggested | None, sizes: Sequence[int]) -> None:
+        self.state = state
+        self.request = request
+        self.suggested = suggested
+        self.sizes = sizes
+
+    def opportunistic(self, view: View) -> Found | Failure:
+        """A place in a physical chain."""
+        state = self.state
+        allowed = self.suggested.node if self.suggested else None
+        nodes = pack(opportunistic_steps(view.index), self.sizes, view.index.cells, allowed)
+        if nodes is None:
+            return Failure.CAPACITY
+        placed = self._leaves(nodes, state.physical, state.occupancy.priority, OPPORTUNISTIC)
+        return Found(Placement(placed, None))
+
+    def guaranteed(self, view: View) -> Found | Failure:
+        """A place in a VC's view, without preemption if possible, and the physical leaves for it."""
+        state, index = self.state, view.index
+        priority = OPPORTUNISTIC
+        nodes = pack(idle_steps(index), self.sizes, index.cells, self._allowed())
+        if nodes is None:
+            priority = self.request.priority
+            nodes = pack(preempting_steps(index, priority, state), self.sizes, index.cells, self._allowed())
+        if nodes is None:
+            return Failure.CAPACITY
+        virtual = self._leaves(nodes, state.virtual, state.occupancy.virtual_priority, priority)
+        return self._map(virtual)
+
+    def _allowed(self) -> Callable[[int], bool] | None:
+        """Whether a virtual node is bound to a suggested node (or not bound)."""
+        suggested, physical = self.suggested, self.state.binding.physical
+        if suggested is None:
+            return None
+        return lambda node: physical[node] == UNBOUND or suggested.node(physical[node])
+
+    def _leaves(self, nodes: Sequence[int], tree: Tree, held: dict[int, int], priority: int) -> Placed:
+        """The leaves of each pod in its node; `held` has the priority of leaves in use."""
+        left: dict[int, list[int]] = {}
+        picked: list[tuple[int, ...]] = []
+        for node, number in zip(nodes, self.sizes, strict=True):
+            leaves = tree.leaves(node)
+            if node not in left:
+                left[node] = [i for i, leaf in enumerate(leaves) if leaf not in held]
+                if priority != OPPORTUNISTIC:
+                    left[node] += [i for i, leaf in enumerate(leaves) if leaf in held and held[leaf] < priority]
+            sizes = tree.chains[tree.chain[node]].leaves[1 : tree.level[node] + 1]
+            positions = choose(left[node], number, sizes)
+            left[node] = [i for i in left[node] if i not in positions]
+            picked.append(tuple(leaves[i] for i in positions))
+        out, start = [], 0
+        for _, pods in self.request.members:
+            out.append(tuple(picked[start : start + pods]))
+            start += pods
+        return tuple(out)
+
+    def _map(self, virtual: Placed) -> Found | Failure:
+        state = self.state
+        flat = [leaf for pods in virtual for leaves in pods for leaf in leaves]
+        lazy = self._lazy_victims(flat)
+        if lazy:
+            mark = state.journal.begin()
+            try:
+                for name in lazy:
+                    lazy_preempt(state, state.groups.by_name[name], self.request.group, None)
+                mapped = map_leaves(state, flat, self.suggested)
+            finally:
+                state.journal.rollback(mark)
+        else:
+            mapped = map_leaves(state, flat, self.suggested)
+        if mapped is None:
+            return Failure.MAPPING
+        physical = tuple(tuple(tuple(mapped[leaf] for leaf in leaves) for leaves in pods) for pods in virtual)
+        return Found(Placement(physical, virtual), lazy)
+
+    def _lazy_victims(self, virtual: Sequence[int]) -> tuple[str, ...]:
+        """Groups that run on these virtual leaves and may be lazily preempted."""
+        state, occupancy = self.state, self.state.occupancy
+        found: dict[str, None] = {}
+        for leaf in virtual:
+            if leaf not in occupancy.virtual_priority:
+                continue
+            cell = state.binding.physical[leaf]
+            name = occupancy.user.get(cell)
+            if name is not None and cell not in occupancy.reserver and state.groups.by_name[name].lazy_preemption:
+                found[name] = None
+        return tuple(found)
+
+    def failed(self, view: View, failure: Failure) -> Attempt:
+        """The data of a failed attempt."""
+        index = view.index
+        free = healthy = 0
+        for row, by_column in enumerate(index.rows):
+            for column, slots in by_column.items():
+                number = slots.bit_count()
+                healthy += number
+                free += number * (column if self.request.guaranteed else index.leaves - row - column)
+        if failure is Failure.CAPACITY and healthy < len(index.cells):
+            failure = Failure.BAD_NODE
+        elif failure is Failure.CAPACITY and self.suggested is not None and free >= sum(self.sizes):
+            failure = Failure.NOT_SUGGESTED
+        vc = self.request.vc if self.request.guaranteed else ""
+        return Attempt(view.label, vc, failure, free, sum(self.sizes))

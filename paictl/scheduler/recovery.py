@@ -1,0 +1,254 @@
+"""From a group's physical leaves to state: how a bind takes effect, and how state is rebuilt after a restart.
+
+Both go the same way, so a restart with an unchanged configuration yields the state that was. Nothing here
+assumes that the past was legal under the present configuration: a leaf that is gone is left out, and a group
+whose virtual cells cannot be found, or whose binding would break a promise, runs on as lazily preempted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paictl.cells.tree import NO_PARENT
+from paictl.scheduler.binding import UNBOUND
+from paictl.scheduler.decision import NO_LEAF, BindInfo, Placed
+from paictl.scheduler.groups import Group, GroupState, new_group
+from paictl.scheduler.occupancy import FREE_PRIORITY, OPPORTUNISTIC
+from paictl.scheduler.transitions import cancel_preemption, lazy_preempt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from paictl.scheduler.request import PodRequest
+    from paictl.scheduler.state import State
+
+UNGUARANTEED = 0
+"""Preassigned level of a leaf that was bound without a guarantee."""
+UNKNOWN_LEVEL = -1
+"""Preassigned level of a leaf whose preassigned type the chain does not have."""
+
+
+def adopt(state: State, request: PodRequest, physical: Placed, levels: Placed, now: float | None) -> Group:
+    """Enter a group that runs on `physical`; `levels` gives the preassigned level of each leaf.
+
+    Leaves that another group uses are left out (nothing is allocated twice), preemptions that reserved leaves
+    of it are cancelled. Returns the group, which has no pod yet.
+    """
+    occupancy = state.occupancy
+    physical = tuple(
+        tuple(tuple(NO_LEAF if leaf in occupancy.user else leaf for leaf in leaves) for leaves in pods)
+        for pods in physical
+    )
+    _cancel_in_the_way(state, physical)
+    guaranteed = not any(UNGUARANTEED in row for pods in levels for row in pods)
+    finder = _VirtualFinder(state, request, now)
+    virtual: list[tuple[tuple[int, ...], ...]] = []
+    for pods, rows in zip(physical, levels, strict=True):
+        twins = []
+        for leaves, row in zip(pods, rows, strict=True):
+            found = finder.pod(leaves, row) if guaranteed else (UNBOUND,) * len(leaves)
+            twins.append(found)
+            _occupy(state, request, leaves, found)
+        virtual.append(tuple(twins))
+    group = state.groups.put(new_group(request, GroupState.ALLOCATED, physical, tuple(virtual) if guaranteed else None))
+    if finder.lost:
+        lazy_preempt(state, group, group.name, now)
+    return state.groups.by_name[request.group]
+
+
+def _cancel_in_the_way(state: State, physical: Placed) -> None:
+    """Cancel the preemptions that reserve some of these leaves, by name."""
+    reserver = state.occupancy.reserver
+    if not reserver:
+        return
+    names = {reserver[leaf] for pods in physical for leaves in pods for leaf in leaves if leaf in reserver}
+    for name in sorted(names):
+        cancel_preemption(state, state.groups.by_name[name])
+
+
+def _occupy(state: State, request: PodRequest, leaves: tuple[int, ...], virtual: tuple[int, ...]) -> None:
+    """The leaves of a pod get their user and priority."""
+    occupancy, put = state.occupancy, state.journal.put
+    for leaf in leaves:
+        if leaf != NO_LEAF:
+            put(occupancy.user, leaf, request.group)
+    held = [leaf for leaf, twin in zip(leaves, virtual, strict=True) if twin != UNBOUND]
+    if held:
+        occupancy.hold(held, request.priority)
+        occupancy.hold_virtual([twin for twin in virtual if twin != UNBOUND], request.priority)
+    rest = [leaf for leaf, twin in zip(leaves, virtual, strict=True) if twin == UNBOUND and leaf != NO_LEAF]
+    if rest:
+        occupancy.hold(rest, OPPORTUNISTIC)
+
+
+class _VirtualFinder:
+    """Finds (and binds) virtual leaves for physical ones on behalf of one group."""
+
+    def __init__(self, state: State, request: PodRequest, now: float | None) -> None:
+        self.state = state
+        self.request = request
+        self.now = now
+        self.lost = False
+        """Whether some leaf has no virtual leaf, so that the whole group has to go without."""
+
+    def pod(self, leaves: tuple[int, ...], levels: tuple[int, ...]) -> tuple[int, ...]:
+        """The virtual leaf for each leaf of a pod; `UNBOUND` from the first one on that has none (then `lost`)."""
+        out = []
+        for leaf, level in zip(leaves, levels, strict=True):
+            twin = UNBOUND
+            if leaf != NO_LEAF and not self.lost:
+                twin = self._leaf(leaf, level)
+                self.lost = twin == UNBOUND
+            out.append(twin)
+        return tuple(out)
+
+    def _leaf(self, leaf: int, level: int) -> int:
+        state, binding = self.state, self.state.binding
+        if level == UNKNOWN_LEVEL or self.request.vc not in state.vcs:
+            return UNBOUND
+        cell, path = leaf, []
+        while binding.virtual[cell] == UNBOUND and state.physical.level[cell] != level:
+            path.append(cell)
+            cell = state.physical.parent[cell]
+            if cell == NO_PARENT:
+                return UNBOUND
+        twin = binding.virtual[cell]
+        if twin != UNBOUND and not self._fits(twin, level):
+            if not self._undoom(cell):
+                return UNBOUND
+            twin = self._leaf(leaf, level)
+            for higher in range(len(state.ledger.left[state.physical.chain[leaf]]) - 1, 0, -1):
+                state.doomed.doom(state.physical.chain[leaf], higher)  # its VC may need another bad cell now
+            return twin
+        root = UNBOUND
+        if twin == UNBOUND:
+            root = twin = self._root(cell, level)
+        for _ in path:
+            twin = self._child(twin) if twin != UNBOUND else UNBOUND
+        if twin == UNBOUND or (root != UNBOUND and not self._make_free(root, cell)):
+            return UNBOUND
+        if binding.virtual[leaf] == UNBOUND and binding.bind(leaf, twin):
+            state.doomed.take(cell, self.request.vc)
+        return twin
+
+    def _fits(self, twin: int, level: int) -> bool:
+        """Whether a bound virtual cell belongs to the quota that the group was bound with."""
+        root = self.state.virtual.root[twin]
+        top = self.state.virtual.preassigned[root]
+        return (
+            top.vc == self.request.vc
+            and self.state.virtual.level[root] == level
+            and (top.pinned_id or "") == self.request.pinned_id
+        )
+
+    def _undoom(self, cell: int) -> bool:
+        """Free a physical cell that is bound only because it is bad; False if it is bound for another reason."""
+        state = self.state
+        root = state.virtual.root[state.binding.virtual[cell]]
+        held, vc = state.binding.physical[root], state.virtual.preassigned[root].vc
+        if state.counts.guaranteed[held] or not state.doomed.is_doomed(held, vc):
+            return False
+        state.binding.unbind(held)
+        state.doomed.forget(held, vc)
+        state.doomed.give(held, vc, doomed=True)
+        return True
+
+    def _root(self, cell: int, level: int) -> int:
+        """A preassigned cell for a free physical cell, `UNBOUND` if there is none.
+
+        An unbound one; else one that was bound only to show a bad cell; else the one with the lowest priority
+        below ours (after a reconfiguration there may be fewer than before).
+        """
+        state = self.state
+        if self.request.pinned_id or state.buddy.holder(cell) == NO_PARENT:
+            return UNBOUND
+        key = (self.request.vc, state.physical.chain[cell], level)
+        root = state.binding.free_root(key)
+        if root == UNBOUND:
+            self._free_doomed_root(key)
+            root = state.binding.free_root(key)
+        return root if root != UNBOUND else self._lowest(state.binding.roots.get(key, ()))
+
+    def _child(self, twin: int) -> int:
+        """The child of a virtual cell to use: an unbound one, else the one with the lowest priority below ours."""
+        child = self.state.binding.free_child(twin)
+        return child if child != UNBOUND else self._lowest(self.state.virtual.children(twin))
+
+    def _lowest(self, cells: Iterable[int]) -> int:
+        """The used virtual cell with the lowest priority below ours, smallest id first; `UNBOUND` if none."""
+        lowest, found = self.request.priority, UNBOUND
+        for cell in cells:
+            priority = self._priority(cell)
+            if FREE_PRIORITY < priority < lowest:
+                lowest, found = priority, cell
+        return found
+
+    def _make_free(self, root: int, cell: int) -> bool:
+        """Lazily preempt whoever uses a preassigned cell; whether it can then be bound to `cell`."""
+        state = self.state
+        binding, user = state.binding, state.occupancy.user
+        if binding.physical[root] != UNBOUND:
+            for leaf in state.virtual.leaves(root):
+                held = binding.physical[leaf]
+                if leaf in state.occupancy.virtual_priority and held in user:
+                    lazy_preempt(state, state.groups.by_name[user[held]], self.request.group, self.now)
+        return binding.physical[root] == UNBOUND and state.ledger.may_take(cell)
+
+    def _free_doomed_root(self, key: tuple[str, int, int]) -> None:
+        """Unbind one of the VC's own idle doomed cells: a cell that runs a pod goes before one that shows badness."""
+        cell = self.state.doomed.idle(*key)
+        if cell != NO_PARENT:
+            self._undoom(cell)
+
+    def _priority(self, cell: int) -> int:
+        if not self.state.counts.used[cell]:
+            return FREE_PRIORITY
+        priority = self.state.occupancy.virtual_priority
+        return max(priority.get(leaf, FREE_PRIORITY) for leaf in self.state.virtual.leaves(cell))
+
+
+def locate(state: State, request: PodRequest, info: BindInfo) -> tuple[Placed, Placed]:
+    """The physical leaves of a bind annotation under the present configuration, and their preassigned levels.
+
+    Leaves that no longer exist are `NO_LEAF`; one that moved is looked up in the other chains.
+    """
+    chains = {chain.name: index for index, chain in enumerate(state.physical.chains)}
+    first = chains.get(info.chain, -1)
+    rows = {len(pods[0].devices): pods for pods in info.members if pods}
+    physical: list[tuple[tuple[int, ...], ...]] = []
+    levels: list[tuple[tuple[int, ...], ...]] = []
+    for leaf_number, pod_number in request.members:
+        found, wanted = [], []
+        pods = rows.get(leaf_number, ())
+        for i in range(pod_number):
+            place = pods[i] if i < len(pods) else None
+            if place is None:
+                found.append((NO_LEAF,) * leaf_number)
+                wanted.append((UNKNOWN_LEVEL,) * leaf_number)
+                continue
+            leaves = tuple(_find_leaf(state, place.node, device, first) for device in place.devices)
+            types = place.preassigned or (None,) * leaf_number
+            found.append(leaves)
+            wanted.append(tuple(_level(state, leaf, kind) for leaf, kind in zip(leaves, types, strict=True)))
+        physical.append(tuple(found))
+        levels.append(tuple(wanted))
+    return tuple(physical), tuple(levels)
+
+
+def _find_leaf(state: State, node: str, device: int, first: int) -> int:
+    tree = state.physical
+    cells = tree.nodes.get(node, ())
+    for cell in sorted(cells, key=lambda cell: tree.chain[cell] != first):
+        for leaf in tree.leaves(cell):
+            if tree.device(leaf) == device:
+                return leaf
+    return NO_LEAF
+
+
+def _level(state: State, leaf: int, kind: str | None) -> int:
+    if kind == "":
+        return UNGUARANTEED
+    if kind is None or leaf == NO_LEAF:
+        return UNKNOWN_LEVEL
+    level = state.physical.chains[state.physical.chain[leaf]].level_of(kind)
+    return UNKNOWN_LEVEL if level is None else level

@@ -1,0 +1,107 @@
+"""The whole state of the scheduler: the trees, the ledgers and the journal that ties them together."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from paictl.cells.quota import shortfall
+from paictl.cells.spec import ClusterSpec, SpecError
+from paictl.cells.tree import build_physical, build_virtual
+from paictl.scheduler.binding import Binding
+from paictl.scheduler.buddy import Buddy
+from paictl.scheduler.doomed import Doomed
+from paictl.scheduler.groups import Groups
+from paictl.scheduler.health import Health
+from paictl.scheduler.journal import Journal
+from paictl.scheduler.ledger import Ledger
+from paictl.scheduler.occupancy import Occupancy
+from paictl.scheduler.views import Counts, Views
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class State:
+    """Everything that a decision depends on. Built with all nodes bad: they are healthy once reported so."""
+
+    __slots__ = (
+        "binding", "buddy", "chains_by_type", "counts", "doomed", "groups", "health", "journal", "ledger",
+        "occupancy", "physical", "vcs", "views", "virtual",
+    )  # fmt: skip
+
+    def __init__(self, spec: ClusterSpec) -> None:
+        """The state of an empty cluster; raises `SpecError` if the specification is unsound or quotas do not fit."""
+        self.journal = journal = Journal()
+        self.physical = build_physical(spec)
+        self.virtual = build_virtual(spec, self.physical)
+        self.vcs = {vc.name for vc in spec.virtual_clusters}
+        self.chains_by_type: dict[str, list[int]] = {}
+        """Chains of each leaf cell type, both in order of first appearance."""
+        for index, chain in enumerate(self.physical.chains):
+            self.chains_by_type.setdefault(chain.leaf_type, []).append(index)
+        self.counts = Counts(len(self.physical), len(self.virtual))
+        self.views = Views(self.physical, self.virtual, self.counts, journal)
+        self.buddy = Buddy(self.physical, journal, self.counts.bad, self.counts.opportunistic)
+        self.ledger = Ledger(self.physical, self.virtual, self.buddy, journal)
+        self._check_quotas()
+        self.binding = Binding(self.physical, self.virtual, journal, self.views)
+        self.occupancy = Occupancy(self.views, self.buddy, self.binding.physical, journal)
+        self.doomed = Doomed(self.ledger, self.binding, self.counts, journal)
+        self.health = Health(self.binding, self.doomed, journal)
+        self.groups = Groups(journal)
+        for root, top in self.virtual.preassigned.items():
+            if top.pinned_id is not None:
+                cell = self.physical.pinned[top.pinned_id]
+                self.binding.pin(cell, root)
+                self.doomed.take(cell, top.vc)
+        for name in self.physical.nodes:
+            self.health.turn_bad(name)
+
+    def _check_quotas(self) -> None:
+        for index, chain in enumerate(self.physical.chains):
+            short = shortfall(self.buddy.count[index], self.ledger.quota[index], chain.fanout)
+            if short is not None:
+                raise SpecError(
+                    "virtualClusters",
+                    f"chain {chain.name}: {short.needed} cells of {chain.types[short.level]} are assigned, "
+                    f"{short.available} are there",
+                )
+
+    def contents(self) -> Iterator[object]:
+        """All mutable state, in a canonical order; equal contents answer every request alike."""
+        counts, occupancy, doomed = self.counts, self.occupancy, self.doomed
+        yield from (counts.opportunistic, counts.guaranteed, counts.used, bytes(counts.bad))
+        yield from (self.binding.virtual, self.binding.physical, self.binding.children)
+        yield sorted(self.binding.open_roots.items())
+        for box in (occupancy.user, occupancy.reserver, occupancy.priority, occupancy.virtual_priority):
+            yield sorted(box.items())
+        yield from (bytes(self.buddy.free), self.buddy.bits, self.buddy.count)
+        yield [[sorted(rows.items()) for rows in chain] for chain in self.buddy.open]
+        yield from (sorted(self.ledger.free.items()), self.ledger.quota, self.ledger.left)
+        yield from (doomed.bad, doomed.bad_count, doomed.count)
+        yield sorted((key, bits) for key, bits in doomed.cells.items() if bits)
+        yield from (self.health.bad_children, sorted(self.health.bad_nodes))
+        for view in (*self.views.physical, *self.views.virtual.values(), *self.views.pinned.values()):
+            yield [sorted(row.items()) for row in view.rows]
+        yield sorted(map(_group_key, self.groups.by_name.values()))
+        yield from (sorted(self.groups.slots.items()), sorted(self.groups.waiting.items()))
+
+    def digest(self) -> str:
+        """A hash of `contents`; walks the whole cluster, for tests and dumps only."""
+        hashed = hashlib.sha256()
+        for part in self.contents():
+            hashed.update(repr(part).encode())
+        return hashed.hexdigest()
+
+
+def _group_key(group: object) -> str:
+    """A canonical text of a group (its set of waiting pods has no order of its own)."""
+    from dataclasses import fields
+
+    return repr(
+        [
+            sorted(value) if isinstance(value, frozenset) else value
+            for value in (getattr(group, item.name) for item in fields(group))  # type: ignore[arg-type]
+        ]
+    )

@@ -1,0 +1,170 @@
+"""Indexes of the nodes that `placement.pack` walks: the healthy ones, ordered by how much they are used.
+
+A view is what one candidate of a request looks at: the preassigned cells of a VC in one chain, one pinned
+cell, or a physical chain. Its nodes are numbered by id (slots) and kept as bit sets (Python integers: immutable,
+so the journal keeps an old set for free, and the smallest id in a set is its lowest bit).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from paictl.cells.tree import PhysicalTree, VirtualTree
+    from paictl.scheduler.journal import Journal
+
+
+class Counts:
+    """How many leaves below each cell are used, and which cells are bad.
+
+    `opportunistic` and `guaranteed` are indexed by physical cell, `used` by virtual cell, `bad` by physical cell
+    (1 for bad). Written by `Occupancy` and `Health`, read by everyone.
+    """
+
+    __slots__ = ("bad", "guaranteed", "opportunistic", "used")
+
+    def __init__(self, physical: int, virtual: int) -> None:
+        self.opportunistic = [0] * physical
+        self.guaranteed = [0] * physical
+        self.used = [0] * virtual
+        self.bad = bytearray(physical)
+
+
+class NodeIndex:
+    """Healthy nodes of one view: ``rows[row][column]`` is the set of slots with these counts.
+
+    In a VC's view the row is the number of used leaves and the column of free ones. In a physical chain the row
+    is the number of leaves used opportunistically and the column of those used by guaranteed groups. `leaves`
+    is the size of the largest node. Empty sets are not kept.
+    """
+
+    __slots__ = ("cells", "journal", "leaves", "rows")
+
+    def __init__(self, cells: list[int], leaves: int, journal: Journal) -> None:
+        self.cells = cells
+        self.leaves = leaves
+        self.journal = journal
+        self.rows: list[dict[int, int]] = [{} for _ in range(leaves + 1)]
+
+    def insert(self, slot: int, row: int, column: int) -> None:
+        """Add a node."""
+        box = self.rows[row]
+        self.journal.put(box, column, box.get(column, 0) | 1 << slot)
+
+    def remove(self, slot: int, row: int, column: int) -> None:
+        """Take a node out."""
+        box = self.rows[row]
+        left = box[column] ^ 1 << slot
+        if left:
+            self.journal.put(box, column, left)
+        else:
+            self.journal.drop(box, column)
+
+    def slots(self, row: int, columns: range) -> int:
+        """The set of nodes in `row` whose column lies in `columns`."""
+        found = 0
+        for column, slots in self.rows[row].items():
+            if column in columns:
+                found |= slots
+        return found
+
+
+class Views:
+    """All views of a cluster, kept in step with bindings and health; counts are kept in step by `Occupancy`."""
+
+    __slots__ = ("counts", "journal", "nodes", "physical", "physical_tree", "pinned", "tree", "virtual")
+
+    def __init__(self, physical_tree: PhysicalTree, tree: VirtualTree, counts: Counts, journal: Journal) -> None:
+        self.physical_tree = physical_tree
+        self.tree = tree
+        self.counts = counts
+        self.journal = journal
+        self.physical: list[NodeIndex] = []
+        """By chain."""
+        self.virtual: dict[tuple[str, int], NodeIndex] = {}
+        """By VC and chain, without pinned cells."""
+        self.pinned: dict[tuple[str, str], NodeIndex] = {}
+        """By VC and pinned cell id."""
+        self.nodes: dict[int, tuple[NodeIndex, int]] = {}
+        """View and slot of each virtual cell that is a node of its view."""
+        for index, chain in enumerate(physical_tree.chains):
+            view = NodeIndex(physical_tree.at[index][chain.node_level], chain.leaves[chain.node_level], journal)
+            for slot in range(len(view.cells)):
+                view.insert(slot, 0, 0)
+            self.physical.append(view)
+        self._build_virtual()
+
+    def _build_virtual(self) -> None:
+        tree = self.tree
+        cells: dict[tuple[str, int | str], list[int]] = {}
+        for root, top in tree.preassigned.items():
+            chain = tree.chains[tree.chain[root]]
+            key = (top.vc, tree.chain[root] if top.pinned_id is None else top.pinned_id)
+            level, nodes = tree.level[root], [root]
+            while level > chain.node_level:
+                nodes = [child for cell in nodes for child in tree.children(cell)]
+                level -= 1
+            cells.setdefault(key, []).extend(nodes)
+        for (vc, name), nodes in cells.items():
+            nodes.sort(key=lambda cell: -tree.level[cell])  # stable; larger nodes first, as HiveD's cluster view
+            leaves = max(len(tree.shape(cell).leaves) for cell in nodes)
+            view = NodeIndex(nodes, leaves, self.journal)
+            if isinstance(name, str):
+                self.pinned[vc, name] = view
+            else:
+                self.virtual[vc, name] = view
+            for slot, cell in enumerate(nodes):
+                self.nodes[cell] = (view, slot)
+                view.insert(slot, 0, len(tree.shape(cell).leaves))
+
+    def bound(self, virtual: int, cell: int) -> None:
+        """A virtual cell was bound: if to a bad cell, it is no longer a node to walk."""
+        if self.counts.bad[cell]:
+            self._remove(virtual)
+
+    def unbound(self, virtual: int, cell: int) -> None:
+        """A virtual cell was unbound: as far as its VC can see it is healthy again."""
+        if self.counts.bad[cell]:
+            self._insert(virtual)
+
+    def turned_bad(self, cell: int, virtual: int) -> None:
+        """A physical cell turned bad; `virtual` is the cell bound to it (negative if none)."""
+        tree = self.physical_tree
+        if tree.level[cell] == tree.chains[tree.chain[cell]].node_level:
+            counts = self.counts
+            view = self.physical[tree.chain[cell]]
+            view.remove(tree.rank[cell], counts.opportunistic[cell], counts.guaranteed[cell])
+        if virtual >= 0:
+            self._remove(virtual)
+
+    def turned_healthy(self, cell: int, virtual: int) -> None:
+        """A physical cell turned healthy; `virtual` is the cell bound to it (negative if none)."""
+        tree = self.physical_tree
+        if tree.level[cell] == tree.chains[tree.chain[cell]].node_level:
+            counts = self.counts
+            view = self.physical[tree.chain[cell]]
+            view.insert(tree.rank[cell], counts.opportunistic[cell], counts.guaranteed[cell])
+        if virtual >= 0:
+            self._insert(virtual)
+
+    def _insert(self, virtual: int) -> None:
+        place = self.nodes.get(virtual)
+        if place is not None:
+            used = self.counts.used[virtual]
+            place[0].insert(place[1], used, len(self.tree.shape(virtual).leaves) - used)
+
+    def _remove(self, virtual: int) -> None:
+        place = self.nodes.get(virtual)
+        if place is not None:
+            used = self.counts.used[virtual]
+            place[0].remove(place[1], used, len(self.tree.shape(virtual).leaves) - used)
+
+
+def members(bits: int) -> Iterator[int]:
+    """The elements of a bit set, smallest first."""
+    while bits:
+        low = bits & -bits
+        yield low.bit_length() - 1
+        bits ^= low
