@@ -21,6 +21,9 @@ from paictl.config.secretwalk import SEAL_PREFIX, SHOWN, Path, Secret, SecretErr
 COST = (14, 8, 5)
 """scrypt's (log2 n, r, p): 16 MiB and a fifth of a second per secret, as OWASP recommends."""
 
+MAX_COST = (17, 16, 16)
+"""Most that a seal of another version of paictl may cost; it is read from a file that somebody may have made up."""
+
 MAX_SECRETS = 256
 """Most secrets that a file may have; hashing more would take minutes."""
 
@@ -38,14 +41,16 @@ def is_seal(value: object) -> bool:
     return isinstance(value, str) and _SEAL.fullmatch(value) is not None
 
 
-def seal(text: str, kind: Kind, before: str | None = None) -> str:
-    """The text with every secret sealed; `before` is the sealed text that the cluster has, if it has any.
+def seal(text: str, kind: Kind, *known_texts: str) -> str:
+    """The text with every secret sealed; `known_texts` are sealed texts of the same file, e.g. what the cluster has.
 
-    A secret that is the same as before keeps its seal, so that equal sealed texts mean equal secrets. Raises
-    `SecretError` if the text cannot be read, or holds a seal that `before` does not have: such a seal stands for a
-    secret that this cluster never saw.
+    A secret that is the same as in one of them keeps its seal, so that equal sealed texts mean equal secrets. Raises
+    `SecretError` if the text cannot be read, or holds a seal that none of them has: such a seal stands for a secret
+    that nobody here ever saw.
     """
-    known = _seals(before, kind) if before is not None else {}
+    known: dict[Path, list[str]] = {}
+    for path, found in (pair for sealed_text in known_texts for pair in _seals(sealed_text, kind)):
+        known.setdefault(path, []).append(found)
     everywhere = {one for seals in known.values() for one in seals}
 
     def sealed(secret: Secret) -> str:
@@ -56,7 +61,7 @@ def seal(text: str, kind: Kind, before: str | None = None) -> str:
             )
         if secret.value.startswith(SEAL_PREFIX):
             if secret.value not in everywhere:
-                raise SecretError(f"{where} is sealed, and not by this cluster", hint="write the secret itself")
+                raise SecretError(f"{where} has a seal that the cluster does not have", hint="write the secret itself")
             return secret.value
         clear = f"{secret.tag}:{secret.value}"
         for one in known.get(secret.path, ()):
@@ -140,13 +145,11 @@ def _cleaned_setting(match: re.Match[str]) -> str:
     return match.group() if shown else f"{name}{colon}{REMOVED}"
 
 
-def _seals(text: str, kind: Kind) -> dict[Path, list[str]]:
-    """The seals of a sealed text by path; a path can stand twice in a file with a key written twice."""
-    seals: dict[Path, list[str]] = {}
+def _seals(text: str, kind: Kind) -> Iterator[tuple[Path, str]]:
+    """(path, seal) of the seals in a text."""
     for secret in walk(text.removeprefix("\ufeff"), kind).secrets:
         if is_seal(secret.value):
-            seals.setdefault(secret.path, []).append(secret.value)
-    return seals
+            yield secret.path, secret.value
 
 
 def _seal_of(clear: str) -> str:
@@ -156,12 +159,12 @@ def _seal_of(clear: str) -> str:
 
 
 def _matches(seal_text: str, clear: str) -> bool:
-    """Whether a seal is that of a secret; a seal of another cost than ours is not even tried."""
+    """Whether a seal is that of a secret; one that would cost more than `MAX_COST` is not even tried."""
     match = _SEAL.fullmatch(seal_text)
     if match is None:
         return False
     cost = (int(match[1]), int(match[2]), int(match[3]))
-    if cost != COST:
+    if not all(1 <= one <= most for one, most in zip(cost, MAX_COST, strict=True)):
         return False
     salt = base64.urlsafe_b64decode(match[4] + "==")
     return hmac.compare_digest(_encoded(_hash(clear, salt, cost)), match[5])
@@ -170,7 +173,7 @@ def _matches(seal_text: str, clear: str) -> bool:
 def _hash(clear: str, salt: bytes, cost: tuple[int, int, int]) -> bytes:
     log_n, r, p = cost
     data = clear.encode("utf-8", errors="surrogatepass")
-    return hashlib.scrypt(data, salt=salt, n=2**log_n, r=r, p=p, dklen=32, maxmem=256 * 2**log_n * r)
+    return hashlib.scrypt(data, salt=salt, n=2**log_n, r=r, p=p, dklen=32, maxmem=(256 << log_n) * r)
 
 
 def _encoded(data: bytes) -> str:

@@ -249,7 +249,7 @@ class _Walker:
 
 
 def _is_secret_anywhere(value: str) -> bool:
-    if value == SHOWN or value.startswith(SEAL_PREFIX):
+    if value.startswith((SHOWN, SEAL_PREFIX)):
         return True
     return "\n" not in value and _ADDRESS_WITH_PASSWORD.search(value) is not None
 
