@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from paictl.cli import config
+from paictl.cli import cluster, config, job, node
 from paictl.cli.console import Output, write, write_data
 from paictl.cli.settings import settings
 
@@ -24,6 +24,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(config.app, name="config")
+app.add_typer(cluster.app, name="cluster")
+app.add_typer(node.app, name="node")
+app.add_typer(job.app, name="job")
 
 
 @app.callback()

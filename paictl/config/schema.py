@@ -210,3 +210,8 @@ def _resolved(schema: Schema, here: Any) -> Any:
             target = target[part]
         here = target
     return here
+
+
+def schema_comment(name: str) -> str:
+    """The first line of a file that paictl writes: it tells editors which schema the file follows."""
+    return f"# yaml-language-server: $schema={load_schema(name)['$id']}"

@@ -2,6 +2,6 @@
 
 One immutable tree (`paictl.cells.tree`), small ledgers with one invariant each, one journal, pure placement
 search and one façade, `engine.Engine`, with `plan`, `apply` and `observe`. Decisions are data; same state, same
-decision. Nothing here may read a clock, a random number, a file or the environment, log, or import anything
-but the standard library, `paictl.errors` and `paictl.cells`.
+decision. It must never read a clock, a random number, a file or the environment, log, or import anything but
+the standard library, `paictl.errors` and `paictl.cells`.
 """

@@ -8,6 +8,7 @@ the same reason. Source: HiveD's doomed bad cells; `hived-semantics.md` §6.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from paictl.cells.tree import NO_PARENT
@@ -15,6 +16,8 @@ from paictl.scheduler.binding import UNBOUND, Binding
 from paictl.scheduler.views import members
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from paictl.scheduler.buddy import Buddy
     from paictl.scheduler.journal import Journal
     from paictl.scheduler.ledger import Ledger
@@ -28,7 +31,9 @@ class Doomed:
     `cells[vc, chain, level]` the set of ranks of physical cells that serve doomed preassigned cells.
     """
 
-    __slots__ = ("bad", "bad_count", "binding", "buddy", "cells", "count", "counts", "journal", "ledger", "tree")
+    __slots__ = (
+        "bad", "bad_count", "binding", "buddy", "cells", "count", "counts", "held", "journal", "ledger", "tree",
+    )  # fmt: skip
 
     def __init__(self, ledger: Ledger, binding: Binding, counts: Counts, journal: Journal) -> None:
         self.ledger = ledger
@@ -41,6 +46,23 @@ class Doomed:
         self.bad_count = [[0] * (chain.top + 1) for chain in tree.chains]
         self.cells: dict[tuple[str, int, int], int] = {}
         self.count = [[0] * (chain.top + 1) for chain in tree.chains]
+        self.held: list[tuple[bool, int, int]] | None = None
+        """Calls of `doom` (True) and `spare` put off by `hold`."""
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Put off dooming and sparing to the end, so that no cell that is given and taken anew slips away between."""
+        if self.held is not None:
+            yield
+            return
+        self.held = []
+        try:
+            yield
+            pending = self.held
+        finally:
+            self.held = None
+        for dooms, chain, level in pending:
+            (self.doom if dooms else self.spare)(chain, level)
 
     def take(self, cell: int, vc: str, *, doomed: bool = False) -> None:
         """Commit a free physical cell, already bound to a preassigned cell of `vc`, and doom what that dooms."""
@@ -104,6 +126,9 @@ class Doomed:
 
     def doom(self, chain: int, level: int) -> None:
         """Bind bad cells to VCs that can no longer be served by healthy ones of this level."""
+        if self.held is not None:
+            self.held.append((True, chain, level))
+            return
         ledger, left, bad = self.ledger, self.ledger.left[chain], self.bad_count[chain]
         if ledger.quota[chain][level] <= left[level] - bad[level]:
             return  # enough for all VCs together, hence for each
@@ -119,6 +144,9 @@ class Doomed:
 
     def spare(self, chain: int, level: int) -> None:
         """Unbind doomed cells of this level that healthy ones can serve again."""
+        if self.held is not None:
+            self.held.append((False, chain, level))
+            return
         if not self.count[chain][level]:
             return
         left, bad = self.ledger.left[chain], self.bad_count[chain]

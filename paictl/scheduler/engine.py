@@ -108,6 +108,10 @@ class Engine:
             case PodRecovered(request, info):
                 return self._recover(event, request, info, now)
 
+    def recover(self, pods: Iterable[PodRecovered], now: float | None = None) -> list[Outcome]:
+        """After a restart: take note of all pods that run. The order they come in does not matter."""
+        return [out for pod in sorted(pods, key=lambda pod: pod.request.uid) for out in self.observe(pod, now)]
+
     def bind_info(self, decision: Bind) -> BindInfo:
         """The annotation of the pod that a decision binds; ask before the state changes again."""
         return bind_info(self.state, decision)
@@ -173,6 +177,8 @@ class Engine:
 
     def _bind(self, decision: Bind, now: float | None) -> None:
         state, request = self.state, decision.request
+        if request.group in decision.cancel:  # its preemption was given up for a better place
+            self._cancel((request.group,))
         group = state.groups.by_name.get(request.group)
         if group is None:
             group = self._bind_new(decision, now)
@@ -211,9 +217,12 @@ class Engine:
         if decision.placement is not None:
             if decision.version != self.version:
                 raise self._stale(decision.request)
-            self._lazy(decision, now)
-            self._cancel(decision.cancel)
-            transitions.start_preemption(state, decision.request, decision.placement)
+            with state.doomed.hold():
+                if decision.request.group in decision.cancel:
+                    self._cancel((decision.request.group,))
+                self._lazy(decision, now)
+                self._cancel(decision.cancel)
+                transitions.start_preemption(state, decision.request, decision.placement)
         elif decision.joins:
             group = state.groups.by_name.get(decision.request.group)
             if group is not None and group.state is GroupState.PREEMPTING:

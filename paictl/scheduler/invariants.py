@@ -15,7 +15,7 @@ from paictl.scheduler.decision import NO_LEAF
 from paictl.scheduler.errors import InvariantError
 from paictl.scheduler.groups import Group, GroupState
 from paictl.scheduler.occupancy import OPPORTUNISTIC
-from paictl.scheduler.views import NodeIndex, members
+from paictl.scheduler.views import VirtualIndex, members
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -273,7 +273,7 @@ def _views(state: State) -> Iterator[str]:
                 _place(rows, slot, counts.opportunistic[cell], counts.guaranteed[cell])
         if rows != view.rows:
             yield f"view of chain {tree.chains[index].name} is wrong"
-    by_view: dict[int, tuple[NodeIndex, list[dict[int, int]]]] = {}
+    by_view: dict[int, tuple[VirtualIndex, list[dict[int, int]]]] = {}
     for cell, (view, slot) in state.views.nodes.items():
         rows = by_view.setdefault(id(view), (view, [{} for _ in view.rows]))[1]
         bound = state.binding.physical[cell]
@@ -282,6 +282,27 @@ def _views(state: State) -> Iterator[str]:
     for view, rows in by_view.values():
         if rows != view.rows:
             yield f"view of {state.virtual.vc(view.cells[0])} is wrong"
+        yield from _priorities(state, view)
+
+
+def _priorities(state: State, view: VirtualIndex) -> Iterator[str]:
+    """What a view tells by priority follows from its leaves."""
+    held = state.occupancy.virtual_priority
+    used: dict[int, int] = {}
+    for cell in view.cells:
+        for leaf in state.virtual.leaves(cell):
+            if leaf in held:
+                used[held[leaf]] = used.get(held[leaf], 0) + 1
+    if used != view.by_priority:
+        yield f"used leaves by priority of {state.virtual.vc(view.cells[0])} are miscounted"
+    for priority, weaker in view.weaker.items():
+        rows: list[dict[int, int]] = [{} for _ in view.rows]
+        for row, by_column in enumerate(view.rows):
+            for slot in (slot for slots in by_column.values() for slot in members(slots)):
+                leaves = state.virtual.leaves(view.cells[slot])
+                _place(rows, slot, row, sum(held.get(leaf, priority - 1) < priority for leaf in leaves))
+        if rows != weaker.rows:
+            yield f"view of {state.virtual.vc(view.cells[0])} for priority {priority} is wrong"
 
 
 def _place(rows: list[dict[int, int]], slot: int, row: int, column: int) -> None:

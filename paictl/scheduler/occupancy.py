@@ -81,14 +81,16 @@ class Occupancy:
         put = self.journal.put
         for leaf in leaves:
             put(self.virtual_priority, leaf, priority)
-        self._count_virtual(leaves, 1)
+        self._count_virtual(leaves, priority, 1)
 
     def drop_virtual(self, leaves: Sequence[int]) -> None:
-        """Virtual leaves of one node become free."""
-        drop = self.journal.drop
+        """Used virtual leaves become free."""
+        held: dict[int, list[int]] = {}
         for leaf in leaves:
-            drop(self.virtual_priority, leaf)
-        self._count_virtual(leaves, -1)
+            held.setdefault(self.virtual_priority[leaf], []).append(leaf)
+            self.journal.drop(self.virtual_priority, leaf)
+        for priority, at in held.items():
+            self._count_virtual(at, priority, -1)
 
     def _count_physical(self, leaves: Sequence[int], priority: int, sign: int) -> None:
         """Carry a change of the leaves up to the top, and the node and free cells on the way to their new place."""
@@ -113,7 +115,7 @@ class Occupancy:
         if healthy:
             view.insert(tree.rank[node], counts.opportunistic[node], counts.guaranteed[node])
 
-    def _count_virtual(self, leaves: Sequence[int], sign: int) -> None:
+    def _count_virtual(self, leaves: Sequence[int], priority: int, sign: int) -> None:
         """Carry a change of the leaves up to the preassigned cell, and the node on the way to its new place."""
         counts, tree = self.counts, self.views.tree
         used, set_item, nodes = counts.used, self.journal.set_item, self.views.nodes
@@ -121,12 +123,17 @@ class Occupancy:
         for cell, number in rising(leaves, tree.parent):
             before = used[cell]
             after = before + sign * number
-            place = nodes.get(cell)
             set_item(used, cell, after)
-            if place is not None and (bound[cell] < 0 or not counts.bad[bound[cell]]):
+            place = nodes.get(cell)
+            if place is not None:
+                view, slot = place
                 size = len(tree.shape(cell).leaves)
-                place[0].remove(place[1], before, size - before)
-                place[0].insert(place[1], after, size - after)
+                listed = bound[cell] < 0 or not counts.bad[bound[cell]]
+                if listed:
+                    view.remove(slot, before, size - before)
+                view.count(slot, priority, sign * number)
+                if listed:
+                    view.insert(slot, after, size - after)
 
 
 def rising(leaves: Sequence[int], parent: list[int]) -> list[tuple[int, int]]:

@@ -209,10 +209,10 @@ class Replayer:
             self.engine.observe(NodeHealth(name, healthy))
 
     def _recover_pods(self) -> None:
-        for _, pod in sorted(self.pods.items()):
-            if pod.info is not None:
-                self.engine.observe(PodRecovered(pod.request, pod.info))
-                pod.bound = True
+        pods = [pod for pod in self.pods.values() if pod.info is not None]
+        self.engine.recover(PodRecovered(pod.request, pod.info) for pod in pods if pod.info is not None)
+        for pod in pods:
+            pod.bound = True
 
     # --- inspection
 

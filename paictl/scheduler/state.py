@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from paictl.cells.quota import shortfall
 from paictl.cells.spec import ClusterSpec, SpecError
@@ -16,10 +16,39 @@ from paictl.scheduler.health import Health
 from paictl.scheduler.journal import Journal
 from paictl.scheduler.ledger import Ledger
 from paictl.scheduler.occupancy import Occupancy
-from paictl.scheduler.views import Counts, Views
+from paictl.scheduler.views import Counts, Views, VirtualIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+class Box(NamedTuple):
+    """A mutable container of the state: a list, dict or bytearray, with immutable entries."""
+
+    name: str
+    values: Any
+    bits: bool = False
+    """Whether the entries are bit sets, that is, integers too long for decimal digits."""
+
+
+_FLAT: Final = {
+    "counts": ("opportunistic", "guaranteed", "used", "bad"),
+    "binding": ("virtual", "physical", "children", "open_roots"),
+    "occupancy": ("user", "reserver", "priority", "virtual_priority"),
+    "buddy": ("free",),
+    "doomed": ("cells",),
+    "health": ("bad_children", "bad_nodes"),
+    "groups": ("by_name", "slots", "waiting"),
+}
+"""Containers by part of the state."""
+_BY_CHAIN: Final = {
+    "buddy": ("bits", "count"),
+    "ledger": ("quota", "left"),
+    "doomed": ("bad", "bad_count", "count"),
+}
+"""Lists by level, one for each chain, by part of the state."""
+_BIT_SETS: Final = frozenset({"binding.open_roots", "doomed.cells", "doomed.bad", "buddy.bits"})
+"""Those whose entries are bit sets."""
 
 
 class State:
@@ -68,24 +97,44 @@ class State:
                     f"{short.available} are there",
                 )
 
+    def containers(self) -> Iterator[Box]:
+        """Every container that changes after construction, in a fixed order; the digest and the snapshot read it.
+
+        What the journal or the operation under way needs for itself is no state; all else is built from the
+        specification and stays.
+        """
+        for part, names in _FLAT.items():
+            for name in names:
+                yield Box(f"{part}.{name}", getattr(getattr(self, part), name), f"{part}.{name}" in _BIT_SETS)
+        for vc, by_chain in self.ledger.free.items():
+            for index, levels in by_chain.items():
+                yield Box(f"ledger.free/{vc}/{index}", levels)
+        for index in range(len(self.physical.chains)):
+            for part, names in _BY_CHAIN.items():
+                for name in names:
+                    values = getattr(getattr(self, part), name)[index]
+                    yield Box(f"{part}.{name}/{index}", values, f"{part}.{name}" in _BIT_SETS)
+            for level, by_use in enumerate(self.buddy.open[index]):
+                yield Box(f"buddy.open/{index}/{level}", by_use, bits=True)
+        views = (*self.views.physical, *self.views.virtual.values(), *self.views.pinned.values())
+        for number, view in enumerate(views):
+            for row, columns in enumerate(view.rows):
+                yield Box(f"views/{number}/{row}", columns, bits=True)
+            if isinstance(view, VirtualIndex):  # its index by priority is a cache, filled when asked for
+                yield Box(f"views/{number}/by_priority", view.by_priority)
+
     def contents(self) -> Iterator[object]:
         """All mutable state, in a canonical order; equal contents answer every request alike."""
-        counts, occupancy, doomed = self.counts, self.occupancy, self.doomed
-        yield from (counts.opportunistic, counts.guaranteed, counts.used, bytes(counts.bad))
-        yield from (self.binding.virtual, self.binding.physical, self.binding.children)
-        yield sorted(self.binding.open_roots.items())
-        for box in (occupancy.user, occupancy.reserver, occupancy.priority, occupancy.virtual_priority):
-            yield sorted(box.items())
-        yield from (bytes(self.buddy.free), self.buddy.bits, self.buddy.count)
-        yield [[sorted(rows.items()) for rows in chain] for chain in self.buddy.open]
-        yield from (sorted(self.ledger.free.items()), self.ledger.quota, self.ledger.left)
-        yield from (doomed.bad, doomed.bad_count, doomed.count)
-        yield sorted((key, bits) for key, bits in doomed.cells.items() if bits)
-        yield from (self.health.bad_children, sorted(self.health.bad_nodes))
-        for view in (*self.views.physical, *self.views.virtual.values(), *self.views.pinned.values()):
-            yield [sorted(row.items()) for row in view.rows]
-        yield sorted(map(_group_key, self.groups.by_name.values()))
-        yield from (sorted(self.groups.slots.items()), sorted(self.groups.waiting.items()))
+        for name, values, bits in self.containers():
+            yield name
+            if name == "groups.by_name":
+                yield sorted(map(_group_key, self.groups.by_name.values()))
+            elif name == "doomed.cells":  # an empty set is as good as none
+                yield sorted((key, hex(ranks)) for key, ranks in self.doomed.cells.items() if ranks)
+            elif isinstance(values, dict):
+                yield sorted((key, hex(value)) for key, value in values.items()) if bits else sorted(values.items())
+            else:
+                yield list(map(hex, values)) if bits else values
 
     def digest(self) -> str:
         """A hash of `contents`; walks the whole cluster, for tests and dumps only."""

@@ -50,25 +50,85 @@ class NodeIndex:
 
     def insert(self, slot: int, row: int, column: int) -> None:
         """Add a node."""
-        box = self.rows[row]
-        self.journal.put(box, column, box.get(column, 0) | 1 << slot)
+        _add(self.rows[row], column, slot, self.journal)
 
     def remove(self, slot: int, row: int, column: int) -> None:
         """Take a node out."""
-        box = self.rows[row]
-        left = box[column] ^ 1 << slot
-        if left:
-            self.journal.put(box, column, left)
-        else:
-            self.journal.drop(box, column)
+        _take(self.rows[row], column, slot, self.journal)
 
-    def slots(self, row: int, columns: range) -> int:
-        """The set of nodes in `row` whose column lies in `columns`."""
-        found = 0
-        for column, slots in self.rows[row].items():
-            if column in columns:
-                found |= slots
-        return found
+
+class Weaker:
+    """The nodes of a VC's view as a request of one priority sees them: what is used at a lower one counts as free.
+
+    `rows` as in `NodeIndex`, but with these free leaves as columns; `free` holds them for every slot.
+    """
+
+    __slots__ = ("free", "rows")
+
+    def __init__(self, leaves: int, free: list[int]) -> None:
+        self.rows: list[dict[int, int]] = [{} for _ in range(leaves + 1)]
+        self.free = free
+
+
+class VirtualIndex(NodeIndex):
+    """The nodes of a VC's view, also by priority.
+
+    `by_priority` counts the used leaves of the view per priority. `weaker` caches the index per priority of those
+    requests that could not be placed without preemption; an entry is made at the cost of the view when such a
+    request first comes and kept up at the cost of each change, so only a few are held.
+    """
+
+    __slots__ = ("by_priority", "weaker")
+
+    CACHED = 4
+
+    def __init__(self, cells: list[int], leaves: int, journal: Journal) -> None:
+        super().__init__(cells, leaves, journal)
+        self.by_priority: dict[int, int] = {}
+        self.weaker: dict[int, Weaker] = {}
+
+    def insert(self, slot: int, row: int, column: int) -> None:
+        """Add a node."""
+        super().insert(slot, row, column)
+        for weaker in self.weaker.values():
+            _add(weaker.rows[row], weaker.free[slot], slot, self.journal)
+
+    def remove(self, slot: int, row: int, column: int) -> None:
+        """Take a node out."""
+        super().remove(slot, row, column)
+        for weaker in self.weaker.values():
+            _take(weaker.rows[row], weaker.free[slot], slot, self.journal)
+
+    def count(self, slot: int, priority: int, number: int) -> None:
+        """`number` more (or fewer) leaves of a node, which must not be in the index now, are used at `priority`."""
+        used = self.by_priority.get(priority, 0) + number
+        if used:
+            self.journal.put(self.by_priority, priority, used)
+        else:
+            self.journal.drop(self.by_priority, priority)
+        for limit, weaker in self.weaker.items():
+            if priority >= limit:
+                self.journal.set_item(weaker.free, slot, weaker.free[slot] - number)
+
+    def could_preempt(self, priority: int, needed: int) -> bool:
+        """Whether there are weaker leaves at all, and enough with the free ones."""
+        below = sum(used for held, used in self.by_priority.items() if held < priority)
+        if not below:
+            return False
+        free = sum(column * slots.bit_count() for row in self.rows for column, slots in row.items())
+        return below + free >= needed
+
+
+def _add(box: dict[int, int], column: int, slot: int, journal: Journal) -> None:
+    journal.put(box, column, box.get(column, 0) | 1 << slot)
+
+
+def _take(box: dict[int, int], column: int, slot: int, journal: Journal) -> None:
+    left = box[column] ^ 1 << slot
+    if left:
+        journal.put(box, column, left)
+    else:
+        journal.drop(box, column)
 
 
 class Views:
@@ -83,11 +143,11 @@ class Views:
         self.journal = journal
         self.physical: list[NodeIndex] = []
         """By chain."""
-        self.virtual: dict[tuple[str, int], NodeIndex] = {}
+        self.virtual: dict[tuple[str, int], VirtualIndex] = {}
         """By VC and chain, without pinned cells."""
-        self.pinned: dict[tuple[str, str], NodeIndex] = {}
+        self.pinned: dict[tuple[str, str], VirtualIndex] = {}
         """By VC and pinned cell id."""
-        self.nodes: dict[int, tuple[NodeIndex, int]] = {}
+        self.nodes: dict[int, tuple[VirtualIndex, int]] = {}
         """View and slot of each virtual cell that is a node of its view."""
         for index, chain in enumerate(physical_tree.chains):
             view = NodeIndex(physical_tree.at[index][chain.node_level], chain.leaves[chain.node_level], journal)
@@ -110,7 +170,7 @@ class Views:
         for (vc, name), nodes in cells.items():
             nodes.sort(key=lambda cell: -tree.level[cell])  # stable; larger nodes first, as HiveD's cluster view
             leaves = max(len(tree.shape(cell).leaves) for cell in nodes)
-            view = NodeIndex(nodes, leaves, self.journal)
+            view = VirtualIndex(nodes, leaves, self.journal)
             if isinstance(name, str):
                 self.pinned[vc, name] = view
             else:
@@ -118,6 +178,28 @@ class Views:
             for slot, cell in enumerate(nodes):
                 self.nodes[cell] = (view, slot)
                 view.insert(slot, 0, len(tree.shape(cell).leaves))
+
+    def weaker(self, view: VirtualIndex, priority: int, held: dict[int, int]) -> Weaker:
+        """`view` as a request of `priority` sees it; `held` is the priority of used virtual leaves."""
+        found = view.weaker.get(priority)
+        if found is not None:
+            return found
+        tree, used = self.tree, self.counts.used
+        free = []
+        for cell in view.cells:
+            leaves = tree.shape(cell).leaves
+            stronger = sum(held.get(cell + leaf, priority - 1) >= priority for leaf in leaves) if used[cell] else 0
+            free.append(len(leaves) - stronger)
+        found = Weaker(view.leaves, free)
+        for row, by_column in zip(found.rows, view.rows, strict=True):
+            for slots in by_column.values():
+                for slot in members(slots):
+                    row[free[slot]] = row.get(free[slot], 0) | 1 << slot
+        if not self.journal.depth:  # what is imagined in a transaction must not outlive it
+            if len(view.weaker) == view.CACHED:
+                del view.weaker[next(iter(view.weaker))]
+            view.weaker[priority] = found
+        return found
 
     def bound(self, virtual: int, cell: int) -> None:
         """A virtual cell was bound: if to a bad cell, it is no longer a node to walk."""

@@ -134,19 +134,16 @@ class _Mapper:
         mark = state.journal.begin()
         found = UNBOUND
         for higher in range(level + 1, len(counts)):
+            if spare[higher] <= 0:
+                break  # a promise at this level needs all that comes from above
             number = min(counts[higher], spare[higher])
-            if number <= 0:
-                continue
             ranks = list(members(state.buddy.bits[chain][higher]))[:number]
             for rank in ranks:
                 state.buddy.split(self.tree.at[chain][higher][rank], level)
             found = self._descend(root, level, self._free(chain, level))
             if found != UNBOUND:
                 break
-        if found != UNBOUND and len(self.paths.roots) > 1:
-            state.journal.commit()  # into the scratch of `map_leaves`: the next cell sees what was split
-        else:
-            state.journal.rollback(mark)
+        state.journal.rollback(mark)
         return found
 
     def _fit(self, virtual: int, cell: int) -> bool:

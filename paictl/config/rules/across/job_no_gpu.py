@@ -9,21 +9,18 @@ Passes::
     physicalCluster:
       skuTypes:
         V100: {gpu: 1, cpu: 8, memory: 65536Mi}
-        T4: {gpu: 1, cpu: 4, memory: 32768Mi}
         CPU: {gpu: 0, cpu: 1, memory: 4096Mi}
       cellTypes:
         V100-NODE: {childCellType: V100, childCellNumber: 4, isNodeLevel: true}
         V100-POOL: {childCellType: V100-NODE, childCellNumber: 3}
-        T4-NODE: {childCellType: T4, childCellNumber: 2, isNodeLevel: true}
         CPU-NODE: {childCellType: CPU, childCellNumber: 16, isNodeLevel: true}
       physicalCells:
-      - {cellType: CPU-NODE, cellAddress: c1}
       - cellType: V100-POOL
         cellChildren:
         - {cellAddress: v1}
         - {cellAddress: v2}
         - {cellAddress: v3, pinnedCellId: box}
-      - {cellType: T4-NODE, cellAddress: t1}
+      - {cellType: CPU-NODE, cellAddress: c1}
     virtualClusters:
       vision:
         virtualCells:
@@ -32,7 +29,6 @@ Passes::
         - {pinnedCellId: box}
       default:
         virtualCells:
-        - {cellType: T4-NODE, cellNumber: 1}
         - {cellType: CPU-NODE, cellNumber: 1}
 
     # job.yaml
@@ -44,13 +40,9 @@ Passes::
     taskRoles:
       train:
         dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 0}
         commands: [python3 train.py]
     defaults: {virtualCluster: default}
-    extras:
-      hivedScheduler:
-        taskRoles:
-          train: {skuType: T4}
 
 Fails::
 
@@ -58,21 +50,18 @@ Fails::
     physicalCluster:
       skuTypes:
         V100: {gpu: 1, cpu: 8, memory: 65536Mi}
-        T4: {gpu: 1, cpu: 4, memory: 32768Mi}
         CPU: {gpu: 0, cpu: 1, memory: 4096Mi}
       cellTypes:
         V100-NODE: {childCellType: V100, childCellNumber: 4, isNodeLevel: true}
         V100-POOL: {childCellType: V100-NODE, childCellNumber: 3}
-        T4-NODE: {childCellType: T4, childCellNumber: 2, isNodeLevel: true}
         CPU-NODE: {childCellType: CPU, childCellNumber: 16, isNodeLevel: true}
       physicalCells:
-      - {cellType: CPU-NODE, cellAddress: c1}
       - cellType: V100-POOL
         cellChildren:
         - {cellAddress: v1}
         - {cellAddress: v2}
         - {cellAddress: v3, pinnedCellId: box}
-      - {cellType: T4-NODE, cellAddress: t1}
+      - {cellType: CPU-NODE, cellAddress: c1}
     virtualClusters:
       vision:
         virtualCells:
@@ -81,7 +70,6 @@ Fails::
         - {pinnedCellId: box}
       default:
         virtualCells:
-        - {cellType: T4-NODE, cellNumber: 1}
         - {cellType: CPU-NODE, cellNumber: 1}
 
     # job.yaml

@@ -51,7 +51,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from paictl.config.document import Bundle
-from paictl.config.model.service import services_by_name
+from paictl.config.model.service import Service, services_by_name
 from paictl.config.problem import Finding, Severity
 
 ID = "XRF962"
@@ -63,19 +63,23 @@ def check(bundle: Bundle) -> Iterator[Finding]:
     """One finding a circle, at the prerequisite that closes it."""
     services = services_by_name(bundle)
     done: set[str] = set()
-    for start in services:
-        path: list[str] = []
-        waiting = [(start, iter(services[start].prerequisites))] if start not in done else []
-        path.extend(name for name, _ in waiting)
-        while waiting:
-            name, rest = waiting[-1]
-            needed = next((one for one in rest if one.text in services and one.text != name), None)
-            if needed is None:
-                waiting.pop()
-                done.add(path.pop())
-            elif needed.text in path:
-                circle = [*path[path.index(needed.text) :], needed.text]
-                yield Finding(needed, f"services need each other: {' → '.join(circle)}", "remove one of these lines")
-            elif needed.text not in done:
-                waiting.append((needed.text, iter(services[needed.text].prerequisites)))
-                path.append(needed.text)
+    for name in services:
+        if name not in done:
+            yield from _circles(name, services, done)
+
+
+def _circles(start: str, services: dict[str, Service], done: set[str]) -> Iterator[Finding]:
+    """The circles among what a service needs; `path` is the way there, `done` what has been looked at."""
+    path = {start: iter(services[start].prerequisites)}
+    while path:
+        here, rest = next(reversed(path.items()))
+        needed = next((one for one in rest if one.text in services and one.text != here and one.text not in done), None)
+        if needed is None:
+            del path[here]
+            done.add(here)
+        elif needed.text in path:
+            names = list(path)
+            circle = [*names[names.index(needed.text) :], needed.text]
+            yield Finding(needed, f"services need each other: {' → '.join(circle)}", "remove one of these lines")
+        else:
+            path[needed.text] = iter(services[needed.text].prerequisites)

@@ -11,6 +11,7 @@ Passes::
     hivedscheduler:
       config: |
         physicalCluster:
+          skuTypes: {V100: {gpu: 1, cpu: 8, memory: 65536Mi}}
           cellTypes:
             NODE: {childCellType: V100, childCellNumber: 4, isNodeLevel: true}
           physicalCells:

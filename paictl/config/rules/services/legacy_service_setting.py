@@ -29,7 +29,7 @@ from paictl.config.problem import Finding, Severity
 from paictl.config.rules.shape.words import dotted
 
 ID = "SVC709"
-NAME = "legacy-key"
+NAME = "legacy-service-setting"
 SEVERITY = Severity.WARNING
 
 

@@ -1,0 +1,93 @@
+"""The changes that are looked for: each kind finds the least of itself that helps, or says that it does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from paictl.scheduler.explain.data import Change, ChangeKind
+from paictl.scheduler.explain.ending import groups_to_end
+from paictl.scheduler.explain.quota import more_quota
+from paictl.scheduler.explain.scratch import smallest
+from paictl.scheduler.occupancy import OPPORTUNISTIC
+from paictl.scheduler.request import MAX_PRIORITY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from paictl.scheduler.explain.scratch import Scratch
+    from paictl.scheduler.explain.survey import Survey
+
+MANY_NODES: Final = 256
+"""So many bad nodes are tried at most, or four for each pod of a larger group."""
+
+_ORDER: Final = {kind: rank for rank, kind in enumerate(ChangeKind)}
+
+
+def changes(scratch: Scratch, surveys: Sequence[Survey]) -> tuple[Change, ...]:
+    """At most one change of each kind, those first that end fewest leaves, then that disturb least."""
+    found = [change for look in _LOOKS if (change := look(scratch, surveys)) is not None]
+    return tuple(sorted(found, key=lambda change: (change.harm, _ORDER[change.kind])))
+
+
+def any_node(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:  # noqa: ARG001 (all are called alike)
+    """Not insisting on suggested nodes."""
+    if scratch.request.ignore_suggested or scratch.suggested is None:
+        return None
+    outcome = scratch.decide(replace(scratch.request, ignore_suggested=True), scratch.suggested)
+    return Change(ChangeKind.ANY_NODE, outcome) if outcome else None
+
+
+def opportunistic(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:  # noqa: ARG001
+    """Running without a guarantee (and thus outside a pinned cell)."""
+    if not scratch.request.guaranteed:
+        return None
+    outcome = scratch.decide(replace(scratch.request, priority=OPPORTUNISTIC, pinned_id=""), scratch.suggested)
+    return Change(ChangeKind.OPPORTUNISTIC, outcome) if outcome else None
+
+
+def priority(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:  # noqa: ARG001
+    """The lowest higher priority with which the request binds or preempts.
+
+    Just above some group of its VC, or 0 for an opportunistic request: in between nothing changes.
+    """
+    request = scratch.request
+    steps = {
+        group.priority + 1
+        for group in scratch.state.groups.by_name.values()
+        if group.vc == request.vc and request.priority <= group.priority < MAX_PRIORITY
+    }
+    with scratch.imagine():  # inside, the core keeps no index for priorities that nobody asks for
+        for step in sorted({*steps, 0} if not request.guaranteed else steps):
+            outcome = scratch.decide(replace(request, priority=step), scratch.suggested)
+            if outcome is not None:
+                return Change(ChangeKind.PRIORITY, outcome, priority=step)
+    return None
+
+
+def heal(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:
+    """The fewest bad nodes that would have to turn healthy: those that the VC sees first, then by id."""
+    state = scratch.state
+    tree, virtual = state.physical, state.binding.virtual
+    chains = {found.chain for found in surveys}
+    ranked = sorted(
+        (not (virtual[cell] >= 0 and state.virtual.vc(virtual[cell]) == scratch.request.vc), cell, name)
+        for name in state.health.bad_nodes
+        for cell in tree.nodes[name]
+        if tree.chain[cell] in chains
+    )
+    pods = sum(number for _, number in scratch.request.members)
+    names = list(dict.fromkeys(name for _, _, name in ranked))[: max(MANY_NODES, 4 * pods)]
+    found = smallest(scratch, names, scratch.heal) if names else None
+    if not found:
+        return None
+    with scratch.imagine():
+        scratch.heal(found)
+        outcome = scratch.decide(scratch.request, scratch.suggested)
+    nodes = tuple(name for name in names if name in found)
+    return Change(ChangeKind.HEAL, outcome, nodes=nodes) if outcome else None
+
+
+_LOOKS: Final[tuple[Callable[[Scratch, Sequence[Survey]], Change | None], ...]] = (
+    any_node, heal, opportunistic, more_quota, priority, groups_to_end,
+)  # fmt: skip

@@ -1,0 +1,220 @@
+"""What an explanation says, as data: counts of leaves and nodes, who holds them, and the changes that would help."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from paictl.scheduler.decision import Decision, Failure
+    from paictl.scheduler.request import PodRequest
+
+
+class Hold(StrEnum):
+    """By what right a group holds its leaves."""
+
+    GUARANTEED = "guaranteed"
+    OPPORTUNISTIC = "opportunistic"
+    LAZY = "lazily preempted"
+    """It was guaranteed until another group took its virtual leaves."""
+    PREEMPTING = "preempting"
+    """It does not run yet: it has reserved leaves and waits for those who use them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A group that is in the way, or would be."""
+
+    group: str
+    vc: str
+    priority: int
+    hold: Hold
+    leaves: int
+    """Leaf cells of the whole group, which falls as one."""
+    here: int
+    """Those of them in the view that is explained."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeafCounts:
+    """Every leaf of a view counted once; the first of these that is true of it: doomed, bad, not suggested,
+    reserved or used at the request's priority or above, used by a weaker group, else free.
+    """
+
+    total: int = 0
+    free: int = 0
+    weaker: int = 0
+    """Held by groups that the request may preempt."""
+    used: int = 0
+    reserved: int = 0
+    """Kept for a preemption of at least the request's priority."""
+    not_suggested: int = 0
+    bad: int = 0
+    """On bad nodes, those that are doomed not among them."""
+    doomed: int = 0
+    """In cells of the VC that only bad hardware can serve now."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCounts:
+    """The nodes of a view; a preassigned cell below node level stands as a node of its own."""
+
+    total: int
+    bad: int
+    not_suggested: int
+    idle: int
+    """Healthy, suggested and without any group."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodFit:
+    """Pods of one size, and how many of them the view has room for if no other pod of the group comes first."""
+
+    leaf_number: int
+    pods: int
+    room: int
+    nodes: int
+    """Nodes with room for at least one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """Preassigned cells of one type: how many the VC was promised, has not in use, and cannot use now."""
+
+    cell_type: str
+    number: int
+    free: int
+    doomed: int
+
+
+@dataclass(frozen=True, slots=True)
+class ViewReport:
+    """One view that was tried in vain, in the order tried."""
+
+    view: str
+    """``chain NAME`` or ``pinned cell ID``"""
+    vc: str
+    """Empty for the physical view of an opportunistic group."""
+    chain: str
+    leaf_type: str
+    failure: Failure
+    needed: int
+    """Leaf cells of the whole group."""
+    leaves: LeafCounts
+    nodes: NodeCounts
+    pods: tuple[PodFit, ...]
+    promises: tuple[Promise, ...]
+    holders: tuple[Holder, ...]
+    """Groups that the request may not preempt, those with most leaves here first."""
+    ever: bool
+    """Whether the view could hold the group if it was healthy and idle."""
+    elsewhere: int
+    """Free leaves on healthy nodes of the chain beyond those that count as free above."""
+
+
+class ChangeKind(StrEnum):
+    """What could be changed, in order of how little it disturbs."""
+
+    ANY_NODE = "any node"
+    """Not insisting on suggested nodes."""
+    HEAL = "nodes healthy"
+    OPPORTUNISTIC = "opportunistic"
+    QUOTA = "more quota"
+    PRIORITY = "priority"
+    END = "groups end"
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """`number` more cells for a VC; so many are promised to nobody."""
+
+    vc: str
+    chain: str
+    cell_type: str
+    number: int
+    unpromised: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What would be decided after a change: run at `places`, once the `victims` are gone if there are any."""
+
+    places: tuple[tuple[str, tuple[int, ...]], ...]
+    """Node and device indices of each pod, in ascending order of their size."""
+    victims: tuple[Holder, ...] = ()
+    lazy: tuple[Holder, ...] = ()
+    """Groups that would go on running without their guarantee."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change that was tried and lets the pod run; which of the fields counts is said by `kind`."""
+
+    kind: ChangeKind
+    outcome: Outcome
+    groups: tuple[Holder, ...] = ()
+    nodes: tuple[str, ...] = ()
+    priority: int | None = None
+    quota: Quota | None = None
+
+    @property
+    def harm(self) -> tuple[int, int]:
+        """Leaf cells of groups that end or fall, and of groups that lose their guarantee."""
+        ended = sum(holder.leaves for holder in (*self.groups, *self.outcome.victims))
+        return ended, sum(holder.leaves for holder in self.outcome.lazy)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a pod is decided on as it is; `views` and `changes` are empty unless it waits for room."""
+
+    request: PodRequest
+    decision: Decision
+    outcome: Outcome | None
+    """Where it would run and who must go first, None if it waits for room."""
+    views: tuple[ViewReport, ...] = ()
+    physical: bool = False
+    """Whether unused devices for a guaranteed request are there, only not for its VC."""
+    changes: tuple[Change, ...] = ()
+    """Least disturbing first."""
+
+
+def to_data(explanation: Explanation) -> dict[str, Any]:
+    """An explanation as JSON values."""
+    request = explanation.request
+    return {
+        "pod": request.name,
+        "uid": request.uid,
+        "group": request.group,
+        "virtualCluster": request.vc,
+        "priority": request.priority,
+        "members": [{"leafCellNumber": leaves, "podNumber": pods} for leaves, pods in request.members],
+        "decision": type(explanation.decision).__name__.lower(),
+        "outcome": _plain(explanation.outcome),
+        "views": _plain(explanation.views),
+        "physicalCapacity": explanation.physical,
+        "changes": [_change(change) for change in explanation.changes],
+    }
+
+
+def _change(change: Change) -> dict[str, Any]:
+    """A change without the fields that do not belong to its kind."""
+    data: dict[str, Any] = {"kind": str(change.kind)}
+    for name in ("groups", "nodes", "priority", "quota"):
+        value = getattr(change, name)
+        if value is not None and value != ():
+            data[name] = _plain(value)
+    return {**data, "outcome": _plain(change.outcome)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, StrEnum):
+        return str(value)
+    if hasattr(value, "__dataclass_fields__"):
+        return {key: _plain(item) for key, item in asdict(value).items()}
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,143 @@
+"""Which groups would have to end: few leaves, found node by node, then tried and cut down to what is needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from paictl.scheduler.explain.data import Change, ChangeKind
+from paictl.scheduler.explain.scratch import holder, smallest
+from paictl.scheduler.explain.survey import sizes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from paictl.scheduler.explain.scratch import Scratch
+    from paictl.scheduler.explain.survey import NodeUse, Survey
+
+MANY: Final = 256
+"""So many groups are tried at most where counting nodes gave no answer."""
+
+Price = tuple[int, tuple[str, ...]]
+"""Leaves of the groups that have to end, and their names in order: cheaper is smaller."""
+FREE_OF_CHARGE: Final[Price] = (0, ())
+
+
+def groups_to_end(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:
+    """The groups whose end lets the request run, fewest leaves first, then by names; None if no end is found to help.
+
+    For each view a set is put together by counting leaves, and the cheapest is tried first. Then every single group
+    that is cheaper is tried, as an end may help in ways that counting does not see. Where neither helps (the virtual
+    cells would be free, but no healthy physical ones), all holders of the chains are candidates. At most `MANY` of
+    them are looked at each time.
+    """
+    leaves = {group.name: holder(group).leaves for group in scratch.state.groups.by_name.values()}
+    sizes = sizes_of(scratch.request)
+    plans = sorted(plan for found in surveys if (plan := _Counting(found, leaves).plan(sizes)) is not None)
+    counted = next((change for _, names in plans if names and (change := _tried(scratch, names, leaves))), None)
+    inside = _by_size({name for found in surveys for name in found.held}, leaves)
+    around = [name for name in _by_size(_in_chains(scratch, surveys), leaves) if name not in set(inside)]
+    most = (counted.harm[0], tuple(one.group for one in counted.groups)) if counted else None
+    for name in [*inside, *around][:MANY]:
+        if (most is None or (leaves[name], (name,)) < most) and (change := _tried(scratch, [name], leaves)):
+            return change
+    if counted is not None:
+        return counted
+    for names in (inside, [*inside, *around]) if around else (inside,):
+        if names and (change := _tried(scratch, names[:MANY], leaves)):
+            return change
+    return None
+
+
+def _tried(scratch: Scratch, names: Sequence[str], leaves: dict[str, int]) -> Change | None:
+    """The end of as few of some groups as needed, if that helps."""
+    found = smallest(scratch, _by_size(names, leaves), scratch.end)
+    if not found:
+        return None
+    groups = tuple(holder(scratch.state.groups.by_name[name]) for name in found)
+    with scratch.imagine():
+        scratch.end(found)
+        outcome = scratch.decide(scratch.request, scratch.suggested)
+    return Change(ChangeKind.END, outcome, groups=groups) if outcome else None
+
+
+def _by_size(names: Iterable[str], leaves: dict[str, int]) -> list[str]:
+    return sorted(names, key=lambda name: (leaves[name], name))
+
+
+def _in_chains(scratch: Scratch, surveys: Sequence[Survey]) -> set[str]:
+    """Groups of any VC and priority that hold leaves in the chains of these views."""
+    chains = {found.chain for found in surveys}
+    chain_of = scratch.state.physical.chain
+    return {
+        group.name for group in scratch.state.groups.by_name.values() if chain_of[next(group.leaves(), 0)] in chains
+    }
+
+
+@dataclass(slots=True)
+class _Offer:
+    """What a node asks for a pod."""
+
+    price: Price
+    node: int
+
+
+class _Counting:
+    """Nodes for pods by counting leaves only: what the scheduler makes of it is for `_tried` to see."""
+
+    def __init__(self, found: Survey, leaves: dict[str, int]) -> None:
+        self.nodes: list[NodeUse] = found.usable
+        self.leaves = leaves
+        self.room = [node.room for node in self.nodes]
+        self.held = [dict(node.held) for node in self.nodes]
+        self.where: dict[str, list[int]] = {}
+        for number, node in enumerate(self.nodes):
+            for name in node.held:
+                self.where.setdefault(name, []).append(number)
+
+    def plan(self, sizes: Sequence[int]) -> Price | None:
+        """Leaves and names of groups whose end makes room for pods of these sizes, None if nothing does.
+
+        Largest pod first, each where it costs least; exact for one pod, a good guess for many.
+        """
+        ended: set[str] = set()
+        for size in reversed(sizes):
+            offer = self._cheapest(size)
+            if offer is None:
+                return None
+            for name in offer.price[1]:
+                ended.add(name)
+                for number in self.where[name]:
+                    self.room[number] += self.held[number].pop(name)
+            self.room[offer.node] -= size
+        return sum(self.leaves[name] for name in ended), tuple(sorted(ended))
+
+    def _cheapest(self, size: int) -> _Offer | None:
+        """The node that asks least for a pod; a group costs at least the leaves it frees, so the search can stop."""
+        best: _Offer | None = None
+        short = sorted((max(0, size - room), room, number) for number, room in enumerate(self.room))
+        for deficit, _, number in short:
+            if best is not None and best.price[0] < deficit:
+                break
+            price = self._price(number, deficit)
+            if price is not None and (best is None or price < best.price):
+                best = _Offer(price, number)
+                if price == FREE_OF_CHARGE:
+                    break
+        return best
+
+    def _price(self, number: int, deficit: int) -> Price | None:
+        """The cheapest groups on a node that free so many leaves: a knapsack over the leaves of one node."""
+        if not deficit:
+            return FREE_OF_CHARGE
+        held = self.held[number]
+        if sum(held.values()) < deficit:
+            return None
+        best: dict[int, Price] = {0: FREE_OF_CHARGE}
+        for name in sorted(held):
+            for freed, (cost, names) in list(best.items()):
+                to = min(deficit, freed + held[name])
+                price = (cost + self.leaves[name], (*names, name))
+                if to not in best or price < best[to]:
+                    best[to] = price
+        return best[deficit]

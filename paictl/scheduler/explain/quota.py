@@ -1,0 +1,183 @@
+"""How much more quota a VC would need: counted, then tried on an engine that restarts with it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from paictl.cells.quota import shortfall, surplus
+from paictl.cells.spec import SpecError, VirtualCellSpec
+from paictl.scheduler.decision import Bind, Placement
+from paictl.scheduler.engine import Engine
+from paictl.scheduler.events import NodeHealth, PodRecovered
+from paictl.scheduler.explain.data import Change, ChangeKind, Quota
+from paictl.scheduler.explain.scratch import outcome_of
+from paictl.scheduler.explain.survey import sizes_of, walk
+from paictl.scheduler.groups import GroupState
+from paictl.scheduler.occupancy import OPPORTUNISTIC
+from paictl.scheduler.request import PodRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paictl.cells.spec import ClusterSpec
+    from paictl.scheduler.explain.scratch import Scratch
+    from paictl.scheduler.explain.survey import Survey
+    from paictl.scheduler.groups import Group
+    from paictl.scheduler.state import State
+
+TRIALS: Final = 2
+"""A trial restarts a whole cluster; the smallest amounts of quota are tried, no more than so many."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Amount:
+    """Cells of one level, in order of leaves, then fewest cells."""
+
+    leaves: int
+    number: int
+    chain: int
+    level: int
+
+
+def more_quota(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:
+    """The smallest number of cells of one level that, promised to the VC, lets the request run.
+
+    Only cells that are promised to nobody count (`paictl.cells.quota.shortfall`). None for requests that do not
+    use their VC's quota, or name a pinned cell; and where a lazily preempted group runs, for it would ask for its
+    guarantee back at a restart, by an annotation that the engine does not have.
+    """
+    state, request = scratch.state, scratch.request
+    if not request.guaranteed or request.pinned_id:
+        return None
+    chains = state.chains_by_type[request.leaf_type] if request.leaf_type else range(len(state.physical.chains))
+    if any(_asks_back(state, group, chains) for group in state.groups.by_name.values()):
+        return None
+    own = {found.chain: found for found in surveys}
+    amounts = [amount for chain in chains for amount in _amounts(state, request, chain, own.get(chain))]
+    for amount in sorted(amounts)[:TRIALS]:
+        if change := _tried(scratch, amount):
+            return change
+    return None
+
+
+def _asks_back(state: State, group: Group, chains: Sequence[int]) -> bool:
+    """Whether a group runs in one of some chains and had a guarantee that it lost."""
+    lost = group.virtual is None and group.priority > OPPORTUNISTIC
+    return lost and any(state.physical.chain[leaf] in chains for leaf in group.leaves())
+
+
+def _amounts(state: State, request: PodRequest, chain: int, found: Survey | None) -> list[_Amount]:
+    """For each level of a chain the least number of cells with which the pods could be walked to nodes."""
+    shape = state.physical.chains[chain]
+    promised, tops = promises(state, chain)
+    sizes = sizes_of(request)
+    nodes = sorted(found.usable, key=lambda node: -node.used) if found else []
+    rooms = [node.room for node in nodes]
+    out = []
+    for level in range(1, shape.top + 1):
+        fresh = [shape.leaves[min(level, shape.node_level)]] * shape.nodes(level)
+
+        def enough(number: int, fresh: list[int] = fresh) -> bool:
+            return walk([*rooms, *fresh * number], sizes)
+
+        most = _unpromised(promised, tops, shape.fanout, level)
+        number = bisect_left(range(1, min(most, len(sizes)) + 1), True, key=enough) + 1
+        if number <= min(most, len(sizes)):
+            out.append(_Amount(number * shape.leaves[level], number, chain, level))
+    return out
+
+
+def promises(state: State, chain: int) -> tuple[list[int], list[int]]:
+    """Cells of each level that are promised to all VCs together, and cells that there are (top level only)."""
+    top = state.physical.chains[chain].top
+    promised, tops = [0] * (top + 1), [0] * (top + 1)
+    tops[top] = len(state.physical.at[chain][top])
+    for (of_chain, level), number in Counter(
+        (state.virtual.chain[root], state.virtual.level[root]) for root in state.virtual.preassigned
+    ).items():
+        if of_chain == chain:
+            promised[level] += number
+    return promised, tops
+
+
+def _unpromised(promised: list[int], tops: list[int], fanout: Sequence[int], level: int) -> int:
+    """How many more cells of a level could be promised to somebody."""
+    most = surplus(tops, promised, fanout)[level]
+
+    def too_many(number: int) -> bool:
+        more = [count + number * (at == level) for at, count in enumerate(promised)]
+        return shortfall(tops, more, fanout) is not None
+
+    return bisect_left(range(1, most + 1), True, key=too_many)
+
+
+def _tried(scratch: Scratch, amount: _Amount) -> Change | None:
+    """What comes of a restart with more quota, if it helps."""
+    state, vc = scratch.state, scratch.request.vc
+    chain = state.physical.chains[amount.chain]
+    path = chain.types[: amount.level - 1 : -1]
+    try:
+        engine = restarted(scratch.engine, with_more(scratch.engine.spec, vc, path, amount.number))
+    except SpecError:  # pinned cells split what the formula counts as whole
+        return None
+    outcome = outcome_of(engine, scratch.request, scratch.suggested)
+    if outcome is None:
+        return None
+    promised, tops = promises(state, amount.chain)
+    unpromised = _unpromised(promised, tops, chain.fanout, amount.level)
+    quota = Quota(vc, chain.name, chain.types[amount.level], amount.number, unpromised)
+    return Change(ChangeKind.QUOTA, outcome, quota=quota)
+
+
+def with_more(spec: ClusterSpec, vc: str, path: tuple[str, ...], number: int) -> ClusterSpec:
+    """A specification in which a VC has `number` more cells of the last type of `path` (from the chain down)."""
+    return replace(
+        spec,
+        virtual_clusters=tuple(
+            replace(one, cells=(*one.cells, VirtualCellSpec(path, number))) if one.name == vc else one
+            for one in spec.virtual_clusters
+        ),
+    )
+
+
+def restarted(engine: Engine, spec: ClusterSpec) -> Engine:
+    """A new engine for another specification of the same nodes that has recovered what runs on the old one.
+
+    As after a real restart, preemptions that were under way are forgotten. Raises `SpecError` for an unsound
+    specification.
+    """
+    new = Engine(spec)
+    bad = engine.state.health.bad_nodes
+    for name in engine.state.physical.nodes:
+        if name not in bad:
+            new.observe(NodeHealth(name, healthy=True))
+    groups = engine.state.groups
+    for uid, (name, slot, _) in sorted(groups.slots.items()):
+        group = groups.by_name[name]
+        request = _request_of(engine, group, uid, group.members[slot.member][0])
+        decision = Bind(request, engine.version, slot, Placement(group.physical, group.virtual))
+        new.observe(PodRecovered(request, engine.bind_info(decision)))
+    return new
+
+
+def _request_of(engine: Engine, group: Group, uid: str, leaf_number: int) -> PodRequest:
+    """A request as a pod of a running group must have made it."""
+    virtual, pinned = engine.state.virtual, ""
+    if group.virtual is not None and group.state is not GroupState.PREEMPTING:
+        twin = next((leaf for pods in group.virtual for leaves in pods for leaf in leaves if leaf >= 0), None)
+        pinned = (virtual.preassigned[virtual.root[twin]].pinned_id or "") if twin is not None else ""
+    return PodRequest(
+        uid=uid,
+        name=uid,
+        vc=group.vc,
+        priority=group.priority,
+        leaf_number=leaf_number,
+        group=group.name,
+        members=group.members,
+        pinned_id=pinned,
+        lazy_preemption=group.lazy_preemption,
+        ignore_suggested=group.ignore_suggested,
+    )

@@ -1,0 +1,158 @@
+"""Imagining: changes to a live engine that always roll back, and the smallest part of a change that still helps."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from paictl.scheduler.decision import NO_LEAF, Bind, Phase, Preempt, Wait
+from paictl.scheduler.errors import RequestError
+from paictl.scheduler.events import NodeHealth, PodGone
+from paictl.scheduler.explain.data import Hold, Holder, Outcome
+from paictl.scheduler.groups import GroupState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from paictl.scheduler.decision import Decision
+    from paictl.scheduler.engine import Engine
+    from paictl.scheduler.groups import Group
+    from paictl.scheduler.request import PodRequest
+    from paictl.scheduler.state import State
+
+Item = TypeVar("Item")
+
+
+class Scratch:
+    """One engine to imagine on, for one request."""
+
+    def __init__(self, engine: Engine, request: PodRequest, suggested: Collection[str] | None) -> None:
+        self.engine = engine
+        self.request = request
+        self.suggested = None if suggested is None else frozenset(suggested)
+
+    @property
+    def state(self) -> State:
+        """The state as it is imagined at the moment."""
+        return self.engine.state
+
+    @contextmanager
+    def imagine(self) -> Iterator[None]:
+        """Whatever is done to the engine inside is undone at the end."""
+        engine, journal = self.engine, self.engine.state.journal
+        version, names = engine.version, engine.state.groups.by_name
+        mark = journal.begin()
+        order = list(names)
+        try:
+            yield
+        finally:
+            journal.rollback(mark)
+            engine.version = version
+            if list(names) != order:  # what was dropped came back at the end; inspection lists groups in order
+                groups = {name: names[name] for name in order}
+                names.clear()
+                names.update(groups)
+
+    def end(self, names: Iterable[str]) -> None:
+        """All pods of some groups are gone, as far as the groups are still there."""
+        for name in names:
+            group = self.state.groups.by_name.get(name)
+            if group is not None:
+                for uid in (*sorted(group.preempting), *(uid for pods in group.pods for uid in pods if uid)):
+                    self.engine.observe(PodGone(uid))
+
+    def heal(self, nodes: Iterable[str]) -> None:
+        """Some nodes turn healthy."""
+        for name in nodes:
+            self.engine.observe(NodeHealth(name, healthy=True))
+
+    def helps(self) -> bool:
+        """Whether the request would not wait for room now."""
+        return self.decide(self.request, self.suggested) is not None
+
+    def decide(self, request: PodRequest, suggested: Collection[str] | None) -> Outcome | None:
+        """What would come of a request now, None if it would wait for room or be refused."""
+        return outcome_of(self.engine, request, suggested)
+
+
+def outcome_of(engine: Engine, request: PodRequest, suggested: Collection[str] | None) -> Outcome | None:
+    """What would come of a request, None if it would wait for room or be refused; the state is untouched."""
+    try:
+        decision = engine.plan(request, suggested)
+        if isinstance(decision, Preempt) and not decision.joins:  # only this phase says where it would go
+            decision = engine.plan(request, suggested, Phase.PREEMPTING)
+    except RequestError:
+        return None
+    return outcome(engine.state, decision)
+
+
+def outcome(state: State, decision: Decision) -> Outcome | None:
+    """A decision as data, None for a `Wait`."""
+    match decision:
+        case Wait():
+            return None
+        case Bind(placement=placement):
+            victims: Iterable[str] = ()
+        case Preempt(placement=placement):
+            victims = {state.groups.slots[uid][0] for _, uids in decision.victims for uid in uids}
+    by_name, tree = state.groups.by_name, state.physical
+    # without a placement of its own the group is preempting already
+    physical = by_name[decision.request.group].physical if placement is None else placement.physical
+    places = tuple(
+        (tree.node_name(leaves[0]), tuple(map(tree.device, leaves)))
+        for pods in physical
+        for leaves in pods
+        if NO_LEAF not in leaves
+    )
+    lazy = tuple(holder(by_name[name]) for name in sorted(decision.lazy) if name not in victims)
+    return Outcome(places, tuple(holder(by_name[name]) for name in sorted(victims)), lazy)
+
+
+def holder(group: Group, here: int | None = None) -> Holder:
+    """A group as one that holds leaves; `here` is how many of them count, all if not said."""
+    leaves = sum(leaf_number * pods for leaf_number, pods in group.members)
+    if group.state is GroupState.PREEMPTING:
+        hold = Hold.PREEMPTING
+    elif group.virtual is not None:
+        hold = Hold.GUARANTEED
+    else:
+        hold = Hold.OPPORTUNISTIC if group.preemptor is None else Hold.LAZY
+    return Holder(group.name, group.vc, group.priority, hold, leaves, leaves if here is None else here)
+
+
+def smallest(scratch: Scratch, items: Sequence[Item], change: Callable[[Iterable[Item]], None]) -> list[Item] | None:
+    """A part of `items` that helps if all of it changes, and of which no single one can be left out.
+
+    Earlier items are preferred. None if all of them together do not help; the request must be waiting. Halves are
+    tried before single items, so that k items out of n are found by about ``2 k log(n / k)`` attempts (U. Junker,
+    "QuickXplain", AAAI '04).
+    """
+    with scratch.imagine():
+        change(items)
+        if not scratch.helps():
+            return None
+    found = _needed(scratch, list(items), change, changed=False)
+    for item in reversed(found):  # more is not always better for the scheduler: make sure of each one
+        rest = [one for one in found if one != item]
+        with scratch.imagine():
+            change(rest)
+            if scratch.helps():
+                found = rest
+    return found
+
+
+def _needed(
+    scratch: Scratch, items: list[Item], change: Callable[[Iterable[Item]], None], *, changed: bool
+) -> list[Item]:
+    if changed and scratch.helps():
+        return []
+    if len(items) == 1:
+        return items
+    half = len(items) // 2
+    with scratch.imagine():
+        change(items[:half])
+        second = _needed(scratch, items[half:], change, changed=True)
+    with scratch.imagine():
+        change(second)
+        first = _needed(scratch, items[:half], change, changed=bool(second))
+    return first + second

@@ -1,0 +1,41 @@
+"""The explanation of one decision: from the VC's quota over cells and nodes to the jobs in the way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paictl.scheduler.decision import Wait
+from paictl.scheduler.explain.changes import changes
+from paictl.scheduler.explain.data import ChangeKind, Explanation
+from paictl.scheduler.explain.scratch import Scratch, outcome, outcome_of
+from paictl.scheduler.explain.survey import report, survey
+from paictl.scheduler.placement.search import guaranteed_views, opportunistic_views
+from paictl.scheduler.placement.suggested import Suggested
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from paictl.scheduler.engine import Engine
+    from paictl.scheduler.request import PodRequest
+
+
+def explain(engine: Engine, request: PodRequest, suggested: Collection[str] | None = None) -> Explanation:
+    """Why a request is decided on as it is now, and what would let it run if it waits; the state is untouched.
+
+    `suggested` are the names of the nodes that kube-scheduler offers, None for all. A request that would bind, or
+    preempt, comes back with its outcome alone. Raises `RequestError` if the request cannot be served as it stands.
+    """
+    decision = engine.plan(request, suggested)
+    if not isinstance(decision, Wait):
+        return Explanation(request, decision, outcome_of(engine, request, suggested) or outcome(engine.state, decision))
+    state = engine.state
+    counted = suggested is not None and not request.ignore_suggested
+    offered = Suggested(frozenset(suggested), state.physical) if suggested is not None and counted else None
+    views = guaranteed_views(state, request) if request.guaranteed else opportunistic_views(state, request)
+    surveys = [survey(state, request, index, offered) for _, index in views]
+    reports = tuple(
+        report(state, request, found, attempt) for found, attempt in zip(surveys, decision.attempts, strict=True)
+    )
+    found = changes(Scratch(engine, request, suggested), surveys)
+    physical = any(change.kind is ChangeKind.OPPORTUNISTIC for change in found)
+    return Explanation(request, decision, None, reports, physical, found)

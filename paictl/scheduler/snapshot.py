@@ -1,0 +1,193 @@
+"""The whole mutable state of an engine as JSON values, and an engine made from them again.
+
+What is written is what `State.containers` lists, container by container, so nothing can be forgotten that the
+digest knows; the digest itself is written too and checked on the way back. Lists that are mostly one value are
+written sparsely, bit sets in hexadecimal. A snapshot is the state half of the dump after an `InvariantError`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Final
+
+from paictl.errors import PaictlError
+from paictl.scheduler.decision import BindInfo, PodPlacement, Slot
+from paictl.scheduler.engine import Engine
+from paictl.scheduler.groups import Group, GroupState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from paictl.cells.spec import ClusterSpec
+    from paictl.scheduler.state import Box
+
+Json = dict[str, Any]
+
+FORMAT: Final = "paictl-scheduler-state/1"
+
+
+class SnapshotError(PaictlError, ValueError):
+    """The data is no snapshot, is damaged, or belongs to another specification."""
+
+
+def dump(engine: Engine) -> Json:
+    """The complete mutable state of an engine, as JSON values that share nothing with it."""
+    state = engine.state
+    return {
+        "format": FORMAT,
+        "specification": fingerprint(engine.spec),
+        "version": engine.version,
+        "stopped": engine.stopped,
+        "digest": state.digest(),
+        "state": {box.name: _encode(box) for box in state.containers()},
+    }
+
+
+def restore(spec: ClusterSpec, data: Mapping[str, Any]) -> Engine:
+    """An engine with the state of a snapshot, which answers as the one that was dumped would have.
+
+    `spec` must be the specification that engine ran with; an engine that had stopped comes back stopped. Raises
+    `SnapshotError` if the data is no snapshot, damaged, or of another specification.
+    """
+    try:
+        if data["format"] != FORMAT:
+            raise SnapshotError(f"the snapshot has the format {data['format']!r}, expected {FORMAT!r}")
+        if data["specification"] != fingerprint(spec):
+            raise SnapshotError(
+                "the snapshot was made with another specification", hint="give the configuration it was made with"
+            )
+        engine = Engine(spec)
+        _fill(engine, data["state"])
+        engine.version, engine.stopped = _integer(data["version"]), bool(data["stopped"])
+        whole = engine.state.digest() == data["digest"]
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, SnapshotError):
+            raise
+        raise SnapshotError(f"the snapshot is damaged ({type(error).__name__}: {error})") from error
+    if not whole:
+        raise SnapshotError("the snapshot is damaged: the restored state does not have the digest that was written")
+    return engine
+
+
+def fingerprint(spec: ClusterSpec) -> str:
+    """A hash of what a specification says about cells and promises; resources of SKUs do not count."""
+    said = (sorted(spec.cell_types.items()), spec.physical_cells, spec.virtual_clusters)
+    return hashlib.sha256(repr(said).encode()).hexdigest()
+
+
+def _fill(engine: Engine, written: Mapping[str, Any]) -> None:
+    """Put the written values into the containers of a new engine, which its parts share by reference."""
+    names = []
+    for box in engine.state.containers():
+        names.append(box.name)
+        value = _decode(box, written[box.name])
+        if isinstance(box.values, dict):
+            box.values.clear()
+            box.values.update(value)
+        elif len(value) == len(box.values):
+            box.values[:] = value
+        else:
+            raise ValueError(f"{box.name} has {len(value)} entries, expected {len(box.values)}")
+    if unknown := sorted(set(written).difference(names)):
+        raise ValueError(f"unknown part {unknown[0]}")
+
+
+# --- containers
+
+
+def _encode(box: Box) -> object:
+    values = box.values
+    if not isinstance(values, dict):
+        return [hex(value) for value in values] if box.bits else _thin(values)
+    if box.name == "groups.by_name":  # inspection lists them in this order
+        return [group_to_json(group) for group in values.values()]
+    keys = sorted(values)  # the order of the others depends on what was tried and taken back
+    rows = [values[key] for key in keys]
+    if box.bits:
+        rows = [hex(value) for value in rows]
+    elif box.name == "groups.slots":
+        rows = [[name, slot.member, slot.pod, node] for name, slot, node in rows]
+    return {"keys": _lists(keys), "values": rows}
+
+
+def _decode(box: Box, written: Any) -> Any:
+    if not isinstance(box.values, dict):
+        return [int(value, 16) for value in written] if box.bits else _thick(written)
+    if box.name == "groups.by_name":
+        return {group.name: group for group in map(group_from_json, written)}
+    rows = written["values"]
+    if box.bits:
+        rows = [int(value, 16) for value in rows]
+    elif box.name == "groups.slots":
+        rows = [(name, Slot(_integer(member), _integer(pod)), node) for name, member, pod, node in rows]
+    return dict(zip(map(_tuples, written["keys"]), rows, strict=True))
+
+
+def _thin(values: list[int] | bytearray) -> object:
+    """A list of numbers, sparse where most of them are the same."""
+    most, times = Counter(values).most_common(1)[0] if values else (0, 0)
+    if 2 * times < len(values):
+        return list(values)
+    places = [place for place, value in enumerate(values) if value != most]
+    return {"length": len(values), "most": most, "places": places, "values": [values[place] for place in places]}
+
+
+def _thick(written: Any) -> list[int]:
+    """The inverse of `_thin`."""
+    if isinstance(written, list):
+        return list(written)
+    values: list[int] = [written["most"]] * _integer(written["length"])
+    for place, value in zip(written["places"], written["values"], strict=True):
+        values[place] = value
+    return values
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"expected a number, found {value!r}")
+    return value
+
+
+# --- groups
+
+
+def group_to_json(group: Group) -> Json:
+    """A group as JSON values, field by field."""
+    out = {item.name: getattr(group, item.name) for item in fields(group)}
+    out["state"] = str(group.state)
+    out["preempting"] = sorted(group.preempting)
+    out["info"] = None if group.info is None else _info_to_json(group.info)
+    return {key: _lists(value) for key, value in out.items()}
+
+
+def group_from_json(written: Mapping[str, Any]) -> Group:
+    """The inverse of `group_to_json`; raises `KeyError`, `TypeError` or `ValueError` for anything else."""
+    read: dict[str, Callable[[Any], Any]] = {
+        "state": GroupState,
+        "preempting": frozenset,
+        "info": lambda info: None if info is None else _info_from_json(info),
+    }
+    values = {item.name: read.get(item.name, _tuples)(written[item.name]) for item in fields(Group)}
+    if len(written) != len(values):
+        raise ValueError(f"group {values['name']} has unknown fields")
+    return Group(**values)
+
+
+def _info_to_json(info: BindInfo) -> Json:
+    members = [[[place.node, place.devices, place.preassigned] for place in pods] for pods in info.members]
+    return {"node": info.node, "devices": list(info.devices), "chain": info.chain, "members": _lists(members)}
+
+
+def _info_from_json(written: Mapping[str, Any]) -> BindInfo:
+    members = tuple(tuple(PodPlacement(*_tuples(place)) for place in pods) for pods in written["members"])
+    return BindInfo(written["node"], tuple(written["devices"]), written["chain"], members)
+
+
+def _lists(value: Any) -> Any:
+    return [_lists(item) for item in value] if isinstance(value, tuple | list) else value
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value

@@ -1,0 +1,274 @@
+"""A random cluster and random operations on it, with what must hold after each of them.
+
+Driven by one function ``pick(n) -> 0..n-1``: hypothesis supplies it in the state machine, a seeded generator in
+the long run (`tools/soak.py`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from paictl.cells.quota import shortfall
+from paictl.scheduler.decision import Bind, Phase, Preempt, Wait
+from paictl.scheduler.engine import Engine
+from paictl.scheduler.errors import RequestError
+from paictl.scheduler.events import GroupChange, NodeHealth, PodGone, PodRecovered
+from paictl.scheduler.invariants import validate
+from paictl.scheduler.replay import describe_change
+from paictl.scheduler.request import PodRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from paictl.scheduler.decision import BindInfo, Decision
+    from paictl.scheduler.events import Outcome
+
+
+def random_config(pick: Callable[[int], int]) -> dict[str, Any]:
+    """1 to 3 chains of 2 to 6 levels, unequal fanouts, pins; quotas that fit."""
+    types: dict[str, Any] = {}
+    cells: list[dict[str, Any]] = []
+    levels_of: list[tuple[list[str], list[int]]] = []
+    for chain in range(1 + pick(3)):
+        depth, node = 2 + pick(4), 0
+        names = [f"{'gpu' if chain < 2 else 'tpu'}"]
+        fanouts = [0]
+        node = 1 + pick(depth - 1)
+        for level in range(1, depth):
+            name = f"c{chain}-{level}"
+            fanout = 1 + pick(3) if level > node else 1 + pick(4)
+            types[name] = {"childCellType": names[-1], "childCellNumber": fanout, "isNodeLevel": level == node}
+            names.append(name)
+            fanouts.append(fanout)
+        levels_of.append((names, fanouts))
+        cells += [_physical(f"n{chain}-{top}", names, fanouts, node, depth - 1) for top in range(1 + pick(3))]
+    vcs = _virtual(pick, levels_of, cells)
+    return {
+        "physicalCluster": {"cellTypes": types, "physicalCells": cells},
+        "virtualClusters": vcs,
+        "lazyPreemptionRecovery": False,
+    }
+
+
+def _physical(prefix: str, names: list[str], fanouts: list[int], node: int, level: int) -> dict[str, Any]:
+    out: dict[str, Any] = {"cellType": names[level]}
+    if level == node:
+        out["cellAddress"] = prefix
+    elif level > node:
+        out["cellChildren"] = [
+            _physical(f"{prefix}-{i}", names, fanouts, node, level - 1) for i in range(fanouts[level])
+        ]
+    return out
+
+
+def _virtual(
+    pick: Callable[[int], int], levels_of: list[tuple[list[str], list[int]]], cells: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Give cells to VCs as long as they fit."""
+    vcs: dict[str, Any] = {f"vc{i}": {"virtualCells": [], "pinnedCells": []} for i in range(1 + pick(3))}
+    for names, fanouts in levels_of:
+        top = len(names)
+        free = [0] * (top + 1)
+        free[top] = sum(cell["cellType"] == names[-1] for cell in cells)
+        quota = [0] * (top + 1)
+        fan = [0, *fanouts]
+        tops = [cell for cell in cells if cell["cellType"] == names[-1]]
+        if not pick(4):  # pin a top cell
+            quota[top] += 1
+            pin = f"pin-{names[-1]}"
+            tops[0]["pinnedCellId"] = pin
+            vcs[f"vc{pick(len(vcs))}"]["pinnedCells"].append({"pinnedCellId": pin})
+        for _ in range(pick(8)):
+            level = 1 + pick(top)
+            quota[level] += 1
+            if shortfall(free, quota, fan) is not None:
+                quota[level] -= 1
+                continue
+            path = ".".join([names[-1], names[level - 1]]) if level < top else names[-1]
+            vcs[f"vc{pick(len(vcs))}"]["virtualCells"].append({"cellType": path, "cellNumber": 1})
+    return vcs
+
+
+class World:
+    """An engine, the pods around it, and random steps."""
+
+    def __init__(self, pick: Callable[[int], int], *, check_plans: bool = True) -> None:
+        self.pick = pick
+        self.check_plans = check_plans
+        self.config = random_config(pick)
+        self.engine = Engine.from_config(self.config)
+        self.nodes = list(self.engine.state.physical.nodes)
+        self.bad: set[str] = set()
+        self.running: dict[str, tuple[PodRequest, BindInfo]] = {}
+        self.groups: dict[str, PodRequest] = {}
+        self.count = 0
+        for name in self.nodes:
+            self.engine.observe(NodeHealth(name, healthy=True))
+        self.log: list[str] = []
+        self.stats: Counter[str] = Counter()
+
+    # --- steps
+
+    def step(self) -> None:
+        """One random operation, then all invariants."""
+        kind = self.pick(20)
+        if kind < 12:
+            self.schedule(self.new_request() if kind < 9 or not self.groups else self.next_request())
+        elif kind < 15:
+            self.delete()
+        elif kind < 17:
+            self.flip_node()
+        elif kind == 17:
+            self.restart()
+        else:
+            self.in_quota()
+        validate(self.engine.state)
+
+    def new_request(self) -> PodRequest:
+        """A pod of a new group."""
+        self.count += 1
+        vcs = sorted(self.engine.state.ledger.free) or sorted(self.engine.state.vcs)
+        members: dict[int, int] = {}
+        for _ in range(1 + (self.pick(4) == 0)):
+            size = (1, 1, 1, 2, 2, 3, 4, 8)[self.pick(8)]
+            members[size] = members.get(size, 0) + 1 + self.pick(2)
+        size = sorted(members)[self.pick(len(members))]
+        vc = vcs[self.pick(len(vcs))]
+        pins = [pin for owner, pin in self.engine.state.views.pinned if owner == vc]
+        priority = (-1, 0, 1, 5)[self.pick(4)]
+        request = PodRequest(
+            f"p{self.count:05}",
+            f"default/p{self.count:05}",
+            vc,
+            priority,
+            size,
+            f"g{self.count:05}",
+            tuple(sorted(members.items())),
+            pinned_id=pins[0] if pins and priority >= 0 and not self.pick(3) else "",
+            lazy_preemption=not self.pick(2),
+            ignore_suggested=bool(self.pick(3)),
+        )
+        self.groups[request.group] = request
+        return request
+
+    def next_request(self) -> PodRequest:
+        """Another pod of a group that was asked for before."""
+        self.count += 1
+        waiting = sorted(set(self.engine.state.groups.waiting.values()))
+        names = waiting if waiting and self.pick(2) else sorted(self.groups)
+        first = self.groups[names[self.pick(len(names))]]
+        size = first.members[self.pick(len(first.members))][0]
+        fields = {name: getattr(first, name) for name in PodRequest.__slots__}
+        return PodRequest(
+            **{**fields, "uid": f"p{self.count:05}", "name": f"default/p{self.count:05}", "leaf_number": size}
+        )
+
+    def schedule(self, request: PodRequest) -> Decision | None:
+        """Filter a pod; on preemption perhaps start it."""
+        suggested = None if self.pick(3) else [name for name in self.nodes if self.pick(3)]
+        try:
+            decision = self.plan(request, suggested, Phase.FILTERING)
+            if isinstance(decision, Preempt) and self.pick(4):
+                decision = self.plan(request, suggested, Phase.PREEMPTING)
+        except RequestError as error:
+            self.log.append(f"{request.uid} refused: {error}")
+            return None
+        self.carry_out(decision)
+        return decision
+
+    def carry_out(self, decision: Decision) -> None:
+        """Apply a decision as the extender does."""
+        info = self.engine.bind_info(decision) if isinstance(decision, Bind) else None
+        if isinstance(decision, Preempt) and not (decision.placement or decision.joins):
+            return
+        outcomes: list[Outcome] = self.engine.apply(decision)
+        self.stats[type(decision).__name__] += 1
+        for outcome in outcomes:
+            assert isinstance(outcome, GroupChange)
+            self.stats[describe_change(outcome).split(" by:")[0]] += 1
+        self.log.append(f"{type(decision).__name__} {decision.request}: {outcomes!r}")
+        if info is not None:
+            self.running[decision.request.uid] = (decision.request, info)
+
+    def plan(self, request: PodRequest, suggested: list[str] | None, phase: Phase) -> Decision:
+        """Plan, twice: nothing changes and the answer is the same."""
+        if not self.check_plans:
+            return self.engine.plan(request, suggested, phase)
+        before = self.engine.state.digest()
+        decision = self.engine.plan(request, suggested, phase)
+        assert self.engine.state.digest() == before, "plan changed the state"
+        assert self.engine.plan(request, suggested, phase) == decision, "same state, other decision"
+        self.check_victims(request, decision)
+        return decision
+
+    def check_victims(self, request: PodRequest, decision: Decision) -> None:
+        """No guaranteed group is preempted by another VC, or by one that is not stronger."""
+        if not isinstance(decision, Preempt):
+            return
+        groups = self.engine.state.groups
+        for _, uids in decision.victims:
+            for uid in uids:
+                victim = groups.by_name[groups.slots[uid][0]]
+                assert victim.virtual is None or (victim.vc == request.vc and victim.priority < request.priority), (
+                    f"{request.group} of {request.vc} would preempt guaranteed {victim.name} of {victim.vc}"
+                )
+
+    def delete(self) -> None:
+        """A pod ends, or a waiting one is deleted."""
+        known = sorted(self.running) + sorted(self.engine.state.groups.waiting)
+        if known:
+            uid = known[self.pick(len(known))]
+            self.running.pop(uid, None)
+            self.engine.observe(PodGone(uid))
+            self.log.append(f"gone {uid}")
+
+    def flip_node(self) -> None:
+        """A node turns bad, or (more often, if some are bad) healthy."""
+        names = sorted(self.bad) if self.bad and self.pick(3) else self.nodes
+        name = names[self.pick(len(names))]
+        self.bad ^= {name}
+        self.engine.observe(NodeHealth(name, healthy=name not in self.bad))
+        self.log.append(f"node {name} {'bad' if name in self.bad else 'healthy'}")
+
+    def restart(self) -> None:
+        """Recover, in any order, with nodes first or last; the same state must come out."""
+        pods = [PodRecovered(request, info) for request, info in self.running.values()]
+        shuffled = sorted(pods, key=lambda pod: (len(pod.request.uid) * self.pick(1000), pod.request.uid))
+        engines = []
+        for order in (pods, shuffled):
+            engine = Engine.from_config(self.config)
+            for name in self.nodes:
+                engine.observe(NodeHealth(name, healthy=name not in self.bad))
+            engine.recover(order)
+            validate(engine.state)
+            engines.append(engine)
+        assert engines[0].state.digest() == engines[1].state.digest(), "the order of recovery matters"
+        held = {name for name, group in self.engine.state.groups.by_name.items() if any(map(any, group.pods))}
+        assert held == engines[0].state.groups.by_name.keys(), "groups differ after a restart"
+        self.engine = engines[0]
+        self.log.append("restart")
+
+    def in_quota(self) -> None:
+        """With healthy hardware, a request within free quota is never made to wait."""
+        state = self.engine.state
+        if self.bad:
+            return
+        free = [root for root, top in state.virtual.preassigned.items() if not state.counts.used[root]]
+        if not free:
+            return
+        root = free[self.pick(len(free))]
+        top = state.virtual.preassigned[root]
+        chain = state.virtual.chains[state.virtual.chain[root]]
+        level = state.virtual.level[root]
+        size = chain.leaves[min(level, chain.node_level)]
+        pods = max(1, chain.leaves[level] // size)
+        self.count += 1
+        request = PodRequest(
+            f"p{self.count:05}", f"default/p{self.count:05}", top.vc, (0, 5)[self.pick(2)], size, f"g{self.count:05}",
+            ((size, pods),), leaf_type=chain.leaf_type, pinned_id=top.pinned_id or "",
+        )  # fmt: skip
+        self.groups[request.group] = request
+        decision = self.plan(request, None, Phase.FILTERING)
+        assert not isinstance(decision, Wait), f"{request} within free quota has to wait: {decision.reason}"
+        self.carry_out(decision)
