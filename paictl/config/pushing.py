@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from paictl.config.compare import FileDifference, compare_files
-from paictl.config.fileset import Files, kind_of, sealed
+from paictl.config.fileset import Files, kind_of, seal_files, sealed
 from paictl.config.keypath import KeyPath, dotted, parse_dotted
 from paictl.config.kinds import Kind
 from paictl.config.merge import Merged, merge
@@ -45,6 +45,7 @@ def prepare_push(pushed: Files, stored: Files, drop: Iterable[str] = ()) -> Push
     ``FILE:path.to.key`` where several files have the key. Raises `PaictlError` for a key that cannot be dropped, a
     secret that cannot be sealed or a file that cannot be merged.
     """
+    stored = seal_files(stored, stored)  # what is kept must not stay in clear, should it ever have been stored so
     drops = _drops(drop, pushed, stored)
     merged: dict[str, Merged] = {}
     for name, text in pushed.items():

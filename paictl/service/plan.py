@@ -111,16 +111,16 @@ def make_plan(wish: Wish, catalogue: Catalogue, states: States) -> Plan:
     Stopping goes from the services that nobody needs down, starting the other way round. A blocked start leaves the
     other steps as they are: whoever carries the plan out decides whether to do any of it.
     """
-    chosen = _chosen(wish, catalogue)
+    chosen = frozenset(chosen_services(wish, catalogue))
     return _PLANNERS[wish.action](_Scene(wish, catalogue, states, chosen))
 
 
-def _chosen(wish: Wish, catalogue: Catalogue) -> frozenset[str]:
+def chosen_services(wish: Wish, catalogue: Catalogue) -> tuple[str, ...]:
+    """The services that a wish is about, in start order; raises `ServiceError` as `make_plan` does."""
     if wish.names and wish.skip:
         raise ServiceError("services are both named and skipped", hint="use either -n NAMES or -k NAMES")
-    if wish.names:
-        return catalogue.known(wish.names)
-    return frozenset(catalogue.services) - catalogue.known(wish.skip)
+    named, skipped = catalogue.known(wish.names), catalogue.known(wish.skip)
+    return tuple(name for name in catalogue.services if (name in named or not named) and name not in skipped)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,11 +49,11 @@ def readiness_of(name: str, catalogue: Catalogue, sight: Sight) -> Readiness:
 
 
 def _own(service: Service, state: State, sight: Sight) -> list[str]:
-    if state is State.RUNNING:
-        return []
     detail = sight.details.get(service.name)
     if detail:
         return [f"is {state}: {detail}"]
+    if state is State.RUNNING:
+        return []
     if state is State.STARTING:
         return ["is starting"]
     return [f"is {state}: start it with paictl service start -n {service.name}"]

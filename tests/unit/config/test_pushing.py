@@ -69,6 +69,11 @@ def test_the_first_push_seals_everything() -> None:
     assert {difference.what for difference in push.differences} == {"added"}
 
 
+def test_what_was_stored_in_clear_is_sealed_when_it_is_kept() -> None:
+    push = prepare_push({SERVICES: "pylon: {port: 80}\n"}, {SERVICES: "rest-server:\n  jwt-secret: GEHEIM1\n"})
+    assert "GEHEIM" not in repr(push)
+
+
 def test_service_mode_takes_layout_and_service_settings() -> None:
     files = read_folder(str(ROOT / "examples" / "cluster"))
     assert sorted(of_services(files)) == ["layout.yaml", SERVICES]
