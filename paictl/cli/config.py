@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from paictl.cli import config_validate
+from paictl.cli import config_capacity, config_generate, config_validate
 from paictl.cli.console import Output, write, write_data, write_table
 from paictl.errors import PaictlError
 
@@ -19,6 +19,9 @@ app = typer.Typer(help="Validate, generate and compare configuration files.", no
 schema_app = typer.Typer(help="The JSON Schemas of the files, for editors and other tools.", no_args_is_help=True)
 app.add_typer(schema_app, name="schema")
 app.command("validate", epilog=config_validate.EPILOG)(config_validate.validate)
+app.command("generate", epilog=config_generate.EPILOG)(config_generate.generate)
+app.command("capacity", epilog=config_capacity.CAPACITY_EPILOG)(config_capacity.capacity)
+app.command("diff", epilog=config_capacity.DIFF_EPILOG)(config_capacity.diff)
 
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Form of the result.")]
 

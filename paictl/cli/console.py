@@ -86,6 +86,12 @@ def write_segments(lines: Iterable[Sequence[tuple[str, str]]]) -> None:
         console.print(Text.assemble(*((text, style) for style, text in line)), soft_wrap=True)
 
 
+def clear_screen() -> None:
+    """Begin again at the top of a terminal; nothing on a pipe."""
+    if sys.stdout.isatty():
+        sys.stdout.write("\x1b[H\x1b[2J")
+
+
 def info(message: str) -> None:
     """Say something on stderr, unless --quiet."""
     if settings.verbosity >= 0:

@@ -75,7 +75,8 @@ _SIGNATURES = (
         Kind.SERVICES,
         "cluster rest-server webportal hivedscheduler grafana prometheus alert-manager pylon authentication postgresql "
         "internal-storage database-controller log-manager device-plugin job-exporter node-exporter storage-manager "
-        "docker-cache group-manager",
+        "docker-cache k8s-dashboard prometheus-pushgateway marketplace-db marketplace-restserver marketplace-webportal "
+        "dshuttle fluentd cleaner drivers yarn-frameworklauncher hadoop-resource-manager zookeeper",
     ),
     _signature(
         Kind.CONFIG,
@@ -106,14 +107,32 @@ def kind_by_name(path: str) -> Kind | None:
 
 def kind_by_content(root: Node | None) -> Kind | None:
     """The kind whose own top-level keys are met most often; ties go to the earlier signature."""
-    if not isinstance(root, Mapping):
-        return None
-    keys = set(root.entries)
-    scores = [(len(keys & signature.keys), -index) for index, signature in enumerate(_SIGNATURES)]
-    best, index = max(scores)
-    return _SIGNATURES[-index].kind if best else None
+    scores = _scores(root)
+    best = max(scores.values(), default=0)
+    return next((kind for kind, score in scores.items() if score == best), None) if best else None
 
 
 def recognise(path: str, root: Node | None) -> Kind | None:
-    """The kind of a file: by content, and by name where the content does not tell."""
-    return kind_by_content(root) or kind_by_name(path)
+    """The kind of a file: the one that its name promises if it has a key of that kind, else by content, else by name.
+
+    Default sections have no keys that all of them share; where they stand says what they are.
+    """
+    named, told = kind_by_name(path), kind_by_content(root)
+    if named is not None and _scores(root).get(named):
+        return named
+    if told in (None, Kind.SERVICES, Kind.CONFIG) and _is_default_section(path):
+        return Kind.SERVICE_DEFAULTS
+    return told or named
+
+
+def _scores(root: Node | None) -> dict[Kind, int]:
+    if not isinstance(root, Mapping):
+        return {}
+    return {signature.kind: len(root.entries.keys() & signature.keys) for signature in _SIGNATURES}
+
+
+def _is_default_section(path: str) -> bool:
+    """Whether a file stands where OpenPAI keeps defaults, src/<service>/config/<service>.yaml, or is called so."""
+    parts = PurePath(path).parts[-3:]
+    in_place = len(parts) == 3 and parts[1] == "config" and PurePath(parts[2]).stem == parts[0]
+    return in_place or kind_by_name(path) is Kind.SERVICE_DEFAULTS

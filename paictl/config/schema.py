@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from paictl.config.kinds import Kind
-from paictl.config.nodes import Data, Mapping, Node, Scalar, follow
+from paictl.config.nodes import Data, Entry, Mapping, Node, Scalar, Sequence, follow
 from paictl.resources import resource_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 Schema = dict[str, Any]
+Steps = list[str | int]
 
 SCHEMA_NAMES: dict[Kind, str] = {
     Kind.CONFIG: "config",
@@ -69,7 +70,7 @@ def violations(root: Node, data: Data, name: str, *, fast: bool = True) -> list[
     """
     schema = load_schema(name)
     found: dict[tuple[int, str, str | None], Violation] = {}
-    for path, keyword_path in sorted(_errors(name, data, fast=fast), key=repr):  # the two differ in order
+    for path, keyword_path in sorted(_errors(root, data, name, fast=fast), key=_order):  # the two differ in order
         for violation in _violations_at(schema, root, path, keyword_path):
             at = violation.key or violation.node
             found.setdefault((at.start, violation.keyword, violation.missing), violation)
@@ -78,15 +79,67 @@ def violations(root: Node, data: Data, name: str, *, fast: bool = True) -> list[
     return sorted(kept, key=lambda violation: (violation.key or violation.node).start)
 
 
-def _errors(name: str, data: Data, *, fast: bool) -> Iterator[tuple[list[str | int], list[str | int]]]:
+def keys_with_schema(root: Node, name: str) -> Iterator[tuple[tuple[str | int, ...], Entry, Schema]]:
+    """(path, key with value, its subschema) of every key that the schema `name` describes, outermost first.
+
+    Rules read the schema's annotations this way, so that facts about keys stand in one place, where editors see them.
+    """
+    schema = load_schema(name)
+    waiting: list[tuple[tuple[str | int, ...], Node, Schema]] = [((), root, schema)]
+    while waiting:
+        path, node, here = waiting.pop()
+        if isinstance(node, Sequence):
+            items = here.get("items")
+            if isinstance(items, dict):
+                found = _resolved(schema, items)
+                waiting.extend(((*path, index), item, found) for index, item in reversed([*enumerate(node)]))
+        elif isinstance(node, Mapping):
+            below: list[tuple[tuple[str | int, ...], Node, Schema]] = []
+            for entry in node:
+                described = here.get("properties", {}).get(entry.name, here.get("additionalProperties"))
+                if isinstance(described, dict):
+                    found = _resolved(schema, described)
+                    yield (*path, entry.name), entry, found
+                    below.append(((*path, entry.name), entry.value, found))
+            waiting.extend(reversed(below))
+
+
+def _order(error: tuple[Steps, Steps]) -> tuple[list[str], str]:
+    path, keyword_path = error
+    return [str(step) for step in path], str(keyword_path[-1])
+
+
+def _errors(root: Node, data: Data, name: str, *, fast: bool) -> Iterator[tuple[Steps, Steps]]:
     """(instance path, schema path) of each error."""
     validator = _fast_validator(name) if fast else None
     if validator is not None:
-        for error in validator.iter_errors(data):
-            yield list(error.instance_path), list(error.schema_path)
-        return
+        found = [
+            (_with_keys(root, error.instance_path), list(error.schema_path)) for error in validator.iter_errors(data)
+        ]
+        if all(path is not None for path, _ in found):
+            yield from ((path, keyword_path) for path, keyword_path in found if path is not None)
+            return
     for error in _slow_validator(name).iter_errors(data):
         yield list(error.absolute_path), list(error.absolute_schema_path)
+
+
+def _with_keys(root: Node, path: Steps) -> Steps | None:
+    """A path of jsonschema-rs, which gives keys of digits as numbers; None where two keys are the same number."""
+    here: Node | None = root
+    steps: Steps = []
+    for given in path:
+        step = given
+        if isinstance(here, Mapping) and isinstance(given, int):
+            keys = [key for key in here.entries if _DIGITS.fullmatch(key) and int(key) == given]
+            if len(keys) != 1:
+                return None
+            step = keys[0]
+        steps.append(step)
+        here = follow(here, (step,)) if here is not None else None
+    return steps
+
+
+_DIGITS = re.compile(r"\+?[0-9]{1,20}")
 
 
 @cache
@@ -105,9 +158,7 @@ def _slow_validator(name: str) -> Any:
     return Validator(load_schema(name))
 
 
-def _violations_at(
-    schema: Schema, root: Node, path: Sequence[str | int], keyword_path: Sequence[str | int]
-) -> Iterator[Violation]:
+def _violations_at(schema: Schema, root: Node, path: Steps, keyword_path: Steps) -> Iterator[Violation]:
     """The violations of one validator error; several where one keyword covers several keys."""
     keyword = str(keyword_path[-1])
     holder = _subschema(schema, keyword_path[:-1])
@@ -139,13 +190,14 @@ def portable(pattern: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"(\\.)|\$(?=$|[|)])", lambda match: match.group(1) or r"\Z", pattern), re.ASCII)
 
 
-def _subschema(schema: Schema, path: Sequence[str | int]) -> Schema:
+def _subschema(schema: Schema, path: Steps) -> Schema:
     """The subschema at a schema path; a `$ref` is followed wherever one stands, named in the path or not."""
     here: Any = schema
     for step in path:
-        here = _resolved(schema, here)
         if step == "$ref":
             continue
+        if step not in here:
+            here = _resolved(schema, here)
         here = here[step]
     resolved: Schema = _resolved(schema, here)
     return resolved
@@ -158,3 +210,8 @@ def _resolved(schema: Schema, here: Any) -> Any:
             target = target[part]
         here = target
     return here
+
+
+def schema_comment(name: str) -> str:
+    """The first line of a file that paictl writes: it tells editors which schema the file follows."""
+    return f"# yaml-language-server: $schema={load_schema(name)['$id']}"

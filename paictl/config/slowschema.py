@@ -43,16 +43,10 @@ def _additional_properties(validator: Any, wanted: Any, instance: Any, schema: S
         yield ValidationError("additionalProperties")
 
 
-def _finite(instance: Any) -> bool:
-    return not isinstance(instance, float) or math.isfinite(instance)
-
-
 def _is_number(_checker: TypeChecker, instance: Any) -> bool:
-    return isinstance(instance, int | float) and not isinstance(instance, bool) and _finite(instance)
-
-
-def _is_null(_checker: TypeChecker, instance: Any) -> bool:
-    return instance is None or not _finite(instance)  # JSON has no infinity, it becomes null on the way
+    if isinstance(instance, float):
+        return math.isfinite(instance)  # JSON has no infinity
+    return isinstance(instance, int) and not isinstance(instance, bool)
 
 
 _extend: Any = validators.extend  # untyped in its stubs
@@ -63,5 +57,5 @@ Validator: Any = _extend(
         "patternProperties": _pattern_properties,
         "additionalProperties": _additional_properties,
     },
-    type_checker=Draft7Validator.TYPE_CHECKER.redefine_many({"number": _is_number, "null": _is_null}),
+    type_checker=Draft7Validator.TYPE_CHECKER.redefine_many({"number": _is_number}),
 )

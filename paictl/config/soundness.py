@@ -30,10 +30,11 @@ def same_but_for(before: Sequence[Document], after: Sequence[Document], edits: I
     old, new = _Touched(), _Touched()
     shift = 0
     for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+        if edit.start < 0:  # the byte order mark is no part of the text
+            continue
         old.add(edit.start, edit.end)
         new.add(edit.start + shift, edit.start + shift + len(edit.text))
-        if edit.start >= 0:
-            shift += len(edit.text) - (edit.end - edit.start)
+        shift += len(edit.text) - (edit.end - edit.start)
     return all(list(_tokens(one, old)) == list(_tokens(two, new)) for one, two in zip(before, after, strict=True))
 
 
@@ -64,7 +65,8 @@ def _tokens(document: Document, touched: _Touched) -> Iterator[Token]:
         for item in row.fields:
             if not touched.meets(*document.source.span_to_root(item.start, item.end)):
                 yield (item.text,)
-        yield ("row",)
+        if not touched.covers(*document.source.span_to_root(row.whole.start, row.whole.end)):
+            yield ("row",)
     if document.root is not None:
         yield from _node_tokens(document.root, touched)
 

@@ -97,9 +97,9 @@ class _GiveUpError(Exception):
 
 
 class _Open:
-    """A collection that is being read; `height` counts the levels below it, `merged` the keys that `<<` brought."""
+    """A collection that is being read; `height` counts the levels below it, `merges` what stands under `<<`."""
 
-    __slots__ = ("anchor", "before", "height", "key", "merged", "node")
+    __slots__ = ("anchor", "before", "height", "key", "merges", "node")
 
     def __init__(self, node: Sequence | Mapping, anchor: str | None, before: int) -> None:
         self.node = node
@@ -107,7 +107,7 @@ class _Open:
         self.before = before
         self.key: Scalar | None = None
         self.height = 0
-        self.merged: set[str] = set()
+        self.merges: list[Node] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +205,9 @@ class _Builder:
         # A block collection ends before the next token; a flow collection with its bracket.
         start, end = _offsets(event)
         node.end = end if end > start else max(_end_of(node), node.start)
+        if isinstance(node, Mapping):
+            for value in opened.merges:  # only now is all of it read
+                self.merge(node, value)
         self.rise(opened.height)
         if opened.anchor is not None and self.anchors[opened.anchor].node is node:
             size = self.written + self.repeated - opened.before + 1
@@ -254,23 +257,24 @@ class _Builder:
         at = alias or Span(self.source, node.start, node.start + 1)
         if not isinstance(node, Scalar):
             self.note(Trouble.ODD_KEY, at)
-            return Scalar(self.source, at.start, at.end, f"? {at.start}", '"')
+            return Scalar(self.source, at.start, at.end, "", _ODD)
         if alias is None:
             return node
         return Scalar(self.source, at.start, at.end, node.text, '"')  # stands where the alias does
 
     def put(self, opened: _Open, parent: Mapping, key: Scalar, value: Node) -> None:
         if key.plain and key.text == "<<":
-            self.merge(opened, parent, value)
+            opened.merges.append(value)
+            return
+        if key.style == _ODD:  # reported already, and nothing could be said about what stands under it
             return
         first = parent.entries.get(key.text)
-        if first is not None and key.text not in opened.merged:
+        if first is not None:
             self.note(Trouble.DUPLICATE_KEY, key, key.text, other=first.key)
-            return
-        opened.merged.discard(key.text)
-        parent.entries[key.text] = Entry(key, value)
+        else:
+            parent.entries[key.text] = Entry(key, value)
 
-    def merge(self, opened: _Open, parent: Mapping, value: Node) -> None:
+    def merge(self, parent: Mapping, value: Node) -> None:
         """Take over the entries of mappings under `<<`; the first one that has a key wins, own keys win over all."""
         sources = value.items if isinstance(value, Sequence) else [value]
         for merged in sources:
@@ -278,10 +282,11 @@ class _Builder:
                 self.note(Trouble.SYNTAX, merged, "<< takes a mapping or a list of mappings")
                 continue
             for entry in merged:
-                if entry.name not in parent.entries:
-                    parent.entries[entry.name] = entry
-                    opened.merged.add(entry.name)
+                parent.entries.setdefault(entry.name, entry)
 
+
+_ODD = "?"
+"""Style of the key that stands in for a list or mapping used as one."""
 
 _COLLECTION_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:omap")
 

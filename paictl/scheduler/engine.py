@@ -32,7 +32,25 @@ if TYPE_CHECKING:
 
 
 class Engine:
-    """The scheduler of one cluster. Not thread-safe: hold a lock around each call."""
+    """The scheduler of one cluster. Not thread-safe: hold a lock around each call.
+
+    Example::
+
+        engine = Engine.from_config(yaml.safe_load(Path("hived.yaml").read_text()))
+        for name in ready_nodes:
+            engine.observe(NodeHealth(name, healthy=True))
+        spec = {"virtualCluster": "vc1", "priority": 0, "leafCellNumber": 4}
+        decision = engine.plan(PodRequest.from_spec(spec, uid="1", name="default/train-0"))
+        match decision:
+            case Bind():
+                annotation = engine.bind_info(decision)  # before the decision is applied
+                engine.apply(decision)
+            case Preempt(victims=victims):
+                ...  # in the preempting phase: engine.apply(decision), then delete the victims
+            case Wait():
+                print(decision.reason)
+        engine.observe(PodGone("1"))
+    """
 
     def __init__(self, spec: ClusterSpec) -> None:
         """An engine without pods whose nodes all count as bad until they are observed healthy."""

@@ -298,7 +298,7 @@ class Replayer:
         changes = {}
         for outcome in outcomes:
             if isinstance(outcome, Ignored):
-                result.setdefault("warnings", []).append(outcome.reason)
+                result.setdefault("_warnings", []).append(outcome.reason)  # no part of the decision
             elif text := describe_change(outcome):
                 changes[outcome.name] = text
         if changes:

@@ -15,7 +15,7 @@ Held = TypeVar("Held")
 View = TypeVar("View")
 
 
-def remembered(build: Callable[[Held], View]) -> Callable[[Held], View]:
+def per_document(build: Callable[[Held], View]) -> Callable[[Held], View]:
     """Compute a view of a document or bundle once, and keep it as long as that object lives.
 
     The view is kept in the object's own `__dict__`, as `functools.cached_property` does: a cache keyed by the object
@@ -32,6 +32,3 @@ def remembered(build: Callable[[Held], View]) -> Callable[[Held], View]:
         return found
 
     return view
-
-
-per_document = remembered

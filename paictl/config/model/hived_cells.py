@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from paictl.config.model.hived_types import LEAF_LEVEL, Chain
+from paictl.config.model.hived_types import LEAF_LEVEL, Chain, name_under
 from paictl.config.nodes import Mapping, Node, Scalar, Sequence
 from paictl.config.problem import Located
 
 NO_DEFAULT = -1
+
+MOST_DEVICES = 4096
+"""Nodes with more devices than this are not searched for overlaps: their type is wrong already."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +66,7 @@ class Cell:
     @property
     def pin(self) -> Scalar | None:
         """Its pinned cell id, also under the key of HiveD before 0.3."""
-        return self.spec.text("pinnedCellId") or self.spec.text("reservationId")
+        return name_under(self.spec, "pinnedCellId") or name_under(self.spec, "reservationId")
 
     @property
     def is_short(self) -> bool:
@@ -121,3 +124,22 @@ def device_index(leaf: Cell) -> int | None:
     """The device index of a leaf cell, None where its address is not one or it has none."""
     name = leaf.name
     return int(name) if name.isascii() and name.isdigit() and len(name) < 12 else None
+
+
+def names_of_nodes(cell: Cell) -> list[str]:
+    """Names of the nodes that a cell consists of, or of the one that it is a part of."""
+    if cell.chain.node_level and cell.level < cell.chain.node_level:
+        while cell.parent is not None and not cell.is_node:
+            cell = cell.parent
+    if cell.is_node or not cell.children:
+        return [cell.name]
+    return [name for child in cell.children for name in names_of_nodes(child)]
+
+
+def location(cell: Cell) -> str:
+    """Where a cell is: its nodes, and below node level the devices in square brackets."""
+    where = ", ".join(names_of_nodes(cell))
+    if cell.level >= (cell.chain.node_level or cell.chain.top):
+        return where
+    numbers = sorted(device.number for device in devices(cell, cell.index) if device.number is not None)
+    return f"{where}[{','.join(map(str, numbers))}]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -33,9 +34,17 @@ class Balance:
     """Cells, of any level above the leaves, that list fewer children than their type has."""
 
     @property
-    def left(self) -> list[int]:
-        """Cells of each level that could still be promised; negative where too much is."""
-        return surplus(self.existing, self.quota, self.chain.fanout)
+    def room(self) -> list[int]:
+        """Cells of each level that could be promised on top of what is; negative by what a level lacks.
+
+        The surplus of a level says what is left once promises at and above it are kept; those below it must be kept
+        too, so that the scarcest level below limits it.
+        """
+        found = surplus(self.existing, self.quota, self.chain.fanout)
+        for level in range(LEAF_LEVEL + 1, self.chain.top + 1):
+            if found[level] > 0:
+                found[level] = max(0, min(found[level], found[level - 1] // self.chain.fanout[level]))
+        return found
 
     def shortfalls(self) -> list[Shortfall]:
         """Levels at which more is promised than the cells give, if each were whole; from the top down."""
@@ -62,6 +71,19 @@ def balances(document: Document) -> list[Balance]:
     return [_balance(model, chain) for chain in model.sound_chains if chain.countable]
 
 
+def whole_cells(tops: list[Cell], chain: Chain) -> list[int]:
+    """Cells of each level that have all their children, promised or not, by level."""
+    largest = [0] * (chain.top + 1)
+    for top in tops:
+        largest[top.level] += _count(top, largest, {}, set())[0]
+    found = [0] * (chain.top + 1)
+    above = 0
+    for level in range(chain.top, 0, -1):
+        above = found[level] = largest[level] + above
+        above *= chain.fanout[level]
+    return found
+
+
 def _balance(model: Hived, chain: Chain) -> Balance:
     size = chain.top + 1
     declared, existing, quota, pinned = ([0] * size for _ in range(4))
@@ -82,7 +104,7 @@ def _balance(model: Hived, chain: Chain) -> Balance:
     for promise in promises:
         if promise.pinned is None:
             quota[promise.level] += promise.number
-        elif model.claimed.get(promise.pinned) is promise:
+        elif model.claimed.get(promise.pinned) is promise and model.claimed_around(promise.pinned) is None:
             pinned[promise.level] += 1
     return Balance(chain, declared, existing, quota, pinned, promises, incomplete)
 
@@ -102,3 +124,30 @@ def _count(cell: Cell, existing: list[int], claimed: dict[Cell, Promise], split:
         existing[cell.level - 1] += sum(whole for whole, _ in below)
         return False, incomplete
     return True, 0
+
+
+def shares(balance: Balance, level: int, *, pinned: bool = True, named: bool = False) -> str:
+    """Who is promised how many cells of a level: `speech 1 + 1 pinned, vision 2`; empty for nobody."""
+    kind = f" {balance.chain.types[level]}" if named else ""
+    virtual: Counter[str] = Counter()
+    fixed: Counter[str] = Counter()
+    for promise in balance.promises:
+        if promise.level == level and promise.number:
+            (virtual if promise.pinned is None else fixed)[promise.vc] += promise.number
+    words = []
+    for vc in dict.fromkeys((*virtual, *(fixed if pinned else ()))):
+        parts = [str(virtual[vc])] if virtual[vc] else []
+        parts += [f"{fixed[vc]} pinned"] if pinned and fixed[vc] else []
+        words.append(f"{vc} {' + '.join(parts)}{kind}")
+    return ", ".join(words)
+
+
+def breaking(balance: Balance, short: Shortfall, *, pinned: bool = True) -> Promise:
+    """The promise of a level, in file order, that is the first beyond what is available."""
+    total = 0
+    counted = [p for p in balance.promises if p.level == short.level and (pinned or p.pinned is None)]
+    for promise in counted:
+        total += promise.number
+        if total > short.available:
+            return promise
+    return counted[-1]

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from paictl.config.csvtable import Field, Row
 from paictl.config.document import Document
-from paictl.config.model import remembered
+from paictl.config.model import per_document
 
 Address: TypeAlias = "ipaddress.IPv4Address | ipaddress.IPv6Address"
 
@@ -52,7 +52,7 @@ class HostList:
     swapped: tuple[Row, ...]
 
 
-@remembered
+@per_document
 def host_list(document: Document) -> HostList:
     """The hosts of a host list; rows without an address are left out (CSV201 reports them)."""
     rows = [row for row in document.rows if not row.blank and not row.comment]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from paictl.config.document import Document
-from paictl.config.model.memo import once_per
+from paictl.config.model import per_document
 from paictl.config.nodes import Entry, Mapping, Scalar
 
 REFERENCES = {"dockerImage": "dockerimage", "data": "data", "output": "output", "script": "script"}
@@ -126,7 +126,7 @@ class Job:
                     yield from (Command(entry.name, text) for text in around.sequence(key).scalars())
 
 
-@once_per
+@per_document
 def job_of(document: Document) -> Job:
     """The job in a document."""
     top = document.top

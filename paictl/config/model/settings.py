@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from paictl.config.document import Document
-from paictl.config.model import remembered
+from paictl.config.model import per_document
 from paictl.config.model.placeholders import is_placeholder
 from paictl.config.nodes import Scalar, Sequence
 
@@ -55,7 +55,7 @@ def network_of(text: str) -> Network | None:
         return None
 
 
-@remembered
+@per_document
 def cluster_networks(document: Document) -> tuple[ClusterNetwork, ...]:
     """The networks of services and pods, as written or by default; one that is written badly is left out."""
     extra = document.top.mapping(EXTRA)

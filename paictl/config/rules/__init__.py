@@ -19,7 +19,7 @@ PACKAGES: dict[str, tuple[Kind, ...]] = {
     "layout": (Kind.LAYOUT,),
     "hived": (Kind.HIVED,),
     "job": (Kind.JOB,),
-    "services": (Kind.SERVICES, Kind.SERVICE_DEFAULTS),
+    "services": (Kind.SERVICES,),
     "service": (Kind.SERVICE,),
 }
 """Packages of rules about one file, in the order in which they run."""

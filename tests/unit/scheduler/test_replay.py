@@ -41,6 +41,16 @@ def test_a_dump_can_be_taken_up_again() -> None:
     assert info_json(info_from_json(dump["pods"][0]["info"])) == dump["pods"][0]["info"]
 
 
+def test_what_is_not_known_is_ignored_with_a_warning() -> None:
+    player = Replayer(ClusterSpec.from_mapping(config(A={"NODE": 1})))
+    before = player.engine.state.digest()
+    for operation in ({"op": "node", "name": "nowhere", "healthy": True}, {"op": "delete_allocated", "uid": "nobody"}):
+        result = player.run(operation)
+        assert result["r"] == "ok"
+        assert len(result["_warnings"]) == 1
+    assert player.engine.state.digest() == before
+
+
 def test_the_command_reads_operations_and_prints_results(tmp_path: Path) -> None:
     path = tmp_path / "hived.yaml"
     path.write_text(yaml.safe_dump(config(A={"NODE": 1})))

@@ -1,6 +1,60 @@
-"""Rules about across."""
+"""Rules about files that belong together: those of one folder, or given together."""
 
 from types import ModuleType
 
-MODULES: tuple[ModuleType, ...] = ()
+from paictl.config.rules.across import (
+    address_differs,
+    address_in_both_lists,
+    device_count_differs,
+    group_vc,
+    hived_switched_off,
+    host_in_cluster_network,
+    host_not_in_layout,
+    job_gang_size,
+    job_no_gpu,
+    job_pin,
+    job_pod_size,
+    job_sku,
+    job_vc,
+    machine_not_in_lists,
+    master_in_worker_list,
+    mixed_devices,
+    port_in_host_range,
+    resources_over_machine,
+    role_differs,
+    service_cycle,
+    service_file,
+    service_prerequisite,
+    setting_differs,
+    unknown_node,
+    worker_without_cell,
+)
+
+MODULES: tuple[ModuleType, ...] = (
+    master_in_worker_list,
+    address_in_both_lists,
+    host_not_in_layout,
+    machine_not_in_lists,
+    address_differs,
+    role_differs,
+    unknown_node,
+    worker_without_cell,
+    device_count_differs,
+    resources_over_machine,
+    hived_switched_off,
+    mixed_devices,
+    port_in_host_range,
+    host_in_cluster_network,
+    setting_differs,
+    job_vc,
+    job_sku,
+    job_pin,
+    job_pod_size,
+    job_gang_size,
+    job_no_gpu,
+    group_vc,
+    service_prerequisite,
+    service_cycle,
+    service_file,
+)
 """The rules of this package, by id."""

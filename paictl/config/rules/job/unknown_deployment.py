@@ -47,8 +47,8 @@ from collections.abc import Iterator
 
 from paictl.config.document import Document
 from paictl.config.model.job import job_of
-from paictl.config.problem import Edit, Finding, Severity
-from paictl.config.rules.shape.words import nearest
+from paictl.config.problem import Finding, Severity
+from paictl.config.rules.shape.words import listed, suggested
 
 ID = "JOB602"
 NAME = "unknown-deployment"
@@ -62,9 +62,5 @@ def check(document: Document) -> Iterator[Finding]:
     names = [name.text for name, _ in job.deployments]
     if wanted is None or wanted.text in names:
         return
-    message = f"there is no deployment {wanted.text!r}"
-    near = nearest(wanted.text, names)
-    if near:
-        yield Finding(wanted, message, f"did you mean {near!r}?", (Edit(wanted, near),) if wanted.plain else ())
-    else:
-        yield Finding(wanted, message, f"name one of: {', '.join(names)}" if names else "remove the key, or add it")
+    otherwise = f"name one of: {listed(names)}" if names else "remove the key, or add the deployment"
+    yield Finding(wanted, f"there is no deployment {wanted.text!r}", *suggested(wanted, names, otherwise))

@@ -47,8 +47,8 @@ from collections.abc import Iterator
 
 from paictl.config.document import Document
 from paictl.config.model.job import job_of
-from paictl.config.problem import Edit, Finding, Severity
-from paictl.config.rules.shape.words import nearest
+from paictl.config.problem import Finding, Severity
+from paictl.config.rules.shape.words import listed, suggested
 
 ID = "JOB603"
 NAME = "unknown-deployment-role"
@@ -59,12 +59,10 @@ def check(document: Document) -> Iterator[Finding]:
     """Every key under deployments[].taskRoles that is no task role."""
     job = job_of(document)
     for name, deployment in job.deployments:
-        for entry in deployment.mapping("taskRoles"):
+        around = deployment.mapping("taskRoles")
+        free = [role for role in job.roles if role not in around]
+        for entry in around:
             if job.roles and entry.name not in job.roles:
-                near = nearest(entry.name, job.roles)
-                yield Finding(
-                    entry.key,
-                    f"deployment {name.text!r} has commands for {entry.name!r}, which is no task role",
-                    f"did you mean {near!r}?" if near else f"name one of: {', '.join(job.roles)}",
-                    (Edit(entry.key, near),) if near and entry.key.plain else (),
-                )
+                message = f"deployment {name.text!r} has commands for {entry.name!r}, which is no task role"
+                otherwise = f"name one of: {listed(job.roles)}"
+                yield Finding(entry.key, message, *suggested(entry.key, free, otherwise))

@@ -47,8 +47,8 @@ from collections.abc import Iterator
 
 from paictl.config.document import Document
 from paictl.config.model.job import job_of
-from paictl.config.problem import Edit, Finding, Severity
-from paictl.config.rules.shape.words import nearest
+from paictl.config.problem import Finding, Severity
+from paictl.config.rules.shape.words import listed, suggested
 
 ID = "JOB625"
 NAME = "unknown-plugin-role"
@@ -61,10 +61,5 @@ def check(document: Document) -> Iterator[Finding]:
     for plugin in job.top.mapping("extras").sequence("com.microsoft.pai.runtimeplugin").mappings():
         for name in plugin.sequence("taskRoles").scalars():
             if job.roles and name.text not in job.roles:
-                near = nearest(name.text, job.roles)
-                yield Finding(
-                    name,
-                    f"the plugin is meant for {name.text!r}, which is no task role",
-                    f"did you mean {near!r}?" if near else f"name one of: {', '.join(job.roles)}",
-                    (Edit(name, near),) if near and name.plain else (),
-                )
+                message = f"the plugin is meant for {name.text!r}, which is no task role"
+                yield Finding(name, message, *suggested(name, job.roles, f"name one of: {listed(job.roles)}"))

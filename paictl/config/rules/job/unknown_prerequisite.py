@@ -38,8 +38,8 @@ from collections.abc import Iterator
 from paictl.config.document import Document
 from paictl.config.model.job import REFERENCES, Job, Role, job_of
 from paictl.config.nodes import Scalar
-from paictl.config.problem import Edit, Finding, Severity
-from paictl.config.rules.shape.words import nearest
+from paictl.config.problem import Finding, Severity
+from paictl.config.rules.shape.words import suggested
 
 ID = "JOB601"
 NAME = "unknown-prerequisite"
@@ -68,8 +68,5 @@ def _missing(job: Job, role: Role, name: Scalar, kind: str | None) -> Iterator[F
     if same_name:
         yield Finding(name, message, f"{name.text!r} is of type {same_name[0].type}: correct it, or name another one")
         return
-    near = nearest(name.text, (one.name.text for one in job.prerequisites if kind in (None, one.type)))
-    if near:
-        yield Finding(name, message, f"did you mean {near!r}?", (Edit(name, near),) if name.plain else ())
-    else:
-        yield Finding(name, message, "add it to prerequisites, or name one that is there")
+    known = (one.name.text for one in job.prerequisites if kind in (None, one.type))
+    yield Finding(name, message, *suggested(name, known, "add it to prerequisites, or name one that is there"))

@@ -45,8 +45,8 @@ from collections.abc import Iterator
 
 from paictl.config.document import Document
 from paictl.config.model.job import job_of
-from paictl.config.problem import Edit, Finding, Severity
-from paictl.config.rules.shape.words import nearest
+from paictl.config.problem import Finding, Severity
+from paictl.config.rules.shape.words import listed, suggested
 
 ID = "JOB615"
 NAME = "unknown-scheduled-role"
@@ -56,12 +56,9 @@ SEVERITY = Severity.ERROR
 def check(document: Document) -> Iterator[Finding]:
     """Every key under extras.hivedScheduler.taskRoles that is no task role."""
     job = job_of(document)
-    for entry in job.hived.mapping("taskRoles"):
+    wishes = job.hived.mapping("taskRoles")
+    free = [role for role in job.roles if role not in wishes]
+    for entry in wishes:
         if job.roles and entry.name not in job.roles:
-            near = nearest(entry.name, job.roles)
-            yield Finding(
-                entry.key,
-                f"extras.hivedScheduler speaks of {entry.name!r}, which is no task role",
-                f"did you mean {near!r}?" if near else f"name one of: {', '.join(job.roles)}",
-                (Edit(entry.key, near),) if near and entry.key.plain else (),
-            )
+            message = f"extras.hivedScheduler speaks of {entry.name!r}, which is no task role"
+            yield Finding(entry.key, message, *suggested(entry.key, free, f"name one of: {listed(job.roles)}"))

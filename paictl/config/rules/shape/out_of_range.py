@@ -59,15 +59,14 @@ _LIMITS = {
 def check(document: Document) -> Iterator[Finding]:
     """Every value outside the limits that the schema sets."""
     for violation in of_keyword(document, *_LIMITS):
-        limit = _limit(violation)
         yield Finding(
             violation.node,
-            f"{dotted(violation.path)} must be {limit}, not {shown(violation.node)}",
+            f"{dotted(violation.path)} must be {_limit(violation)}",
             violation.schema.get("description", "correct the value").rstrip("."),
         )
 
 
 def _limit(violation: Violation) -> str:
     if violation.keyword in ("minLength", "minItems", "minProperties") and violation.wanted == 1:
-        return "filled in"
-    return _LIMITS[violation.keyword].format(violation.wanted)
+        return "filled in, not empty"
+    return f"{_LIMITS[violation.keyword].format(violation.wanted)}, not {shown(violation.node)}"

@@ -60,5 +60,6 @@ def check(document: Document) -> Iterator[Finding]:
                 violation.key, message, f"did you mean {near!r}?", (Edit(violation.key, written(near)),), severity
             )
         else:
-            hint = f"known keys: {', '.join(sorted(known))}" if known else "remove it"
+            offered = sorted(key for key, schema in known.items() if not schema.get("x-legacy", False))
+            hint = f"known keys: {', '.join(offered)}" if offered else "remove it"
             yield Finding(violation.key, message, hint, (), severity)

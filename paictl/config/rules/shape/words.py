@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from paictl.config.document import Document
 from paictl.config.nodes import Mapping, Node, Scalar
+from paictl.config.problem import Edit
 from paictl.config.schema import Violation
 from paictl.config.yamltree import resolve
 
@@ -98,3 +99,22 @@ def written(value: object) -> str:
         return json.dumps(value)
     bare = resolve(value)[0] == "str" and _BARE.fullmatch(value)
     return value if bare else json.dumps(value, ensure_ascii=False)
+
+
+MOST_COMPARED = 400
+"""Above this many names nobody is asked "did you mean": the comparison with each costs more than it helps."""
+
+
+def suggested(at: Scalar, known: Iterable[str], otherwise: str) -> tuple[str, tuple[Edit, ...]]:
+    """(hint, repair) for a name that is none of those known; `otherwise` is the hint where it resembles none."""
+    names = list(known)
+    near = nearest(at.text, names) if len(names) <= MOST_COMPARED else None
+    if near is None:
+        return otherwise, ()
+    return f"did you mean {near!r}?", (Edit(at, written(near)),) if at.plain else ()
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names for a hint, not more of them than anybody reads."""
+    every = list(names)
+    return ", ".join(every[:8]) + (f" and {len(every) - 8} more" if len(every) > 8 else "")

@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from paictl.config.document import Document
+from paictl.config.kinds import Kind
 from paictl.config.problem import Finding, Severity
 from paictl.config.yamltree import Trouble
 
@@ -35,7 +36,9 @@ SEVERITY = Severity.WARNING
 
 
 def check(document: Document) -> Iterator[Finding]:
-    """A file or embedded text without a value."""
+    """A file or embedded text without a value; a service may do without defaults."""
+    if document.kind is Kind.SERVICE_DEFAULTS:
+        return
     for mishap in document.mishaps:
         if mishap.trouble is Trouble.EMPTY:
             yield Finding(

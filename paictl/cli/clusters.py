@@ -1,0 +1,69 @@
+"""What the commands that talk to a cluster share: which one, what time it is there, and asking before harm is done."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from paictl.cli.console import Output
+from paictl.cli.settings import settings
+from paictl.errors import PaictlError
+
+if TYPE_CHECKING:
+    from paictl.cluster.embedded.cluster import EmbeddedCluster
+    from paictl.sim.loop import Millis
+
+StateOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--state", metavar="DIR", help="Folder of the embedded cluster (default: PAICTL_STATE, else XDG state)."
+    ),
+]
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Form of the result.")]
+
+
+def folder_of(state: Path | None) -> Path:
+    """The folder of the embedded cluster."""
+    from paictl.cluster.embedded.store import default_folder
+
+    return state if state is not None else default_folder()
+
+
+def open_cluster(state: Path | None) -> EmbeddedCluster:
+    """The cluster that a command is about."""
+    from paictl.cluster.embedded.cluster import EmbeddedCluster
+
+    return EmbeddedCluster.at(folder_of(state))
+
+
+def clock_text(cluster: EmbeddedCluster, at: Millis | None) -> str:
+    """An instant as date and time of this machine; `-` for none."""
+    if at is None:
+        return "-"
+    return datetime.fromtimestamp(cluster.epoch + at / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def span_text(span: int | None) -> str:
+    """A span of milliseconds as people say it: 45s, 12m, 3h05m, 2d04h; `-` for none."""
+    if span is None:
+        return "-"
+    seconds = span // 1000
+    for unit, size, below, name in (("d", 86400, 3600, "h"), ("h", 3600, 60, "m"), ("m", 60, 1, "s")):
+        if seconds >= size:
+            rest = seconds % size // below
+            return f"{seconds // size}{unit}{rest:02}{name}" if rest else f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def confirm(question: str, word: str, *, yes: bool) -> None:
+    """Let somebody type a word before harm is done; raises `PaictlError` if nobody can, or it is another word."""
+    if yes:
+        return
+    if not settings.may_ask:
+        raise PaictlError(f"{question}: needs an answer", hint="say it with --yes")
+    answer = typer.prompt(f"{question}. Type {word!r} to go on", default="", show_default=False, err=True)
+    if answer.strip() != word:
+        raise PaictlError("not confirmed, nothing was done")

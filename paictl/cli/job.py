@@ -1,0 +1,225 @@
+"""`paictl job`: submit jobs, follow them, understand why they wait, stop them."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from paictl.cli import console
+from paictl.cli.cluster import show_events
+from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, span_text
+from paictl.cli.console import Output, write, write_data, write_table
+from paictl.errors import ExitCode, PaictlError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from paictl.cluster.embedded.cluster import EmbeddedCluster
+    from paictl.cluster.interface import JobRequest, JobView
+
+app = typer.Typer(help="Submit jobs, follow them, understand why they wait.", no_args_is_help=True)
+
+UserOption = Annotated[str | None, typer.Option("--user", help="Whose job it is (default: you).")]
+JobName = Annotated[str, typer.Argument(metavar="JOB", help="USER~NAME, or NAME alone for your own.")]
+
+
+@app.command(
+    epilog="Examples: paictl job submit train.yaml --vc vision --priority prod --duration 5m · "
+    "paictl job submit --file list.txt · paictl job submit train.yaml --repeat 100"
+)
+def submit(
+    files: Annotated[list[str] | None, typer.Argument(help="Job files (OpenPAI protocol v2), or - for stdin.")] = None,
+    listed: Annotated[Path | None, typer.Option("--file", help="A file that lists job files, one a line.")] = None,
+    vc: Annotated[str | None, typer.Option("--vc", help="Virtual cluster, instead of the file's.")] = None,
+    priority: Annotated[str | None, typer.Option("--priority", help="oppo, test, prod or crit.")] = None,
+    duration: Annotated[str | None, typer.Option("--duration", help="How long each task runs, e.g. 5m.")] = None,
+    repeat: Annotated[int, typer.Option("--repeat", min=1, help="Submit each file so often, as NAME-1, NAME-2, …")] = 1,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the job, instead of the file's.")] = None,
+    user: UserOption = None,
+    output: OutputOption = Output.TABLE,
+    state: StateOption = None,
+) -> None:
+    """Submit jobs: all of the files, or none."""
+    paths = [*(files or []), *(_listed(listed) if listed else [])]
+    if not paths:
+        raise PaictlError("no job file given", hint="paictl job submit FILE, or --file LIST")
+    if name is not None and len(paths) > 1:
+        raise PaictlError("--name goes with one file only")
+    with console.progress("submitting"):
+        requests = list(_requests(paths, user or _me(), (vc, priority, duration), (name, repeat)))
+        jobs = open_cluster(state).submit(requests)
+    if output is not Output.TABLE:
+        write_data([job_data(job) for job in jobs], output)
+        return
+    for job in jobs[:20]:
+        write(f"{job.key}  {job.state.value}")
+    if len(jobs) > 20:
+        write(f"… and {len(jobs) - 20} more")
+
+
+def _me() -> str:
+    """The user's name; `paictl` where the system has none (a container without accounts)."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "paictl"
+
+
+def _listed(path: Path) -> list[str]:
+    """The files that a list names, relative to the list."""
+    from paictl.config.source import read_bytes
+
+    lines = read_bytes(str(path)).decode("utf-8", errors="replace").splitlines()
+    names = (line.strip() for line in lines)
+    return [str(path.parent / name) for name in names if name and not name.startswith("#")]
+
+
+def _requests(
+    paths: Iterable[str], user: str, wishes: tuple[str | None, str | None, str | None], names: tuple[str | None, int]
+) -> Iterator[JobRequest]:
+    from paictl.cluster.interface import FOREVER as ENDLESS
+    from paictl.cluster.interface import JobRequest
+    from paictl.sim.loop import Millis
+    from paictl.workload.duration import FOREVER, parse_duration
+    from paictl.workload.job import PRIORITIES
+
+    vc, priority, duration = wishes
+    name, repeat = names
+    if priority is not None and priority not in PRIORITIES:
+        raise PaictlError(f"there is no priority class {priority!r}", hint=f"one of: {', '.join(PRIORITIES)}")
+    seconds = None if duration is None else parse_duration(duration)
+    span = None if seconds is None else ENDLESS if seconds == FOREVER else Millis(round(seconds * 1000))
+    known: dict[str, Mapping[str, object]] = {}
+    for path in paths:
+        data = known.setdefault(path, _job_in(path)) if path not in known else known[path]
+        named = {**data, "name": name} if name is not None else data
+        for number in range(1, repeat + 1):
+            one = named if repeat == 1 else {**named, "name": f"{named['name']}-{number}"}
+            yield JobRequest(user, one, vc, priority, span)
+
+
+def _job_in(path: str) -> Mapping[str, object]:
+    """The data of a job file; its problems are shown, and errors refuse it."""
+    from paictl.config.kinds import Kind
+    from paictl.config.load import Loaded, load
+    from paictl.config.problem import Severity
+    from paictl.config.report import FORMATS, plain
+    from paictl.config.validate import Choice, validate
+
+    loaded: Loaded = load([path], Kind.JOB)
+    for failure in loaded.failures:
+        raise failure
+    report = validate(loaded, Choice(severity=Severity.ERROR))
+    if report.problems:
+        console.info(plain(FORMATS["text"](report)))
+        raise PaictlError("is no job that can be submitted", where=path, hint="correct the errors above")
+    data = next(loaded.documents).data
+    return data if isinstance(data, dict) else {}
+
+
+@app.command("list", epilog="Example: paictl job list --watch")
+def list_jobs(
+    unfinished: Annotated[bool, typer.Option("--unfinished", help="Only jobs that wait or run.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again every second, until Ctrl-C.")] = False,
+    output: OutputOption = Output.TABLE,
+    state: StateOption = None,
+) -> None:
+    """List jobs: state, VC, priority, devices, times."""
+    cluster = open_cluster(state)
+    while True:
+        jobs = cluster.jobs(ended=not unfinished)
+        if watch:
+            console.clear_screen()
+        if output is Output.TABLE:
+            write_table(
+                ("JOB", "STATE", "VC", "PRIORITY", "DEVICES", "SUBMITTED", "RAN", "PREEMPTED"),
+                [_row(cluster, job) for job in jobs],
+            )
+        else:
+            write_data([job_data(job) for job in jobs], output)
+        if not watch:
+            return
+        time.sleep(1)
+
+
+def _row(cluster: EmbeddedCluster, job: JobView) -> tuple[object, ...]:
+    ran = None if job.started is None else (job.ended if job.ended is not None else cluster.now) - job.started
+    return (
+        job.key, job.state.value, job.vc, job.priority, job.devices, clock_text(cluster, job.submitted),
+        span_text(ran), job.preemptions,
+    )  # fmt: skip
+
+
+def job_data(job: JobView) -> dict[str, Any]:
+    """A job as plain data for `-o json`; instants in milliseconds of the cluster's clock."""
+    from dataclasses import asdict
+
+    return {**asdict(job), "state": job.state.value}
+
+
+@app.command()
+def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
+    """Show one job with its tasks: where they run, on which devices."""
+    cluster = open_cluster(state)
+    found = cluster.job(_key(job))
+    if output is not Output.TABLE:
+        write_data(job_data(found), output)
+        return
+    write(f"job {found.key}: {found.state.value}" + (f", {found.reason}" if found.reason else ""))
+    write(
+        f"virtual cluster {found.vc}, priority {found.priority}, {found.devices} devices, attempt {found.attempt + 1}"
+    )
+    times = [("submitted", found.submitted), ("started", found.started), ("ended", found.ended)]
+    write(", ".join(f"{word} {clock_text(cluster, at)}" for word, at in times if at is not None))
+    rows = [
+        (f"{task.role}[{task.index}]", task.state, task.node or "-", ",".join(map(str, task.devices)), task.reason)
+        for task in found.tasks
+    ]
+    write("")
+    write_table(("TASK", "STATE", "NODE", "DEVICES", "WHY"), rows)
+    if found.state.value == "Waiting":
+        console.info(f"why it waits: paictl job explain {found.key}")
+
+
+def _key(word: str) -> str:
+    return word if "~" in word else f"{_me()}~{word}"
+
+
+@app.command()
+def stop(jobs: Annotated[list[str], typer.Argument(metavar="JOB...", help="Jobs.")], state: StateOption = None) -> None:
+    """Stop jobs."""
+    cluster = open_cluster(state)
+    failed = 0
+    for job in jobs:
+        try:
+            cluster.stop_job(_key(job))
+            console.info(f"job {_key(job)} stopped")
+        except PaictlError as error:
+            failed += 1
+            console.error(error)
+    if failed:
+        raise typer.Exit(ExitCode.PARTIAL if failed < len(jobs) else ExitCode.USAGE)
+
+
+@app.command()
+def logs(job: JobName, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
+    """Show the events of a job's life."""
+    cluster = open_cluster(state)
+    key = cluster.job(_key(job)).key
+    show_events(cluster, f"job/{key}", output)
+
+
+@app.command(epilog="Example: paictl job explain train -o json")
+def explain(job: JobName, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
+    """Explain why a job waits, and the smallest change that would let it run."""
+    cluster = open_cluster(state)
+    answer = cluster.explain(_key(job))
+    if output is not Output.TABLE:
+        write_data(answer.data, output)
+        return
+    for line in answer.lines:
+        write(line)

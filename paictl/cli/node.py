@@ -1,0 +1,146 @@
+"""`paictl node`: the machines of a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from paictl.cli import console
+from paictl.cli.clusters import OutputOption, StateOption, clock_text, confirm, open_cluster, span_text
+from paictl.cli.console import Output, write, write_data, write_table
+
+if TYPE_CHECKING:
+    from paictl.cluster.embedded.cluster import EmbeddedCluster
+    from paictl.cluster.interface import NodeView
+
+app = typer.Typer(help="List and change the nodes of a cluster.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="Name of a node.")]
+Names = Annotated[list[str], typer.Argument(help="Names of nodes.")]
+
+
+@app.command("list")
+def list_nodes(output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
+    """List the nodes: role, condition, devices used."""
+    cluster = open_cluster(state)
+    nodes = cluster.nodes()
+    if output is not Output.TABLE:
+        write_data([_data(node) for node in nodes], output)
+        return
+    now = cluster.now
+    rows = [
+        (
+            node.machine.name,
+            node.machine.role.value,
+            node.condition.value,
+            f"{node.used}/{node.machine.devices}",
+            node.machine.address,
+            span_text(now - node.since),
+        )
+        for node in nodes
+    ]
+    write_table(("NAME", "ROLE", "CONDITION", "DEVICES", "ADDRESS", "SINCE"), rows)
+
+
+@app.command()
+def show(name: Name, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
+    """Show one node and what runs there."""
+    cluster = open_cluster(state)
+    node = _find(cluster, name)
+    if output is not Output.TABLE:
+        write_data(_data(node), output)
+        return
+    machine = node.machine
+    write(f"node {machine.name}, {machine.role.value}, {node.condition.value} since {clock_text(cluster, node.since)}")
+    write(f"address:  {machine.address}")
+    write(f"machine:  {machine.sku or '-'}, {machine.cpu} cores, {machine.memory // 2**30} GiB")
+    write(f"devices:  {node.used} of {machine.devices} {machine.device_type} used".rstrip())
+    for pod in node.pods:
+        write(f"runs:     {pod}")
+
+
+def _find(cluster: EmbeddedCluster, name: str) -> NodeView:
+    from paictl.cluster.interface import ClusterError
+    from paictl.config.rules.shape.words import nearest
+
+    nodes = {node.machine.name: node for node in cluster.nodes()}
+    if name not in nodes:
+        near = nearest(name, nodes)
+        raise ClusterError(f"there is no node {name!r}", hint=f"did you mean {near!r}?" if near else "paictl node list")
+    return nodes[name]
+
+
+def _data(node: NodeView) -> dict[str, object]:
+    return {**asdict(node.machine), "condition": node.condition.value, "used": node.used, "pods": list(node.pods)}
+
+
+@app.command()
+def cordon(names: Names, state: StateOption = None) -> None:
+    """Let no new pods onto nodes; those that run there go on."""
+    _change(names, "cordon", "cordoned", state)
+
+
+@app.command()
+def uncordon(names: Names, state: StateOption = None) -> None:
+    """Let pods onto nodes again."""
+    _change(names, "uncordon", "uncordoned", state)
+
+
+@app.command()
+def fail(names: Names, state: StateOption = None) -> None:
+    """Let nodes fail, as if their hardware broke: pods there are lost if it does not heal within five minutes."""
+    _change(names, "fail", "failed", state)
+
+
+@app.command()
+def heal(names: Names, state: StateOption = None) -> None:
+    """Let failed nodes come back."""
+    _change(names, "heal", "healed", state)
+
+
+def _change(names: list[str], change: str, done: str, state: object) -> None:
+    from pathlib import Path
+
+    cluster = open_cluster(state if isinstance(state, Path) else None)
+    for name in names:
+        _find(cluster, name)
+    for name in names:
+        cluster.set_node(name, change)
+        console.info(f"node {name} {done}")
+
+
+@app.command()
+def add(
+    name: Name,
+    address: Annotated[str, typer.Option("--address", help="IP address.")],
+    devices: Annotated[int, typer.Option("--devices", min=0, help="Accelerators of the machine.")] = 0,
+    state: StateOption = None,
+) -> None:
+    """Add a worker; the scheduler uses it when its configuration names it."""
+    import ipaddress
+
+    from paictl.cluster.interface import Machine, Role
+    from paictl.errors import PaictlError
+
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        raise PaictlError(f"{address!r} is no IP address") from None
+    open_cluster(state).add_node(Machine(name, address, Role.WORKER, devices=devices))
+    console.info(f"node {name} added; name it in the hivedscheduler configuration so that pods run there")
+
+
+@app.command()
+def remove(
+    name: Name,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    state: StateOption = None,
+) -> None:
+    """Remove a node; the pods that run there are lost and start elsewhere."""
+    cluster = open_cluster(state)
+    node = _find(cluster, name)
+    confirm(f"node {name} will be removed, {len(node.pods)} pods run there", name, yes=yes)
+    cluster.remove_node(name)
+    console.info(f"node {name} removed")

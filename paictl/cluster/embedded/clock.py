@@ -1,0 +1,51 @@
+"""The cluster's clock: wall time times a factor, from the instant of the last command on."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from paictl.errors import PaictlError
+from paictl.sim.loop import Millis
+
+MAX = "max"
+"""A clock that runs until nothing more happens, after every command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """`instant` of the cluster was at Unix time `wall` (seconds); since then it runs `speed` times faster.
+
+    Speed 0 stands still: only `paictl cluster tick` advances it. `run_out` marks the clock of ``--speed max``.
+    """
+
+    instant: Millis
+    wall: float
+    speed: float = 1.0
+    run_out: bool = False
+
+    def at(self, wall: float) -> Millis:
+        """The cluster's instant at a Unix time; never before `instant`, whatever the wall clock does."""
+        return Millis(self.instant + max(0, int((wall - self.wall) * 1000 * self.speed)))
+
+    def set(self, instant: Millis, wall: float) -> Clock:
+        """The same clock, set."""
+        return Clock(instant, wall, self.speed, self.run_out)
+
+
+def wall_time() -> float:
+    """Unix time in seconds; the one place where the embedded cluster reads a clock."""
+    return time.time()
+
+
+def parse_speed(word: str) -> tuple[float, bool]:
+    """(factor, run out) of ``--speed``: a number of at least 0, or ``max``."""
+    if word == MAX:
+        return 0.0, True
+    try:
+        factor = float(word)
+    except ValueError:
+        factor = -1.0
+    if not 0 <= factor <= 1_000_000:
+        raise PaictlError(f"{word!r} is no speed", hint="a number from 0 (stands still) to 1000000, or max")
+    return factor, False

@@ -1,0 +1,307 @@
+"""The embedded cluster behind the interface: every command loads the state, lets time pass, acts and stores it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from paictl.cluster.embedded import commands
+from paictl.cluster.embedded.clock import Clock, wall_time
+from paictl.cluster.embedded.commands import Command
+from paictl.cluster.embedded.explain import explain_job
+from paictl.cluster.embedded.jobs import LiveJob
+from paictl.cluster.embedded.services import CONFIGURATION, SCHEDULER, Service
+from paictl.cluster.embedded.store import JobRow, Store
+from paictl.cluster.embedded.world import World
+from paictl.cluster.interface import (
+    Answer,
+    ClusterError,
+    ConfigVersion,
+    Event,
+    JobRequest,
+    JobView,
+    Machine,
+    NodeView,
+    ServiceView,
+)  # fmt: skip
+from paictl.sim.loop import Millis
+
+Given = TypeVar("Given")
+
+
+class EmbeddedCluster:
+    """A cluster in a folder of this machine. `wall` gives Unix time in seconds (tests have their own)."""
+
+    def __init__(self, store: Store, wall: Callable[[], float] = wall_time) -> None:
+        self._store = store
+        self._wall = wall
+
+    # --- life
+
+    @classmethod
+    def up(
+        cls, folder: Path, command: Command, *, clock: tuple[float, bool] = (1.0, False),
+        wall: Callable[[], float] = wall_time,
+    ) -> EmbeddedCluster:  # fmt: skip
+        """Bring a cluster up; `command` is `commands.up`, `clock` (speed, run out).
+
+        Raises `ConflictError` if one is up in the folder.
+        """
+        world = commands.begin(command)
+        start = wall()
+
+        def fill(store: Store) -> None:
+            store.set_meta("name", world.name)
+            store.set_meta("epoch", start)
+            store.set_meta("clock", [0, start, *clock])
+            store.append_log(Millis(0), command)
+            cls(store, wall)._keep(world)
+
+        return cls(Store.create(folder, fill), wall)
+
+    @classmethod
+    def at(cls, folder: Path, wall: Callable[[], float] = wall_time) -> EmbeddedCluster:
+        """The cluster in a folder; raises `UnreachableError` if none is up."""
+        return cls(Store.open(folder), wall)
+
+    def down(self) -> None:
+        """Take the cluster down and forget everything."""
+        self._store.close()
+        Store.remove(self._store.folder)
+
+    @property
+    def name(self) -> str:
+        """The cluster's id."""
+        return str(self._store.meta("name"))
+
+    @property
+    def epoch(self) -> float:
+        """Unix time in seconds of instant 0."""
+        return float(self._store.meta("epoch"))
+
+    @property
+    def clock(self) -> Clock:
+        """The clock as the last command left it."""
+        instant, wall, speed, run_out = self._store.meta("clock")
+        return Clock(Millis(instant), wall, speed, run_out)
+
+    @property
+    def now(self) -> Millis:
+        """The present instant."""
+        return self.clock.at(self._wall())
+
+    def tick(self, span: Millis | None) -> Millis:
+        """Advance the clock by hand: by a span, or (None) until nothing more will happen; returns the new instant."""
+        command = commands.run_out() if span is None else commands.tick(span)
+        return self._write(command, lambda world: world.now)
+
+    def set_speed(self, speed: float, *, run_out: bool) -> None:
+        """Let the clock run at another speed from now on."""
+        with self._store.writing():
+            clock = self.clock
+            now, wall = clock.at(self._wall()), self._wall()
+            self._store.set_meta("clock", [now, wall, speed, run_out])
+
+    # --- nodes
+
+    def nodes(self) -> Sequence[NodeView]:
+        """All nodes by name."""
+        with self._world() as world:
+            return node_views(world)
+
+    def set_node(self, name: str, change: str) -> NodeView:
+        """Cordon, uncordon, fail or heal a node."""
+        command = commands.set_node(name, change)
+        return self._write(command, lambda world: _one(node_views(world), name))
+
+    def add_node(self, machine: Machine) -> NodeView:
+        """A machine joins."""
+        return self._write(commands.add_node(machine), lambda world: _one(node_views(world), machine.name))
+
+    def remove_node(self, name: str) -> None:
+        """A machine leaves; its pods are lost."""
+        self._write(commands.remove_node(name), lambda _: None)
+
+    # --- jobs
+
+    def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
+        """Take jobs, all or none."""
+        keys = [f"{request.user}~{request.data.get('name')}" for request in requests]
+
+        def check() -> None:
+            taken = self._store.taken_keys(keys)
+            if taken:
+                raise ClusterError(f"there was a job {taken[0]!r} already", hint="give it another name")
+
+        def act(world: World) -> list[JobView]:
+            ended = {job.key: job for job in world.ended}
+            return [(world.jobs.get(key) or ended[key]).view() for key in keys]
+
+        return self._write(commands.submit(requests), act, check)
+
+    def stop_job(self, key: str) -> None:
+        """End a job."""
+        self._write(commands.stop_job(key), lambda _: None)
+
+    def jobs(self, *, ended: bool = True) -> Sequence[JobView]:
+        """Jobs in order of submission, without tasks."""
+        with self._world() as world:
+            found = [(job.number, job) for job in [*world.jobs.values(), *(world.ended if ended else ())]]
+            if ended:
+                found += [(row.number, LiveJob.load(row.data)) for row in self._store.ended_jobs()]
+            return [job.view(tasks=False) for _, job in sorted(found, key=lambda pair: pair[0])]
+
+    def job(self, key: str) -> JobView:
+        """One job with its tasks."""
+        with self._world() as world:
+            return self._job(world, key).view()
+
+    def explain(self, key: str) -> Answer:
+        """Why a job waits, and what would let it run."""
+        with self._world() as world:
+            return explain_job(world, self._job(world, key))
+
+    def _job(self, world: World, key: str) -> LiveJob:
+        for job in [*world.jobs.values(), *world.ended]:
+            if job.key == key:
+                return job
+        row = self._store.job(key)
+        if row is None:
+            raise ClusterError(f"there is no job {key!r}", hint="list them with: paictl job list")
+        return LiveJob.load(row.data)
+
+    def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
+        """Events in order, of one object or of all."""
+        with self._world() as world:
+            fresh = [event for event in world.events if subject in (None, event.subject) and event.number > after]
+            return [*self._store.events(subject, after), *fresh]
+
+    # --- configuration
+
+    def configuration(self, number: int | None = None) -> ConfigVersion:
+        """A version of the configuration, the newest without a number."""
+        found = self.configurations()
+        if number is None and found:
+            return found[-1]
+        for version in found:
+            if version.number == number:
+                return version
+        if not found:
+            raise ClusterError("no configuration was pushed yet", hint="paictl config push -p DIR")
+        raise ClusterError(
+            f"there is no version {number}", hint=f"the newest is {found[-1].number}; see: paictl config history"
+        )
+
+    def configurations(self) -> Sequence[ConfigVersion]:
+        """All versions, oldest first."""
+        with self._store.reading():
+            return [ConfigVersion(*row) for row in self._store.configs()]
+
+    def push(self, files: Mapping[str, str], message: str) -> ConfigVersion:
+        """Store a new version; running services go on with what they loaded."""
+
+        def act(world: World) -> ConfigVersion:
+            version = ConfigVersion(world.configs.newest, world.now, message, dict(files))
+            self._store.put_config(version.number, version.at, message, version.files)
+            return version
+
+        return self._write(commands.push(files, message), act)
+
+    # --- services
+
+    def services(self) -> Sequence[ServiceView]:
+        """All services by name."""
+        with self._world() as world:
+            return [service_view(world, service) for service in world.services]
+
+    def set_service(self, name: str, *, running: bool) -> ServiceView:
+        """Start a service (loading the newest configuration) or stop it."""
+        return self._write(
+            commands.set_service(name, running=running), lambda world: service_view(world, world.services.get(name))
+        )
+
+    # --- the way to the disk and back
+
+    @contextmanager
+    def _world(self) -> Iterator[World]:
+        """The cluster as it is now, for looking at it only."""
+        with self._store.reading():
+            world = World.load(self._store.state())
+            world.advance(self.now)
+            yield world
+
+    def _write(
+        self, command: Command, answer: Callable[[World], Given], check: Callable[[], None] = lambda: None
+    ) -> Given:
+        """Carry a command out in one transaction; `answer` is asked before the state is stored."""
+        with self._store.writing():
+            check()
+            world = World.load(self._store.state())
+            at = self.now
+            commands.apply(world, at, command)
+            given = answer(world)
+            self._store.append_log(at, command)
+            if self.clock.run_out and command["do"] != "run-out":
+                world.advance(None)
+                self._store.append_log(world.now, commands.run_out())
+            self._keep(world)
+        return given
+
+    def _keep(self, world: World) -> None:
+        """Store the state; the clock goes on from its instant."""
+        self._store.append_events(world.events)
+        self._store.put_jobs(JobRow(job.key, job.number, True, job.dump()) for job in world.ended)
+        self._store.set_state(world.dump())
+        clock = self.clock.set(world.now, self._wall())
+        self._store.set_meta("clock", [clock.instant, clock.wall, clock.speed, clock.run_out])
+
+    def replayed(self) -> dict[str, Any]:
+        """The state computed anew from the command log alone; equal to the stored one, or there is a bug."""
+        with self._store.reading():
+            log = list(self._store.log())
+        world = commands.begin(log[0][1])
+        for at, command in log[1:]:
+            commands.apply(world, at, command)
+        dumped: dict[str, Any] = json.loads(json.dumps(world.dump()))
+        return dumped
+
+    def stored(self) -> dict[str, Any]:
+        """The state as stored."""
+        with self._store.reading():
+            return self._store.state()
+
+
+def node_views(world: World) -> list[NodeView]:
+    """All nodes with the pods that run on them."""
+    pods: dict[str, list[str]] = {}
+    used: dict[str, int] = {}
+    for key, job in world.jobs.items():
+        for ref, run in job.running():
+            pods.setdefault(run.info.node, []).append(f"{key}/{ref.role}[{ref.index}]")
+            used[run.info.node] = used.get(run.info.node, 0) + len(run.info.devices)
+    return [
+        NodeView(node.machine, node.condition, node.since, used.get(name, 0), tuple(pods.get(name, ())))
+        for node in world.machines
+        for name in [node.machine.name]
+    ]
+
+
+def _one(views: Sequence[NodeView], name: str) -> NodeView:
+    return next(view for view in views if view.machine.name == name)
+
+
+def service_view(world: World, service: Service) -> ServiceView:
+    """A service, and why it does not do its work if it does not."""
+    reason = ""
+    newest = world.configs.newest
+    if not service.running:
+        reason = "stopped"
+    elif not world.services.runs(CONFIGURATION):
+        reason = f"{CONFIGURATION} is stopped"
+    ready = not reason
+    if ready and service.loaded != newest and service.name == SCHEDULER:
+        reason = f"runs with configuration {service.loaded}, the newest is {newest}: restart it to load that"
+    return ServiceView(service.name, service.running, ready, service.since, reason, service.loaded)

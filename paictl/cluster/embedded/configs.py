@@ -1,0 +1,78 @@
+"""Versions of the configuration that are in use, and what the scheduler and the API read in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from paictl.cells.spec import ClusterSpec
+from paictl.cluster.interface import ClusterError
+from paictl.config.kinds import Kind
+from paictl.config.load import load_memory
+from paictl.workload.feasible import Judge
+from paictl.workload.supply import Supply
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One version: file name → text."""
+
+    number: int
+    files: Mapping[str, str]
+
+    @cached_property
+    def spec(self) -> ClusterSpec:
+        """The cluster that the hivedscheduler configuration describes; raises `PaictlError` if there is none."""
+        loaded = load_memory({name: text.encode() for name, text in self.files.items()})
+        found = [document for document in loaded.documents if document.kind is Kind.HIVED]
+        if not found or not isinstance(found[0].data, dict):
+            raise ClusterError(
+                "there is no hivedscheduler configuration in it", where=f"configuration {self.number}",
+                hint="push a services-configuration.yaml with a hivedscheduler section",
+            )  # fmt: skip
+        return ClusterSpec.from_mapping(found[0].data)
+
+    @cached_property
+    def supply(self) -> Supply:
+        """What jobs can ask for."""
+        return Supply.from_spec(self.spec)
+
+    @cached_property
+    def judge(self) -> Judge:
+        """Who says whether a job can ever run."""
+        return Judge(self.spec, self.supply)
+
+
+class Configurations:
+    """The newest version, and those that running services have loaded."""
+
+    def __init__(self) -> None:
+        self.newest = 0
+        self._versions: dict[int, Configuration] = {}
+
+    def push(self, files: Mapping[str, str]) -> Configuration:
+        """A new version."""
+        self.newest += 1
+        self._versions[self.newest] = Configuration(self.newest, dict(files))
+        return self._versions[self.newest]
+
+    def get(self, number: int | None) -> Configuration:
+        """A version in use; raises `ClusterError` if nothing was ever pushed."""
+        if not number:
+            raise ClusterError("no configuration was pushed yet", hint="paictl config push -p DIR")
+        return self._versions[number]
+
+    def keep(self, numbers: set[int | None]) -> None:
+        """Forget versions that nobody uses any more; the newest stays."""
+        self._versions = {n: version for n, version in self._versions.items() if n in numbers or n == self.newest}
+
+    def dump(self) -> dict[str, Any]:
+        """All of it as JSON values."""
+        return {"newest": self.newest, "versions": [[n, dict(v.files)] for n, v in self._versions.items()]}
+
+    def load(self, data: Mapping[str, Any]) -> None:
+        """The inverse of `dump`."""
+        self.newest = data["newest"]
+        self._versions = {number: Configuration(number, files) for number, files in data["versions"]}

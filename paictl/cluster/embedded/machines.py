@@ -1,0 +1,102 @@
+"""Machines and how they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from paictl.cluster.interface import ClusterError, ConflictError, Machine, NodeCondition, Role
+from paictl.sim.loop import Millis
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine's condition since an instant; `cordoned` outlives a failure, as in Kubernetes."""
+
+    machine: Machine
+    since: Millis
+    cordoned: bool = False
+    failed: bool = False
+
+    @property
+    def condition(self) -> NodeCondition:
+        """What people see: a failure hides that the node is cordoned."""
+        if self.failed:
+            return NodeCondition.FAILED
+        return NodeCondition.CORDONED if self.cordoned else NodeCondition.READY
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the scheduler may use it: ready and schedulable."""
+        return not (self.failed or self.cordoned)
+
+
+class Machines:
+    """All machines by name."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, Node] = {}
+
+    def __iter__(self) -> Iterator[Node]:
+        return (self._nodes[name] for name in sorted(self._nodes))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._nodes
+
+    def get(self, name: str) -> Node:
+        """A machine; raises `ClusterError` with the nearest names if there is none."""
+        if name not in self._nodes:
+            raise ClusterError(f"there is no node {name!r}", hint="list them with: paictl node list")
+        return self._nodes[name]
+
+    def add(self, machine: Machine, now: Millis) -> Node:
+        """A machine joins; raises `ConflictError` for a name or address that another one has."""
+        for other in self:
+            if machine.name == other.machine.name:
+                raise ConflictError(f"there is a node {machine.name!r} already")
+            if machine.address and machine.address == other.machine.address:
+                raise ConflictError(f"node {other.machine.name!r} has the address {machine.address} already")
+        self._nodes[machine.name] = Node(machine, now)
+        return self._nodes[machine.name]
+
+    def remove(self, name: str) -> Node:
+        """A machine leaves."""
+        node = self.get(name)
+        if node.machine.role is Role.MASTER and sum(other.machine.role is Role.MASTER for other in self) == 1:
+            raise ClusterError(f"{name} is the only master", hint="take the cluster down instead: paictl cluster down")
+        del self._nodes[name]
+        return node
+
+    def set(
+        self, name: str, now: Millis, *, cordoned: bool | None = None, failed: bool | None = None
+    ) -> tuple[Node, Node]:
+        """Change a machine; returns it before and after."""
+        old = self.get(name)
+        new = replace(
+            old,
+            cordoned=old.cordoned if cordoned is None else cordoned,
+            failed=old.failed if failed is None else failed,
+        )
+        if new.condition is not old.condition:
+            new = replace(new, since=now)
+        self._nodes[name] = new
+        return old, new
+
+    def dump(self) -> list[dict[str, Any]]:
+        """All machines as JSON values."""
+        return [
+            {"machine": asdict(node.machine), "since": node.since, "cordoned": node.cordoned, "failed": node.failed}
+            for node in self
+        ]
+
+    def load(self, rows: list[dict[str, Any]]) -> None:
+        """The inverse of `dump`."""
+        for row in rows:
+            machine = machine_from(row["machine"])
+            self._nodes[machine.name] = Node(machine, Millis(row["since"]), row["cordoned"], row["failed"])
+
+
+def machine_from(data: dict[str, Any]) -> Machine:
+    """A machine from the JSON values that `dataclasses.asdict` gives."""
+    return Machine(**{**data, "role": Role(data["role"])})

@@ -1,0 +1,79 @@
+"""Services of the embedded cluster: which run, and which version of the configuration each has loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from paictl.cluster.interface import ClusterError, UnreachableError
+from paictl.sim.loop import Millis
+
+CONFIGURATION: Final = "cluster-configuration"
+"""Holds what was pushed; without it no other service can start."""
+SCHEDULER: Final = "hivedscheduler"
+"""Places pods; stopped, nothing new starts and running pods go on."""
+API: Final = "rest-server"
+"""Takes and stops jobs."""
+CONTROLLER: Final = "frameworkcontroller"
+"""Turns jobs into pods, and the ends of pods into retries and results."""
+
+
+CATALOGUE: Final = (
+    CONFIGURATION, "device-plugin", "internal-storage", "postgresql", CONTROLLER, SCHEDULER, "log-manager",
+    "database-controller", API, "webportal", "prometheus", "node-exporter", "job-exporter", "grafana", "alert-manager",
+    "pylon",
+)  # fmt: skip
+"""What a new cluster has, in an order in which it can be started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A service since an instant; `loaded` is the version of the configuration that it read when it started."""
+
+    name: str
+    running: bool
+    since: Millis
+    loaded: int | None = None
+
+
+class Services:
+    """All services by name."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._services = {name: Service(name, False, Millis(0)) for name in names}
+
+    def __iter__(self) -> Iterator[Service]:
+        return (self._services[name] for name in sorted(self._services))
+
+    def get(self, name: str) -> Service:
+        """A service; raises `ClusterError` if the cluster has none of that name."""
+        if name not in self._services:
+            raise ClusterError(f"there is no service {name!r}", hint="list them with: paictl service list")
+        return self._services[name]
+
+    def runs(self, name: str) -> bool:
+        """Whether a service runs; one that the cluster does not have counts as running."""
+        return name not in self._services or self._services[name].running
+
+    def need(self, name: str) -> None:
+        """Raise `UnreachableError` unless a service runs."""
+        if not self.runs(name):
+            raise UnreachableError(
+                f"{name} is stopped", where=f"service {name}", hint=f"start it: paictl service start -n {name}"
+            )
+
+    def set(self, name: str, now: Millis, *, running: bool, loaded: int | None = None) -> Service:
+        """Start or stop a service."""
+        old = self.get(name)
+        new = replace(old, running=running, loaded=loaded)
+        self._services[name] = new if old.running == running else replace(new, since=now)
+        return self._services[name]
+
+    def dump(self) -> list[dict[str, Any]]:
+        """All services as JSON values."""
+        return [asdict(service) for service in self]
+
+    def load(self, rows: list[dict[str, Any]]) -> None:
+        """The inverse of `dump`."""
+        self._services = {row["name"]: Service(**row) for row in rows}

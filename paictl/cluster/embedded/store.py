@@ -1,0 +1,260 @@
+"""The file of an embedded cluster: SQLite in WAL mode, one transaction a command.
+
+`log` holds what was asked (the inputs, enough to compute everything anew), `state` the machine's state after the last
+of them, `event`, `job` and `config` what people look back at. Whatever a command changes is in one transaction that is
+durable before the command is acknowledged, so a kill at any moment leaves the state before or after it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paictl.cluster.interface import ClusterError, ConflictError, Event, UnreachableError
+from paictl.sim.loop import Millis
+
+FILE = "cluster.db"
+SCHEMA_VERSION = 1
+BUSY_SECONDS = 30.0
+"""How long a command waits for another one that is at work on the same cluster."""
+
+_TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE state (id INTEGER PRIMARY KEY CHECK (id = 1), data TEXT NOT NULL);
+CREATE TABLE log (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, command TEXT NOT NULL);
+CREATE TABLE event (
+    number INTEGER PRIMARY KEY, at INTEGER NOT NULL, kind TEXT NOT NULL, subject TEXT NOT NULL,
+    message TEXT NOT NULL, data TEXT NOT NULL
+);
+CREATE INDEX event_subject ON event (subject, number);
+CREATE TABLE job (key TEXT PRIMARY KEY, number INTEGER NOT NULL UNIQUE, ended INTEGER NOT NULL, data TEXT NOT NULL);
+CREATE TABLE config (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, message TEXT NOT NULL, files TEXT NOT NULL);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """A job as stored; `number` is its place in the order of submission."""
+
+    key: str
+    number: int
+    ended: bool
+    data: Mapping[str, Any]
+
+
+def default_folder() -> Path:
+    """Where the embedded cluster lives: PAICTL_STATE, else `paictl` in the XDG state folder."""
+    if chosen := os.environ.get("PAICTL_STATE"):
+        return Path(chosen)
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "paictl"
+
+
+class Store:
+    """One open cluster file. Use `reading` or `writing` around every access."""
+
+    def __init__(self, folder: Path, connection: sqlite3.Connection) -> None:
+        self.folder = folder
+        self._db = connection
+
+    @classmethod
+    def exists(cls, folder: Path) -> bool:
+        """Whether a cluster lives in a folder."""
+        return (folder / FILE).is_file()
+
+    @classmethod
+    def create(cls, folder: Path, fill: Callable[[Store], None]) -> Store:
+        """A new cluster file that only its owner may read, with what `fill` puts into it.
+
+        It comes into being whole: a kill on the way leaves none. Raises `ConflictError` if one is there.
+        """
+        if cls.exists(folder):
+            raise ConflictError(
+                "a cluster is up here already", where=str(folder), hint="see: paictl cluster status; or use --state DIR"
+            )
+        with _explained(folder):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            draft = folder / f"{FILE}.{os.getpid()}.new"
+            draft.unlink(missing_ok=True)
+            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            try:
+                db = sqlite3.connect(draft, isolation_level=None)
+                store = cls(folder, db)
+                db.executescript(_TABLES)
+                with store.writing():
+                    store.set_meta("schema", SCHEMA_VERSION)
+                    fill(store)
+                db.close()
+                os.link(draft, folder / FILE)  # fails if somebody else was faster, unlike a rename
+            except FileExistsError:
+                raise ConflictError("another command has just brought a cluster up here", where=str(folder)) from None
+            finally:
+                draft.unlink(missing_ok=True)
+        return cls.open(folder)
+
+    @classmethod
+    def open(cls, folder: Path) -> Store:
+        """The cluster in a folder; raises `UnreachableError` if there is none."""
+        if not cls.exists(folder):
+            raise UnreachableError("no cluster is up", where=str(folder), hint="bring one up: paictl cluster up")
+        with _explained(folder):
+            db = sqlite3.connect(folder / FILE, timeout=BUSY_SECONDS, isolation_level=None)
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = FULL")
+            store = cls(folder, db)
+            found = store.meta("schema")
+        if found != SCHEMA_VERSION:
+            raise ClusterError(
+                f"was made by another version of paictl (state version {found}, this one reads {SCHEMA_VERSION})",
+                where=str(folder), hint="take it down with that version, or remove the folder",
+            )  # fmt: skip
+        return store
+
+    @classmethod
+    def remove(cls, folder: Path) -> None:
+        """Remove the files of a cluster; the folder stays if it holds anything else."""
+        with _explained(folder):
+            for suffix in ("", "-wal", "-shm"):
+                (folder / f"{FILE}{suffix}").unlink(missing_ok=True)
+            if not any(folder.iterdir()):
+                folder.rmdir()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """A consistent view for several reads."""
+        with _explained(self.folder):
+            self._db.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._db.execute("ROLLBACK")
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """One atomic change; waits for other writers, and leaves everything as it was if the block raises."""
+        with _explained(self.folder):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    # --- what is stored
+
+    def meta(self, key: str) -> Any:
+        """A setting, None if it was never set."""
+        row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return json.loads(row[0]) if row else None
+
+    def set_meta(self, key: str, value: object) -> None:
+        """Set a setting to any JSON value."""
+        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, json.dumps(value)))
+
+    def state(self) -> dict[str, Any]:
+        """The state of the machine."""
+        row = self._db.execute("SELECT data FROM state").fetchone()
+        if row is None:
+            raise ClusterError("the cluster's state is missing", where=str(self.folder), hint="remove the folder")
+        state: dict[str, Any] = json.loads(row[0])
+        return state
+
+    def set_state(self, data: Mapping[str, Any]) -> None:
+        """Replace the state of the machine."""
+        self._db.execute("INSERT OR REPLACE INTO state VALUES (1, ?)", (_json(data),))
+
+    def log(self) -> Iterator[tuple[Millis, dict[str, Any]]]:
+        """(instant, command) of everything that was ever asked, in order."""
+        for at, command in self._db.execute("SELECT at, command FROM log ORDER BY number"):
+            yield Millis(at), json.loads(command)
+
+    def append_log(self, at: Millis, command: Mapping[str, Any]) -> None:
+        """Note a command."""
+        self._db.execute("INSERT INTO log (at, command) VALUES (?, ?)", (at, _json(command)))
+
+    def append_events(self, events: Iterable[Event]) -> None:
+        """Note what happened."""
+        rows = ((e.number, e.at, e.kind, e.subject, e.message, _json(e.data)) for e in events)
+        self._db.executemany("INSERT INTO event VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+    def events(self, subject: str | None = None, after: int = 0) -> Iterator[Event]:
+        """Events with a higher number than `after`, of one object or of all."""
+        where, values = ("subject = ? AND ", [subject]) if subject else ("", [])
+        query = f"SELECT * FROM event WHERE {where}number > ? ORDER BY number"  # noqa: S608 - constants only
+        for number, at, kind, target, message, data in self._db.execute(query, (*values, after)):
+            yield Event(number, Millis(at), kind, target, message, json.loads(data))
+
+    def put_jobs(self, rows: Iterable[JobRow]) -> None:
+        """Add or replace jobs."""
+        values = ((row.key, row.number, row.ended, _json(row.data)) for row in rows)
+        self._db.executemany("INSERT OR REPLACE INTO job VALUES (?, ?, ?, ?)", values)
+
+    def ended_jobs(self) -> Iterator[JobRow]:
+        """The jobs for which nothing more will happen, in order of submission."""
+        query = "SELECT key, number, ended, data FROM job WHERE ended = 1 ORDER BY number"
+        return (
+            JobRow(key, number, bool(ended), json.loads(data)) for key, number, ended, data in self._db.execute(query)
+        )
+
+    def job(self, key: str) -> JobRow | None:
+        """One job, or None."""
+        row = self._db.execute("SELECT key, number, ended, data FROM job WHERE key = ?", (key,)).fetchone()
+        return JobRow(row[0], row[1], bool(row[2]), json.loads(row[3])) if row else None
+
+    def taken_keys(self, keys: Iterable[str]) -> list[str]:
+        """Those keys that a stored job has."""
+        return [key for key in keys if self._db.execute("SELECT 1 FROM job WHERE key = ?", (key,)).fetchone()]
+
+    def put_config(self, number: int, at: Millis, message: str, files: Mapping[str, str]) -> None:
+        """Add a version of the configuration."""
+        self._db.execute("INSERT INTO config VALUES (?, ?, ?, ?)", (number, at, message, _json(files)))
+
+    def configs(self) -> Iterator[tuple[int, Millis, str, dict[str, str]]]:
+        """(number, instant, message, files) of all versions, oldest first."""
+        for number, at, message, files in self._db.execute("SELECT * FROM config ORDER BY number"):
+            yield number, Millis(at), message, json.loads(files)
+
+
+def _json(data: object) -> str:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    """Turn what the disk and SQLite say into an error that tells what to do."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        text = str(error)
+        hint = next(
+            (hint for word, hint in _HINTS if word in text), "look at the folder, or take another with --state DIR"
+        )
+        raise ClusterError(f"the cluster's file cannot be used: {text}", where=str(folder / FILE), hint=hint) from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ClusterError(
+            f"the cluster's folder cannot be used: {reason}", where=str(folder),
+            hint="free space or permissions, or take another with --state DIR",
+        ) from None  # fmt: skip
+
+
+_HINTS = (
+    ("locked", f"another paictl command was at work for over {BUSY_SECONDS:.0f} s; try again"),
+    ("full", "the disk is full; free some space and try again, nothing was changed"),
+    ("readonly", "the folder or file is read-only; take another with --state DIR"),
+    ("unable to open", "check that the folder is there and writable, or take another with --state DIR"),
+    ("malformed", "the file is damaged; remove the folder and bring the cluster up again"),
+    ("not a database", "the file is no cluster of paictl; take another folder with --state DIR"),
+)

@@ -1,0 +1,403 @@
+"""The embedded cluster as a deterministic state machine: commands and the passing of time in, events out.
+
+Everything that happens follows from the commands and the instants at which they came, so replaying the command log
+gives the same state. A command first advances the clock; after whatever happened, the scheduler runs until nothing
+moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, replace
+from typing import Any, Final, NamedTuple
+
+from paictl.cluster.embedded.configs import Configuration, Configurations
+from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted
+from paictl.cluster.embedded.jobs import LiveJob, Run, with_wishes
+from paictl.cluster.embedded.machines import Machines, Node
+from paictl.cluster.embedded.services import API, CONFIGURATION, CONTROLLER, SCHEDULER, Service, Services
+from paictl.cluster.interface import (
+    ClusterError,
+    ConflictError,
+    Event,
+    JobRequest,
+    Machine,
+    Role,
+)  # fmt: skip
+from paictl.scheduler import snapshot
+from paictl.scheduler.events import NodeHealth
+from paictl.sim.loop import Loop, Millis, Urgency
+from paictl.workload import lifecycle
+from paictl.workload.duration import FOREVER, task_seconds
+from paictl.workload.job import Job
+from paictl.workload.lifecycle import Happening, State, Step, TaskRef
+from paictl.workload.pods import plan_job
+from paictl.workload.template import masked
+
+DEFAULT_SECONDS: Final = 60.0
+"""How long a task runs whose commands do not say it."""
+
+TOLERATION: Final = Millis(300_000)
+"""How long pods on a failed node are given, as Kubernetes tolerates an unreachable node by default."""
+
+
+class Timer(NamedTuple):
+    """Something that will happen: a pod ends, or the pods of a failed node are given up."""
+
+    kind: str
+    subject: str
+    detail: int = 0
+
+
+class World:
+    """The whole state of an embedded cluster."""
+
+    def __init__(self, name: str, services: Iterable[str]) -> None:
+        self.name = name
+        self.loop: Loop[Timer] = Loop()
+        self.machines = Machines()
+        self.services = Services(services)
+        self.configs = Configurations()
+        self.jobs: dict[str, LiveJob] = {}
+        self.ended: list[LiveJob] = []
+        """Jobs that ended since the caller last took them away."""
+        self.events: list[Event] = []
+        """What happened since the caller last took it away."""
+        self.dispatcher = Dispatcher()
+        self._pods: dict[str, tuple[str, TaskRef]] = {}
+        """Job and task of each pod that waits or runs, by uid."""
+        self._backlog: list[tuple[str, TaskRef | None, Happening | None]] = []
+        """What the job controller will learn when it runs again."""
+        self._numbers = {"event": 0, "job": 0}
+
+    @property
+    def now(self) -> Millis:
+        """The cluster's present."""
+        return self.loop.now
+
+    # --- time
+
+    def advance(self, until: Millis | None) -> None:
+        """Let time pass until an instant, or until nothing more will happen."""
+        while (timer := self.loop.pop(until)) is not None:
+            self._happen(timer)
+            self._settle()
+
+    def _happen(self, timer: Timer) -> None:
+        if timer.kind == "end":
+            if timer.subject in self._pods:
+                self._pod_over(timer.subject, Happening.SUCCEEDED, "")
+        elif timer.subject in self.machines:
+            node = self.machines.get(timer.subject)
+            if node.failed and node.since == timer.detail:
+                self._lose_pods(timer.subject, "its node did not come back")
+
+    def _settle(self) -> None:
+        """Let the scheduler work until it has nothing to do."""
+        while actions := self.dispatcher.next(self.now / 1000):
+            for action in actions:
+                self._act(action)
+
+    def _act(self, action: Action) -> None:
+        match action:
+            case Bound(uid, info):
+                key, ref = self._pods[uid]
+                job = self.jobs[key]
+                job.runs[ref.role, ref.index] = Run(ref.incarnation, self.now, info)
+                devices = ",".join(map(str, info.devices))
+                self._say(
+                    "Started", f"job/{key}", f"{_task(ref)} runs on {info.node}, devices {devices}", ref, info.node
+                )
+                duration = job.durations[ref.role]
+                if duration is not None:
+                    self.loop.schedule(Millis(self.now + duration), Urgency.END, Timer("end", uid))
+                self._notify(key, ref, Happening.STARTED)
+            case Evicted(uids, preemptor):
+                for uid in uids:
+                    if uid in self._pods:
+                        self.jobs[self._pods[uid][0]].preemptions += 1
+                        self._pod_over(uid, Happening.PREEMPTED, f"preempted by {preemptor}")
+            case Demoted(group, preemptor):
+                for key in {key for key, job in self.jobs.items() if group in job.plan.groups}:
+                    self.jobs[key].demoted_by = preemptor
+                    self._say("Demoted", f"job/{key}", f"lost its guarantee to {preemptor} and runs on")
+
+    # --- pods and jobs
+
+    def _pod_over(self, uid: str, what: Happening, reason: str) -> None:
+        """A running pod has come to its end; its devices are free."""
+        key, ref = self._pods[uid]
+        self._forget_pod(key, ref, reason)
+        words = {Happening.SUCCEEDED: "Finished", Happening.PREEMPTED: "Preempted", Happening.LOST: "Lost"}
+        self._say(words[what], f"job/{key}", f"{_task(ref)}: {reason}" if reason else _task(ref), ref)
+        self._notify(key, ref, what)
+
+    def _forget_pod(self, key: str, ref: TaskRef, reason: str) -> None:
+        job = self.jobs[key]
+        uid = job.pod(ref).uid
+        self._pods.pop(uid, None)
+        self.dispatcher.remove(uid, self.now / 1000)
+        run = job.runs.get((ref.role, ref.index))
+        if run is not None and run.incarnation == ref.incarnation and run.ended is None:
+            job.runs[ref.role, ref.index] = replace(run, ended=self.now, reason=reason)
+
+    def _notify(self, key: str, ref: TaskRef, what: Happening) -> None:
+        """Tell the job controller; it acts now, or when it runs again."""
+        if not self.services.runs(CONTROLLER):
+            self._backlog.append((key, ref, what))
+        elif key in self.jobs:
+            job = self.jobs[key]
+            self._follow(job, lifecycle.advance(job.job, job.status, ref, what))
+
+    def _follow(self, job: LiveJob, step: Step) -> None:
+        """Do what the life of a job asks for: kill pods, start others, end."""
+        before, job.status = job.status, step.status
+        if job.started is None and step.status.state is State.RUNNING:
+            job.started = self.now
+        if step.status.attempt > before.attempt:
+            job.demoted_by = ""
+            self._say(
+                "Retried", f"job/{job.key}", f"starts again from the beginning, attempt {step.status.attempt + 1}"
+            )
+        for ref in step.kill:
+            self._forget_pod(job.key, ref, "the job starts again" if step.start else "the job is over")
+        for ref in step.start:
+            request = job.request(ref)
+            self._pods[request.uid] = (job.key, ref)
+            self.dispatcher.add(request, job.number)
+        if step.status.state.final:
+            job.ended = self.now
+            del self.jobs[job.key]
+            self.ended.append(job)
+            self._say(step.status.state.value.capitalize(), f"job/{job.key}", "")
+
+    def submit(self, requests: Sequence[JobRequest]) -> list[LiveJob]:
+        """Take jobs, all or none."""
+        self.services.need(API)
+        configuration = self.configs.get(self._api_version())
+        jobs = [self._accept(request, configuration) for request in requests]
+        keys = [job.key for job in jobs]
+        for key in keys:
+            if key in self.jobs or keys.count(key) > 1:
+                raise ConflictError(f"there is a job {key!r} already", hint="give it another name")
+        for job in jobs:
+            self._numbers["job"] += 1
+            job.number = self._numbers["job"]
+            self.jobs[job.key] = job
+            self._say("Submitted", f"job/{job.key}", f"to {job.job.vc} as {job.job.priority_class}")
+            if self.services.runs(CONTROLLER):
+                self._follow(job, lifecycle.submit(job.job))
+            else:
+                self._backlog.append((job.key, None, None))
+            self._settle()
+        return jobs
+
+    def _api_version(self) -> int | None:
+        loaded = next((service.loaded for service in self.services if service.name == API), None)
+        return loaded or self.configs.newest or None
+
+    def _accept(self, request: JobRequest, configuration: Configuration) -> LiveJob:
+        job = with_wishes(Job.from_mapping(request.data), request.vc, request.priority)
+        plan = plan_job(job, configuration.supply, request.user)
+        refusal = configuration.judge.refusal(plan)
+        if refusal is not None:
+            raise refusal.error()
+        told = None if request.duration is None else FOREVER if request.duration < 0 else request.duration / 1000
+        seconds = {role.name: task_seconds(role.commands, default=DEFAULT_SECONDS, told=told) for role in job.roles}
+        return LiveJob(
+            key=f"{request.user}~{job.name}",
+            number=0,
+            data=_as_taken(request, job),
+            job=job,
+            plan=plan,
+            durations={role: None if s == FOREVER else Millis(round(s * 1000)) for role, s in seconds.items()},
+            submitted=self.now,
+            status=lifecycle.submit(job).status,
+        )
+
+    def stop_job(self, key: str) -> None:
+        """End a job."""
+        self.services.need(API)
+        self.services.need(CONTROLLER)
+        if key not in self.jobs:
+            raise ClusterError(f"there is no running or waiting job {key!r}", hint="list them with: paictl job list")
+        self._follow(self.jobs[key], lifecycle.stop(self.jobs[key].status))
+        self._settle()
+
+    # --- nodes
+
+    def add_node(self, machine: Machine) -> None:
+        """A machine joins, ready."""
+        self.machines.add(machine, self.now)
+        self._say("NodeAdded", f"node/{machine.name}", machine.role.value)
+        self._observe(machine.name)
+
+    def remove_node(self, name: str) -> None:
+        """A machine leaves; its pods are lost."""
+        self.machines.remove(name)
+        self._say("NodeRemoved", f"node/{name}", "")
+        self.dispatcher.observe(NodeHealth(name, False), self.now / 1000)
+        self._lose_pods(name, "its node was removed")
+        self._settle()
+
+    def set_node(self, name: str, change: str) -> Node:
+        """Do one of cordon, uncordon, fail, heal; pods on a failed node are lost if it stays so for five minutes."""
+        flags = _NODE_CHANGES[change]
+        old, new = self.machines.set(name, self.now, **flags)
+        if new != old:
+            self._say(new.condition.value, f"node/{name}", change)
+            self._observe(name)
+        if new.failed and not old.failed:
+            self.loop.schedule(Millis(self.now + TOLERATION), Urgency.HARDWARE, Timer("lost", name, self.now))
+        return new
+
+    def _observe(self, name: str) -> None:
+        node = self.machines.get(name)
+        if node.machine.role is Role.WORKER:
+            self.dispatcher.observe(NodeHealth(name, node.healthy), self.now / 1000)
+            self._settle()
+
+    def _lose_pods(self, node: str, reason: str) -> None:
+        uids = [job.pod(ref).uid for job in self.jobs.values() for ref, run in job.running() if run.info.node == node]
+        for uid in uids:
+            if uid in self._pods:
+                self._pod_over(uid, Happening.LOST, reason)
+
+    # --- configuration and services
+
+    def push(self, files: Mapping[str, str]) -> Configuration:
+        """A new version of the configuration; nobody has loaded it yet."""
+        version = self.configs.push(files)
+        self._say("Pushed", "config/cluster", f"version {version.number}")
+        return version
+
+    def set_service(self, name: str, *, running: bool) -> Service:
+        """Start a service with the newest configuration, or stop it."""
+        service = self.services.get(name)
+        if running == service.running:
+            return service
+        loaded = None
+        if running:
+            if name != CONFIGURATION:
+                self.services.need(CONFIGURATION)
+            loaded = self.configs.newest or None
+            if name == SCHEDULER:
+                self._start_scheduler(self.configs.get(loaded))
+        elif name == SCHEDULER:
+            self.dispatcher.resume(None)
+        service = self.services.set(name, self.now, running=running, loaded=loaded)
+        self._say("Started" if running else "Stopped", f"service/{name}", f"configuration {loaded}" if loaded else "")
+        if running and name == CONTROLLER:
+            self._catch_up()
+        self.configs.keep({each.loaded for each in self.services})
+        self._settle()
+        return service
+
+    def _start_scheduler(self, configuration: Configuration) -> None:
+        """Rebuild the scheduler's state from the pods that run, whatever the configuration has become."""
+        healthy = [node.machine.name for node in self.machines if node.healthy and node.machine.role is Role.WORKER]
+        running = ((job.request(ref), run.info) for job in self.jobs.values() for ref, run in job.running())
+        self.dispatcher.start(configuration.spec, healthy, running)
+
+    def _catch_up(self) -> None:
+        """What happened while the job controller was stopped, in order."""
+        backlog, self._backlog = self._backlog, []
+        for key, ref, what in backlog:
+            if key in self.jobs and (ref is None or what is None):
+                self._follow(self.jobs[key], lifecycle.submit(self.jobs[key].job))
+            elif ref is not None and what is not None:
+                self._notify(key, ref, what)
+
+    # --- the whole state
+
+    def dump(self) -> dict[str, Any]:
+        """The state as JSON values; `ended` and `events` are the caller's to keep."""
+        engine = self.dispatcher.engine
+        return {
+            "name": self.name,
+            "now": self.now,
+            "timers": [[at, int(urgency), *timer] for at, urgency, timer in self.loop.pending()],
+            "machines": self.machines.dump(),
+            "services": self.services.dump(),
+            "configs": self.configs.dump(),
+            "jobs": [job.dump() for job in self.jobs.values()],
+            "backlog": [[key, ref and list(astuple(ref)), what and what.value] for key, ref, what in self._backlog],
+            "numbers": self._numbers,
+            "waiting": self.dispatcher.dump(),
+            "engine": None if engine is None else snapshot.dump(engine),
+        }
+
+    @classmethod
+    def load(cls, data: Mapping[str, Any]) -> World:
+        """The inverse of `dump`."""
+        world = cls(data["name"], ())
+        world.loop = Loop(Millis(data["now"]))
+        for at, urgency, *timer in data["timers"]:
+            world.loop.schedule(Millis(at), Urgency(urgency), Timer(*timer))
+        world.machines.load(data["machines"])
+        world.services.load(data["services"])
+        world.configs.load(data["configs"])
+        world.jobs = {row["key"]: LiveJob.load(row) for row in data["jobs"]}
+        world._backlog = [(key, ref and TaskRef(*ref), what and Happening(what)) for key, ref, what in data["backlog"]]
+        world._numbers = dict(data["numbers"])
+        world._reindex(data["waiting"]["pods"])
+        if data["engine"] is not None:
+            loaded = next(service.loaded for service in world.services if service.name == SCHEDULER)
+            world.dispatcher.resume(snapshot.restore(world.configs.get(loaded).spec, data["engine"]))
+            world.dispatcher.refuse(data["waiting"]["refused"])
+        return world
+
+    def _reindex(self, waiting: Iterable[str]) -> None:
+        """Find the pods of the jobs again; those in `waiting` (uids, in order) queue for the scheduler."""
+        refs = {
+            job.pod(task.ref).uid: (key, task.ref)
+            for key, job in self.jobs.items()
+            for task in job.status.tasks
+            if not task.state.final
+        }
+        for uid in waiting:
+            key, ref = refs[uid]
+            self._pods[uid] = (key, ref)
+            self.dispatcher.add(self.jobs[key].request(ref), self.jobs[key].number)
+        for key, job in self.jobs.items():
+            for ref, _ in job.running():
+                self._pods[job.pod(ref).uid] = (key, ref)
+
+    # --- events
+
+    def _say(self, kind: str, subject: str, message: str, ref: TaskRef | None = None, node: str = "") -> None:
+        self._numbers["event"] += 1
+        data: dict[str, Any] = {}
+        if ref is not None:
+            data = {"role": ref.role, "index": ref.index, "attempt": ref.incarnation}
+        if node:
+            data["node"] = node
+        self.events.append(Event(self._numbers["event"], self.now, kind, subject, message, data))
+
+
+_NODE_CHANGES: Final[Mapping[str, Mapping[str, bool]]] = {
+    "cordon": {"cordoned": True},
+    "uncordon": {"cordoned": False},
+    "fail": {"failed": True},
+    "heal": {"failed": False},
+}
+
+
+def _task(ref: TaskRef) -> str:
+    return f"{ref.role}[{ref.index}]"
+
+
+def _as_taken(request: JobRequest, job: Job) -> dict[str, Any]:
+    """The job's data as it is kept: secrets masked, VC and class as the command line said."""
+    data = dict(request.data)
+    secrets = data.get("secrets")
+    if isinstance(secrets, Mapping):
+        data["secrets"] = masked(secrets)
+    defaults = {**_mapping(data.get("defaults")), "virtualCluster": job.vc}
+    extras = _mapping(data.get("extras"))
+    hived = {**_mapping(extras.get("hivedScheduler")), "jobPriorityClass": job.priority_class}
+    return {**data, "defaults": defaults, "extras": {**extras, "hivedScheduler": hived}}
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {}

@@ -1,0 +1,242 @@
+"""The interface of a cluster, and the values that cross it.
+
+Kept honest for a real cluster: what was asked is acknowledged, not done; state is read back level by level, never
+awaited; any call can meet a conflict (`ConflictError`) or an absent server (`UnreachableError`). Instants are
+milliseconds of the cluster's own clock since it came up; `epoch` turns them into dates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from paictl.errors import ExitCode, PaictlError
+from paictl.sim.loop import Millis
+
+
+class ClusterError(PaictlError):
+    """The cluster refuses a request; nothing has changed."""
+
+
+class ConflictError(ClusterError):
+    """The cluster is not as the request supposes: somebody else was faster, or a name is taken."""
+
+
+class UnreachableError(ClusterError):
+    """What should answer does not: no cluster here, or a service that is stopped."""
+
+    exit_code = ExitCode.UNREACHABLE
+
+
+class Role(StrEnum):
+    """What a machine is for."""
+
+    MASTER = "master"
+    WORKER = "worker"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine as its administrator describes it; `memory` in bytes, `devices` counts accelerators."""
+
+    name: str
+    address: str
+    role: Role
+    sku: str = ""
+    cpu: int = 0
+    memory: int = 0
+    device_type: str = ""
+    devices: int = 0
+
+
+class NodeCondition(StrEnum):
+    """How a node is; only a ready one gets new pods, pods on a cordoned one go on."""
+
+    READY = "Ready"
+    CORDONED = "Cordoned"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A machine and its condition since some instant; `used` counts devices held by pods."""
+
+    machine: Machine
+    condition: NodeCondition
+    since: Millis
+    used: int = 0
+    pods: tuple[str, ...] = ()
+
+
+class JobState(StrEnum):
+    """Where a job is in its life."""
+
+    WAITING = "Waiting"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    STOPPED = "Stopped"
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen to the job."""
+        return self in (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """One task: `devices` are indices on `node` while a pod of it runs; `attempt` counts from 0."""
+
+    role: str
+    index: int
+    state: str
+    attempt: int = 0
+    pod: str = ""
+    node: str = ""
+    devices: tuple[int, ...] = ()
+    started: Millis | None = None
+    ended: Millis | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A job: `devices` is what all its tasks ask for together; `preemptions` counts lost attempts of its tasks."""
+
+    key: str
+    """``user~name``"""
+    vc: str
+    priority: str
+    state: JobState
+    submitted: Millis
+    devices: int
+    started: Millis | None = None
+    ended: Millis | None = None
+    attempt: int = 0
+    preemptions: int = 0
+    reason: str = ""
+    tasks: tuple[TaskView, ...] = ()
+
+
+FOREVER = Millis(-1)
+"""The duration of a task that ends only when it is stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """What is submitted: the protocol-v2 data and what the command line adds.
+
+    `duration` of each task in milliseconds, or `FOREVER`; without one the job's commands tell.
+    """
+
+    user: str
+    data: Mapping[str, object]
+    vc: str | None = None
+    priority: str | None = None
+    duration: Millis | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceView:
+    """A service: `ready` says whether it does its work, `reason` why not; configuration by version."""
+
+    name: str
+    running: bool
+    ready: bool
+    since: Millis
+    reason: str = ""
+    loaded: int | None = None
+    """Version of the configuration that it read when it started."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigVersion:
+    """One push: file name → text, secrets sealed."""
+
+    number: int
+    at: Millis
+    message: str
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened: `subject` is ``kind/name``, `data` what a machine may want to know."""
+
+    number: int
+    at: Millis
+    kind: str
+    subject: str
+    message: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An explanation, as lines for people and as plain data."""
+
+    lines: tuple[str, ...]
+    data: Mapping[str, Any]
+
+
+class Cluster(Protocol):
+    """A cluster. Every method raises `ClusterError` with the reason when it refuses."""
+
+    @property
+    def name(self) -> str:
+        """The cluster's id, which destructive commands ask for."""
+
+    @property
+    def now(self) -> Millis:
+        """The instant to which the answers of this object refer."""
+
+    @property
+    def epoch(self) -> float:
+        """Unix time in seconds of instant 0."""
+
+    def nodes(self) -> Sequence[NodeView]:
+        """All nodes by name."""
+
+    def set_node(self, name: str, change: str) -> NodeView:
+        """Do one of cordon, uncordon, fail, heal."""
+
+    def add_node(self, machine: Machine) -> NodeView:
+        """A machine joins."""
+
+    def remove_node(self, name: str) -> None:
+        """A machine leaves; its pods are lost."""
+
+    def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
+        """Take jobs, all or none."""
+
+    def stop_job(self, key: str) -> None:
+        """End a job."""
+
+    def jobs(self, *, ended: bool = True) -> Sequence[JobView]:
+        """Jobs in order of submission, without tasks."""
+
+    def job(self, key: str) -> JobView:
+        """One job with its tasks."""
+
+    def explain(self, key: str) -> Answer:
+        """Why a job waits, and what would let it run."""
+
+    def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
+        """Events in order, of one object (``job/user~name``) or of all."""
+
+    def configuration(self, number: int | None = None) -> ConfigVersion:
+        """A version of the configuration, the newest without a number."""
+
+    def configurations(self) -> Sequence[ConfigVersion]:
+        """All versions, oldest first."""
+
+    def push(self, files: Mapping[str, str], message: str) -> ConfigVersion:
+        """Store a new version; running services go on with what they loaded."""
+
+    def services(self) -> Sequence[ServiceView]:
+        """All services by name."""
+
+    def set_service(self, name: str, *, running: bool) -> ServiceView:
+        """Start (loading the newest configuration) or stop a service."""

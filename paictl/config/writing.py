@@ -1,0 +1,71 @@
+"""Writing several files that belong together: all of them or none."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from paictl.errors import PaictlError
+
+
+def write_together(folder: Path, texts: Mapping[str, str], *, force: bool = False, mode: int = 0o644) -> list[Path]:
+    """Write texts by file name into a folder, which is made if it is not there; the paths written.
+
+    Everything is written under temporary names first and renamed at the end; if a rename fails, the files that were
+    there before are put back. Raises `PaictlError` if a file is there and not `force`, or nothing can be written.
+    """
+    targets = {name: folder / name for name in texts}
+    there = [name for name, path in targets.items() if path.exists() or path.is_symlink()]
+    if there and not force:
+        verb = "is" if len(there) == 1 else "are"
+        raise PaictlError(f"{' and '.join(there)} {verb} there already", where=str(folder), hint="replace with --force")
+    temporary: dict[str, Path] = {}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            temporary[name] = _write_beside(targets[name], text, mode)
+        _rename_all(temporary, targets)
+    except OSError as error:
+        where = str(error.filename or folder)
+        raise PaictlError(f"cannot write: {error.strerror}", where=where, hint="nothing was changed") from None
+    finally:
+        for path in temporary.values():
+            path.unlink(missing_ok=True)
+    return list(targets.values())
+
+
+def _write_beside(target: Path, text: str, mode: int) -> Path:
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".paictl")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return Path(name)
+
+
+def _rename_all(temporary: Mapping[str, Path], targets: Mapping[str, Path]) -> None:
+    kept: dict[Path, Path] = {}
+    made: list[Path] = []
+    try:
+        for name, path in temporary.items():
+            target = targets[name]
+            if target.is_file() or target.is_symlink():
+                kept[target] = path.with_suffix(".old")
+                target.replace(kept[target])
+            path.replace(target)
+            made.append(target)
+    except BaseException:
+        for target in made:
+            target.unlink(missing_ok=True)
+        for target, old in kept.items():
+            old.replace(target)
+        raise
+    for old in kept.values():
+        old.unlink(missing_ok=True)

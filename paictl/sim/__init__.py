@@ -1,0 +1,4 @@
+"""Time that is computed, not waited for: the event loop of the simulator and of the embedded cluster.
+
+This package must never read a clock, sleep or draw a random number by itself: the same events give the same run.
+"""

@@ -1,0 +1,125 @@
+"""How long a task runs, in seconds: as told, else as long as its commands sleep, else a default.
+
+Nothing is ever executed: commands are read as far as a person would at a glance. Every command succeeds at once,
+save `sleep`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Final
+
+from paictl.errors import PaictlError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+FOREVER: Final = math.inf
+"""A task that ends only when it is stopped."""
+
+_UNITS: Final = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+_NUMBER = r"\d+(?:\.\d+)?"
+_DURATION = re.compile(r"\s*".join(rf"(?:({_NUMBER})\s*{unit})?" for unit in _UNITS), re.ASCII)
+_INTERVAL = re.compile(r"(\d+\.?\d*|\.\d+)([smhd]?)", re.ASCII)
+_INFINITE: Final = frozenset({"inf", "infinity"})
+
+_TOKEN = re.compile(
+    r"""
+    (?P<comment>(?<![^\s;&|()])\#[^\n]*)
+    | (?P<redirect>\d*(?:>>?|<)&?\d*)
+    | (?P<operator>&&|\|\||[;&|()\n])
+    | (?P<word>(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s;&|()<>])+)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_TRANSPARENT: Final = frozenset({"do", "then", "time", "exec", "sudo", "{", "!"})
+"""Words that stand before a command and let it run as it is."""
+_ENDLESS: Final = frozenset({("while", "true"), ("while", ":"), ("until", "false")})
+_ASSIGNMENT = re.compile(r"\w+=.*", re.DOTALL)
+
+
+class DurationError(PaictlError, ValueError):
+    """A text that is no duration."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"{text!r} is not a duration", hint="write for instance 90, 90s, 5m, 1h30m, 2d or infinity")
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of ``90``, ``90s``, ``5m``, ``1h30m``, ``2d`` or ``infinity``; larger units first, each once.
+
+    Raises `DurationError` for anything else.
+    """
+    stripped = text.strip()
+    if stripped in _INFINITE:
+        return FOREVER
+    if re.fullmatch(_NUMBER, stripped, re.ASCII):
+        return float(stripped)
+    match = _DURATION.fullmatch(stripped)
+    if not stripped or match is None:
+        raise DurationError(text)
+    return sum(float(number) * unit for number, unit in zip(match.groups(), _UNITS.values(), strict=True) if number)
+
+
+def task_seconds(commands: Iterable[str], *, default: float, told: float | None = None) -> float:
+    """Seconds that a task runs: `told` if given, else what its `commands` sleep, else `default`."""
+    if told is not None:
+        return told
+    slept = sleep_seconds(commands)
+    return default if slept is None else slept
+
+
+def sleep_seconds(commands: Iterable[str]) -> float | None:
+    """The sum of all ``sleep`` in shell commands that run one after the other; None if there is none.
+
+    Not counted: what runs in the background, what runs only after a failure (behind ``||``), and an interval that
+    cannot be read (a variable). Of an `if` the first branch counts, a loop counts once, but ``while true`` is forever.
+    """
+    total: float | None = None
+    for command in commands:
+        for words in _simple_commands(command):
+            seconds = FOREVER if tuple(words[:2]) in _ENDLESS else _sleep(words)
+            if seconds is not None:
+                total = seconds + (total or 0.0)
+    return total
+
+
+def _simple_commands(text: str) -> Iterator[list[str]]:
+    """The words of each command that runs, and is waited for, if all before it succeed."""
+    words: list[str] = []
+    skipped = target = False
+    for match in _TOKEN.finditer(text + "\n"):
+        if match["redirect"]:
+            target = not match["redirect"].endswith(tuple("0123456789"))
+        elif match["word"]:
+            if not target:  # a word behind a redirection is a file
+                words.append(match["word"])
+            target = False
+        elif operator := match["operator"]:
+            if words and not skipped and operator != "&":
+                yield words
+            if words:
+                skipped = False
+            words = []
+            skipped = skipped or operator == "||"
+
+
+def _sleep(words: list[str]) -> float | None:
+    """Seconds of one ``sleep`` command; None if it is another command or its interval cannot be read."""
+    position = 0
+    while position < len(words) and (words[position] in _TRANSPARENT or _ASSIGNMENT.fullmatch(words[position])):
+        position += 1
+    name, *intervals = words[position:] or [""]
+    if name.rpartition("/")[2] != "sleep" or not intervals:
+        return None
+    seconds = 0.0
+    for interval in (word.strip("'\"") for word in intervals if word != "}"):
+        match = _INTERVAL.fullmatch(interval)
+        if interval in _INFINITE:
+            seconds = FOREVER
+        elif match is None:
+            return None
+        else:
+            seconds += float(match[1]) * _UNITS[match[2] or "s"]
+    return seconds

@@ -1,0 +1,194 @@
+"""Whether a plan can ever run, and if not, why: asked once, when a job is submitted.
+
+The first answer is structural: sizes of nodes and quotas, in words. A single pod that passes it always fits into the
+empty cluster; of a group of several pods the scheduler itself is asked, on an empty cluster with all nodes
+healthy (its walk over the nodes never goes back, so a plan that it refuses there may be one that a cleverer search
+would place). Groups are judged one by one, and the groups of a gang also by their sum: all have to run at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from paictl.scheduler.decision import Bind
+from paictl.scheduler.engine import Engine
+from paictl.scheduler.events import NodeHealth
+from paictl.workload.fields import JobError
+from paictl.workload.supply import Supply, View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from paictl.cells.spec import ClusterSpec
+    from paictl.workload.pods import GroupPlan, JobPlan, Pod
+
+
+class Cause(StrEnum):
+    """Why a plan can never run."""
+
+    POD_TOO_LARGE = "pod too large"
+    """A pod has more leaf cells than any node of its view."""
+    GROUP_TOO_LARGE = "group too large"
+    """A group has more leaf cells than any view open to it."""
+    DOES_NOT_PACK = "does not pack"
+    """There are enough leaf cells, but not in nodes into which the pods fit."""
+    JOB_TOO_LARGE = "job too large"
+    """The groups of a gang job fit one by one, but not all at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """One view that cannot hold a group; `needed` and `available` in leaf cells (of a pod, or of the group)."""
+
+    view: View
+    cause: Cause
+    needed: int
+    available: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a plan can never run. `shortages` holds one entry per view that the group may use, the best one first."""
+
+    cause: Cause
+    vc: str
+    opportunistic: bool
+    subject: str
+    """What is refused: a group by name, or ``the job``."""
+    shortages: tuple[Shortage, ...]
+
+    @property
+    def message(self) -> str:
+        """One line: who needs what, where, and what is there."""
+        best = self.shortages[0]
+        owner = "the cluster" if self.opportunistic else f"virtual cluster {self.vc}"
+        needs = f"{best.needed} leaf cells"
+        has = f"{owner}, {best.view.label}, has {best.available}"
+        match self.cause:
+            case Cause.POD_TOO_LARGE:
+                text = f"a pod of {self.subject} needs {needs} in one node, the largest node of {has}"
+            case Cause.GROUP_TOO_LARGE:
+                text = f"{self.subject} needs {needs} at once, {has}"
+            case Cause.JOB_TOO_LARGE:
+                text = f"{self.subject} needs {needs} at once, {owner} has {best.available} for it"
+            case Cause.DOES_NOT_PACK:
+                text = f"{self.subject} needs {needs}, {has}, but not in nodes that its pods fit into"
+        others = len(self.shortages) - 1
+        return f"{text}; nor does it fit elsewhere ({others} more)" if others else text
+
+    @property
+    def hint(self) -> str:
+        """What the user can do."""
+        match self.cause:
+            case Cause.POD_TOO_LARGE | Cause.DOES_NOT_PACK:
+                return "use smaller tasks, or more of them"
+            case Cause.GROUP_TOO_LARGE | Cause.JOB_TOO_LARGE if self.opportunistic:
+                return "use fewer instances, or gangAllocation: false"
+            case _:
+                return "use fewer instances, gangAllocation: false, another virtual cluster, or the class oppo"
+
+    def error(self) -> JobError:
+        """The refusal as an error, to be raised."""
+        return JobError("taskRoles", f"can never run: {self.message}", hint=self.hint)
+
+
+class Judge:
+    """Says of plans whether they can ever run. One judge per specification: its empty cluster is built once."""
+
+    __slots__ = ("_engine", "spec", "supply")
+
+    def __init__(self, spec: ClusterSpec, supply: Supply) -> None:
+        """A judge for a cluster; `supply` must be that of `spec`."""
+        self.spec = spec
+        self.supply = supply
+        self._engine: Engine | None = None
+
+    def refusal(self, plan: JobPlan) -> Refusal | None:
+        """The reason why a plan can never run, None if it can."""
+        for group, pod in _different(plan):
+            views = self._views(plan, group)
+            sizes = [_shortage(group, view) for view in views]
+            found = [shortage for shortage in sizes if shortage is not None]
+            if len(found) < len(views):
+                if group.leaves == pod.leaf_number or self._fits_empty_cluster(plan, pod):
+                    continue
+                found = [
+                    shortage or Shortage(view, Cause.DOES_NOT_PACK, group.leaves, view.leaves)
+                    for shortage, view in zip(sizes, views, strict=True)
+                ]
+            found.sort(key=_distance)
+            return Refusal(found[0].cause, plan.vc, plan.priority < 0, _subject(plan, group), tuple(found))
+        return self._sum(plan) if plan.gang and len(plan.groups) > 1 else None
+
+    def _views(self, plan: JobPlan, group: GroupPlan) -> tuple[View, ...]:
+        """The views open to a group; never empty for a plan made with the same supply."""
+        if group.pinned_id:
+            view = self.supply.pinned(plan.vc, group.pinned_id)
+            return () if view is None else (view,)
+        views = self.supply.views(plan.vc, opportunistic=plan.priority < 0)
+        return tuple(view for view in views if group.leaf_type in ("", view.leaf_type))
+
+    def _fits_empty_cluster(self, plan: JobPlan, pod: Pod) -> bool:
+        if self._engine is None:
+            self._engine = Engine(self.spec)
+            for node in self._engine.state.physical.nodes:
+                self._engine.observe(NodeHealth(node, healthy=True))
+        return isinstance(self._engine.plan(plan.request(pod)), Bind)
+
+    def _sum(self, plan: JobPlan) -> Refusal | None:
+        """Whether groups of a gang that are confined to the same views exceed them together."""
+        open_to: dict[tuple[str, str], tuple[View, ...]] = {}
+        needs: dict[frozenset[str], int] = {}
+        for group in plan.groups.values():
+            key = (group.leaf_type, group.pinned_id)
+            if key not in open_to:
+                open_to[key] = self._views(plan, group)
+            labels = frozenset(view.label for view in open_to[key])
+            needs[labels] = needs.get(labels, 0) + group.leaves
+        known = {view.label: view for views in open_to.values() for view in views}
+        for labels in needs:  # views are nested or disjoint, so the sets of the groups are all that can be short
+            needed = sum(number for others, number in needs.items() if others <= labels)
+            inside = [view for label, view in known.items() if label in labels]
+            available = sum(view.leaves for view in inside)
+            if needed > available:
+                largest = max(inside, key=lambda view: view.leaves)
+                shortage = Shortage(largest, Cause.JOB_TOO_LARGE, needed, available)
+                return Refusal(Cause.JOB_TOO_LARGE, plan.vc, plan.priority < 0, f"job {plan.job}", (shortage,))
+        return None
+
+
+_NEARNESS = (Cause.DOES_NOT_PACK, Cause.GROUP_TOO_LARGE, Cause.POD_TOO_LARGE, Cause.JOB_TOO_LARGE)
+"""The cause that is easiest to remove first: it is the one to tell."""
+
+
+def _distance(shortage: Shortage) -> tuple[int, int]:
+    """How far a view is from holding a group."""
+    return _NEARNESS.index(shortage.cause), shortage.needed - shortage.available
+
+
+def _different(plan: JobPlan) -> Iterator[tuple[GroupPlan, Pod]]:
+    """Every group with one of its pods; of single pods that are alike only the first."""
+    seen: set[tuple[object, ...]] = set()
+    for pod in plan.pods:
+        group = plan.groups[pod.group]
+        key = (group.members, group.leaf_type, group.pinned_id) if group.single else (group.name,)
+        if key not in seen:
+            seen.add(key)
+            yield group, pod
+
+
+def _shortage(group: GroupPlan, view: View) -> Shortage | None:
+    """Why a view cannot hold a group as far as sizes tell, None if they do not forbid it."""
+    largest = group.members[-1][0]
+    if largest > view.largest:
+        return Shortage(view, Cause.POD_TOO_LARGE, largest, view.largest)
+    if group.leaves > view.leaves:
+        return Shortage(view, Cause.GROUP_TOO_LARGE, group.leaves, view.leaves)
+    return None
+
+
+def _subject(plan: JobPlan, group: GroupPlan) -> str:
+    """A single pod by its name, a group by its own."""
+    return f"job {plan.job}" if group.single else f"group {group.name.rpartition('/')[2]} of job {plan.job}"

@@ -1,0 +1,132 @@
+"""Reading plain data with the path of every field at hand, so that an error can name it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from paictl.errors import PaictlError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class JobError(PaictlError):
+    """A job that cannot be taken as it stands; `path` (also `where`) is the field at fault, dots between keys."""
+
+    def __init__(self, path: str, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, where=path, hint=hint)
+        self.path = path
+
+
+def suggestion(word: str, known: Iterable[str], label: str) -> str:
+    """A hint for a name that is not known: the nearest one, and all of them; `label` says what they are."""
+    names = list(known)
+    near = get_close_matches(word, names, n=1)
+    listed = f"{label}: {', '.join(names)}" if names else f"{label}: none"
+    return f"did you mean {near[0]}? {listed}" if near else listed
+
+
+class Fields:
+    """A mapping and its path. Every reader raises `JobError` naming the field that has the wrong shape."""
+
+    __slots__ = ("path", "values")
+
+    def __init__(self, value: object, path: str, known: frozenset[str] | None = None) -> None:
+        """Wrap `value`, which must be a mapping; with `known`, any other key is an error."""
+        if not isinstance(value, Mapping):
+            raise JobError(path or "(job)", f"expected a mapping, found {kind(value)}")
+        self.values: Mapping[object, object] = value
+        self.path = path
+        unknown = [] if known is None else [key for key in value if key not in known]
+        if unknown:
+            hint = suggestion(str(unknown[0]), sorted(known or ()), "fields here")
+            raise JobError(self.at(unknown[0]), "no such field", hint=hint)
+
+    def at(self, key: object) -> str:
+        """Path of the field `key`."""
+        return f"{self.path}.{key}" if self.path else str(key)
+
+    def get(self, key: str) -> object:
+        """The plain value, None where it is missing or null."""
+        return self.values.get(key)
+
+    def error(self, key: str, message: str, *, hint: str | None = None) -> JobError:
+        """An error about the field `key`, to be raised."""
+        return JobError(self.at(key), message, hint=hint)
+
+    def mapping(self, key: str, known: frozenset[str] | None = None) -> Fields:
+        """A nested mapping, empty where it is missing or null."""
+        found = self.get(key)
+        return Fields({} if found is None else found, self.at(key), known)
+
+    def required(self, key: str, known: frozenset[str] | None = None) -> Fields:
+        """A nested mapping that must be there."""
+        return Fields(self.get(key), self.at(key), known)
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """A text that is not empty; without a `default` it must be there."""
+        found = self.get(key)
+        if found is None and default is not None:
+            return default
+        if not isinstance(found, str) or not found:
+            raise self.error(key, f"expected a text, found {kind(found)}")
+        return found
+
+    def optional_text(self, key: str) -> str | None:
+        """A text that is not empty, None where it is missing or null."""
+        return None if self.get(key) is None else self.text(key)
+
+    def flag(self, key: str, *, default: bool) -> bool:
+        """True or false."""
+        found = self.get(key)
+        if found is None:
+            return default
+        if not isinstance(found, bool):
+            raise self.error(key, f"expected true or false, found {kind(found)}")
+        return found
+
+    def whole(self, key: str, least: int, default: int | None = None) -> int:
+        """A whole number of at least `least`; without a `default` it must be there."""
+        found = self.get(key)
+        if found is None and default is not None:
+            return default
+        if isinstance(found, bool) or not isinstance(found, int):
+            raise self.error(key, f"expected a whole number, found {kind(found)}")
+        if found < least:
+            raise self.error(key, f"must be at least {least}, is {found}")
+        return found
+
+    def items(self, key: str) -> Sequence[object]:
+        """A list, empty where it is missing or null."""
+        found = self.get(key)
+        if found is None:
+            return ()
+        if isinstance(found, str) or not isinstance(found, Sequence):
+            raise self.error(key, f"expected a list, found {kind(found)}")
+        return found
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A list of texts, empty where it is missing or null."""
+        found = self.items(key)
+        for i, item in enumerate(found):
+            if not isinstance(item, str):
+                raise JobError(f"{self.at(key)}[{i}]", f"expected a text, found {kind(item)}")
+        return tuple(str(item) for item in found)
+
+
+def kind(value: object) -> str:
+    """What a value is, for messages; never the value itself unless it is short and harmless."""
+    match value:
+        case None:
+            return "nothing"
+        case bool() | int() | float() | "":
+            return repr(value)
+        case str():
+            return "a text"
+        case Mapping():
+            return "a mapping"
+        case Sequence():
+            return "a list"
+    return type(value).__name__

@@ -1,0 +1,285 @@
+"""A job as its user wrote it (OpenPAI protocol v2), read, checked and with its templates filled in.
+
+Checked here is what the rest of this package relies on. `paictl config validate` says all of it and more, with lines
+and columns; this module is for data that did not come through it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from paictl.workload.fields import Fields, JobError, kind, suggestion
+from paictl.workload.template import Leftover, Values, masked
+
+PRIORITIES: Final = {"oppo": -1, "test": 10, "prod": 100, "crit": 120}
+"""HiveD's priority by OpenPAI's class; -1 is opportunistic. ``crit`` is in OpenPAI's code, but not in its schema."""
+
+DEFAULT_PRIORITY_CLASS: Final = "test"
+DEFAULT_VC: Final = "default"
+
+NEVER: Final = -1
+"""A completion policy that is never met, as written in a job."""
+
+_JOB_NAME = re.compile(r"[a-zA-Z0-9_-]{1,255}")
+_ROLE_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_JOB_KEYS = frozenset({
+    "protocolVersion", "name", "type", "version", "contributor", "description", "prerequisites", "parameters",
+    "secrets", "jobRetryCount", "taskRoles", "deployments", "defaults", "extras",
+})  # fmt: skip
+_ROLE_KEYS = frozenset({
+    "protocolVersion", "instances", "completion", "taskRetryCount", "dockerImage", "data", "output", "script",
+    "prerequisites", "extraContainerOptions", "resourcePerInstance", "commands",
+})  # fmt: skip
+_RESOURCE_KEYS = frozenset({"cpu", "memoryMB", "gpu", "ports"})
+_COMPLETION_KEYS = frozenset({"minFailedInstances", "minSucceededInstances"})
+_PREREQUISITES: Final = {"dockerImage": "dockerimage", "script": "script", "data": "data", "output": "output"}
+"""Type of the prerequisite that each field of a task role names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one task asks for: devices, cores, and memory in MiB (the protocol's ``memoryMB`` is MiB too)."""
+
+    gpu: int
+    cpu: int
+    memory: int
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """How many tasks of a role must fail, or succeed, to end the whole job; None: however many, they do not."""
+
+    min_failed: int | None
+    min_succeeded: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What HiveD is told about a task role, from ``extras.hivedScheduler``."""
+
+    sku_type: str | None = None
+    pinned_id: str | None = None
+    affinity_group: str | None = None
+    lazy_preemption: bool = False
+    ignore_suggested: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRole:
+    """Tasks that run the same commands. `commands` come with those of the job's deployment, templates filled in."""
+
+    name: str
+    instances: int
+    resources: Resources
+    image: str
+    commands: tuple[str, ...]
+    completion: Completion
+    retry_count: int
+    """-1: any number of retries after failures; -2: also after successes (FrameworkController's meaning)."""
+    wishes: Wishes
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job; `roles` in the order of the file."""
+
+    name: str
+    vc: str
+    priority_class: str
+    roles: tuple[TaskRole, ...]
+    retry_count: int
+    gang: bool
+    leftovers: tuple[Leftover, ...] = ()
+    """Templates that name nothing. OpenPAI runs such a job all the same, with the template in its commands."""
+
+    @property
+    def priority(self) -> int:
+        """HiveD's priority."""
+        return PRIORITIES[self.priority_class]
+
+    @property
+    def opportunistic(self) -> bool:
+        """Whether the job runs outside its VC's quota."""
+        return self.priority < 0
+
+    @classmethod
+    def from_mapping(cls, data: Mapping[str, object], *, reveal_secrets: bool = False) -> Job:
+        """Read a job of protocol v2.
+
+        Secrets appear in `commands` as a mask unless `reveal_secrets`, for whoever really runs them. Raises
+        `JobError` naming the path of the first field at fault.
+        """
+        fields = Fields(data, "", _JOB_KEYS)
+        _check_head(fields)
+        reader = _RoleReader(fields, reveal_secrets)
+        names = fields.required("taskRoles").values
+        if not names:
+            raise fields.error("taskRoles", "a job needs at least one task role")
+        hived = fields.mapping("extras").mapping("hivedScheduler")
+        wishes = hived.mapping("taskRoles")
+        for role in wishes.values:
+            if role not in names:
+                raise JobError(
+                    wishes.at(role), "no such task role", hint=suggestion(str(role), map(str, names), "roles")
+                )
+        roles = tuple(
+            reader.role(name, Fields(value, f"taskRoles.{name}", _ROLE_KEYS)) for name, value in names.items()
+        )
+        return cls(
+            name=fields.text("name"),
+            vc=fields.mapping("defaults").text("virtualCluster", DEFAULT_VC),
+            priority_class=_priority_class(hived),
+            roles=roles,
+            retry_count=fields.whole("jobRetryCount", 0, 0),
+            gang=fields.mapping("extras").flag("gangAllocation", default=True),
+            leftovers=tuple(reader.leftovers),
+        )
+
+
+def _check_head(fields: Fields) -> None:
+    if fields.get("protocolVersion") not in (2, "2") or isinstance(fields.get("protocolVersion"), bool):
+        raise fields.error("protocolVersion", f"must be 2, is {kind(fields.get('protocolVersion'))}")
+    if fields.get("type") != "job":
+        raise fields.error("type", "must be the word job")
+    if not _JOB_NAME.fullmatch(fields.text("name")):
+        raise fields.error("name", "must be 1 to 255 letters, digits, - and _")
+
+
+def _priority_class(hived: Fields) -> str:
+    name = hived.text("jobPriorityClass", DEFAULT_PRIORITY_CLASS)
+    if name not in PRIORITIES:
+        raise hived.error(
+            "jobPriorityClass", f"no priority class {name}", hint=suggestion(name, PRIORITIES, "priority classes")
+        )
+    return name
+
+
+class _RoleReader:
+    """Reads task roles; holds what they share: prerequisites, values for templates, the default deployment."""
+
+    def __init__(self, job: Fields, reveal_secrets: bool) -> None:
+        self.leftovers: list[Leftover] = []
+        self.hived = job.mapping("extras").mapping("hivedScheduler")
+        self.prerequisites = _prerequisites(job)
+        secrets = job.mapping("secrets").values
+        self.values: dict[str, object] = {
+            "parameters": job.mapping("parameters").values,
+            "secrets": secrets if reveal_secrets else masked(secrets),
+        }
+        self.deployment = _deployment(job)
+
+    def role(self, name: object, fields: Fields) -> TaskRole:
+        if not isinstance(name, str) or not _ROLE_NAME.fullmatch(name):
+            raise JobError(fields.path, "the name of a task role must be letters, digits and _, no digit first")
+        instances = fields.whole("instances", 1, 1)
+        image = self._prerequisite(fields, "dockerImage")
+        if image is None:
+            raise fields.error("dockerImage", "expected the name of a prerequisite, found nothing")
+        return TaskRole(
+            name=name,
+            instances=instances,
+            resources=_resources(fields.required("resourcePerInstance", _RESOURCE_KEYS)),
+            image=image.text("uri"),
+            commands=self._commands(name, fields),
+            completion=_completion(fields.mapping("completion", _COMPLETION_KEYS), instances),
+            retry_count=fields.whole("taskRetryCount", -2, 0),
+            wishes=self._wishes(name),
+        )
+
+    def _prerequisite(self, fields: Fields, key: str) -> Fields | None:
+        name = fields.optional_text(key)
+        if name is None:
+            return None
+        found = self.prerequisites[_PREREQUISITES[key]]
+        if name not in found:
+            hint = suggestion(name, found, f"prerequisites of type {_PREREQUISITES[key]}")
+            raise fields.error(key, f"no prerequisite {name}", hint=hint)
+        return found[name]
+
+    def _commands(self, name: str, fields: Fields) -> tuple[str, ...]:
+        """The role's commands between the deployment's, templates filled in."""
+        around = self.deployment.mapping(name)
+        if not fields.items("commands"):
+            raise fields.error("commands", "expected at least one command")
+        values = dict(self.values)
+        for key in ("script", "data", "output"):
+            if (named := self._prerequisite(fields, key)) is not None:
+                values[key] = named.values
+        out: list[str] = []
+        for source, key in ((around, "preCommands"), (fields, "commands"), (around, "postCommands")):
+            for i, command in enumerate(source.texts(key)):
+                text, leftovers = Values(values).render(command, f"{source.at(key)}[{i}]")
+                self.leftovers += leftovers
+                out.append(text.strip())
+        return tuple(out)
+
+    def _wishes(self, name: str) -> Wishes:
+        """Wishes of one role; flags may also stand one level higher, for all roles (as in HiveD's feature demo)."""
+        own = self.hived.mapping("taskRoles").mapping(name)
+        lazy, ignore = (
+            own.flag(key, default=self.hived.flag(key, default=default))
+            for key, default in (("lazyPreemptionEnable", False), ("ignoreK8sSuggestedNodes", True))
+        )
+        wishes = Wishes(
+            sku_type=own.optional_text("skuType"),
+            pinned_id=own.optional_text("pinnedCellId"),
+            affinity_group=own.optional_text("affinityGroupName"),
+            lazy_preemption=lazy,
+            ignore_suggested=ignore,
+        )
+        if wishes.sku_type is not None and wishes.pinned_id is not None:
+            raise own.error("pinnedCellId", "skuType is given too, only one of the two is allowed")
+        return wishes
+
+
+def _prerequisites(job: Fields) -> dict[str, dict[str, Fields]]:
+    """Prerequisites by type and name."""
+    found: dict[str, dict[str, Fields]] = {named: {} for named in _PREREQUISITES.values()}
+    for i, item in enumerate(job.items("prerequisites")):
+        fields = Fields(item, f"prerequisites[{i}]")
+        name, type_ = fields.text("name"), fields.text("type")
+        if type_ not in found:
+            raise fields.error("type", f"no type {type_}", hint=suggestion(type_, found, "types"))
+        if name in found[type_]:
+            raise fields.error("name", f"another {type_} is called {name} too")
+        found[type_][name] = fields
+    return found
+
+
+def _deployment(job: Fields) -> Fields:
+    """Commands by task role of the default deployment; empty if there is none."""
+    wanted = job.mapping("defaults").optional_text("deployment")
+    found: dict[str, Fields] = {}
+    for i, item in enumerate(job.items("deployments")):
+        fields = Fields(item, f"deployments[{i}]")
+        name = fields.text("name")
+        if name in found:
+            raise fields.error("name", f"another deployment is called {name} too")
+        found[name] = fields.required("taskRoles")
+    if wanted is None:
+        return Fields({}, "deployments")
+    if wanted not in found:
+        raise JobError("defaults.deployment", f"no deployment {wanted}", hint=suggestion(wanted, found, "deployments"))
+    return found[wanted]
+
+
+def _resources(fields: Fields) -> Resources:
+    resources = Resources(fields.whole("gpu", 0), fields.whole("cpu", 0), fields.whole("memoryMB", 0))
+    if resources == Resources(0, 0, 0):
+        raise JobError(
+            fields.path, "the task asks for nothing, so no cell can be its place", hint="ask for cpu, at least"
+        )
+    return resources
+
+
+def _completion(fields: Fields, instances: int) -> Completion:
+    """OpenPAI's defaults: nothing, null and 0 mean 1 for failures and all instances for successes; -1 means never."""
+
+    def read(key: str, default: int) -> int | None:
+        count = fields.whole(key, NEVER, 0) or default
+        return None if count == NEVER else count
+
+    return Completion(read("minFailedInstances", 1), read("minSucceededInstances", instances))

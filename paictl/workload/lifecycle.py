@@ -1,0 +1,243 @@
+"""What becomes of a job when its tasks start and end: a pure state machine, driven by tables.
+
+Status in, event in; new status and the pods to kill and to start out. Nothing here knows time or places.
+
+Source: FrameworkController's `RetryPolicySpec` and `CompletionPolicySpec`, as OpenPAI's rest-server fills them in
+(`models/v2/job/k8s.js`). In its words a *transient* end is one that is not the task's own doing. Two choices
+are ours: of conditions that are met at once failure comes first, and then the order of the roles (the original
+leaves it open); and a gang that loses a pod to preemption or to its node always starts again as a whole, even where its
+completion policy tolerates failed tasks (the original then counts the preempted tasks as failed, and a job whose
+``minFailedInstances`` is -1 has "succeeded" once all of its tasks were preempted).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from paictl.workload.job import Completion, Job, TaskRole
+
+
+class State(StrEnum):
+    """Of a task or a job."""
+
+    WAITING = "WAITING"
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    STOPPED = "STOPPED"
+    """Of a job: by its user. Of a task: because the job was over without it."""
+
+    @property
+    def final(self) -> bool:
+        """Whether nothing follows."""
+        return self not in LIVE
+
+
+LIVE: Final = (State.WAITING, State.RUNNING)
+
+
+class Happening(StrEnum):
+    """What may happen to a pod."""
+
+    STARTED = "started"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    """It ended by itself with an error."""
+    PREEMPTED = "preempted"
+    LOST = "lost"
+    """Its node went away, or somebody deleted it."""
+
+
+TRANSIENT: Final = frozenset({Happening.PREEMPTED, Happening.LOST})
+
+_TASK: Final = {
+    (State.WAITING, Happening.STARTED): State.RUNNING,
+    (State.WAITING, Happening.FAILED): State.FAILED,
+    (State.WAITING, Happening.PREEMPTED): State.FAILED,
+    (State.WAITING, Happening.LOST): State.FAILED,
+    (State.RUNNING, Happening.SUCCEEDED): State.SUCCEEDED,
+    (State.RUNNING, Happening.FAILED): State.FAILED,
+    (State.RUNNING, Happening.PREEMPTED): State.FAILED,
+    (State.RUNNING, Happening.LOST): State.FAILED,
+}
+"""Where a task goes if it is not retried. What is not listed changes nothing: events may come twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRef:
+    """One pod of a task: `incarnation` counts the pods that the task had before."""
+
+    role: str
+    index: int
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """One task. `retries` and `counted` belong to the job's present attempt; `counted` are held against the limit."""
+
+    role: str
+    index: int
+    state: State = State.WAITING
+    incarnation: int = 0
+    retries: int = 0
+    counted: int = 0
+
+    @property
+    def ref(self) -> TaskRef:
+        """The task's present pod."""
+        return TaskRef(self.role, self.index, self.incarnation)
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """A job and its tasks, in the order of the file. `attempt` counts from 0."""
+
+    state: State
+    tasks: tuple[TaskStatus, ...]
+    attempt: int = 0
+    counted: int = 0
+    """Attempts that were held against ``jobRetryCount``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What follows from an event: the new status, pods to kill (first) and pods to start, in order."""
+
+    status: JobStatus
+    kill: tuple[TaskRef, ...] = ()
+    start: tuple[TaskRef, ...] = ()
+
+
+class Verdict(StrEnum):
+    """Of a retry policy."""
+
+    FINAL = "final"
+    RETRY = "retry"
+    RETRY_COUNTED = "retry, counted"
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """When to try again. `limit` counts retries; -1: after any failure; -2: after success, too."""
+
+    limit: int
+    free_if_transient: bool
+    """Whether a transient end is always retried, without counting."""
+
+    def verdict(self, end: Happening, counted: int) -> Verdict:
+        """What follows an end after `counted` retries."""
+        if self.free_if_transient and end in TRANSIENT:
+            return Verdict.RETRY
+        failed = end is not Happening.SUCCEEDED
+        if self.limit == -2 or (failed and (self.limit == -1 or counted < self.limit)):
+            return Verdict.RETRY_COUNTED
+        return Verdict.FINAL
+
+
+_AFTER: Final = {Verdict.RETRY: 0, Verdict.RETRY_COUNTED: 1}
+"""What a retry adds to the count."""
+
+
+def submit(job: Job) -> Step:
+    """The first status of a job: all tasks wait, and all of their pods are to be started."""
+    tasks = tuple(TaskStatus(role.name, index) for role in job.roles for index in range(role.instances))
+    return Step(JobStatus(State.WAITING, tasks), start=tuple(task.ref for task in tasks))
+
+
+def advance(job: Job, status: JobStatus, pod: TaskRef, what: Happening) -> Step:
+    """What follows from something happening to a pod.
+
+    Nothing does if the job is over, if the pod is not its task's present one, or if it has ended already.
+    """
+    position = _position(job, pod)
+    task = status.tasks[position]
+    after = _TASK.get((task.state, what))
+    if status.state.final or task.incarnation != pod.incarnation or after is None:
+        return Step(status)
+    if what is Happening.STARTED:
+        return Step(_with(status, position, replace(task, state=after)))
+    verdict = _task_policy(job, pod.role).verdict(what, task.counted)
+    if verdict is not Verdict.FINAL:
+        again = replace(
+            task,
+            state=State.WAITING,
+            incarnation=task.incarnation + 1,
+            retries=task.retries + 1,
+            counted=task.counted + _AFTER[verdict],
+        )
+        return Step(_with(status, position, again), start=(again.ref,))
+    status = _with(status, position, replace(task, state=after))
+    end = what if what in TRANSIENT else _outcome(job.roles, status.tasks)
+    return Step(status) if end is None else _end_attempt(job, status, end)
+
+
+def stop(status: JobStatus) -> Step:
+    """The user stops the job; nothing follows if it is over."""
+    if status.state.final:
+        return Step(status)
+    return _close(status, State.STOPPED)
+
+
+def _position(job: Job, pod: TaskRef) -> int:
+    """Place of a pod's task in the status; raises `KeyError` if the job has no such task."""
+    start = 0
+    for role in job.roles:
+        if role.name == pod.role:
+            if not 0 <= pod.index < role.instances:
+                break
+            return start + pod.index
+        start += role.instances
+    raise KeyError(f"job {job.name} has no task {pod.role}[{pod.index}]")
+
+
+def _with(status: JobStatus, position: int, task: TaskStatus) -> JobStatus:
+    """The status with one task changed. A job runs from the first start of a pod in an attempt on."""
+    tasks = (*status.tasks[:position], task, *status.tasks[position + 1 :])
+    ran = status.state is State.RUNNING or task.state is not State.WAITING
+    return replace(status, tasks=tasks, state=State.RUNNING if ran else State.WAITING)
+
+
+def _task_policy(job: Job, name: str) -> RetryPolicy:
+    """OpenPAI never retries a single task of a gang, and takes notice of its retry count only without gangs."""
+    if job.gang:
+        return RetryPolicy(0, free_if_transient=False)
+    return RetryPolicy(next(role.retry_count for role in job.roles if role.name == name), free_if_transient=True)
+
+
+def _outcome(roles: Iterable[TaskRole], tasks: tuple[TaskStatus, ...]) -> Happening | None:
+    """How the attempt has ended by the roles' completion policies, None if it goes on."""
+    counts: dict[tuple[str, State], int] = {}
+    for task in tasks:
+        counts[task.role, task.state] = counts.get((task.role, task.state), 0) + 1
+    policies: list[tuple[str, Completion]] = [(role.name, role.completion) for role in roles]
+    for name, policy in policies:
+        if policy.min_failed is not None and counts.get((name, State.FAILED), 0) >= policy.min_failed:
+            return Happening.FAILED
+    for name, policy in policies:
+        if policy.min_succeeded is not None and counts.get((name, State.SUCCEEDED), 0) >= policy.min_succeeded:
+            return Happening.SUCCEEDED
+    over = all(state.final for _, state in counts)
+    return Happening.SUCCEEDED if over else None
+
+
+def _end_attempt(job: Job, status: JobStatus, end: Happening) -> Step:
+    """The job is over, or starts again from the beginning; progress is lost."""
+    verdict = RetryPolicy(job.retry_count, free_if_transient=True).verdict(end, status.counted)
+    if verdict is Verdict.FINAL:
+        return _close(status, State.SUCCEEDED if end is Happening.SUCCEEDED else State.FAILED)
+    kill = tuple(task.ref for task in status.tasks if not task.state.final)
+    tasks = tuple(TaskStatus(task.role, task.index, incarnation=task.incarnation + 1) for task in status.tasks)
+    again = JobStatus(State.WAITING, tasks, status.attempt + 1, status.counted + _AFTER[verdict])
+    return Step(again, kill, tuple(task.ref for task in tasks))
+
+
+def _close(status: JobStatus, state: State) -> Step:
+    kill = tuple(task.ref for task in status.tasks if not task.state.final)
+    tasks = tuple(task if task.state.final else replace(task, state=State.STOPPED) for task in status.tasks)
+    return Step(replace(status, state=state, tasks=tasks), kill)

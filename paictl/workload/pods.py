@@ -1,0 +1,200 @@
+"""From a job to its affinity groups and pods, each with the scheduling spec that HiveD reads from its annotation.
+
+Source: OpenPAI's rest-server (`middlewares/v2/hived.js`, `models/v2/job/k8s.js`). See `paictl.workload.sku` for
+what differs in the arithmetic; pod names are readable instead of an MD5 digest, and a name that OpenPAI would let
+collide is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from paictl.scheduler.request import Member, PodRequest
+from paictl.workload.fields import JobError
+from paictl.workload.sku import leaf_number
+from paictl.workload.terms import Terms, agree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from paictl.workload.job import Job, TaskRole
+    from paictl.workload.supply import Supply
+
+NAMESPACE: Final = "default"
+"""Kubernetes namespace of all job pods."""
+DEFAULT_GROUP: Final = "default"
+"""Name of the group that holds a gang whose roles name none."""
+
+_UIDS: Final = uuid.UUID("6f1d0f1e-3c56-5d0c-9a0e-5b8f0a8f6f52")
+_USER = re.compile(r"[\w.-]{1,64}", re.ASCII)
+_MAX_LABEL: Final = 63
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """One affinity group: pods that are placed all or none. `members` are leaf cells and pods, ascending."""
+
+    name: str
+    members: tuple[Member, ...]
+    leaf_type: str
+    """Leaf cell type that the pods are confined to, empty for any of the VC."""
+    pinned_id: str
+    lazy_preemption: bool
+    ignore_suggested: bool
+    single: bool
+    """Whether the group is one pod that was not grouped with others."""
+
+    @property
+    def leaves(self) -> int:
+        """Leaf cells of the whole group."""
+        return sum(leaves * pods for leaves, pods in self.members)
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """One task as a pod. `incarnation` counts its restarts; the uid differs for each, the name does not."""
+
+    name: str
+    uid: str
+    role: str
+    index: int
+    leaf_number: int
+    group: str
+    incarnation: int = 0
+
+    def restarted(self, incarnation: int) -> Pod:
+        """The same task's pod after `incarnation` restarts."""
+        return replace(self, uid=_uid(self.name, incarnation), incarnation=incarnation)
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlan:
+    """All groups and pods of a job; pods in the order of the file, then by index."""
+
+    job: str
+    user: str
+    vc: str
+    priority: int
+    gang: bool
+    groups: Mapping[str, GroupPlan]
+    """By name, as the scheduler knows them."""
+    pods: tuple[Pod, ...]
+
+    def spec(self, pod: Pod) -> dict[str, object]:
+        """The pod's scheduling spec under HiveD's keys, as its annotation holds it."""
+        group = self.groups[pod.group]
+        spec: dict[str, object] = {
+            "virtualCluster": self.vc,
+            "priority": self.priority,
+            "pinnedCellId": group.pinned_id,
+            "leafCellType": group.leaf_type,
+            "leafCellNumber": pod.leaf_number,
+            "lazyPreemptionEnable": group.lazy_preemption,
+            "ignoreK8sSuggestedNodes": group.ignore_suggested,
+        }
+        if not group.single:
+            members = [{"podNumber": pods, "leafCellNumber": leaves} for leaves, pods in group.members]
+            spec["affinityGroup"] = {"name": group.name, "members": members}
+        return spec
+
+    def request(self, pod: Pod) -> PodRequest:
+        """The pod as the scheduler core takes it."""
+        return PodRequest.from_spec(self.spec(pod), pod.uid, f"{NAMESPACE}/{pod.name}")
+
+
+def plan_job(job: Job, supply: Supply, user: str) -> JobPlan:
+    """The groups and pods of a job that `user` submits to a cluster.
+
+    Whether they can ever run is `paictl.workload.feasible`'s business. Raises `JobError` naming the field for a VC, SKU
+    or pinned cell that is not there for the job, roles that cannot share a group, and names that collide.
+    """
+    if not _USER.fullmatch(user):
+        raise JobError("user", f"{user!r} must be 1 to 64 letters, digits, _, . and -")
+    supply.vc(job.vc)
+    stems = _stems(user, job)
+    groups: dict[str, GroupPlan] = {}
+    pods: dict[str, list[Pod]] = {}
+    for name, roles in _grouping(job):
+        terms = agree(job, supply, roles)
+        numbers = {role.name: leaf_number(terms.unit, role.resources) for role in roles}
+        shared = None
+        if name is not None:
+            shared = _group(f"{user}~{job.name}/{name}", _members(roles, numbers), terms)
+            groups[shared.name] = shared
+        for role in roles:
+            own = pods[role.name] = []
+            for index in range(role.instances):
+                pod = f"{stems[role.name]}-{index}"
+                number = numbers[role.name]
+                group = shared or _group(f"{NAMESPACE}/{pod}", ((number, 1),), terms, single=True)
+                groups[group.name] = group
+                own.append(Pod(pod, _uid(pod, 0), role.name, index, number, group.name))
+    ordered = tuple(pod for role in job.roles for pod in pods[role.name])
+    return JobPlan(job.name, user, job.vc, job.priority, job.gang, groups, ordered)
+
+
+def _grouping(job: Job) -> Iterator[tuple[str | None, tuple[TaskRole, ...]]]:
+    """Roles by the name of their group; without a name each pod of the role is a group of its own."""
+    named: dict[str, list[TaskRole]] = {}
+    for role in job.roles:
+        if role.wishes.affinity_group is not None:
+            named.setdefault(role.wishes.affinity_group, []).append(role)
+    if not named and job.gang:
+        yield DEFAULT_GROUP, job.roles
+        return
+    for name, roles in named.items():
+        yield name, tuple(roles)
+    for role in job.roles:
+        if role.wishes.affinity_group is None:
+            yield None, (role,)
+
+
+def _group(name: str, members: tuple[Member, ...], terms: Terms, *, single: bool = False) -> GroupPlan:
+    return GroupPlan(
+        name=name,
+        members=members,
+        leaf_type=terms.leaf_type,
+        pinned_id=terms.pinned_id,
+        lazy_preemption=terms.lazy_preemption,
+        ignore_suggested=terms.ignore_suggested,
+        single=single,
+    )
+
+
+def _members(roles: Sequence[TaskRole], numbers: dict[str, int]) -> tuple[Member, ...]:
+    """Pods by number of leaf cells, ascending, each number once (as the scheduler merges them)."""
+    pods: dict[int, int] = {}
+    for role in roles:
+        pods[numbers[role.name]] = pods.get(numbers[role.name], 0) + role.instances
+    return tuple(sorted(pods.items()))
+
+
+def _stems(user: str, job: Job) -> dict[str, str]:
+    """Names of the pods by role, without the index: job, digest of user and job, role; a DNS subdomain.
+
+    The digest keeps jobs apart whose names differ only in what is not allowed in such a name.
+    """
+    digest = hashlib.sha256(f"{user}~{job.name}".encode()).hexdigest()[:8]
+    slug = re.sub(r"[^a-z0-9]+", "-", job.name.lower()).strip("-")[:_MAX_LABEL].strip("-")
+    prefix = f"{slug}-{digest}" if slug else f"job-{digest}"
+    stems: dict[str, str] = {}
+    first: dict[str, str] = {}
+    for role in job.roles:
+        label = re.sub(r"[^a-z0-9]", "", role.name.lower())
+        path = f"taskRoles.{role.name}"
+        if not 1 <= len(label) <= _MAX_LABEL:
+            raise JobError(path, f"in pod names it becomes {label!r}, which must have 1 to {_MAX_LABEL} characters")
+        if label in first:
+            message = f"in pod names it becomes {label}, and so does {first[label]}"
+            raise JobError(path, message, hint="choose names that differ in letters and digits, not only in case and _")
+        first[label] = role.name
+        stems[role.name] = f"{prefix}-{label}"
+    return stems
+
+
+def _uid(pod: str, incarnation: int) -> str:
+    return str(uuid.uuid5(_UIDS, f"{pod}/{incarnation}"))

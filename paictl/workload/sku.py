@@ -1,0 +1,93 @@
+"""SKU arithmetic: how many leaf cells a task needs for the resources that it asks for.
+
+A leaf cell stands for the resources of its SKU. A task gets as many leaf cells as cover the scarcest of its
+resources. Source: OpenPAI's rest-server, `middlewares/v2/hived.js`; where it goes wrong ours differs:
+
+* memory and cpu are read as Kubernetes quantities, exactly (`paictl.workload.quantity`);
+* a SKU that has nothing at all of something that a group asks for (a CPU SKU, for a group with devices) is left out
+  of the minimum, and the group is kept off its cells, instead of the whole job being refused;
+* a cpu or memory that a SKU does not declare is not counted, and a cluster without `skuTypes` gives every leaf
+  cell one device (rest-server does not start there);
+* a task in a pinned cell is measured by the SKU of that cell, not by the minimum over the VC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+from paictl.cells.spec import ClusterSpec, SpecError
+from paictl.workload.quantity import parse_quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from paictl.workload.job import Resources
+
+MIB: Final = 2**20
+RESOURCES: Final = ("gpu", "cpu", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Sku:
+    """Resources of one leaf cell: devices, cores, MiB; None is not counted."""
+
+    gpu: Fraction | None
+    cpu: Fraction | None
+    memory: Fraction | None
+
+
+def read_skus(spec: ClusterSpec, types: Iterable[str]) -> dict[str, Sku]:
+    """SKUs by leaf cell type; `types` are those that the cluster has, for when nothing is declared.
+
+    Raises `SpecError` naming the field whose amount cannot be read.
+    """
+    if not spec.sku_types:
+        return {name: Sku(Fraction(1), None, None) for name in types}
+    path = "physicalCluster.skuTypes"
+    return {name: _read_sku(declared, f"{path}.{name}") for name, declared in spec.sku_types.items()}
+
+
+def _read_sku(declared: Mapping[str, int | str], path: str) -> Sku:
+    found: dict[str, Fraction] = {}
+    for resource, amount in declared.items():
+        try:
+            found[resource] = parse_quantity(amount)
+        except ValueError as error:
+            raise SpecError(f"{path}.{resource}", str(error)) from error
+    memory = found.get("memory")
+    # A SKU without gpu is a CPU SKU; one without cpu or memory has simply not been measured.
+    return Sku(found.get("gpu", Fraction(0)), found.get("cpu"), None if memory is None else memory / MIB)
+
+
+def smallest(skus: Sequence[Sku]) -> Sku:
+    """The least of each resource over some SKUs, at least one."""
+
+    def least(amounts: Iterable[Fraction | None]) -> Fraction | None:
+        return min((amount for amount in amounts if amount is not None), default=None)
+
+    return Sku(
+        gpu=least(sku.gpu for sku in skus), cpu=least(sku.cpu for sku in skus), memory=least(sku.memory for sku in skus)
+    )
+
+
+def lacking(sku: Sku, wanted: Resources) -> tuple[str, ...]:
+    """Resources that a task asks for and of which a SKU has nothing."""
+    return tuple(name for name in RESOURCES if getattr(wanted, name) and getattr(sku, name) == 0)
+
+
+def leaf_number(sku: Sku, wanted: Resources) -> int:
+    """Leaf cells that a task needs: the greatest of the quotients, each rounded up, at least 1.
+
+    `sku` must not be lacking anything that is wanted.
+    """
+    number = 1  # HiveD refuses a pod without cells, and a task has to be somewhere
+    for name in RESOURCES:
+        amount: int = getattr(wanted, name)
+        unit: Fraction | None = getattr(sku, name)
+        if amount and unit is not None:
+            number = max(number, ceil(amount / unit))
+    return number

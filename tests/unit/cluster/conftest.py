@@ -1,0 +1,92 @@
+"""Embedded clusters for tests: on a preset, with a wall clock that the test sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paictl.cluster.embedded import commands
+from paictl.cluster.embedded.cluster import EmbeddedCluster
+from paictl.cluster.interface import JobRequest, Machine, Role
+from paictl.cluster.presets import PRESETS, preset_files
+from paictl.sim.loop import Millis
+
+SERVICES = ("cluster-configuration", "hivedscheduler", "frameworkcontroller", "rest-server")
+MINUTE = 60_000
+
+
+@dataclass
+class Bench:
+    """A cluster with everything running, and short ways to use it."""
+
+    folder: Path
+    cluster: EmbeddedCluster
+    wall: list[float] = field(default_factory=lambda: [1_000_000.0])
+
+    def job(self, name: str, vc: str, **options: Any) -> dict[str, Any]:
+        gpu, instances = options.pop("gpu", 1), options.pop("instances", 1)
+        extras = {"gangAllocation": options.pop("gang", True), "hivedScheduler": options.pop("hived", {})}
+        return {
+            "protocolVersion": 2,
+            "name": name,
+            "type": "job",
+            "jobRetryCount": options.pop("retries", 0),
+            "prerequisites": [{"name": "image", "type": "dockerimage", "uri": "pai/standard"}],
+            "taskRoles": {
+                "train": {
+                    "instances": instances,
+                    "dockerImage": "image",
+                    "resourcePerInstance": {"gpu": gpu, "cpu": gpu, "memoryMB": 1024 * gpu},
+                    "commands": options.pop("commands", ["sleep 5m"]),
+                }
+            },
+            "defaults": {"virtualCluster": vc},
+            "extras": extras,
+        }
+
+    def submit(self, name: str, vc: str = "default", priority: str = "test", **options: Any) -> str:
+        duration = options.pop("duration", None)
+        request = JobRequest("ann", self.job(name, vc, **options), None, priority, duration)
+        return self.cluster.submit([request])[0].key
+
+    def state(self, key: str) -> str:
+        return self.cluster.job(key).state.value
+
+    def pass_time(self, millis: int) -> None:
+        self.cluster.tick(Millis(millis))
+
+    def again(self) -> EmbeddedCluster:
+        """The same cluster as another process sees it."""
+        return EmbeddedCluster.at(self.folder, lambda: self.wall[0])
+
+
+MakeBench = Callable[..., Bench]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[MakeBench]:
+    made: list[Bench] = []
+
+    def make(preset: str = "lab", **options: Any) -> Bench:
+        folder = tmp_path / f"cluster{len(made)}"
+        wall = [1_000_000.0]
+        chosen = PRESETS[preset]
+        machines = [Machine("master1", "10.0.0.1", Role.MASTER)] + [
+            Machine(name, f"10.0.{1 + i // 250}.{1 + i % 250}", Role.WORKER, "gpu", devices=chosen.hardware.devices)
+            for i, name in enumerate(chosen.nodes)
+        ]
+        command = commands.up("pai", SERVICES, machines)
+        cluster = EmbeddedCluster.up(folder, command, clock=options.get("clock", (0.0, False)), wall=lambda: wall[0])
+        cluster.push(preset_files(preset), "first")
+        for name in SERVICES:
+            cluster.set_service(name, running=True)
+        made.append(Bench(folder, cluster, wall))
+        return made[-1]
+
+    yield make
+    for one in made:  # the command log alone gives the same state, in every test
+        assert one.cluster.replayed() == one.cluster.stored()

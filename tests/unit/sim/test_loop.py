@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paictl.sim.loop import Loop, Millis, Urgency
+
+EVENTS = st.lists(st.tuples(st.integers(0, 5).map(Millis), st.sampled_from(Urgency)), max_size=30)
+
+
+@given(EVENTS)
+def test_events_come_by_time_then_urgency_then_order_of_scheduling(events: list[tuple[Millis, Urgency]]) -> None:
+    loop: Loop[int] = Loop()
+    for index, (at, urgency) in enumerate(events):
+        loop.schedule(at, urgency, index)
+    popped = list(iter(loop.pop, None))
+    assert popped == sorted(range(len(events)), key=lambda index: (*events[index], index))
+
+
+@given(EVENTS, st.integers(0, 6).map(Millis))
+def test_a_loop_rebuilt_from_its_pending_events_goes_on_alike(
+    events: list[tuple[Millis, Urgency]], until: Millis
+) -> None:
+    first: Loop[int] = Loop()
+    for index, (at, urgency) in enumerate(events):
+        first.schedule(at, urgency, index)
+    while first.pop(until) is not None:
+        pass
+    second: Loop[int] = Loop(first.now)
+    for at, urgency, event in first.pending():
+        second.schedule(at, urgency, event)
+    assert list(iter(first.pop, None)) == list(iter(second.pop, None))
+
+
+def test_the_clock_stops_at_until_and_never_goes_back() -> None:
+    loop: Loop[str] = Loop()
+    loop.schedule(Millis(10), Urgency.END, "end")
+    assert loop.pop(Millis(5)) is None
+    assert loop.now == 5
+    loop.schedule(Millis(1), Urgency.ARRIVAL, "late")
+    assert loop.pop() == "late"
+    assert loop.now == 5
+    assert loop.peek() == 10
+    assert loop.pop() == "end"
+    assert len(loop) == 0
+    assert loop.pop(Millis(3)) is None
+    assert loop.now == 10
