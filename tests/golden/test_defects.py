@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -102,3 +103,14 @@ def test_nobody_is_lazily_preempted_for_a_pod_that_never_binds() -> None:
     assert results[-2]["groups"][0]["status"].get("lazyPreemptionStatus") is None
     assert results[-1]["r"] == "bind"
     assert player.engine.state.groups.by_name["g1"].virtual is not None
+
+
+@pytest.mark.usefixtures("shared")
+def test_a_lazily_preempted_group_is_promoted_back_where_that_is_wanted() -> None:
+    name = "RC16-lazy-preempted-never-promoted-back.jsonl"
+    spec = replace(load_spec(config_of(name)), lazy_preemption_recovery=True)
+    player = Replayer(spec, check=lambda engine: validate(engine.state))
+    for operation in operations(name):
+        player.run(operation)
+    group = player.engine.state.groups.by_name["g1"]
+    assert (group.preemptor, group.virtual is not None) == (None, True)
