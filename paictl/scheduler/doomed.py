@@ -50,15 +50,18 @@ class Doomed:
         """Calls of `doom` (True) and `spare` put off by `hold`."""
 
     @contextmanager
-    def hold(self) -> Iterator[None]:
-        """Put off dooming and sparing to the end, so that no cell that is given and taken anew slips away between."""
+    def hold(self, *, forget: bool = False) -> Iterator[None]:
+        """Put off dooming and sparing to the end, so that no cell that is given and taken anew slips away between.
+
+        With `forget` they do not happen at all: for what is only imagined.
+        """
         if self.held is not None:
             yield
             return
         self.held = []
         try:
             yield
-            pending = self.held
+            pending = [] if forget else self.held
         finally:
             self.held = None
         for dooms, chain, level in pending:
