@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from paictl.cluster.embedded.configs import Configuration, Configurations
 from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted
-from paictl.cluster.embedded.jobs import LiveJob, Run, with_wishes
+from paictl.cluster.embedded.jobs import LiveJob, Run, as_taken, with_wishes
 from paictl.cluster.embedded.machines import Machines, Node
 from paictl.cluster.embedded.services import API, CONFIGURATION, CONTROLLER, SCHEDULER, Service, Services
 from paictl.cluster.interface import (
@@ -32,7 +32,6 @@ from paictl.workload.duration import FOREVER, task_seconds
 from paictl.workload.job import Job
 from paictl.workload.lifecycle import Happening, State, Step, TaskRef
 from paictl.workload.pods import plan_job
-from paictl.workload.template import masked
 
 DEFAULT_SECONDS: Final = 60.0
 """How long a task runs whose commands do not say it."""
@@ -106,8 +105,9 @@ class World:
                 job.runs[ref.role, ref.index] = Run(ref.incarnation, self.now, info)
                 devices = ",".join(map(str, info.devices))
                 self._say(
-                    "Started", f"job/{key}", f"{_task(ref)} runs on {info.node}, devices {devices}", ref, info.node
-                )
+                    "Started", f"job/{key}", f"{_task(ref)} runs on {info.node}, devices {devices}", ref,
+                    node=info.node, devices=list(info.devices),
+                )  # fmt: skip
                 duration = job.durations[ref.role]
                 if duration is not None:
                     self.loop.schedule(Millis(self.now + duration), Urgency.END, Timer("end", uid))
@@ -129,17 +129,20 @@ class World:
         key, ref = self._pods[uid]
         self._forget_pod(key, ref, reason)
         words = {Happening.SUCCEEDED: "Finished", Happening.PREEMPTED: "Preempted", Happening.LOST: "Lost"}
-        self._say(words[what], f"job/{key}", f"{_task(ref)}: {reason}" if reason else _task(ref), ref)
+        self._say(words[what], f"job/{key}", f"{_task(ref)}: {reason}" if reason else _task(ref), ref, reason=reason)
         self._notify(key, ref, what)
 
-    def _forget_pod(self, key: str, ref: TaskRef, reason: str) -> None:
+    def _forget_pod(self, key: str, ref: TaskRef, reason: str) -> bool:
+        """A pod is gone; returns whether it ran."""
         job = self.jobs[key]
         uid = job.pod(ref).uid
         self._pods.pop(uid, None)
         self.dispatcher.remove(uid, self.now / 1000)
         run = job.runs.get((ref.role, ref.index))
-        if run is not None and run.incarnation == ref.incarnation and run.ended is None:
+        ran = run is not None and run.incarnation == ref.incarnation and run.ended is None
+        if run is not None and ran:
             job.runs[ref.role, ref.index] = replace(run, ended=self.now, reason=reason)
+        return ran
 
     def _notify(self, key: str, ref: TaskRef, what: Happening) -> None:
         """Tell the job controller; it acts now, or when it runs again."""
@@ -159,8 +162,11 @@ class World:
             self._say(
                 "Retried", f"job/{job.key}", f"starts again from the beginning, attempt {step.status.attempt + 1}"
             )
+        restarts = bool(step.start)
+        reason = "the job starts again" if restarts else "the job is over"
         for ref in step.kill:
-            self._forget_pod(job.key, ref, "the job starts again" if step.start else "the job is over")
+            if self._forget_pod(job.key, ref, reason):
+                self._say("Killed", f"job/{job.key}", f"{_task(ref)}: {reason}", ref, reason=reason, restarts=restarts)
         for ref in step.start:
             request = job.request(ref)
             self._pods[request.uid] = (job.key, ref)
@@ -184,7 +190,8 @@ class World:
             self._numbers["job"] += 1
             job.number = self._numbers["job"]
             self.jobs[job.key] = job
-            self._say("Submitted", f"job/{job.key}", f"to {job.job.vc} as {job.job.priority_class}")
+            tasks = {role.name: role.instances for role in job.job.roles}
+            self._say("Submitted", f"job/{job.key}", f"to {job.job.vc} as {job.job.priority_class}", tasks=tasks)
             if self.services.runs(CONTROLLER):
                 self._follow(job, lifecycle.submit(job.job))
             else:
@@ -207,7 +214,7 @@ class World:
         return LiveJob(
             key=f"{request.user}~{job.name}",
             number=0,
-            data=_as_taken(request, job),
+            data=as_taken(request, job),
             job=job,
             plan=plan,
             durations={role: None if s == FOREVER else Millis(round(s * 1000)) for role, s in seconds.items()},
@@ -365,14 +372,11 @@ class World:
 
     # --- events
 
-    def _say(self, kind: str, subject: str, message: str, ref: TaskRef | None = None, node: str = "") -> None:
+    def _say(self, kind: str, subject: str, message: str, ref: TaskRef | None = None, **more: object) -> None:
+        """Note what happened; `ref` is the pod that it happened to, `more` what a machine may want to know."""
         self._numbers["event"] += 1
-        data: dict[str, Any] = {}
-        if ref is not None:
-            data = {"role": ref.role, "index": ref.index, "attempt": ref.incarnation}
-        if node:
-            data["node"] = node
-        self.events.append(Event(self._numbers["event"], self.now, kind, subject, message, data))
+        pod = {} if ref is None else {"role": ref.role, "index": ref.index, "attempt": ref.incarnation}
+        self.events.append(Event(self._numbers["event"], self.now, kind, subject, message, {**pod, **more}))
 
 
 _NODE_CHANGES: Final[Mapping[str, Mapping[str, bool]]] = {
@@ -385,19 +389,3 @@ _NODE_CHANGES: Final[Mapping[str, Mapping[str, bool]]] = {
 
 def _task(ref: TaskRef) -> str:
     return f"{ref.role}[{ref.index}]"
-
-
-def _as_taken(request: JobRequest, job: Job) -> dict[str, Any]:
-    """The job's data as it is kept: secrets masked, VC and class as the command line said."""
-    data = dict(request.data)
-    secrets = data.get("secrets")
-    if isinstance(secrets, Mapping):
-        data["secrets"] = masked(secrets)
-    defaults = {**_mapping(data.get("defaults")), "virtualCluster": job.vc}
-    extras = _mapping(data.get("extras"))
-    hived = {**_mapping(extras.get("hivedScheduler")), "jobPriorityClass": job.priority_class}
-    return {**data, "defaults": defaults, "extras": {**extras, "hivedScheduler": hived}}
-
-
-def _mapping(value: object) -> dict[str, Any]:
-    return dict(value) if isinstance(value, Mapping) else {}
