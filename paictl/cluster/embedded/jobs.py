@@ -103,6 +103,7 @@ class LiveJob:
             devices=sum(group.leaves for group in self.plan.groups.values()),
             started=self.started,
             ended=self.ended,
+            number=self.number,
             attempt=self.status.attempt,
             preemptions=self.preemptions,
             reason=f"runs without guarantee, lazily preempted by {self.demoted_by}" if self.demoted_by else "",

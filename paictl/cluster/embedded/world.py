@@ -25,7 +25,9 @@ from paictl.cluster.interface import (
     Role,
 )  # fmt: skip
 from paictl.scheduler import snapshot
+from paictl.scheduler.decision import BindInfo
 from paictl.scheduler.events import NodeHealth
+from paictl.scheduler.request import PodRequest
 from paictl.sim.loop import Loop, Millis, Urgency
 from paictl.workload import lifecycle
 from paictl.workload.duration import FOREVER, task_seconds
@@ -302,9 +304,12 @@ class World:
 
     def _start_scheduler(self, configuration: Configuration) -> None:
         """Rebuild the scheduler's state from the pods that run, whatever the configuration has become."""
+        self.dispatcher.start(configuration.spec, *self.survivors())
+
+    def survivors(self) -> tuple[list[str], list[tuple[PodRequest, BindInfo]]]:
+        """What a scheduler finds when it starts: healthy nodes, and the pods that run with their places."""
         healthy = [node.machine.name for node in self.machines if node.healthy and node.machine.role is Role.WORKER]
-        running = ((job.request(ref), run.info) for job in self.jobs.values() for ref, run in job.running())
-        self.dispatcher.start(configuration.spec, healthy, running)
+        return healthy, [(job.request(ref), run.info) for job in self.jobs.values() for ref, run in job.running()]
 
     def _catch_up(self) -> None:
         """What happened while the job controller was stopped, in order."""
