@@ -80,17 +80,18 @@ def _hold(group: Group | None) -> Hold:
 
 
 def vc_pictures(state: State, jobs: Mapping[str, str], waiting: Mapping[str, int]) -> tuple[VcPicture, ...]:
-    """The virtual clusters by name; `waiting` counts the jobs that wait, by VC."""
+    """The virtual clusters in order of declaration; `waiting` counts the jobs that wait, by VC."""
     extra: Counter[str] = Counter()
     for name in state.occupancy.user.values():
         group = state.groups.by_name[name]
         if group.virtual is None:
             extra[group.vc] += 1
-    cells: dict[str, list[VirtualCell]] = {name: [] for name in state.vcs}
+    cells: dict[str, list[VirtualCell]] = {}
     users = dict(_virtual_users(state, jobs))
     for root, top in state.virtual.preassigned.items():
-        cells[top.vc].append(_virtual(state, users, root))
-    return tuple(VcPicture(name, tuple(cells[name]), extra[name], waiting.get(name, 0)) for name in sorted(cells))
+        cells.setdefault(top.vc, []).append(_virtual(state, users, root))
+    cells |= {name: [] for name in sorted(state.vcs - cells.keys())}
+    return tuple(VcPicture(name, tuple(own), extra[name], waiting.get(name, 0)) for name, own in cells.items())
 
 
 def _virtual_users(state: State, jobs: Mapping[str, str]) -> Iterator[tuple[int, str]]:
