@@ -83,6 +83,14 @@ function paint() {
     element.style.setProperty("--h", colorOf(job));
     if (few) element.textContent = lower ? letterOf(job).toLowerCase() : letterOf(job);
   }
+  const legend = [];
+  const item = (color, letter, name) => legend.push(el("li", {}, el("span", { class: "swatch", "--h": color }),
+    (few ? letter + " " : "") + name));
+  const running = jobs.filter((job) => byJob.has(job.place));
+  if (by === "vc") data.vcs.forEach((vc, place) => item(hue(place), LETTERS[place % LETTERS.length], vc.name));
+  else if (running.length <= LETTERS.length) for (const job of running) item(colorOf(job), letterOf(job), job.key);
+  else legend.push(el("li", { text: "many jobs look alike: hover over a device for its name, click it to follow the job" }));
+  $("names").replaceChildren(...legend);
 }
 
 function leavesOf(cell) { return cell[5] ? cell[5].flatMap(leavesOf) : [cell]; }
@@ -188,17 +196,15 @@ function drawVcs() {
     if (vc.extra) words.push(`${vc.extra} more without guarantee`);
     if (vc.waiting) words.push(`${plural(vc.waiting, "job")} waiting`);
     const meter = el("div", { class: "meter", role: "img", "aria-label": words.join(", "), "--h": hue(place) });
-    meter.append(el("i", { "--w": "" }), el("i", { class: "doomed" }));
+    meter.append(el("i"), el("i", { class: "doomed" }));
     meter.children[0].style.width = (quota ? (100 * used) / quota : 0) + "%";
     meter.children[1].style.width = (quota ? (100 * lost) / quota : 0) + "%";
-    const swatch = el("span", { class: "swatch device used", "--h": hue(place) });
+    const swatch = el("span", { class: "swatch", "--h": hue(place) });
     const card = el("div", { class: "vc" }, el("h3", {}, swatch, " " + vc.name), el("p", { text: words.join(" · ") }));
     if (doomed.length) card.append(el("p", { class: "alarm",
       text: `${plural(doomed.length, "cell")} doomed: only bad hardware is left to serve ${doomed.length === 1 ? "it" : "them"}` }));
     card.append(meter, el("div", { class: "cells" }, ...vc.cells.map((cell) => virtualCell(cell, few))));
     $("vc-cards").append(card);
-    $("vc-legend").append(el("li", {}, el("span", { class: "swatch device used", "--h": hue(place) }),
-      `${few ? LETTERS[place % 26] + " " : ""}${vc.name}`));
   });
   if (!data.vcs.length) $("vc-cards").append(el("p", { class: "empty", text: "There are none." }));
 }
@@ -245,14 +251,16 @@ const length = Math.max(data.now - first, 1000);
 const x = (at) => ((at - first) / length * 98.5).toFixed(4) + "%"; // a little room for what is now
 const w = (from, to) => Math.max((to - from) / length * 98.5, 0.0001).toFixed(4) + "%";
 
+const place = ({ node, devices }) => `${node}, device${devices.length === 1 ? "" : "s"} ${devices.join(", ")}`;
+
 function storyOf(bar) {
   const { job, task, attempt, tasks } = bar;
   if (!attempt) return `${job.key}\n${bar.words}`;
   const number = task.attempts.indexOf(attempt) + 1, end = attempt.end ?? data.now;
   const lines = [job.key, `${tasks || `${task.role}[${task.index}]`}, attempt ${number} of ${task.attempts.length}`,
-    `${attempt.outcome}${attempt.reason ? ": " + attempt.reason : ""}`,
+    !attempt.reason || attempt.reason.startsWith(attempt.outcome) ? attempt.reason || attempt.outcome : `${attempt.outcome}: ${attempt.reason}`,
     `${clock(attempt.start)} – ${attempt.end === null ? "now" : clock(attempt.end)} (${span(end - attempt.start)})`];
-  lines.push(bar.where || `${attempt.node}, devices ${attempt.devices.join(", ")}`, `VC ${job.vc}, ${job.priority}`);
+  lines.push(bar.where || place(attempt), `VC ${job.vc}, ${job.priority}`);
   return lines.join("\n");
 }
 
@@ -278,10 +286,10 @@ function jobRows() {
       for (const [from, to] of task.waits) list.push({ job, y: y + size / 2 - 1.5, h: 3, from, to: to ?? data.now, kind: "wait",
         words: `waits ${clock(from)} – ${to === null ? "now" : clock(to)} (${span((to ?? data.now) - from)})` });
       for (const attempt of task.attempts) {
-        const places = new Map(tasks.map((each) => each.attempts[task.attempts.indexOf(attempt)]).map((a) => [`${a.node}: ${a.devices.join(", ")}`, 0]));
+        const number = task.attempts.indexOf(attempt), places = [...new Set(tasks.map((each) => place(each.attempts[number])))];
         list.push({ job, task, attempt, y, h: size, from: attempt.start, to: attempt.end ?? data.now, kind: attempt.outcome,
           tasks: tasks.length > 1 ? `${plural(tasks.length, "task")} from ${task.role}[${task.index}]` : "",
-          where: [...places.keys()].slice(0, 6).join("; ") + (places.size > 6 ? ` and ${places.size - 6} more` : "") });
+          where: places.slice(0, 6).join("; ") + (places.length > 6 ? ` and ${places.length - 6} more` : "") });
       }
     });
     rows.push({ label: job.key, more: `${job.vc} · ${job.state.toLowerCase()}`, job: job.place, h: 6 + lanes.length * (size + 1), bars: list });
@@ -331,6 +339,7 @@ function matches(job, wanted) {
 function drawChart() {
   const rows = document.querySelector("input[name=rows]:checked").value === "jobs" ? jobRows() : nodeRows();
   const names = document.createDocumentFragment(), shapes = document.createDocumentFragment(), list = [];
+  const marks = svg("g", {}), prints = svg("g", { class: "prints" }); // above all bars
   const definitions = svg("defs", {}), hatch = svg("pattern", { id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" });
   hatch.append(svg("rect", { width: 2, height: 6, class: "lost" }));
   definitions.append(hatch, ...Object.entries(MARKS).map(([name, d]) => svg("path", { id: "mark-" + name, d })));
@@ -343,6 +352,9 @@ function drawChart() {
     label.dataset.tip = `${row.label}\n${row.more}`;
     if (row.job !== undefined) label.dataset.job = row.job;
     names.append(label);
+    const printed = svg("text", { x: -8, y: y + Math.min(row.h / 2, 40) + 4 }); // labels beside the chart do not break with it
+    printed.textContent = row.label;
+    prints.append(printed);
     if (number % 2) shapes.append(svg("rect", { class: "odd", x: 0, y, width: "100%", height: row.h }));
     row.bars.sort((a, b) => a.from - b.from);
     for (const bar of row.bars) {
@@ -353,12 +365,12 @@ function drawChart() {
       bar.number = list.length;
       list.push(bar);
       shapes.append(bar.shape);
-      if (bar.attempt && MARKS[bar.kind]) shapes.append(svg("use", { class: "mark", href: "#mark-" + bar.kind, x: x(bar.to), y: bar.top + Math.min(bar.h / 2, 6) }));
+      if (bar.attempt && MARKS[bar.kind]) marks.append(svg("use", { class: "mark", href: "#mark-" + bar.kind, x: x(bar.to), y: bar.top + Math.min(bar.h / 2, 6) }));
     }
     y += row.h;
   });
   if (!rows.length) names.append(el("p", { class: "empty", text: data.history ? "No such job." : "This page was made without history." }));
-  shapes.append(svg("line", { class: "now", x1: x(data.now), x2: x(data.now), y1: 0, y2: "100%" }));
+  shapes.append(marks, prints, svg("line", { class: "now", x1: x(data.now), x2: x(data.now), y1: 0, y2: "100%" }));
   labels.replaceChildren(names);
   bars.replaceChildren(shapes);
   bars.setAttribute("height", Math.max(y, 30));
@@ -562,6 +574,7 @@ function drawTips() {
     return showTip(words, { left: event.clientX, top: event.clientY, bottom: event.clientY + 6 });
   });
   document.addEventListener("mouseleave", hideTip);
+  document.addEventListener("scroll", hideTip, { capture: true, passive: true });
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape") return;
     hideTip();
