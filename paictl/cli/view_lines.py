@@ -23,8 +23,8 @@ from paictl.config.text import printable
 
 _FEW_DEVICES: Final = 128
 """Up to here a cluster is shown node by node."""
-_FEW_JOBS: Final = 10
-"""Jobs that are listed where they have no letters to be looked up."""
+_FEW_ROWS: Final = 10
+"""Jobs that are listed where they have no letters to be looked up; also nodes that are not ready."""
 
 
 def picture_lines(picture: Picture, marks: Marks, width: int) -> list[Line]:
@@ -36,7 +36,7 @@ def picture_lines(picture: Picture, marks: Marks, width: int) -> list[Line]:
     if picture.chains:
         parts.append(_legend(marks, width))
     parts.append(vc_cells(picture, marks, width) if small else vc_table(picture, marks, width))
-    parts.append(job_table(picture, marks, width, _FEW_JOBS if marks.by is By.VC else len(picture.jobs)))
+    parts.append(job_table(picture, marks, width, _FEW_ROWS if marks.by is By.VC else len(picture.jobs)))
     return _joined(parts)
 
 
@@ -76,7 +76,8 @@ def _summary(picture: Picture, width: int) -> Iterator[Line]:
     away = [node for node in picture.nodes if node.condition is not NodeCondition.READY]
     if away:
         words: list[Line] = [[("", "not ready:")]]
-        words += [[("bold red", _condition(node, picture))] for node in away]
+        words += [[(BAD_STYLE, _condition(node, picture))] for node in away[:_FEW_ROWS]]
+        words += [[("", f"and {len(away) - _FEW_ROWS} more: paictl node list")]] if len(away) > _FEW_ROWS else []
         yield from flow(words, width)
 
 
@@ -119,7 +120,7 @@ def _chain(chain: ChainPicture, nodes: Mapping[str, NodeView], marks: Marks, wid
             after = "" if condition == NodeCondition.READY else f"  {condition}"
             rows = _labelled(node.name, _grouped(node, marks), name, width)
             for number, row in enumerate(rows):
-                yield [*row, ("bold red", after)] if after and number == 0 else row
+                yield [*row, (BAD_STYLE, after)] if after and number == 0 else row
 
 
 def _shape(cell: PhysicalCell) -> list[str]:

@@ -21,10 +21,10 @@ OTHER: Final = "*"
 FREE, BAD, RESERVED, RESERVING = ".", "!", "+", "%"
 
 _PALETTE: Final = (75, 214, 114, 211, 179, 141, 80, 203, 187, 149, 110, 175)
-"""xterm colours that black letters can be read on."""
+"""xterm colours that black (16, which no theme changes and bold does not make grey) can be read on."""
 BAD_STYLE: Final = "bold red"
 _BAD_USED_STYLE: Final = "bold white on color(124)"
-RESERVED_STYLE: Final = "bold black on color(250)"
+RESERVED_STYLE: Final = "color(16) on color(250)"
 _MANY_DEVICES: Final = 128
 """From here on a letter stands for a virtual cluster: there would be more jobs than letters."""
 
@@ -54,7 +54,7 @@ class Marks:
     def style(self, name: str, hold: Hold = Hold.GUARANTEED) -> str:
         """How it is painted: solid with a guarantee, letters only without."""
         color = self.colors.get(name, 250)
-        return f"bold black on color({color})" if hold is Hold.GUARANTEED else f"color({color}) on color(236)"
+        return f"color(16) on color({color})" if hold is Hold.GUARANTEED else f"color({color}) on color(236)"
 
     def user(self, job: str, hold: Hold) -> tuple[str, str]:
         """(style, character) of a device that a job holds."""

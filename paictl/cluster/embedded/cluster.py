@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from paictl.cluster.embedded import commands
+from paictl.cluster.embedded import commands, written
 from paictl.cluster.embedded.clock import Clock, wall_time
 from paictl.cluster.embedded.commands import Command
 from paictl.cluster.embedded.explain import explain_job
@@ -240,7 +240,7 @@ class EmbeddedCluster:
     def _world(self) -> Iterator[World]:
         """The cluster as it is now, for looking at it only."""
         with self._store.reading():
-            world = World.load(self._store.state())
+            world = written.load(self._store.state())
             world.advance(self.now)
             yield world
 
@@ -250,7 +250,7 @@ class EmbeddedCluster:
         """Carry a command out in one transaction; `answer` is asked before the state is stored."""
         with self._store.writing():
             check()
-            world = World.load(self._store.state())
+            world = written.load(self._store.state())
             at = self.now
             commands.apply(world, at, command)
             given = answer(world)
@@ -265,7 +265,7 @@ class EmbeddedCluster:
         """Store the state; the clock goes on from its instant."""
         self._store.append_events(world.events)
         self._store.put_jobs(JobRow(job.key, job.number, True, job.dump()) for job in world.ended)
-        self._store.set_state(world.dump())
+        self._store.set_state(written.dump(world))
         clock = self.clock.set(world.now, self._wall())
         self._store.set_meta("clock", [clock.instant, clock.wall, clock.speed, clock.run_out])
 
@@ -276,7 +276,7 @@ class EmbeddedCluster:
         world = commands.begin(log[0][1])
         for at, command in log[1:]:
             commands.apply(world, at, command)
-        dumped: dict[str, Any] = json.loads(json.dumps(world.dump()))
+        dumped: dict[str, Any] = json.loads(json.dumps(written.dump(world)))
         return dumped
 
     def stored(self) -> dict[str, Any]:
