@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from paictl.cli.clusters import span_text
 from paictl.cli.view_marks import BAD, BAD_STYLE, FREE, OTHER, RESERVED, RESERVED_STYLE, RESERVING, By, Marks
 from paictl.cli.view_tables import job_table, vc_cells, vc_table
-from paictl.cli.view_text import HEADING, INDENT, NAME, Line, cut, flow, padded
+from paictl.cli.view_text import HEADING, INDENT, NAME, Line, clipped, cut, flow, padded
 from paictl.cluster.interface import JobState, NodeCondition, NodeView
 from paictl.cluster.picture import CellState, ChainPicture, Hold, PhysicalCell, Picture
 from paictl.config.text import printable
@@ -37,7 +37,7 @@ def picture_lines(picture: Picture, marks: Marks, width: int) -> list[Line]:
         parts.append(_legend(marks, width))
     parts.append(vc_cells(picture, marks, width) if small else vc_table(picture, marks, width))
     parts.append(job_table(picture, marks, width, _FEW_ROWS if marks.by is By.VC else len(picture.jobs)))
-    return _joined(parts)
+    return [clipped(line, width) for line in _joined(parts)]
 
 
 def _joined(parts: Iterable[Iterable[Line]]) -> list[Line]:

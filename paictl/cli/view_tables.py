@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from paictl.cli.clusters import span_text
 from paictl.cli.view_marks import BAD_STYLE, By, Marks
-from paictl.cli.view_text import HEADING, INDENT, Line, Segment, cut, flow, padded
+from paictl.cli.view_text import HEADING, INDENT, Line, Segment, clipped, cut, flow, padded
 from paictl.cluster.interface import JobState, JobView
 from paictl.cluster.picture import Hold, Picture, Promise, VcPicture, VirtualCell
 from paictl.config.text import printable
@@ -32,7 +32,7 @@ def vc_table(picture: Picture, marks: Marks, width: int) -> Iterator[Line]:
     lines = _table(rows, right=range(2, 7))
     for line, bar in zip(lines, bars, strict=True):
         room = width - sum(cell_len(text) for _, text in line)
-        yield [*line, ("", INDENT), *bar] if room > _BAR + len(INDENT) and any(text for _, text in bar) else line
+        yield [*line, ("", INDENT), *bar] if room >= _BAR + len(INDENT) and any(text for _, text in bar) else line
 
 
 def _bar(vc: VcPicture) -> Line:
@@ -96,7 +96,7 @@ def job_table(picture: Picture, marks: Marks, width: int, limit: int) -> Iterato
     rows += [_job_row(job, picture, marks, places.get(job.key, {})) for job in chosen]
     lines = _table(rows, right=(4,))
     for line in lines:
-        yield _clipped(line, width)
+        yield clipped(line, width)
     if len(live) > len(chosen):
         yield from flow([[("dim", f"and {len(live) - len(chosen)} more: paictl job list")]], width, indent=INDENT)
 
@@ -143,17 +143,3 @@ def _table(rows: Sequence[Sequence[Segment]], right: Iterable[int] = ()) -> list
                 line.append(("", INDENT if column < len(row) - 1 else ""))
         lines.append([segment for segment in line if segment[1]])
     return lines
-
-
-def _clipped(line: Line, width: int) -> Line:
-    """The line without what stands beyond the width."""
-    out: Line = []
-    for style, text in line:
-        if cell_len(text) > width:
-            text = cut(text, width) if text.strip() else text[:width]
-        width -= cell_len(text)
-        if text:
-            out.append((style, text))
-        if width <= 0:
-            break
-    return out

@@ -44,3 +44,17 @@ def cut(text: str, width: int) -> str:
 def padded(text: str, width: int) -> str:
     """The text, printable and exactly `width` columns wide."""
     return set_cell_size(cut(text, width), width)
+
+
+def clipped(line: Line, width: int) -> Line:
+    """The line without what stands beyond the width."""
+    out: Line = []
+    for style, text in line:
+        if cell_len(text) > width:
+            text = cut(text, width) if text.strip() else text[:width]
+        width -= cell_len(text)
+        if text:
+            out.append((style, text))
+        if width <= 0:
+            break
+    return out
