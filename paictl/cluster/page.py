@@ -2,7 +2,7 @@
 
 What the page shows is data in a JSON block that its script reads and puts on the screen as text nodes, never as
 markup, so no name can break out. The content security policy allows that one script (by its hash) and no connections.
-The parts of the page are in ``templates/pages/``: ``view.html``, ``view.css`` and ``view.js``.
+The parts of the page are in ``templates/pages/``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from paictl.resources import resource_folder
 _OUTSIDE_HTML: Final = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
 """Characters that must not stand inside a script element, and how JSON writes them instead."""
 
+_FILES: Final = ("view.html", "view.css", "view-cells.js", "view-timeline.js", "view.js")
+"""Shell, style, and the parts of the one script in their order."""
+
 _PLACE: Final = re.compile(r"/\*(?P<name>[A-Z-]+)\*/")
 """Where a part goes in ``view.html``."""
 
@@ -35,9 +38,8 @@ def page(picture: Picture) -> str:
     Raises `FileNotFoundError` if the installation lost the page's parts.
     """
     folder = resource_folder("templates") / "pages"
-    shell, style, script = (
-        (folder / f"view.{kind}").read_text(encoding="utf-8").strip() for kind in ("html", "css", "js")
-    )
+    shell, style, *scripts = ((folder / name).read_text(encoding="utf-8").strip() for name in _FILES)
+    script = "\n\n".join(scripts)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     data = json.dumps(page_data(picture), separators=(",", ":")).translate(_OUTSIDE_HTML)
     parts = {
