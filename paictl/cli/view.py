@@ -14,7 +14,7 @@ import typer
 from paictl.cli import console
 from paictl.cli.clusters import OutputOption, StateOption, open_cluster
 from paictl.cli.console import Output, write_data, write_segments
-from paictl.cli.view_marks import By
+from paictl.cli.view_by import By
 from paictl.errors import PaictlError
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from typing import Final
 from rich.cells import cell_len
 
 from paictl.cli.clusters import span_text
-from paictl.cli.view_marks import BAD, BAD_STYLE, FREE, OTHER, RESERVED, RESERVED_STYLE, RESERVING, By, Marks
+from paictl.cli.view_by import By
+from paictl.cli.view_marks import BAD, BAD_STYLE, FREE, OTHER, RESERVED, RESERVED_STYLE, RESERVING, Marks
 from paictl.cli.view_tables import job_table, vc_cells, vc_table
 from paictl.cli.view_text import HEADING, INDENT, NAME, Line, clipped, cut, flow, padded
 from paictl.cluster.interface import JobState, NodeCondition, NodeView

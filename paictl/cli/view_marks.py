@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from string import ascii_uppercase
 from typing import Final
 
+from paictl.cli.view_by import By
 from paictl.cluster.picture import CellState, Hold, PhysicalCell, Picture
 
 LETTERS: Final = ascii_uppercase
@@ -27,14 +27,6 @@ _BAD_USED_STYLE: Final = "bold white on color(124)"
 RESERVED_STYLE: Final = "color(16) on color(250)"
 _MANY_DEVICES: Final = 128
 """From here on a letter stands for a virtual cluster: there would be more jobs than letters."""
-
-
-class By(StrEnum):
-    """What a letter stands for."""
-
-    AUTO = "auto"
-    JOB = "job"
-    VC = "vc"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from typing import Final
 from rich.cells import cell_len
 
 from paictl.cli.clusters import span_text
-from paictl.cli.view_marks import BAD_STYLE, By, Marks
+from paictl.cli.view_by import By
+from paictl.cli.view_marks import BAD_STYLE, Marks
 from paictl.cli.view_text import HEADING, INDENT, Line, Segment, clipped, cut, flow, padded
 from paictl.cluster.interface import JobState, JobView
 from paictl.cluster.picture import Hold, Picture, Promise, VcPicture, VirtualCell

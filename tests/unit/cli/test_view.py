@@ -16,8 +16,9 @@ from rich.cells import cell_len
 
 from paictl.cli import view
 from paictl.cli.settings import settings
+from paictl.cli.view_by import By
 from paictl.cli.view_lines import picture_lines
-from paictl.cli.view_marks import By, marks
+from paictl.cli.view_marks import marks
 from paictl.cli.view_text import Line, cut, flow
 from paictl.cluster.interface import JobState, JobView
 from paictl.cluster.picture import CellState, ChainPicture, Hold, PhysicalCell, Picture
