@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from paictl.cli import config_capacity, config_generate, config_validate
-from paictl.cli.console import Output, write, write_data, write_table
+from paictl.cli.console import Output, info, write, write_data, write_table
+from paictl.config.kinds import Kind
 from paictl.errors import PaictlError
 
 if TYPE_CHECKING:
-    from paictl.config.kinds import Kind
     from paictl.config.registry import Rule
 
 app = typer.Typer(help="Validate, generate and compare configuration files.", no_args_is_help=True)
@@ -53,8 +53,6 @@ def _rules_of(word: str) -> tuple[Rule, ...]:
 
 def kind_named(word: str) -> Kind:
     """The kind of file with a name; raises `PaictlError` naming all of them otherwise."""
-    from paictl.config.kinds import Kind
-
     try:
         return Kind(word)
     except ValueError:
@@ -129,12 +127,12 @@ def show_schema(name: SchemaName) -> None:
 
 
 def _schema_text(word: str) -> str:
-    from paictl.config.schema import SCHEMA_NAMES, schema_path
+    from paictl.config.schema import SCHEMA_NAMES, schema_text
 
     names = {kind.value: name for kind, name in SCHEMA_NAMES.items()} | {name: name for name in SCHEMA_NAMES.values()}
     if word not in names:
         raise PaictlError(f"there is no schema {word!r}", hint=f"one of: {', '.join(sorted(names))}")
-    return schema_path(names[word]).read_text(encoding="utf-8").rstrip()
+    return schema_text(names[word]).rstrip()
 
 
 @schema_app.command("export", epilog="Example: paictl config schema export schemas/")
@@ -142,18 +140,11 @@ def export_schemas(
     folder: Annotated[Path, typer.Argument(help="Folder to write to; made if it is not there.")],
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
 ) -> None:
-    """Write all schemas as NAME.schema.json, for use with `# yaml-language-server: $schema=FILE`."""
-    from paictl.config.schema import SCHEMA_NAMES, schema_path
+    """Write all schemas as NAME.schema.json: on top of a file, `# yaml-language-server: $schema=PATH` names one."""
+    from paictl.config.schema import SCHEMA_NAMES, schema_file, schema_text
+    from paictl.config.writing import write_together
 
-    texts = {f"{name}.schema.json": schema_path(name).read_text(encoding="utf-8") for name in SCHEMA_NAMES.values()}
-    there = [name for name in texts if (folder / name).exists()]
-    if there and not force:
-        raise PaictlError(f"{', '.join(there)} already there", where=str(folder), hint="replace with --force")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
-            (folder / name).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise PaictlError(f"cannot write: {error.strerror}", where=str(folder)) from None
-    for name in texts:
-        write(str(folder / name))
+    for path in write_together(folder, {schema_file(n): schema_text(n) for n in SCHEMA_NAMES.values()}, force=force):
+        write(str(path))
+    example = folder / schema_file(SCHEMA_NAMES[Kind.LAYOUT])
+    info(f"an editor uses one if the first line of a file is: # yaml-language-server: $schema={example}")

@@ -11,20 +11,21 @@ from paictl.errors import PaictlError
 
 
 def write_together(folder: Path, texts: Mapping[str, str], *, force: bool = False, mode: int = 0o644) -> list[Path]:
-    """Write texts by file name into a folder, which is made if it is not there; the paths written.
+    """Write texts by file name (or path below the folder), making folders that are not there; the paths written.
 
     Everything is written under temporary names first and renamed at the end; if a rename fails, the files that were
-    there before are put back. Raises `PaictlError` if a file is there and not `force`, or nothing can be written.
+    there before are put back. A file that holds its text already is in nobody's way. Raises `PaictlError` if another
+    one is there and not `force`, or nothing can be written.
     """
     targets = {name: folder / name for name in texts}
-    there = [name for name, path in targets.items() if path.exists() or path.is_symlink()]
+    there = [name for name, path in targets.items() if _differs(path, texts[name])]
     if there and not force:
         verb = "is" if len(there) == 1 else "are"
         raise PaictlError(f"{' and '.join(there)} {verb} there already", where=str(folder), hint="replace with --force")
     temporary: dict[str, Path] = {}
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
+            targets[name].parent.mkdir(parents=True, exist_ok=True)
             temporary[name] = _write_beside(targets[name], text, mode)
         _rename_all(temporary, targets)
     except OSError as error:
@@ -34,6 +35,13 @@ def write_together(folder: Path, texts: Mapping[str, str], *, force: bool = Fals
         for path in temporary.values():
             path.unlink(missing_ok=True)
     return list(targets.values())
+
+
+def _differs(path: Path, text: str) -> bool:
+    """Whether something else than the text is in the way."""
+    if path.is_symlink() or not path.is_file():
+        return path.exists() or path.is_symlink()
+    return path.read_bytes() != text.encode("utf-8")
 
 
 def _write_beside(target: Path, text: str, mode: int) -> Path:

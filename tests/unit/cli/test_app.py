@@ -163,7 +163,10 @@ def test_schemas_can_be_listed_shown_and_exported(paictl: Paictl, tmp_path: Path
     done = paictl("config", "schema", "export", str(tmp_path / "schemas"))
     assert done.code == 0
     assert {path.name for path in (tmp_path / "schemas").iterdir()} == {f"{name}.schema.json" for name in names}
+    assert f"$schema={tmp_path / 'schemas' / 'layout.schema.json'}" in done.err
+    (tmp_path / "schemas" / "job.schema.json").write_text("mine")
     again = paictl("config", "schema", "export", str(tmp_path / "schemas"))
     assert again.code == 2
+    assert "job.schema.json is there already" in again.err
     assert "--force" in again.err
     assert paictl("config", "schema", "export", str(tmp_path / "schemas"), "--force").code == 0
