@@ -20,6 +20,7 @@ from paictl.config.edits import Replacement, replacements
 from paictl.config.kinds import Kind
 from paictl.config.load import Loaded, load_bytes
 from paictl.config.problem import Problem
+from paictl.config.secrecy import veiled
 from paictl.config.soundness import same_but_for
 from paictl.config.source import Source, read_bytes
 from paictl.config.text import printable
@@ -40,11 +41,11 @@ class Fixed:
     repaired: tuple[Problem, ...]
 
     def diff(self) -> Iterator[str]:
-        """The lines of a unified diff, without line ends; control characters are escaped."""
+        """The lines of a unified diff to read, without line ends: control characters escaped, secrets starred out."""
         name = printable(self.path)
         old, new = (_lines(data) for data in (self.before, self.after))
         for line in difflib.unified_diff(old, new, f"{name} (as it is)", f"{name} (repaired)", lineterm=""):
-            yield "\t".join(printable(piece) for piece in line.split("\t"))
+            yield "\t".join(printable(piece) for piece in veiled(line).split("\t"))
 
     def write(self) -> None:
         """Replace the file in one step; raises `PaictlError` if it cannot be written or changed meanwhile."""
