@@ -10,20 +10,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from paictl.cli.console import Output, info, progress, write, write_data, write_table
-from paictl.config.kinds import Kind
+from paictl.cli.options import KindOption, OutputOption
 from paictl.errors import ExitCode
 
 if TYPE_CHECKING:
     from paictl.config.capacity import Capacity, Share
     from paictl.config.diff import CellChange, ChainChange, Difference
+    from paictl.config.kinds import Kind
 
-CAPACITY_EPILOG = "Examples: paictl config capacity cluster/ · paictl config capacity hivedscheduler.yaml -o json"
-DIFF_EPILOG = "Example: paictl config diff hivedscheduler.yaml new-hivedscheduler.yaml; exit code 0 same, 1 different"
+CAPACITY_EPILOG = """Examples:
 
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Form of the result.")]
-KindOption = Annotated[
-    Kind | None, typer.Option("--kind", help="Kind of the files, where name and content do not tell.")
-]
+paictl config capacity cluster/
+
+paictl config capacity hivedscheduler.yaml -o json"""
+DIFF_EPILOG = """Example:
+
+paictl config diff hivedscheduler.yaml new-hivedscheduler.yaml
+
+Exit codes: 0 the same, 1 different, 2 a file cannot be used."""
 
 
 def capacity(

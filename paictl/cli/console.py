@@ -30,6 +30,15 @@ def write(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
+def reflowed(paragraph: str) -> str:
+    """A paragraph broken into lines for the terminal, or for a page of usual width."""
+    import shutil
+    import textwrap
+
+    width = min(shutil.get_terminal_size((100, 24)).columns, 100)
+    return textwrap.fill(" ".join(paragraph.split()), width, break_long_words=False, break_on_hyphens=False)
+
+
 def write_bytes(data: bytes) -> None:
     """Write a result to stdout as it is."""
     sys.stdout.flush()

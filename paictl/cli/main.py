@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from paictl.errors import ExitCode, PaictlError
 
-GLOBAL_FLAGS = frozenset({"-v", "--verbose", "-q", "--quiet", "--debug", "--no-color", "--no-input"})
+GLOBAL_FLAGS = frozenset({"-v", "-vv", "-vvv", "--verbose", "-q", "--quiet", "--debug", "--no-color", "--no-input"})
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -58,6 +58,7 @@ def _run_app(arguments: list[str]) -> int:
     """Run the typer app outside its standalone mode, which would decide on exit codes by itself."""
     import typer
 
+    from paictl.cli import usage
     from paictl.cli.app import app
 
     try:
@@ -65,10 +66,8 @@ def _run_app(arguments: list[str]) -> int:
     except typer.Abort:
         return ExitCode.INTERRUPTED
     except Exception as error:
-        # typer vendors click in some versions and imports it in others, so usage errors are told by what they can do.
-        show = getattr(error, "show", None)
-        if show is None or not hasattr(error, "exit_code"):
+        if not usage.is_usage_error(error):
             raise
-        show()
+        usage.say(error)
         return ExitCode.USAGE
     return result if isinstance(result, int) else ExitCode.OK
