@@ -9,7 +9,7 @@ import typer
 
 from paictl.cli import config_capacity, config_generate, config_validate
 from paictl.cli.console import Output, info, reflowed, write, write_data, write_table
-from paictl.cli.options import KINDS, OutputOption, kind_named, meant
+from paictl.cli.options import KINDS, OutputOption, kind_named, meant, rule_ids
 from paictl.config.kinds import Kind
 from paictl.errors import PaictlError
 
@@ -52,9 +52,7 @@ def rules(
 
 @app.command(epilog="Examples:\n\npaictl config explain HVD512\n\npaictl config explain duplicate-key")
 def explain(
-    rule: Annotated[
-        str, typer.Argument(metavar="RULE", help="Id or name of a rule.", autocompletion=lambda: _rule_ids())
-    ],
+    rule: Annotated[str, typer.Argument(metavar="RULE", help="Id or name of a rule.", autocompletion=rule_ids)],
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Explain a rule: what is wrong, why it matters, an example that passes and one that fails."""
@@ -84,12 +82,6 @@ def explain(
             write("\n".join(f"    {line}".rstrip() for line in body.splitlines()) + "\n")
     if found.id.startswith("SHP"):
         write("The schemas say what is wanted: paictl config schema show KIND")
-
-
-def _rule_ids() -> list[str]:
-    from paictl.config.rules import all_rules
-
-    return [rule.id for rule in all_rules()]
 
 
 def _texts(files: dict[str, bytes]) -> dict[str, str]:

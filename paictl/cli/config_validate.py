@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from paictl.cli import console
-from paictl.cli.options import KindOption
+from paictl.cli.options import KindOption, rule_ids
 from paictl.config.problem import Severity
 
 if TYPE_CHECKING:
@@ -56,10 +56,16 @@ def validate(
     kind: KindOption = None,
     select: Annotated[
         list[str] | None,
-        typer.Option("--select", metavar="RULE,...", help="Only these rules: ids (HVD525), prefixes (HVD), names."),
+        typer.Option(
+            "--select",
+            metavar="RULE,...",
+            autocompletion=rule_ids,
+            help="Only these rules: ids (HVD525), prefixes (HVD), names.",
+        ),
     ] = None,
     ignore: Annotated[
-        list[str] | None, typer.Option("--ignore", metavar="RULE,...", help="Without these rules.")
+        list[str] | None,
+        typer.Option("--ignore", metavar="RULE,...", autocompletion=rule_ids, help="Without these rules."),
     ] = None,
     severity: Annotated[Severity, typer.Option("--severity", help="The mildest severity that counts.")] = Severity.INFO,
     skip_unknown: Annotated[

@@ -29,6 +29,13 @@ def meant(word: str, names: tuple[str, ...]) -> str:
     return f"did you mean {near[0]!r}?" if near else f"one of: {', '.join(names)}"
 
 
+def rule_ids() -> list[str]:
+    """The ids of all rules, for completion."""
+    from paictl.config.rules import all_rules
+
+    return [rule.id for rule in all_rules()]
+
+
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Form of the result.")]
 KindOption = Annotated[
     Kind | None,
