@@ -50,11 +50,15 @@ def write_data(data: object, output: Output) -> None:
     if output is Output.JSON:
         import json
 
-        write(json.dumps(data, indent=2, ensure_ascii=False))
+        write(json.dumps(data, indent=2, ensure_ascii=not _has_all_characters(sys.stdout)))
     else:
         import yaml
 
-        write(yaml.safe_dump(data, sort_keys=False, allow_unicode=True).rstrip())
+        write(yaml.safe_dump(data, sort_keys=False, allow_unicode=_has_all_characters(sys.stdout)).rstrip())
+
+
+def _has_all_characters(stream: TextIO) -> bool:
+    return (stream.encoding or "utf-8").lower().replace("-", "").startswith("utf")
 
 
 def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -14,10 +15,21 @@ GLOBAL_FLAGS = frozenset({"-v", "-vv", "-vvv", "--verbose", "-q", "--quiet", "--
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run paictl and exit; the console script of the package."""
-    code = run(sys.argv[1:] if arguments is None else list(arguments))
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    _prepare(words)
+    code = run(words)
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.flush()
     sys.exit(int(code))
+
+
+def _prepare(words: Sequence[str]) -> None:
+    """Settle what must hold before anything is written: help comes before the options are taken."""
+    if "--no-color" in words:
+        os.environ["NO_COLOR"] = "1"
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a character gets an escape, not a traceback
+            stream.reconfigure(errors="backslashreplace")
 
 
 def run(arguments: Sequence[str]) -> int:

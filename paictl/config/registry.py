@@ -37,6 +37,7 @@ from typing import Protocol, cast
 
 from paictl.config.document import Bundle, Document
 from paictl.config.problem import Finding, Severity
+from paictl.errors import PaictlError
 
 
 class RuleModule(Protocol):
@@ -75,7 +76,10 @@ class Rule:
     @cached_property
     def manual(self) -> Manual:
         """The documentation of the rule."""
-        return parse_manual(inspect.getdoc(self.module) or "")
+        text = inspect.getdoc(self.module)
+        if text is None:  # python -OO
+            raise PaictlError("the documentation of the rules is not there", hint="run Python without -OO")
+        return parse_manual(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,6 +226,42 @@ def test_start_up_imports_nothing_heavy() -> None:
     assert done.stderr.strip() == "[]"
 
 
+@pytest.mark.parametrize(
+    "words", [("config", "diff", "a.yaml", "b.yaml"), ("config", "diff", "a.yaml", "b.yaml", "-o", "json"), ("-h",)]
+)
+def test_a_terminal_without_a_character_gets_an_escape(tmp_path: Path, words: tuple[str, ...]) -> None:
+    for name, node in (("a.yaml", "n1"), ("b.yaml", "näh")):
+        (tmp_path / name).write_text(
+            "physicalCluster:\n  cellTypes: {N: {childCellType: G, childCellNumber: 2, isNodeLevel: true}}\n"
+            f"  physicalCells: [{{cellType: N, cellAddress: {node}}}]\n"
+            "virtualClusters: {default: {virtualCells: [{cellType: N, cellNumber: 1}]}}\n",
+            "utf-8",
+        )
+    done = subprocess.run(
+        [sys.executable, "-m", "paictl", *words],
+        capture_output=True,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"},
+    )
+    assert b"internal error" not in done.stderr
+    assert done.stdout.isascii()
+    if "json" in words:
+        assert "näh" in str(json.loads(done.stdout))
+
+
+def test_without_docstrings_explaining_says_so() -> None:
+    done = subprocess.run(
+        [sys.executable, "-OO", "-m", "paictl", "config", "explain", "HVD525"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "without -OO" in done.stderr
+
+
 def test_no_color_wins(paictl: Paictl, monkeypatch: pytest.MonkeyPatch) -> None:
     from paictl.cli.settings import settings
 
