@@ -9,7 +9,7 @@ import typer
 
 from paictl.cli import config_capacity, config_generate, config_validate
 from paictl.cli.console import Output, info, reflowed, write, write_data, write_table
-from paictl.cli.options import KINDS, OutputOption, kind_named, meant, rule_ids
+from paictl.cli.options import OutputOption, kind_option, meant, rule_ids
 from paictl.config.kinds import Kind
 from paictl.errors import PaictlError
 
@@ -24,16 +24,7 @@ app.command("diff", epilog=config_capacity.DIFF_EPILOG)(config_capacity.diff)
 
 @app.command(epilog="Example: paictl config rules -o json")
 def rules(
-    kind: Annotated[
-        Kind | None,
-        typer.Option(
-            "--kind",
-            metavar="KIND",
-            parser=kind_named,
-            autocompletion=lambda: list(KINDS),
-            help=f"Only the rules for one kind of file: {', '.join(KINDS)}.",
-        ),
-    ] = None,
+    kind: Annotated[Kind | None, kind_option("Only the rules for one kind of file")] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List the rules: id, name, severity, what is wrong."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -37,13 +37,17 @@ def rule_ids() -> list[str]:
 
 
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Form of the result.")]
-KindOption = Annotated[
-    Kind | None,
-    typer.Option(
+
+
+def kind_option(text: str) -> Any:
+    """The option ``--kind``; `text` says what the kind is for."""
+    return typer.Option(
         "--kind",
         metavar="KIND",
         parser=kind_named,
         autocompletion=lambda: list(KINDS),
-        help=f"Kind of the files, where name and content do not tell: {', '.join(KINDS)}.",
-    ),
-]
+        help=f"{text}: {', '.join(KINDS)}.",
+    )
+
+
+KindOption = Annotated[Kind | None, kind_option("Kind of the files, where name and content do not tell")]

@@ -33,21 +33,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
-from typing import Protocol, cast
+from typing import cast
 
 from paictl.config.document import Bundle, Document
 from paictl.config.problem import Finding, Severity
 from paictl.errors import PaictlError
-
-
-class RuleModule(Protocol):
-    """The names that a rule module defines. `check` takes a `Document`, or a `Bundle` for rules across files."""
-
-    ID: str
-    NAME: str
-    SEVERITY: Severity
-    __doc__: str | None
-
 
 Check = Callable[[Document], Iterable[Finding]]
 BundleCheck = Callable[[Bundle], Iterable[Finding]]

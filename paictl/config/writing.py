@@ -1,4 +1,4 @@
-"""Writing several files that belong together: all of them or none."""
+"""Writing files: one in a single step, or several that belong together, all of them or none."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write_together(folder: Path, texts: Mapping[str, str], *, force: bool = Fals
     try:
         for name, text in texts.items():
             targets[name].parent.mkdir(parents=True, exist_ok=True)
-            temporary[name] = _write_beside(targets[name], text, mode)
+            temporary[name] = _write_beside(targets[name], text.encode("utf-8"), mode)
         _rename_all(temporary, targets)
     except OSError as error:
         where = str(error.filename or folder)
@@ -44,11 +44,27 @@ def _differs(path: Path, text: str) -> bool:
     return path.read_bytes() != text.encode("utf-8")
 
 
-def _write_beside(target: Path, text: str, mode: int) -> Path:
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".paictl")
+def replace_file(path: Path, data: bytes) -> None:
+    """Put other bytes in a file in one step, so that no reader ever sees half of them; raises `OSError`."""
+    name = _write_beside(path, data, path.stat().st_mode & 0o7777)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        name.replace(path)
+    except BaseException:
+        name.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _write_beside(target: Path, data: bytes, mode: int) -> Path:
+    """Write a temporary file in the folder of another one."""
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".paictl")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
             file.flush()
             os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
