@@ -64,7 +64,7 @@ def explain(
         write_data(data, output)
         return
     write(f"{found.id} {found.name} ({found.severity.value})\n")
-    for paragraph in (manual.summary, *f"Why: {manual.why}".split("\n\n")):
+    for paragraph in (manual.summary, manual.why):
         write(reflowed(paragraph) + "\n")
     for title, files in (("Passes", manual.passes), ("Fails", manual.fails)):
         write(f"{title}:\n")

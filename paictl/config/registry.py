@@ -74,7 +74,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Manual:
-    """`summary` is one sentence, `why` the paragraphs after it; examples map file names to texts."""
+    """`summary` is one sentence, `why` the paragraph after it; examples map file names to texts."""
 
     summary: str
     why: str
@@ -98,10 +98,16 @@ def parse_manual(doc: str) -> Manual:
     blocks = dict(zip(parts[1::2], parts[2::2], strict=True))
     return Manual(
         " ".join(summary.split()),
-        why.strip().removeprefix("Why: "),
+        _reason(why),
         _example(blocks.get("Passes", "")),
         _example(blocks.get("Fails", "")),
     )
+
+
+def _reason(why: str) -> str:
+    """The paragraph behind `Why:` as one line; it may start with the name of a key, which stays as it is."""
+    text = " ".join(why.split()).removeprefix("Why: ")
+    return text[:1].upper() + text[1:] if re.match(r"[a-z]+,?(?: |$)", text) else text
 
 
 def _example(block: str) -> dict[str, bytes]:

@@ -197,7 +197,7 @@ def test_the_version_is_also_an_option(paictl: Paictl) -> None:
 
 def test_a_reason_is_broken_to_the_width_of_the_page(paictl: Paictl) -> None:
     text = paictl("config", "explain", "XRF910").out
-    assert "\nWhy: a job that takes" in text
+    assert "\nA job that takes" in text
     assert max(len(line) for line in text.splitlines() if not line.startswith("    ")) <= 100
 
 

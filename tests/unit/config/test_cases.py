@@ -29,6 +29,8 @@ def test_the_documentation_of_a_rule_is_true(rule: Rule) -> None:
     manual = rule.manual
     assert manual.summary.endswith(".")
     assert manual.why
+    assert "\n" not in manual.why
+    assert manual.why.endswith(".")
     assert problems_of(manual.passes) == [], "the passing example has problems"
     assert rule.id in {problem.rule for problem in problems_of(manual.fails)}
     for problem in problems_of(manual.fails):
