@@ -8,6 +8,7 @@ import typer
 
 from paictl.cli import cluster, config, job, node, scheduler, service
 from paictl.cli.console import Output, write, write_data
+from paictl.cli.options import OutputOption
 from paictl.cli.settings import settings
 
 _EPILOG = (
@@ -31,6 +32,12 @@ app.add_typer(service.app, name="service")
 app.add_typer(scheduler.app, name="scheduler")
 
 
+def _version_and_exit(wanted: bool) -> None:
+    if wanted:
+        version()
+        raise typer.Exit
+
+
 @app.callback()
 def root(
     verbose: Annotated[int, typer.Option("--verbose", "-v", count=True, help="Say more on stderr.")] = 0,
@@ -38,6 +45,9 @@ def root(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an internal error.")] = False,
     no_color: Annotated[bool, typer.Option("--no-color", help="No colours (as NO_COLOR=1).")] = False,
     no_input: Annotated[bool, typer.Option("--no-input", help="Never ask; fail where an answer is needed.")] = False,
+    _version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version_and_exit, help="Same as paictl version.")
+    ] = False,
 ) -> None:
     """Take the global options, which may stand anywhere on the command line."""
     settings.verbosity = -1 if quiet else verbose
@@ -48,7 +58,7 @@ def root(
 
 @app.command()
 def version(
-    output: Annotated[Output, typer.Option("--output", "-o", help="Form of the result.")] = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Show the version of paictl and of what it runs on."""
     import platform

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 from collections.abc import Sequence
 
 from paictl.errors import ExitCode, PaictlError
 
-GLOBAL_FLAGS = frozenset({"-v", "--verbose", "-q", "--quiet", "--debug", "--no-color", "--no-input"})
+GLOBAL_FLAGS = frozenset({"-v", "-vv", "-vvv", "--verbose", "-q", "--quiet", "--debug", "--no-color", "--no-input"})
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run paictl and exit; the console script of the package."""
-    code = run(sys.argv[1:] if arguments is None else list(arguments))
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    _prepare(words)
+    code = run(words)
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.flush()
     sys.exit(int(code))
+
+
+def _prepare(words: Sequence[str]) -> None:
+    """Settle what must hold before anything is written: help comes before the options are taken."""
+    if "--no-color" in words:
+        os.environ["NO_COLOR"] = "1"
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a character gets an escape, not a traceback
+            stream.reconfigure(errors="backslashreplace")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -58,6 +70,7 @@ def _run_app(arguments: list[str]) -> int:
     """Run the typer app outside its standalone mode, which would decide on exit codes by itself."""
     import typer
 
+    from paictl.cli import usage
     from paictl.cli.app import app
 
     try:
@@ -65,10 +78,8 @@ def _run_app(arguments: list[str]) -> int:
     except typer.Abort:
         return ExitCode.INTERRUPTED
     except Exception as error:
-        # typer vendors click in some versions and imports it in others, so usage errors are told by what they can do.
-        show = getattr(error, "show", None)
-        if show is None or not hasattr(error, "exit_code"):
+        if not usage.is_usage_error(error):
             raise
-        show()
+        usage.say(error)
         return ExitCode.USAGE
     return result if isinstance(result, int) else ExitCode.OK

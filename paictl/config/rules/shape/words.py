@@ -69,12 +69,6 @@ def shown(node: Node) -> str:
     return text if node.plain and node.tag != "str" else repr(text)
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """`did you mean X?` for the nearest known word, else None."""
-    near = nearest(word, known)
-    return f"did you mean {near!r}?" if near else None
-
-
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that a mistyped one most likely meant; case, dashes and underscores count little."""
     plain = {_plain(name): name for name in sorted(known, reverse=True)}
