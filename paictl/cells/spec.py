@@ -85,10 +85,14 @@ class ClusterSpec:
     physical_cells: tuple[PhysicalCellSpec, ...]
     virtual_clusters: tuple[VirtualClusterSpec, ...]
     sku_types: Mapping[str, Mapping[str, int | str]] = field(default_factory=dict)
+    lazy_preemption_recovery: bool = False
+    """Whether a lazily preempted group regains its guarantee once its VC has room for it where it runs."""
 
     @classmethod
     def from_mapping(cls, data: Mapping[str, object]) -> ClusterSpec:
-        """Read HiveD's mapping with the keys `physicalCluster` and `virtualClusters`; other keys are ignored.
+        """Read HiveD's mapping with the keys `physicalCluster` and `virtualClusters`, and our `lazyPreemptionRecovery`.
+
+        Other keys are ignored.
 
         Only shapes are checked here; whether types exist and counts agree is `paictl.cells.chain`'s business.
         Raises `SpecError` naming the path of the first field that has the wrong shape.
@@ -106,6 +110,7 @@ class ClusterSpec:
                 for name, item in _mapping(root.get("virtualClusters") or {}, "virtualClusters").items()
             ),
             sku_types=_sku_types(physical.get("skuTypes") or {}, "physicalCluster.skuTypes"),
+            lazy_preemption_recovery=_flag(root.get("lazyPreemptionRecovery"), "lazyPreemptionRecovery"),
         )
 
 
@@ -136,6 +141,12 @@ def _count(value: object, path: str, least: int) -> int:
     return value
 
 
+def _flag(value: object, path: str) -> bool:
+    if value is not None and not isinstance(value, bool):
+        raise SpecError(path, f"expected true or false, found {_kind(value)}")
+    return bool(value)
+
+
 def _kind(value: object) -> str:
     return "nothing" if value is None else repr(value) if value == "" else type(value).__name__
 
@@ -146,14 +157,11 @@ def _cell_types(value: object, path: str) -> dict[str, CellTypeSpec]:
         name = _name(key, path)
         here = f"{path}.{name}"
         fields = _mapping(item, here)
-        node_level = fields.get("isNodeLevel", False)
-        if not isinstance(node_level, bool):
-            raise SpecError(f"{here}.isNodeLevel", f"expected true or false, found {_kind(node_level)}")
         types[name] = CellTypeSpec(
             name=name,
             child_type=_name(fields.get("childCellType"), f"{here}.childCellType"),
             child_number=_count(fields.get("childCellNumber"), f"{here}.childCellNumber", 1),
-            is_node_level=node_level,
+            is_node_level=_flag(fields.get("isNodeLevel"), f"{here}.isNodeLevel"),
         )
     return types
 

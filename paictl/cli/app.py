@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from paictl.cli import cluster, config, job, lab, node
+from paictl.cli import cluster, config, job, lab, node, scheduler
 from paictl.cli.console import Output, write, write_data
 from paictl.cli.settings import settings
 
@@ -27,6 +27,7 @@ app.add_typer(config.app, name="config")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(node.app, name="node")
 app.add_typer(job.app, name="job")
+app.add_typer(scheduler.app, name="scheduler")
 app.add_typer(lab.app, name="lab")
 
 
@@ -52,14 +53,16 @@ def version(
     """Show the version of paictl and of what it runs on."""
     import platform
     from importlib.util import find_spec
+    from pathlib import Path
 
     from paictl import __version__
 
+    places = getattr(find_spec("yaml"), "submodule_search_locations", None) or ()
     data = {
         "paictl": __version__,
         "python": platform.python_version(),
         "platform": f"{platform.system()}-{platform.machine()}",
-        "libyaml": find_spec("yaml._yaml") is not None,
+        "libyaml": any(next(Path(place).glob("_yaml.*"), None) for place in places),
         "jsonschema-rs": find_spec("jsonschema_rs") is not None,
     }
     if output is Output.TABLE:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,15 +49,8 @@ def replay(
     or an invariant broke; then the last operations and the state are in the dump, which `replay` can load.
     """
     from paictl.scheduler.errors import InvariantError
-    from paictl.scheduler.invariants import validate as check
-    from paictl.scheduler.replay import Replayer
 
-    replayer = Replayer(
-        load_spec(config),
-        load=lambda name: load_spec(config.parent / name),
-        parse=_parse_yaml,
-        check=(lambda engine: check(engine.state)) if validate else None,
-    )
+    replayer = _replayer(config, validate=validate)
     if load is not None:
         replayer.restore(json.loads(load.read_text(encoding="utf-8")))
     write, encode = sys.stdout.write, json.JSONEncoder(separators=(",", ":")).encode
@@ -73,6 +67,59 @@ def replay(
         write(encode(result))
         write("\n")
     sys.stdout.flush()
+
+
+class Form(StrEnum):
+    """Forms of an explanation."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@app.command(epilog="Example: paictl scheduler explain --config hived.yaml operations.jsonl train-0")
+def explain(
+    config: ConfigOption,
+    ops: Annotated[Path, typer.Argument(help="Operations, one JSON object a line.")],
+    pod: Annotated[str, typer.Argument(help="Uid or name of a pod.")],
+    *,
+    output: Annotated[Form, typer.Option("--output", "-o", help="Form of the result.")] = Form.TEXT,
+) -> None:
+    """Say what a pod does after some operations; if it waits, why, and what would let it run now.
+
+    The exit code is 0 if it runs or could, 1 if it does not, 2 if the input is unusable.
+    """
+    from paictl.errors import PaictlError
+    from paictl.scheduler.explain.pod import History, Situation, report, report_data, report_lines
+
+    history = History(_replayer(config, validate=False))
+    try:
+        lines = ops.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise PaictlError(f"cannot read: {error.strerror}", where=str(ops)) from None
+    history.run(_operations(lines))
+    found = report(history, pod)
+    text = json.dumps(report_data(found), indent=2) if output is Form.JSON else "\n".join(report_lines(found))
+    typer.echo(text)
+    if found.situation not in (Situation.RUNNING, Situation.READY):
+        raise typer.Exit(1)
+
+
+def _replayer(config: Path, *, validate: bool) -> Replayer:
+    """A replayer for a configuration file; `restart` finds other configurations in the same folder."""
+    import gc
+
+    from paictl.scheduler.invariants import validate as check
+    from paictl.scheduler.replay import Replayer
+
+    replayer = Replayer(
+        load_spec(config),
+        load=lambda name: load_spec(config.parent / name),
+        parse=_parse_yaml,
+        check=(lambda engine: check(engine.state)) if validate else None,
+    )
+    gc.collect()
+    gc.freeze()  # the trees live as long as the process: the collector need not walk them again and again
+    return replayer
 
 
 def _operations(lines: Iterable[str]) -> Iterator[tuple[int, dict[str, object]]]:

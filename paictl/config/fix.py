@@ -7,10 +7,10 @@ is only taken as repaired where reading it again gives the same data but for wha
 
 from __future__ import annotations
 
-import codecs
 import difflib
 import os
 import tempfile
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,7 +24,6 @@ from paictl.config.soundness import same_but_for
 from paictl.config.source import Source, read_bytes
 from paictl.config.text import printable
 from paictl.config.validate import Choice, Report, validate
-from paictl.config.yamltree import Trouble
 from paictl.errors import PaictlError
 
 MAX_ROUNDS = 10
@@ -61,7 +60,7 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """The outcome: every file that is UTF-8, repaired or not, and the report on all as they are then."""
+    """The outcome: every file, repaired or not, and the report on them as they are then."""
 
     files: tuple[Fixed, ...]
     report: Report
@@ -89,11 +88,6 @@ class _File:
     def source(self) -> Source:
         return self.documents[0].source
 
-    @property
-    def undecoded(self) -> bool:
-        """Whether the text is not what the file holds, because the file is not UTF-8."""
-        return any(mishap.trouble is Trouble.ENCODING for mishap in self.documents[0].mishaps)
-
 
 def fix(loaded: Loaded, choice: Choice | None = None) -> Repair:
     """Apply the repairs of all problems that `choice` wants; nothing is written (see `Fixed.write`)."""
@@ -108,8 +102,7 @@ def fix(loaded: Loaded, choice: Choice | None = None) -> Repair:
             for name, bundle in bundles.items()
         )
         report = validate(Loaded(tuple(made), loaded.skipped, loaded.failures), choice)
-    decoded = (file for file in files if not file.undecoded)
-    fixed = (Fixed(file.source.path, file.before, file.data, tuple(file.repaired)) for file in decoded)
+    fixed = (Fixed(file.source.path, file.before, file.data, tuple(file.repaired)) for file in files)
     return Repair(tuple(fixed), report)
 
 
@@ -117,7 +110,7 @@ def _files_of(bundle: Bundle) -> list[_File]:
     files: list[_File] = []
     for document in bundle.documents:
         if document.host is None:
-            data = _encoded(document.source)
+            data = document.source.data
             files.append(_File([document], data, data))
         else:
             files[-1].documents.append(document)
@@ -126,7 +119,7 @@ def _files_of(bundle: Bundle) -> list[_File]:
 
 def _round(files: list[_File], report: Report) -> bool:
     """Repair what can be repaired at once; whether anything was."""
-    by_source = {id(file.source): file for file in files if not file.undecoded}
+    by_source = {id(file.source): file for file in files if file.source.raw is None}
     waiting: dict[int, list[Candidate]] = {}
     for problem in report.problems:
         key, edits = id(problem.source), replacements(problem)
@@ -138,18 +131,25 @@ def _round(files: list[_File], report: Report) -> bool:
 
 def _apart(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
     """The candidates that do not touch an earlier one."""
-    taken: list[Replacement] = []
+    taken: list[Replacement] = []  # by start; as they lie apart, only the two neighbours of an edit can clash with it
     for problem, edits in candidates:
-        if not any(edit.clashes(other) for edit in edits for other in taken):
-            taken.extend(edits)
+        places = [bisect_left(taken, edit.start, key=_start) for edit in edits]
+        near = (other for place in places for other in taken[max(place - 1, 0) : place + 1])
+        if not any(edit.clashes(other) for other in near for edit in edits):
+            for edit in edits:
+                insort(taken, edit, key=_start)
             yield problem, edits
+
+
+def _start(edit: Replacement) -> int:
+    return edit.start
 
 
 def _repair(file: _File, candidates: list[Candidate]) -> bool:
     """Apply the candidates, but for those that would change more than they say; whether anything was repaired."""
     documents = _attempt(file, candidates)
     if documents is None:
-        sound = [candidate for candidate in candidates if _attempt(file, [candidate]) is not None]
+        sound = _sound(file, candidates)
         file.refused.update(edits for problem, edits in candidates if (problem, edits) not in sound)
         candidates, documents = sound, _attempt(file, sound)
     if documents is None and candidates:  # sound one by one, not together
@@ -158,9 +158,17 @@ def _repair(file: _File, candidates: list[Candidate]) -> bool:
     if documents is None:
         return False
     file.documents = documents
-    file.data = _encoded(documents[0].source)
+    file.data = documents[0].source.data
     file.repaired.extend(problem for problem, _ in candidates)
     return True
+
+
+def _sound(file: _File, candidates: list[Candidate]) -> list[Candidate]:
+    """The candidates that do no harm, found by halving: most often one among thousands does."""
+    if not candidates or _attempt(file, candidates) is not None:
+        return candidates
+    half = len(candidates) // 2
+    return [*_sound(file, candidates[:half]), *_sound(file, candidates[half:])] if half else []
 
 
 def _attempt(file: _File, candidates: list[Candidate]) -> list[Document] | None:
@@ -187,10 +195,6 @@ def apply(source: Source, edits: Iterable[Replacement]) -> str:
         parts += [text[done:start], edit.text]
         done = end
     return "".join([*parts, text[done:]])
-
-
-def _encoded(source: Source) -> bytes:
-    return (codecs.BOM_UTF8 if source.marked else b"") + source.text.encode("utf-8")
 
 
 def _lines(data: bytes) -> list[str]:

@@ -140,14 +140,14 @@ def _embedded(document: Document) -> Iterator[Document]:
 def _decode(name: str, data: bytes) -> tuple[Source, Mishap | None]:
     """The text of a file, and what is wrong with its encoding."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        source = Source(name, data.decode("utf-16", errors="replace"))
+        source = Source(name, data.decode("utf-16", errors="replace"), raw=data)
         return source, Mishap(Trouble.ENCODING, Span(source, 0, 0), "the file is UTF-16")
     marked = data.startswith(codecs.BOM_UTF8)
     body = data[3:] if marked else data
     try:
         source = Source(name, body.decode("utf-8"), marked=marked)
     except UnicodeDecodeError as error:
-        source = Source(name, body.decode("utf-8", errors="replace"), marked=marked)
+        source = Source(name, body.decode("utf-8", errors="replace"), raw=data)
         at = len(body[: error.start].decode("utf-8"))
         detail = f"byte 0x{body[error.start]:02X} is not UTF-8"
         return source, Mishap(Trouble.ENCODING, Span(source, at, at + 1), detail)

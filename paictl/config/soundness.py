@@ -65,7 +65,8 @@ def _tokens(document: Document, touched: _Touched) -> Iterator[Token]:
         for item in row.fields:
             if not touched.meets(*document.source.span_to_root(item.start, item.end)):
                 yield (item.text,)
-        yield ("row",)
+        if not touched.covers(*document.source.span_to_root(row.whole.start, row.whole.end)):
+            yield ("row",)
     if document.root is not None:
         yield from _node_tokens(document.root, touched)
 

@@ -6,6 +6,7 @@ file, so that a problem in `hivedscheduler.config` points into the line the admi
 
 from __future__ import annotations
 
+import codecs
 import os
 import stat
 import sys
@@ -29,10 +30,11 @@ class Source:
     the next stand consecutively in the outer text from the outer offset on. `style` is the quotation style of the
     scalar that holds an embedded text (``|``, ``>``, ``'``, ``"``, None where it is plain).
 
-    A UTF-8 byte order mark is no part of the text; `marked` says that the file starts with one.
+    A UTF-8 byte order mark is no part of the text; `marked` says that the file starts with one. `raw` are the bytes
+    of a file that is not UTF-8, of which the text only shows what could be made out.
     """
 
-    __slots__ = ("__dict__", "_inner_starts", "_segments", "marked", "outer", "path", "style", "text")
+    __slots__ = ("__dict__", "_inner_starts", "_segments", "marked", "outer", "path", "raw", "style", "text")
 
     def __init__(
         self,
@@ -43,12 +45,14 @@ class Source:
         *,
         style: str | None = None,
         marked: bool = False,
+        raw: bytes | None = None,
     ) -> None:
         self.path = path
         self.text = text
         self.outer = outer
         self.style = style
         self.marked = marked
+        self.raw = raw
         self._segments = segments
         self._inner_starts = [inner for inner, _ in segments]
 
@@ -69,6 +73,11 @@ class Source:
             if line.endswith(("\n", "\r")):
                 starts.append(at)
         return starts
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the file."""
+        return (codecs.BOM_UTF8 if self.marked else b"") + self.text.encode("utf-8") if self.raw is None else self.raw
 
     @property
     def root(self) -> Source:

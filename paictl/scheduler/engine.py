@@ -252,6 +252,17 @@ class Engine:
             group = groups.detach(uid)
             if not any(any(pods) for pods in group.pods):
                 transitions.delete(self.state, group)
+        if self.spec.lazy_preemption_recovery:
+            self._promote()
+
+    def _promote(self) -> None:
+        """Cells were released: the strongest lazily preempted groups first, those that now fit are promoted back."""
+        groups = self.state.groups
+        demoted = sorted(
+            (groups.by_name[name] for name in groups.demoted), key=lambda group: (-group.priority, group.name)
+        )
+        for group in demoted:
+            recovery.promote(self.state, group)
 
     def _recover(self, event: Event, request: PodRequest, info: BindInfo, now: float | None) -> list[Outcome]:
         slot = self._slot_of(request, info)

@@ -64,6 +64,9 @@ class Group:
     """Who took its virtual leaves, if it was lazily preempted."""
     preempted_at: float | None = None
     """When, in seconds, by the caller's clock."""
+    levels: Placed | None = None
+    """If it was lazily preempted: the level of the preassigned cell that each leaf had."""
+    pinned_id: str = ""
 
     def placements(self) -> Iterator[tuple[Slot, tuple[int, ...], tuple[int, ...] | None]]:
         """Every pod's slot with its physical and virtual leaves."""
@@ -100,13 +103,14 @@ def new_group(request: PodRequest, state: GroupState, physical: Placed, virtual:
         physical,
         virtual,
         tuple(("",) * pods for _, pods in request.members),
+        pinned_id=request.pinned_id,
     )
 
 
 class Groups:
     """All groups by name, and their pods."""
 
-    __slots__ = ("by_name", "journal", "slots", "touched", "waiting")
+    __slots__ = ("by_name", "demoted", "journal", "slots", "touched", "waiting")
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
@@ -115,6 +119,8 @@ class Groups:
         """Group, slot and node of each allocated pod, by uid."""
         self.waiting: dict[str, str] = {}
         """Preempting group of each pod that waits for its victims, by uid."""
+        self.demoted: dict[str, bool] = {}
+        """Names of the groups that were lazily preempted."""
         self.touched: dict[str, Group | None] = {}
         """Groups changed since the current operation began, as they were then."""
 
@@ -123,6 +129,7 @@ class Groups:
         old = self._check(group.name, group.state)
         self.touched.setdefault(group.name, old)
         self.journal.put(self.by_name, group.name, group)
+        self._note_demoted(group.name, demoted=group.preemptor is not None)
         return group
 
     def remove(self, group: Group) -> None:
@@ -130,6 +137,13 @@ class Groups:
         old = self._check(group.name, None)
         self.touched.setdefault(group.name, old)
         self.journal.drop(self.by_name, group.name)
+        self._note_demoted(group.name, demoted=False)
+
+    def _note_demoted(self, name: str, *, demoted: bool) -> None:
+        if demoted and name not in self.demoted:
+            self.journal.put(self.demoted, name, True)
+        elif not demoted and name in self.demoted:
+            self.journal.drop(self.demoted, name)
 
     def attach(self, uid: str, group: Group, slot: Slot, node: str) -> None:
         """A pod runs in a slot."""

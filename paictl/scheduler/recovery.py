@@ -7,6 +7,7 @@ whose virtual cells cannot be found, or whose binding would break a promise, run
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from paictl.cells.tree import NO_PARENT
@@ -41,19 +42,49 @@ def adopt(state: State, request: PodRequest, physical: Placed, levels: Placed, n
     )
     _cancel_in_the_way(state, physical)
     guaranteed = not any(UNGUARANTEED in row for pods in levels for row in pods)
-    finder = _VirtualFinder(state, request, now)
+    claim = Claim(request.group, request.vc, request.priority, request.pinned_id)
+    finder = _VirtualFinder(state, claim, now)
     virtual: list[tuple[tuple[int, ...], ...]] = []
     for pods, rows in zip(physical, levels, strict=True):
         twins = []
         for leaves, row in zip(pods, rows, strict=True):
             found = finder.pod(leaves, row) if guaranteed else (UNBOUND,) * len(leaves)
             twins.append(found)
-            _occupy(state, request, leaves, found)
+            _occupy(state, claim, leaves, found)
         virtual.append(tuple(twins))
     group = state.groups.put(new_group(request, GroupState.ALLOCATED, physical, tuple(virtual) if guaranteed else None))
     if finder.lost:
-        lazy_preempt(state, group, group.name, now)
+        lazy_preempt(state, group, group.name, now, levels)
     return state.groups.by_name[request.group]
+
+
+def promote(state: State, group: Group) -> bool:
+    """Give a lazily preempted group its guarantee back where it runs; False (and no change) if its VC has no room.
+
+    Nobody else is preempted for it, lazily or not.
+    """
+    levels = group.levels
+    if levels is None or group.state is not GroupState.ALLOCATED:
+        return False
+    claim = Claim(group.name, group.vc, group.priority, group.pinned_id, gentle=True)
+    finder = _VirtualFinder(state, claim, None)
+    mark = state.journal.begin()
+    virtual = []
+    for pods, rows in zip(group.physical, levels, strict=True):
+        twins = []
+        for leaves, row in zip(pods, rows, strict=True):
+            here = [leaf for leaf in leaves if leaf != NO_LEAF]
+            if here:
+                state.occupancy.drop(here)
+            twins.append(finder.pod(leaves, row))
+            _hold(state, claim, leaves, twins[-1])
+        virtual.append(tuple(twins))
+    if finder.lost:
+        state.journal.rollback(mark)
+        return False
+    state.journal.commit()
+    state.groups.put(replace(group, virtual=tuple(virtual), preemptor=None, preempted_at=None, levels=None))
+    return True
 
 
 def _cancel_in_the_way(state: State, physical: Placed) -> None:
@@ -66,27 +97,44 @@ def _cancel_in_the_way(state: State, physical: Placed) -> None:
         cancel_preemption(state, state.groups.by_name[name])
 
 
-def _occupy(state: State, request: PodRequest, leaves: tuple[int, ...], virtual: tuple[int, ...]) -> None:
+def _occupy(state: State, claim: Claim, leaves: tuple[int, ...], virtual: tuple[int, ...]) -> None:
     """The leaves of a pod get their user and priority."""
     occupancy, put = state.occupancy, state.journal.put
     for leaf in leaves:
         if leaf != NO_LEAF:
-            put(occupancy.user, leaf, request.group)
+            put(occupancy.user, leaf, claim.group)
+    _hold(state, claim, leaves, virtual)
+
+
+def _hold(state: State, claim: Claim, leaves: tuple[int, ...], virtual: tuple[int, ...]) -> None:
+    """The leaves of a pod get their priority."""
+    occupancy = state.occupancy
     held = [leaf for leaf, twin in zip(leaves, virtual, strict=True) if twin != UNBOUND]
     if held:
-        occupancy.hold(held, request.priority)
-        occupancy.hold_virtual([twin for twin in virtual if twin != UNBOUND], request.priority)
+        occupancy.hold(held, claim.priority)
+        occupancy.hold_virtual([twin for twin in virtual if twin != UNBOUND], claim.priority)
     rest = [leaf for leaf, twin in zip(leaves, virtual, strict=True) if twin == UNBOUND and leaf != NO_LEAF]
     if rest:
         occupancy.hold(rest, OPPORTUNISTIC)
 
 
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """On whose behalf virtual leaves are looked for; `gentle` takes none that somebody uses."""
+
+    group: str
+    vc: str
+    priority: int
+    pinned_id: str
+    gentle: bool = False
+
+
 class _VirtualFinder:
     """Finds (and binds) virtual leaves for physical ones on behalf of one group."""
 
-    def __init__(self, state: State, request: PodRequest, now: float | None) -> None:
+    def __init__(self, state: State, claim: Claim, now: float | None) -> None:
         self.state = state
-        self.request = request
+        self.claim = claim
         self.now = now
         self.lost = False
         """Whether some leaf has no virtual leaf, so that the whole group has to go without."""
@@ -104,7 +152,7 @@ class _VirtualFinder:
 
     def _leaf(self, leaf: int, level: int) -> int:
         state, binding = self.state, self.state.binding
-        if level == UNKNOWN_LEVEL or self.request.vc not in state.vcs:
+        if level == UNKNOWN_LEVEL or self.claim.vc not in state.vcs:
             return UNBOUND
         cell, path = leaf, []
         while binding.virtual[cell] == UNBOUND and state.physical.level[cell] != level:
@@ -128,7 +176,7 @@ class _VirtualFinder:
         if twin == UNBOUND or (root != UNBOUND and not self._make_free(root, cell)):
             return UNBOUND
         if binding.virtual[leaf] == UNBOUND and binding.bind(leaf, twin):
-            state.doomed.take(cell, self.request.vc)
+            state.doomed.take(cell, self.claim.vc)
         return twin
 
     def _fits(self, twin: int, level: int) -> bool:
@@ -136,9 +184,9 @@ class _VirtualFinder:
         root = self.state.virtual.root[twin]
         top = self.state.virtual.preassigned[root]
         return (
-            top.vc == self.request.vc
+            top.vc == self.claim.vc
             and self.state.virtual.level[root] == level
-            and (top.pinned_id or "") == self.request.pinned_id
+            and (top.pinned_id or "") == self.claim.pinned_id
         )
 
     def _undoom(self, cell: int) -> bool:
@@ -160,9 +208,9 @@ class _VirtualFinder:
         below ours (after a reconfiguration there may be fewer than before).
         """
         state = self.state
-        if self.request.pinned_id or state.buddy.holder(cell) == NO_PARENT:
+        if self.claim.pinned_id or state.buddy.holder(cell) == NO_PARENT:
             return UNBOUND
-        key = (self.request.vc, state.physical.chain[cell], level)
+        key = (self.claim.vc, state.physical.chain[cell], level)
         root = state.binding.free_root(key)
         if root == UNBOUND:
             self._free_doomed_root(key)
@@ -176,7 +224,9 @@ class _VirtualFinder:
 
     def _lowest(self, cells: Iterable[int]) -> int:
         """The used virtual cell with the lowest priority below ours, smallest id first; `UNBOUND` if none."""
-        lowest, found = self.request.priority, UNBOUND
+        lowest, found = self.claim.priority, UNBOUND
+        if self.claim.gentle:
+            return UNBOUND
         for cell in cells:
             priority = self._priority(cell)
             if FREE_PRIORITY < priority < lowest:
@@ -191,7 +241,7 @@ class _VirtualFinder:
             for leaf in state.virtual.leaves(root):
                 held = binding.physical[leaf]
                 if leaf in state.occupancy.virtual_priority and held in user:
-                    lazy_preempt(state, state.groups.by_name[user[held]], self.request.group, self.now)
+                    lazy_preempt(state, state.groups.by_name[user[held]], self.claim.group, self.now)
         return binding.physical[root] == UNBOUND and state.ledger.may_take(cell)
 
     def _free_doomed_root(self, key: tuple[str, int, int]) -> None:

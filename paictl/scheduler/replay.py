@@ -101,11 +101,11 @@ class Replayer:
     def schedule(self, operation: Mapping[str, Any]) -> Json:
         """One decision."""
         phase = Phase(operation.get("phase") or Phase.FILTERING)
-        request = self._request(operation["pod"])
+        request = self.request_of(operation)
         known = self.pods.get(request.uid)
         if known is not None and known.info is not None:
             return self._insist(known, known.info, phase)
-        decision = self.engine.plan(request, operation.get("suggested"), phase)
+        decision = self.engine.plan(request, self.suggested_of(operation), phase)
         result = self._describe(decision)
         outcomes: list[Outcome] = []
         if not isinstance(decision, Bind):
@@ -122,7 +122,14 @@ class Replayer:
             return {"r": "insist", "node": info.node}
         raise RequestError(pod.request.name, "uid", f"the pod is already bound to node {info.node}")
 
-    def _request(self, pod: Mapping[str, Any]) -> PodRequest:
+    def suggested_of(self, operation: Mapping[str, Any]) -> list[str] | None:
+        """The nodes that an operation suggests, None for all."""
+        found: list[str] | None = operation.get("suggested")
+        return found
+
+    def request_of(self, operation: Mapping[str, Any]) -> PodRequest:
+        """The request of the pod in an operation; raises `RequestError` if it is malformed."""
+        pod: Mapping[str, Any] = operation["pod"]
         name = f"{pod.get('namespace') or 'default'}/{pod.get('name') or pod.get('uid')}"
         spec = pod.get("spec")
         if spec is None:

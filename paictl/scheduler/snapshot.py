@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +19,7 @@ from paictl.scheduler.engine import Engine
 from paictl.scheduler.groups import Group, GroupState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from paictl.cells.spec import ClusterSpec
     from paictl.scheduler.state import Box
@@ -72,8 +73,11 @@ def restore(spec: ClusterSpec, data: Mapping[str, Any]) -> Engine:
 
 
 def fingerprint(spec: ClusterSpec) -> str:
-    """A hash of what a specification says about cells and promises; resources of SKUs do not count."""
-    said = (sorted(spec.cell_types.items()), spec.physical_cells, spec.virtual_clusters)
+    """A hash of a specification without the resources of its SKUs, which no decision depends on."""
+    said = [
+        sorted(value.items()) if isinstance(value, Mapping) else value
+        for value in (getattr(spec, item.name) for item in fields(spec) if item.name != "sku_types")
+    ]
     return hashlib.sha256(repr(said).encode()).hexdigest()
 
 

@@ -38,7 +38,7 @@ _FLAT: Final = {
     "buddy": ("free",),
     "doomed": ("cells",),
     "health": ("bad_children", "bad_nodes"),
-    "groups": ("by_name", "slots", "waiting"),
+    "groups": ("by_name", "slots", "waiting", "demoted"),
 }
 """Containers by part of the state."""
 _BY_CHAIN: Final = {

@@ -110,13 +110,14 @@ class VirtualIndex(NodeIndex):
             if priority >= limit:
                 self.journal.set_item(weaker.free, slot, weaker.free[slot] - number)
 
+    def free(self) -> int:
+        """Free leaves of all healthy nodes."""
+        return sum(column * slots.bit_count() for row in self.rows for column, slots in row.items())
+
     def could_preempt(self, priority: int, needed: int) -> bool:
         """Whether there are weaker leaves at all, and enough with the free ones."""
         below = sum(used for held, used in self.by_priority.items() if held < priority)
-        if not below:
-            return False
-        free = sum(column * slots.bit_count() for row in self.rows for column, slots in row.items())
-        return below + free >= needed
+        return below > 0 and below + self.free() >= needed
 
 
 def _add(box: dict[int, int], column: int, slot: int, journal: Journal) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from paictl.cluster.embedded import commands
+from paictl.cluster.embedded import commands, written
 from paictl.cluster.embedded.clock import Clock, wall_time
 from paictl.cluster.embedded.commands import Command
 from paictl.cluster.embedded.explain import explain_job
@@ -229,7 +229,7 @@ class EmbeddedCluster:
     def _world(self) -> Iterator[World]:
         """The cluster as it is now, for looking at it only."""
         with self._store.reading():
-            world = World.load(self._store.state())
+            world = written.load(self._store.state())
             world.advance(self.now)
             yield world
 
@@ -239,7 +239,7 @@ class EmbeddedCluster:
         """Carry a command out in one transaction; `answer` is asked before the state is stored."""
         with self._store.writing():
             check()
-            world = World.load(self._store.state())
+            world = written.load(self._store.state())
             at = self.now
             commands.apply(world, at, command)
             given = answer(world)
@@ -254,13 +254,13 @@ class EmbeddedCluster:
         """Store the state; the clock goes on from its instant."""
         self._store.append_events(world.events)
         self._store.put_jobs(JobRow(job.key, job.number, True, job.dump()) for job in world.ended)
-        self._store.set_state(world.dump())
+        self._store.set_state(written.dump(world))
         clock = self.clock.set(world.now, self._wall())
         self._store.set_meta("clock", [clock.instant, clock.wall, clock.speed, clock.run_out])
 
     def replayed(self) -> dict[str, Any]:
         """The state computed anew from the command log alone; equal to the stored one, or there is a bug."""
-        dumped: dict[str, Any] = json.loads(json.dumps(commands.replay(self.log()).dump()))
+        dumped: dict[str, Any] = json.loads(json.dumps(written.dump(commands.replay(self.log()))))
         return dumped
 
     def log(self) -> list[tuple[Millis, Command]]:

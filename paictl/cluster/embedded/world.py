@@ -8,7 +8,7 @@ moves.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from paictl.cluster.embedded.configs import Configuration, Configurations
@@ -16,15 +16,7 @@ from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher,
 from paictl.cluster.embedded.jobs import LiveJob, Run, with_wishes
 from paictl.cluster.embedded.machines import Machines, Node
 from paictl.cluster.embedded.services import API, CONFIGURATION, CONTROLLER, SCHEDULER, Service, Services
-from paictl.cluster.interface import (
-    ClusterError,
-    ConflictError,
-    Event,
-    JobRequest,
-    Machine,
-    Role,
-)  # fmt: skip
-from paictl.scheduler import snapshot
+from paictl.cluster.interface import ClusterError, ConflictError, Event, JobRequest, Machine, Role
 from paictl.scheduler.events import NodeHealth
 from paictl.sim.loop import Loop, Millis, Urgency
 from paictl.workload import lifecycle
@@ -64,11 +56,11 @@ class World:
         self.events: list[Event] = []
         """What happened since the caller last took it away."""
         self.dispatcher = Dispatcher()
-        self._pods: dict[str, tuple[str, TaskRef]] = {}
+        self.pods: dict[str, tuple[str, TaskRef]] = {}
         """Job and task of each pod that waits or runs, by uid."""
-        self._backlog: list[tuple[str, TaskRef | None, Happening | None]] = []
+        self.backlog: list[tuple[str, TaskRef | None, Happening | None]] = []
         """What the job controller will learn when it runs again."""
-        self._numbers = {"event": 0, "job": 0}
+        self.numbers = {"event": 0, "job": 0}
 
     @property
     def now(self) -> Millis:
@@ -85,7 +77,7 @@ class World:
 
     def _happen(self, timer: Timer) -> None:
         if timer.kind == "end":
-            if timer.subject in self._pods:
+            if timer.subject in self.pods:
                 self._pod_over(timer.subject, Happening.SUCCEEDED, "")
         elif timer.subject in self.machines:
             node = self.machines.get(timer.subject)
@@ -101,7 +93,7 @@ class World:
     def _act(self, action: Action) -> None:
         match action:
             case Bound(uid, info):
-                key, ref = self._pods[uid]
+                key, ref = self.pods[uid]
                 job = self.jobs[key]
                 job.runs[ref.role, ref.index] = Run(ref.incarnation, self.now, info)
                 devices = ",".join(map(str, info.devices))
@@ -114,8 +106,8 @@ class World:
                 self._notify(key, ref, Happening.STARTED)
             case Evicted(uids, preemptor):
                 for uid in uids:
-                    if uid in self._pods:
-                        self.jobs[self._pods[uid][0]].preemptions += 1
+                    if uid in self.pods:
+                        self.jobs[self.pods[uid][0]].preemptions += 1
                         self._pod_over(uid, Happening.PREEMPTED, f"preempted by {preemptor}")
             case Demoted(group, preemptor):
                 for key in {key for key, job in self.jobs.items() if group in job.plan.groups}:
@@ -126,7 +118,7 @@ class World:
 
     def _pod_over(self, uid: str, what: Happening, reason: str) -> None:
         """A running pod has come to its end; its devices are free."""
-        key, ref = self._pods[uid]
+        key, ref = self.pods[uid]
         self._forget_pod(key, ref, reason)
         words = {Happening.SUCCEEDED: "Finished", Happening.PREEMPTED: "Preempted", Happening.LOST: "Lost"}
         self._say(words[what], f"job/{key}", f"{_task(ref)}: {reason}" if reason else _task(ref), ref)
@@ -135,7 +127,7 @@ class World:
     def _forget_pod(self, key: str, ref: TaskRef, reason: str) -> None:
         job = self.jobs[key]
         uid = job.pod(ref).uid
-        self._pods.pop(uid, None)
+        self.pods.pop(uid, None)
         self.dispatcher.remove(uid, self.now / 1000)
         run = job.runs.get((ref.role, ref.index))
         if run is not None and run.incarnation == ref.incarnation and run.ended is None:
@@ -144,7 +136,7 @@ class World:
     def _notify(self, key: str, ref: TaskRef, what: Happening) -> None:
         """Tell the job controller; it acts now, or when it runs again."""
         if not self.services.runs(CONTROLLER):
-            self._backlog.append((key, ref, what))
+            self.backlog.append((key, ref, what))
         elif key in self.jobs:
             job = self.jobs[key]
             self._follow(job, lifecycle.advance(job.job, job.status, ref, what))
@@ -163,7 +155,7 @@ class World:
             self._forget_pod(job.key, ref, "the job starts again" if step.start else "the job is over")
         for ref in step.start:
             request = job.request(ref)
-            self._pods[request.uid] = (job.key, ref)
+            self.pods[request.uid] = (job.key, ref)
             self.dispatcher.add(request, job.number)
         if step.status.state.final:
             job.ended = self.now
@@ -181,14 +173,14 @@ class World:
             if key in self.jobs or keys.count(key) > 1:
                 raise ConflictError(f"there is a job {key!r} already", hint="give it another name")
         for job in jobs:
-            self._numbers["job"] += 1
-            job.number = self._numbers["job"]
+            self.numbers["job"] += 1
+            job.number = self.numbers["job"]
             self.jobs[job.key] = job
             self._say("Submitted", f"job/{job.key}", f"to {job.job.vc} as {job.job.priority_class}")
             if self.services.runs(CONTROLLER):
                 self._follow(job, lifecycle.submit(job.job))
             else:
-                self._backlog.append((job.key, None, None))
+                self.backlog.append((job.key, None, None))
             self._settle()
         return jobs
 
@@ -260,7 +252,7 @@ class World:
     def _lose_pods(self, node: str, reason: str) -> None:
         uids = [job.pod(ref).uid for job in self.jobs.values() for ref, run in job.running() if run.info.node == node]
         for uid in uids:
-            if uid in self._pods:
+            if uid in self.pods:
                 self._pod_over(uid, Happening.LOST, reason)
 
     # --- configuration and services
@@ -301,78 +293,23 @@ class World:
 
     def _catch_up(self) -> None:
         """What happened while the job controller was stopped, in order."""
-        backlog, self._backlog = self._backlog, []
+        backlog, self.backlog = self.backlog, []
         for key, ref, what in backlog:
             if key in self.jobs and (ref is None or what is None):
                 self._follow(self.jobs[key], lifecycle.submit(self.jobs[key].job))
             elif ref is not None and what is not None:
                 self._notify(key, ref, what)
 
-    # --- the whole state
-
-    def dump(self) -> dict[str, Any]:
-        """The state as JSON values; `ended` and `events` are the caller's to keep."""
-        engine = self.dispatcher.engine
-        return {
-            "name": self.name,
-            "now": self.now,
-            "timers": [[at, int(urgency), *timer] for at, urgency, timer in self.loop.pending()],
-            "machines": self.machines.dump(),
-            "services": self.services.dump(),
-            "configs": self.configs.dump(),
-            "jobs": [job.dump() for job in self.jobs.values()],
-            "backlog": [[key, ref and list(astuple(ref)), what and what.value] for key, ref, what in self._backlog],
-            "numbers": self._numbers,
-            "waiting": self.dispatcher.dump(),
-            "engine": None if engine is None else snapshot.dump(engine),
-        }
-
-    @classmethod
-    def load(cls, data: Mapping[str, Any]) -> World:
-        """The inverse of `dump`."""
-        world = cls(data["name"], ())
-        world.loop = Loop(Millis(data["now"]))
-        for at, urgency, *timer in data["timers"]:
-            world.loop.schedule(Millis(at), Urgency(urgency), Timer(*timer))
-        world.machines.load(data["machines"])
-        world.services.load(data["services"])
-        world.configs.load(data["configs"])
-        world.jobs = {row["key"]: LiveJob.load(row) for row in data["jobs"]}
-        world._backlog = [(key, ref and TaskRef(*ref), what and Happening(what)) for key, ref, what in data["backlog"]]
-        world._numbers = dict(data["numbers"])
-        world._reindex(data["waiting"]["pods"])
-        if data["engine"] is not None:
-            loaded = next(service.loaded for service in world.services if service.name == SCHEDULER)
-            world.dispatcher.resume(snapshot.restore(world.configs.get(loaded).spec, data["engine"]))
-            world.dispatcher.refuse(data["waiting"]["refused"])
-        return world
-
-    def _reindex(self, waiting: Iterable[str]) -> None:
-        """Find the pods of the jobs again; those in `waiting` (uids, in order) queue for the scheduler."""
-        refs = {
-            job.pod(task.ref).uid: (key, task.ref)
-            for key, job in self.jobs.items()
-            for task in job.status.tasks
-            if not task.state.final
-        }
-        for uid in waiting:
-            key, ref = refs[uid]
-            self._pods[uid] = (key, ref)
-            self.dispatcher.add(self.jobs[key].request(ref), self.jobs[key].number)
-        for key, job in self.jobs.items():
-            for ref, _ in job.running():
-                self._pods[job.pod(ref).uid] = (key, ref)
-
     # --- events
 
     def _say(self, kind: str, subject: str, message: str, ref: TaskRef | None = None, node: str = "") -> None:
-        self._numbers["event"] += 1
+        self.numbers["event"] += 1
         data: dict[str, Any] = {}
         if ref is not None:
             data = {"role": ref.role, "index": ref.index, "attempt": ref.incarnation}
         if node:
             data["node"] = node
-        self.events.append(Event(self._numbers["event"], self.now, kind, subject, message, data))
+        self.events.append(Event(self.numbers["event"], self.now, kind, subject, message, data))
 
 
 _NODE_CHANGES: Final[Mapping[str, Mapping[str, bool]]] = {

@@ -11,7 +11,7 @@ from paictl.config.document import Document
 from paictl.config.model import per_document
 from paictl.config.model.hived_cells import Cell, grow
 from paictl.config.model.hived_promises import Promise, Reader
-from paictl.config.model.hived_types import CellTypes, Chain, guess
+from paictl.config.model.hived_types import CellTypes, Chain, guess, name_under
 from paictl.config.nodes import Mapping, Scalar
 
 
@@ -46,7 +46,7 @@ class Hived:
         self.tops = [
             self._top(index, spec, at)
             for index, spec in enumerate(self.physical.sequence("physicalCells").items)
-            if isinstance(spec, Mapping) and (at := spec.text("cellType")) is not None and at.text
+            if isinstance(spec, Mapping) and (at := name_under(spec, "cellType")) is not None
         ]
         reader = Reader(self.types, self.chains, self.pins)
         self.vcs = [reader.read(entry.key, entry.value) for entry in top.mapping("virtualClusters")]
@@ -79,7 +79,7 @@ class Hived:
         found: dict[str, Cell] = {}
         for cell in self.cells:
             pin = cell.pin
-            if pin is not None and pin.text:
+            if pin is not None:
                 found.setdefault(pin.text, cell)
         return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from paictl.config.model.hived_types import LEAF_LEVEL, Chain
+from paictl.config.model.hived_types import LEAF_LEVEL, Chain, name_under
 from paictl.config.nodes import Mapping, Node, Scalar, Sequence
 from paictl.config.problem import Located
 
@@ -66,7 +66,7 @@ class Cell:
     @property
     def pin(self) -> Scalar | None:
         """Its pinned cell id, also under the key of HiveD before 0.3."""
-        return self.spec.text("pinnedCellId") or self.spec.text("reservationId")
+        return name_under(self.spec, "pinnedCellId") or name_under(self.spec, "reservationId")
 
     @property
     def is_short(self) -> bool:

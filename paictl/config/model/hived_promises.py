@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from paictl.config.model.hived_cells import Cell
-from paictl.config.model.hived_types import LEAF_LEVEL, CellTypes, Chain, guess
+from paictl.config.model.hived_types import LEAF_LEVEL, CellTypes, Chain, guess, name_under
 from paictl.config.nodes import Mapping, Node, Scalar
 from paictl.config.problem import Located, Span
 
@@ -98,7 +98,7 @@ class Reader:
         self.chains = chains
         self.pins = pins
         self.sound = [chain for chain in chains.values() if chain is not None]
-        self.dotted = [name for name in (*types.by_name, *types.leaves) if "." in name]
+        self.dotted = [name for name in types.by_name if "." in name]
 
     def read(self, key: Scalar, node: Node) -> VirtualCluster:
         """A virtual cluster."""
@@ -106,12 +106,12 @@ class Reader:
         promises = [
             self._virtual(key.text, entry, path)
             for entry in spec.sequence("virtualCells").mappings()
-            if (path := entry.text("cellType")) is not None and path.text
+            if (path := name_under(entry, "cellType")) is not None
         ]
         for list_name, id_name in (("pinnedCells", "pinnedCellId"), ("reservedCells", "reservationId")):
             for entry in spec.sequence(list_name).mappings():
-                at = entry.text(id_name) or entry.text("reservationId")
-                if at is not None and at.text:
+                at = name_under(entry, id_name) or name_under(entry, "reservationId")
+                if at is not None:
                     promises.append(self._pinned(key.text, at))
         return VirtualCluster(key, spec, tuple(promises))
 

@@ -19,6 +19,12 @@ MOST_NAMES = 400
 """Above this many names nobody is asked "did you mean": the comparison with each costs more than it helps."""
 
 
+def name_under(spec: Mapping, key: str) -> Scalar | None:
+    """The name under a key, None for none or an empty one; a number without quotes is a name too (SHP102 warns)."""
+    at = spec.scalar(key)
+    return at if at is not None and at.tag != "null" and at.text else None
+
+
 def guess(word: str, known: Iterable[str]) -> str | None:
     """The name that a mistyped word most likely means, or None."""
     return _guess(word, tuple(known))
@@ -50,9 +56,9 @@ class CellType:
 
     @property
     def node_level(self) -> Scalar | None:
-        """The `true` that makes it node-level, or None."""
-        flag = self.spec.scalar("isNodeLevel")
-        return flag if flag is not None and flag.value is True else None
+        """The `true` that makes it node-level, also in quotes or under a misspelt key (which the schema reports)."""
+        flag = _value_under(self.spec, "isNodeLevel")
+        return flag if flag is not None and flag.value not in (False, None, "false") else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,18 +175,25 @@ class CellTypes:
 
 def _cell_type(key: Scalar, value: object) -> CellType:
     spec = value if isinstance(value, Mapping) else Mapping(key.source, key.end, key.end)
-    child = spec.text("childCellType")
-    return CellType(key, spec, child.text if child is not None and child.text else None, _number(spec))
+    child = _value_under(spec, "childCellType")
+    name = child.text if child is not None and child.tag != "null" and child.text else None
+    return CellType(key, spec, name, _number(spec))
 
 
 def _number(spec: Mapping) -> int:
-    """The childCellNumber, also under a misspelt key (which the schema reports); 0 if there is none of use."""
-    number = spec.integer("childCellNumber")
-    if number is None:
-        known = ("childCellType", "childCellNumber", "isNodeLevel")
-        keys = [entry.name for entry in spec if entry.name not in known]
-        number = next((spec.integer(key) for key in keys if guess(key, known) == "childCellNumber"), None)
-    return max(number or 0, 0)
+    """The childCellNumber, 0 if there is none of use."""
+    at = _value_under(spec, "childCellNumber")
+    return max(at.value, 0) if at is not None and isinstance(at.value, int) and at.tag == "int" else 0
+
+
+_KEYS = ("childCellType", "childCellNumber", "isNodeLevel")
+
+
+def _value_under(spec: Mapping, key: str) -> Scalar | None:
+    """The value under a key of a cell type, or under a misspelt one, which the schema reports."""
+    if key in spec or all(name in _KEYS for name in spec.entries):
+        return spec.scalar(key)
+    return next((spec.scalar(name) for name in spec.entries if name not in _KEYS and guess(name, _KEYS) == key), None)
 
 
 def _above(name: str, parents: dict[str, list[str]]) -> set[str]:

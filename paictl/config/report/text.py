@@ -18,7 +18,7 @@ from itertools import accumulate
 from paictl.config.edits import replacements
 from paictl.config.problem import Problem, Severity
 from paictl.config.source import Source
-from paictl.config.text import escaped, printable, shows
+from paictl.config.text import escaped, printable, shows, veiled
 from paictl.config.validate import Report
 
 Segment = tuple[str, str]
@@ -41,7 +41,8 @@ def text(report: Report) -> Iterator[Line]:
     for problem in report.problems:
         yield from _problem(problem)
         yield ()
-    yield (_summary_segment(report),)
+    if report.files or not report.failures:  # what could not be read is said as an error of its own
+        yield (_summary_segment(report),)
 
 
 def _problem(problem: Problem) -> Iterator[Line]:
@@ -64,14 +65,14 @@ def _snippet(problem: Problem, source: Source, numbers: int) -> Iterator[Line]:
         last -= 1
     several = last > place.line
     yield ((_GUTTER, " " * numbers + " |"),)
-    first = source.line(place.line)
+    first = veiled(source.line(place.line))
     end = place.end_column - 1 if last == place.end_line and not several else len(first)
     yield from _marked(Excerpt.of(first, place.column - 1, end), place.line, numbers, STYLES[problem.severity])
     if not several:
         return
     if last > place.line + 1:
         yield ((_GUTTER, "." * numbers + " |"),)
-    line = source.line(last)
+    line = veiled(source.line(last))
     start = len(line) - len(line.lstrip())
     end = place.end_column - 1 if last == place.end_line else len(line)
     yield from _marked(Excerpt.of(line, start, end), last, numbers, STYLES[problem.severity])
@@ -147,6 +148,8 @@ def _summary_segment(report: Report) -> Segment:
 
 def summary(report: Report) -> str:
     """One line: how much of what in how many files, and what can be done about it at once."""
+    if not report.files:
+        return "no file to check"
     files = _count(len(report.files), "file")
     counts = ((severity, report.count(severity)) for severity in Severity)
     found = ", ".join(_count(count, _NOUNS[severity]) for severity, count in counts if count)

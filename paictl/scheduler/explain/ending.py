@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from paictl.scheduler.explain.survey import NodeUse, Survey
 
 MANY: Final = 256
-"""So many groups are tried at most where counting nodes gave no answer."""
+"""So many groups are candidates at most where counting nodes gave no answer."""
+LONG: Final = 32
+"""A longer list of groups to end is no advice."""
 
 Price = tuple[int, tuple[str, ...]]
 """Leaves of the groups that have to end, and their names in order: cheaper is smaller."""
@@ -33,8 +35,9 @@ def groups_to_end(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:
     """
     leaves = {group.name: holder(group).leaves for group in scratch.state.groups.by_name.values()}
     sizes = sizes_of(scratch.request)
-    plans = sorted(plan for found in surveys if (plan := _Counting(found, leaves).plan(sizes)) is not None)
-    counted = next((change for _, names in plans if names and (change := _tried(scratch, names, leaves))), None)
+    counts = (_Counting(found, leaves).plan(sizes) for found in surveys)
+    plans = sorted(plan for plan in counts if plan is not None and len(plan[1]) <= LONG)
+    counted = next((change for _, names in plans if (change := _tried(scratch, names, leaves))), None)
     inside = _by_size({name for found in surveys for name in found.held}, leaves)
     around = [name for name in _by_size(_in_chains(scratch, surveys), leaves) if name not in set(inside)]
     most = (counted.harm[0], tuple(one.group for one in counted.groups)) if counted else None
@@ -44,15 +47,15 @@ def groups_to_end(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:
     if counted is not None:
         return counted
     for names in (inside, [*inside, *around]) if around else (inside,):
-        if names and (change := _tried(scratch, names[:MANY], leaves)):
+        if change := _tried(scratch, names[:MANY], leaves):
             return change
     return None
 
 
 def _tried(scratch: Scratch, names: Sequence[str], leaves: dict[str, int]) -> Change | None:
     """The end of as few of some groups as needed, if that helps."""
-    found = smallest(scratch, _by_size(names, leaves), scratch.end)
-    if not found:
+    found = smallest(scratch, _by_size(names, leaves), scratch.end) if names else None
+    if not found or len(found) > LONG:
         return None
     groups = tuple(holder(scratch.state.groups.by_name[name]) for name in found)
     with scratch.imagine():

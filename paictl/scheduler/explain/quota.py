@@ -146,7 +146,8 @@ def with_more(spec: ClusterSpec, vc: str, path: tuple[str, ...], number: int) ->
 def restarted(engine: Engine, spec: ClusterSpec) -> Engine:
     """A new engine for another specification of the same nodes that has recovered what runs on the old one.
 
-    As after a real restart, preemptions that were under way are forgotten. Raises `SpecError` for an unsound
+    As after a real restart, preemptions that were under way are forgotten. Nodes are reported in the order of the
+    configuration: with bad ones among them, what is doomed may depend on it. Raises `SpecError` for an unsound
     specification.
     """
     new = Engine(spec)

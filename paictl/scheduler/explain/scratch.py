@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from paictl.scheduler.decision import NO_LEAF, Bind, Phase, Preempt, Wait
 from paictl.scheduler.errors import RequestError
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from paictl.scheduler.state import State
 
 Item = TypeVar("Item")
+
+BUDGET: Final = 3000
+"""Changes that one search for a smallest part may try: a fraction of a second, whatever the size of the cluster."""
 
 
 class Scratch:
@@ -123,36 +126,57 @@ def holder(group: Group, here: int | None = None) -> Holder:
 def smallest(scratch: Scratch, items: Sequence[Item], change: Callable[[Iterable[Item]], None]) -> list[Item] | None:
     """A part of `items` that helps if all of it changes, and of which no single one can be left out.
 
-    Earlier items are preferred. None if all of them together do not help; the request must be waiting. Halves are
-    tried before single items, so that k items out of n are found by about ``2 k log(n / k)`` attempts (U. Junker,
-    "QuickXplain", AAAI '04).
+    Earlier items are preferred. None if all of them together do not help, or if it takes more than `BUDGET` changes
+    to find out which do; the request must be waiting. Halves are tried before single items, so that k items out of
+    n are found by about ``2 k log(n / k)`` attempts (U. Junker, "QuickXplain", AAAI '04).
     """
-    with scratch.imagine():
-        change(items)
-        if not scratch.helps():
-            return None
-    found = _needed(scratch, list(items), change, changed=False)
-    for item in reversed(found):  # more is not always better for the scheduler: make sure of each one
-        rest = [one for one in found if one != item]
-        with scratch.imagine():
-            change(rest)
-            if scratch.helps():
-                found = rest
-    return found
+    search = _Smallest(scratch, change)
+    try:
+        with search.changed(items):
+            if not scratch.helps():
+                return None
+        found = search.needed(items, changed=False)
+        for item in reversed(found):  # more is not always better for the scheduler: make sure of each one
+            rest = [one for one in found if one != item]
+            with search.changed(rest):
+                if scratch.helps():
+                    found = rest
+    except _OutOfBudgetError:
+        return None
+    return list(found)
 
 
-def _needed(
-    scratch: Scratch, items: list[Item], change: Callable[[Iterable[Item]], None], *, changed: bool
-) -> list[Item]:
-    if changed and scratch.helps():
-        return []
-    if len(items) == 1:
-        return items
-    half = len(items) // 2
-    with scratch.imagine():
-        change(items[:half])
-        second = _needed(scratch, items[half:], change, changed=True)
-    with scratch.imagine():
-        change(second)
-        first = _needed(scratch, items[:half], change, changed=bool(second))
-    return first + second
+class _OutOfBudgetError(Exception):
+    """The search has cost too much."""
+
+
+class _Smallest(Generic[Item]):
+    """One search for a smallest part, and how many changes it may still try."""
+
+    def __init__(self, scratch: Scratch, change: Callable[[Iterable[Item]], None]) -> None:
+        self.scratch = scratch
+        self.change = change
+        self.left = BUDGET
+
+    @contextmanager
+    def changed(self, items: Sequence[Item]) -> Iterator[None]:
+        """Imagine the change of some items."""
+        self.left -= len(items)
+        if self.left < 0:
+            raise _OutOfBudgetError
+        with self.scratch.imagine():
+            self.change(items)
+            yield
+
+    def needed(self, items: Sequence[Item], *, changed: bool) -> Sequence[Item]:
+        """Which items are needed on top of what is changed; `changed` says whether that is new since the last look."""
+        if changed and self.scratch.helps():
+            return []
+        if len(items) == 1:
+            return items
+        half = len(items) // 2
+        with self.changed(items[:half]):
+            second = self.needed(items[half:], changed=True)
+        with self.changed(second):
+            first = self.needed(items[:half], changed=bool(second))
+        return [*first, *second]

@@ -9,7 +9,7 @@ from paictl.scheduler.explain.changes import changes
 from paictl.scheduler.explain.data import ChangeKind, Explanation
 from paictl.scheduler.explain.scratch import Scratch, outcome, outcome_of
 from paictl.scheduler.explain.survey import report, survey
-from paictl.scheduler.placement.search import guaranteed_views, opportunistic_views
+from paictl.scheduler.placement.search import candidate_views
 from paictl.scheduler.placement.suggested import Suggested
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ def explain(engine: Engine, request: PodRequest, suggested: Collection[str] | No
     state = engine.state
     counted = suggested is not None and not request.ignore_suggested
     offered = Suggested(frozenset(suggested), state.physical) if suggested is not None and counted else None
-    views = guaranteed_views(state, request) if request.guaranteed else opportunistic_views(state, request)
-    surveys = [survey(state, request, index, offered) for _, index in views]
+    surveys = [survey(state, request, index, offered) for _, index in candidate_views(state, request)]
     reports = tuple(
         report(state, request, found, attempt) for found, attempt in zip(surveys, decision.attempts, strict=True)
     )

@@ -41,13 +41,13 @@ def search(state: State, request: PodRequest, suggested: Suggested | None) -> Fo
     attempt = _Attempt(state, request, suggested)
     failed = []
     if request.guaranteed:
-        for label, index in guaranteed_views(state, request):
+        for label, index in _guaranteed_views(state, request):
             found = attempt.guaranteed(index)
             if isinstance(found, Found):
                 return found
             failed.append(attempt.failed(label, index, found))
     else:
-        for label, chain in opportunistic_views(state, request):
+        for label, chain in _opportunistic_views(state, request):
             found = attempt.opportunistic(chain)
             if isinstance(found, Found):
                 return found
@@ -55,7 +55,14 @@ def search(state: State, request: PodRequest, suggested: Suggested | None) -> Fo
     return tuple(failed)
 
 
-def guaranteed_views(state: State, request: PodRequest) -> list[tuple[str, VirtualIndex]]:
+def candidate_views(state: State, request: PodRequest) -> list[tuple[str, NodeIndex]]:
+    """The views that `search` tries, in order, with their names; raises `RequestError` as it does."""
+    if request.guaranteed:
+        return list(_guaranteed_views(state, request))
+    return _opportunistic_views(state, request)
+
+
+def _guaranteed_views(state: State, request: PodRequest) -> list[tuple[str, VirtualIndex]]:
     """The views of a guaranteed request in order, with their names."""
     if request.pinned_id:
         index = _pinned_view(state, request)
@@ -69,7 +76,7 @@ def guaranteed_views(state: State, request: PodRequest) -> list[tuple[str, Virtu
     return views
 
 
-def opportunistic_views(state: State, request: PodRequest) -> list[tuple[str, NodeIndex]]:
+def _opportunistic_views(state: State, request: PodRequest) -> list[tuple[str, NodeIndex]]:
     """The views of an opportunistic request in order, with their names."""
     if request.pinned_id:
         _pinned_view(state, request)
@@ -124,10 +131,13 @@ class _Attempt:
         """A place in a VC's view, without preemption if possible, and the physical leaves for it."""
         state = self.state
         priority = OPPORTUNISTIC
-        nodes = pack(idle_steps(index), self.sizes, index.cells, self._allowed())
+        nodes, needed = None, sum(self.sizes)
+        free = index.free() if len(self.sizes) > 1 else needed  # a large gang is not walked in vain
+        if free >= needed:
+            nodes = pack(idle_steps(index), self.sizes, index.cells, self._allowed())
         if nodes is None:
             priority = self.request.priority
-            if not index.could_preempt(priority, sum(self.sizes)):
+            if not index.could_preempt(priority, needed):
                 return Failure.CAPACITY
             weaker = state.views.weaker(index, priority, state.occupancy.virtual_priority)
             nodes = pack(preempting_steps(weaker), self.sizes, index.cells, self._allowed())

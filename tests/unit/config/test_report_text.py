@@ -123,6 +123,11 @@ def problem(severity: Severity, *edits: Edit) -> Problem:
     return Problem(place_of(Span(source, 0, 1)), "ABC1", "n", severity, "m", None, edits, source)
 
 
+def test_without_files_there_is_nothing_to_sum_up() -> None:
+    assert plain(FORMATS["text"](Report((), ()))) == "no file to check\n"
+    assert plain(FORMATS["text"](Report((), (), (), (PaictlError("m"),)))) == ""
+
+
 def test_the_summary_counts() -> None:
     from paictl.config.kinds import Kind
 

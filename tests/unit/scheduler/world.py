@@ -14,6 +14,7 @@ from paictl.scheduler.decision import Bind, Phase, Preempt, Wait
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import GroupChange, NodeHealth, PodGone, PodRecovered
+from paictl.scheduler.explain import explain
 from paictl.scheduler.invariants import validate
 from paictl.scheduler.replay import describe_change
 from paictl.scheduler.request import PodRequest
@@ -47,7 +48,7 @@ def random_config(pick: Callable[[int], int]) -> dict[str, Any]:
     return {
         "physicalCluster": {"cellTypes": types, "physicalCells": cells},
         "virtualClusters": vcs,
-        "lazyPreemptionRecovery": False,
+        "lazyPreemptionRecovery": not pick(2),
     }
 
 
@@ -200,6 +201,9 @@ class World:
         assert self.engine.state.digest() == before, "plan changed the state"
         assert self.engine.plan(request, suggested, phase) == decision, "same state, other decision"
         self.check_victims(request, decision)
+        if isinstance(decision, Wait) and not self.pick(12):
+            explain(self.engine, request, suggested)
+            assert self.engine.state.digest() == before, "explain changed the state"
         return decision
 
     def check_victims(self, request: PodRequest, decision: Decision) -> None:
@@ -244,10 +248,29 @@ class World:
             validate(engine.state)
             engines.append(engine)
         assert engines[0].state.digest() == engines[1].state.digest(), "the order of recovery matters"
+        self.recover_elsewhere(pods)
         held = {name for name, group in self.engine.state.groups.by_name.items() if any(map(any, group.pods))}
         assert held == engines[0].state.groups.by_name.keys(), "groups differ after a restart"
         self.engine = engines[0]
         self.log.append("restart")
+
+    def recover_elsewhere(self, pods: list[PodRecovered]) -> None:
+        """Under another configuration, or before any node is reported, recovery never raises nor breaks a promise."""
+        early = Engine.from_config(self.config)
+        early.recover(pods)
+        validate(early.state)
+        for name in self.nodes:
+            early.observe(NodeHealth(name, healthy=name not in self.bad))
+            validate(early.state)
+        other = Engine.from_config(random_config(self.pick))
+        for name in other.state.physical.nodes:
+            if self.pick(4):
+                other.observe(NodeHealth(name, healthy=True))
+        other.recover(pods)
+        validate(other.state)
+        for uid in sorted(other.state.groups.slots):
+            other.observe(PodGone(uid))
+        validate(other.state)
 
     def in_quota(self) -> None:
         """With healthy hardware, a request within free quota is never made to wait."""

@@ -61,7 +61,7 @@ def check(document: Document) -> Iterator[Finding]:
         elif not _FORM.fullmatch(name) or len(name) > _LONGEST:
             hint = "use lower-case letters, digits, dashes and dots, as kubectl get nodes shows the name"
             yield Finding(address, f"{name!r} is no name that a Kubernetes node can have", hint, _lowered(address))
-        elif name.isdigit():
+        elif name.isdigit() and address.plain:
             message = f"the {cell.type} cell has the node name {name}, which looks like an index"
             hint = "write the name that kubectl get nodes shows"
             yield Finding(address, message, hint, severity=Severity.WARNING)

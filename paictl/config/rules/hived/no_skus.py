@@ -48,7 +48,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from paictl.config.document import Document
-from paictl.config.model.hived import hived
 from paictl.config.nodes import Mapping
 from paictl.config.problem import Finding, Severity
 
@@ -59,10 +58,10 @@ SEVERITY = Severity.ERROR
 
 def check(document: Document) -> Iterator[Finding]:
     """The section without SKUs, in service settings (a file for HiveD alone needs none)."""
-    physical = hived(document).physical
-    at = physical.key("skuTypes") or document.top.key("physicalCluster")
-    if document.host is None or at is None or "gpuTypes" in physical:
+    physical = document.top.get("physicalCluster")
+    if document.host is None or not isinstance(physical, Mapping) or "gpuTypes" in physical:
         return
     skus = physical.get("skuTypes")
-    if skus is None or (isinstance(skus, Mapping) and not len(skus)):
+    at = physical.key("skuTypes") or document.top.key("physicalCluster")
+    if at is not None and (skus is None or (isinstance(skus, Mapping) and not len(skus))):
         yield Finding(at, "physicalCluster has no skuTypes", "add skuTypes with cpu and memory of each device type")

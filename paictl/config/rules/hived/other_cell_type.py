@@ -43,6 +43,7 @@ from collections.abc import Iterator
 
 from paictl.config.document import Document
 from paictl.config.model.hived import hived
+from paictl.config.model.hived_types import name_under
 from paictl.config.problem import Edit, Finding, Severity
 
 ID = "HVD516"
@@ -53,7 +54,7 @@ SEVERITY = Severity.ERROR
 def check(document: Document) -> Iterator[Finding]:
     """Each cellType of a child that is not the childCellType of its parent's type."""
     for cell in hived(document).cells:
-        at = cell.spec.text("cellType")
+        at = name_under(cell.spec, "cellType")
         if cell.parent is not None and at is not None and at.text != cell.type:
             message = f"the children of a {cell.parent.type} cell are {cell.type} cells, not {at.text}"
             edits = (Edit(at, cell.type),) if at.plain else ()

@@ -56,7 +56,7 @@ def check(document: Document) -> Iterator[Finding]:
     model = hived(document)
     for cell in model.cells:
         pin = cell.pin
-        if pin is None or not pin.text:
+        if pin is None:
             continue
         first = model.pins[pin.text]
         if first is not cell:

@@ -63,7 +63,7 @@ def check(document: Document) -> Iterator[Finding]:
         text = memory.text.strip()
         good = _GOOD.fullmatch(text)
         if not isinstance(memory.value, str):
-            if memory.tag == "int":
+            if memory.tag in ("int", "float"):
                 message = f"memory of SKU {entry.name} is the number {text}, which stops the REST server"
                 yield Finding(memory, message, f"add a unit, e.g. {text}Mi")
         elif good is None:

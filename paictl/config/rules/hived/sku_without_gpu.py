@@ -42,7 +42,7 @@ from paictl.config.model.hived import hived
 from paictl.config.nodes import Mapping
 from paictl.config.problem import Finding, Severity
 
-ID = "HVD541"
+ID = "HVD539"
 NAME = "sku-without-gpu"
 SEVERITY = Severity.WARNING
 

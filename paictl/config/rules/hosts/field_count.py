@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from paictl.config.csvtable import Row
 from paictl.config.document import Document
-from paictl.config.model.hosts import host_list
+from paictl.config.model.hosts import address_of, host_list, name_fault
 from paictl.config.problem import Edit, Finding, Severity, Span
 
 ID = "CSV201"
@@ -50,7 +50,7 @@ def _lone(row: Row) -> Finding:
     field = row.fields[0]
     message = f"only one field, {field.stripped!r}, where a host name and an address belong"
     parts = re.split(r"[;\s]+", field.stripped)
-    if len(parts) == 2 and all(parts):
+    if len(parts) == 2 and name_fault(parts[0].lower()) is None and address_of(parts[1]):
         fixed = ",".join(parts)
         return Finding(row, message, f"separate the two by a comma: {fixed}", (Edit(row, fixed),))
     return Finding(row, message, "write hostname,address")

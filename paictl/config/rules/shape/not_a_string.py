@@ -62,7 +62,7 @@ def check(document: Document) -> Iterator[Finding]:
             node,
             f"{dotted(violation.path)} must be a string, but {written} is read as {read}",
             "put it in quotes" if secret else f"put it in quotes: {quoted}",
-            (Edit(node, quoted),),
+            () if secret else (Edit(node, quoted),),
         )
 
 

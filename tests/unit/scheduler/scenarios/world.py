@@ -78,7 +78,7 @@ class World:
     def __init__(self, config: Json) -> None:
         self.spec = ClusterSpec.from_mapping(config)
         self.replayer = Replayer(self.spec)
-        self.nodes = sorted(self.replayer.engine.state.physical.nodes)
+        self.nodes = list(self.replayer.engine.state.physical.nodes)
         self.types = ["", *self.replayer.engine.state.chains_by_type]
         self.count = 0
         self.run({"op": "nodes", "names": self.nodes, "healthy": True})

@@ -48,7 +48,7 @@ from paictl.config.nodes import Mapping
 from paictl.config.problem import Edit, Finding, Severity
 
 ID = "HVD536"
-NAME = "legacy-key"
+NAME = "renamed-key"
 SEVERITY = Severity.ERROR
 
 

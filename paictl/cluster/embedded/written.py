@@ -1,0 +1,69 @@
+"""The world as JSON values and back, complete: what is not written here is lost between two commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple
+from typing import Any
+
+from paictl.cluster.embedded.jobs import LiveJob
+from paictl.cluster.embedded.services import SCHEDULER
+from paictl.cluster.embedded.world import Timer, World
+from paictl.scheduler import snapshot
+from paictl.sim.loop import Loop, Millis, Urgency
+from paictl.workload.lifecycle import Happening, TaskRef
+
+
+def dump(world: World) -> dict[str, Any]:
+    """The state of a world; its `ended` and `events` are the caller's to keep."""
+    engine = world.dispatcher.engine
+    return {
+        "name": world.name,
+        "now": world.now,
+        "timers": [[at, int(urgency), *timer] for at, urgency, timer in world.loop.pending()],
+        "machines": world.machines.dump(),
+        "services": world.services.dump(),
+        "configs": world.configs.dump(),
+        "jobs": [job.dump() for job in world.jobs.values()],
+        "backlog": [[key, ref and list(astuple(ref)), what and what.value] for key, ref, what in world.backlog],
+        "numbers": world.numbers,
+        "waiting": world.dispatcher.dump(),
+        "engine": None if engine is None else snapshot.dump(engine),
+    }
+
+
+def load(data: Mapping[str, Any]) -> World:
+    """The inverse of `dump`."""
+    world = World(data["name"], ())
+    world.loop = Loop(Millis(data["now"]))
+    for at, urgency, *timer in data["timers"]:
+        world.loop.schedule(Millis(at), Urgency(urgency), Timer(*timer))
+    world.machines.load(data["machines"])
+    world.services.load(data["services"])
+    world.configs.load(data["configs"])
+    world.jobs = {row["key"]: LiveJob.load(row) for row in data["jobs"]}
+    world.backlog = [(key, ref and TaskRef(*ref), what and Happening(what)) for key, ref, what in data["backlog"]]
+    world.numbers = dict(data["numbers"])
+    _find_pods(world, data["waiting"]["pods"])
+    if data["engine"] is not None:
+        loaded = next(service.loaded for service in world.services if service.name == SCHEDULER)
+        world.dispatcher.resume(snapshot.restore(world.configs.get(loaded).spec, data["engine"]))
+        world.dispatcher.refuse(data["waiting"]["refused"])
+    return world
+
+
+def _find_pods(world: World, waiting: Iterable[str]) -> None:
+    """Find the pods of the jobs again; those in `waiting` (uids, in order) queue for the scheduler."""
+    refs = {
+        job.pod(task.ref).uid: (key, task.ref)
+        for key, job in world.jobs.items()
+        for task in job.status.tasks
+        if not task.state.final
+    }
+    for uid in waiting:
+        key, ref = refs[uid]
+        world.pods[uid] = (key, ref)
+        world.dispatcher.add(world.jobs[key].request(ref), world.jobs[key].number)
+    for key, job in world.jobs.items():
+        for ref, _ in job.running():
+            world.pods[job.pod(ref).uid] = (key, ref)

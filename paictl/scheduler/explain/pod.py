@@ -1,0 +1,191 @@
+"""What became of one pod after some operations: it waits, runs, preempts, was refused, or is gone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from paictl.errors import PaictlError
+from paictl.scheduler.decision import Bind, Preempt
+from paictl.scheduler.errors import RequestError
+from paictl.scheduler.explain.data import Hold, to_data
+from paictl.scheduler.explain.scratch import holder
+from paictl.scheduler.explain.text import render
+from paictl.scheduler.explain.why import explain
+from paictl.scheduler.groups import GroupState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from paictl.scheduler.explain.data import Explanation
+    from paictl.scheduler.replay import Replayer
+
+
+class Situation(StrEnum):
+    """What a pod is doing."""
+
+    WAITING = "waiting"
+    READY = "ready"
+    """There is room now; nobody has asked again since there is."""
+    PREEMPTING = "preempting"
+    """It will run once its victims are gone."""
+    RUNNING = "running"
+    REFUSED = "refused"
+    """Its request cannot be served as it stands."""
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class PodReport:
+    """One pod; `since` is the number of the operation that brought it where it is, 1 for the first."""
+
+    uid: str
+    name: str
+    situation: Situation
+    since: int
+    explanation: Explanation | None = None
+    """Of a pod that asks for room."""
+    message: str = ""
+    """Why it was refused."""
+    group: str = ""
+    node: str = ""
+    devices: tuple[int, ...] = ()
+    hold: Hold | None = None
+    """By what right it runs."""
+    preemptor: str = ""
+    """Who took its group's guarantee, or waits for the group to go."""
+
+
+@dataclass(slots=True)
+class History:
+    """What operations said about pods, by uid."""
+
+    replayer: Replayer
+    asked: dict[str, tuple[int, Mapping[str, Any]]] = field(default_factory=dict)
+    """Last operation that scheduled the pod."""
+    last: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Last operation that changed what the pod is doing, and the message if it was refused."""
+    names: dict[str, str] = field(default_factory=dict)
+    """Uid by uid, name and ``namespace/name``."""
+
+    waiting: set[str] = field(default_factory=set)
+    """Pods that asked for room and did not get it yet."""
+
+    def run(self, operations: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
+        """Carry out numbered operations and take notes."""
+        for number, operation in operations:
+            result = self.replayer.run(operation)
+            kind, pod = operation.get("op"), operation.get("pod")
+            if isinstance(pod, dict):
+                self._scheduled(number, operation, pod, result)
+            elif kind in _SETTLING and result["r"] == "ok":
+                self._settled(str(operation["uid"]), number)
+
+    def _scheduled(self, number: int, operation: Mapping[str, Any], pod: Mapping[str, Any], result: Any) -> None:
+        name = f"{pod.get('namespace') or 'default'}/{pod.get('name') or pod.get('uid')}"
+        uid = str(pod.get("uid", name))
+        self.names |= dict.fromkeys((uid, str(pod.get("name") or uid), name), uid)
+        if result["r"] == "insist":
+            return
+        self.asked[uid] = number, operation
+        if result["r"] == "error":
+            self.last[uid] = number, result["message"]
+        elif result["r"] == "ok" or (result["r"] == "bind" and operation["op"] == "filter"):
+            self._settled(uid, number)
+        elif uid not in self.waiting:
+            self.waiting.add(uid)
+            self.last[uid] = number, ""
+
+    def _settled(self, uid: str, number: int) -> None:
+        self.waiting.discard(uid)
+        self.last[uid] = number, ""
+
+
+_SETTLING = frozenset({"add_allocated", "delete_allocated", "delete_unallocated"})
+"""Operations after which a pod runs, or is gone."""
+
+
+def report(history: History, word: str) -> PodReport:
+    """What the pod with this uid or name is doing now.
+
+    Raises `PaictlError` with the names that are most alike if no operation has scheduled it.
+    """
+    uid = history.names.get(word)
+    if uid is None:
+        alike = get_close_matches(word, history.names, n=3)
+        hint = f"did you mean {', '.join(alike)}?" if alike else "use the uid or the name of a pod that was scheduled"
+        raise PaictlError(f"no operation schedules a pod {word}", hint=hint)
+    replayer = history.replayer
+    (_, operation), (since, message) = history.asked[uid], history.last[uid]
+    pod = operation["pod"]
+    name = f"{pod.get('namespace') or 'default'}/{pod.get('name') or uid}"
+    if uid in replayer.engine.state.groups.slots:
+        return _running(history, uid, name, since)
+    if uid not in replayer.pods and not message:
+        return PodReport(uid, name, Situation.GONE, since)
+    try:
+        explanation = explain(replayer.engine, replayer.request_of(operation), replayer.suggested_of(operation))
+    except RequestError as error:
+        return PodReport(uid, name, Situation.REFUSED, since, message=str(error))
+    situation = Situation.WAITING
+    if isinstance(explanation.decision, Bind):
+        situation = Situation.READY
+    elif isinstance(explanation.decision, Preempt):
+        situation = Situation.PREEMPTING
+    return PodReport(uid, name, situation, since, explanation, group=explanation.request.group)
+
+
+def _running(history: History, uid: str, name: str, since: int) -> PodReport:
+    state = history.replayer.engine.state
+    group_name, slot, node = state.groups.slots[uid]
+    group = state.groups.by_name[group_name]
+    info = history.replayer.pods[uid].info
+    taker = group.preemptor or ""
+    if group.state is GroupState.BEING_PREEMPTED:
+        reserver = state.occupancy.reserver
+        taker = next((reserver[leaf] for leaf in group.leaves() if leaf in reserver), taker)
+    leaves = group.physical[slot.member][slot.pod]
+    devices = info.devices if info is not None else tuple(map(state.physical.device, leaves))
+    return PodReport(
+        uid, name, Situation.RUNNING, since,
+        group=group_name, node=node, devices=devices, hold=holder(group).hold, preemptor=taker,
+    )  # fmt: skip
+
+
+def report_lines(found: PodReport) -> list[str]:
+    """A report in plain English."""
+    match found.situation:
+        case Situation.RUNNING:
+            where = f"node {found.node}, devices {','.join(map(str, found.devices))}"
+            lines = [f"Pod {found.name} runs on {where}, since operation {found.since} (group {found.group})."]
+            if found.hold is Hold.LAZY:
+                lines.append(f"  It lost its guarantee to {found.preemptor} (lazy preemption) and runs on without one.")
+            else:
+                lines.append(f"  It is {found.hold}.")
+                if found.preemptor:
+                    lines.append(f"  It is being preempted: {found.preemptor} waits for its devices.")
+            return lines
+        case Situation.GONE:
+            return [f"Pod {found.name} is gone since operation {found.since}."]
+        case Situation.REFUSED:
+            return [f"Pod {found.name} was refused at operation {found.since}.", f"  {found.message}"]
+        case _:
+            assert found.explanation is not None  # noqa: S101 (the situation says so)
+            return [*render(found.explanation), f"It has asked for room since operation {found.since}."]
+
+
+def report_data(found: PodReport) -> dict[str, Any]:
+    """A report as JSON values."""
+    data: dict[str, Any] = {
+        "uid": found.uid, "pod": found.name, "situation": str(found.situation), "since": found.since,
+    }  # fmt: skip
+    for name in ("group", "node", "preemptor", "message"):
+        if value := getattr(found, name):
+            data[name] = value
+    if found.hold is not None:
+        data |= {"devices": list(found.devices), "hold": str(found.hold)}
+    if found.explanation is not None:
+        data["explanation"] = to_data(found.explanation)
+    return data
