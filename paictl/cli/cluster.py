@@ -47,6 +47,7 @@ def up(
     from paictl.cluster.embedded.services import CATALOGUE
     from paictl.cluster.machines import machines_in
     from paictl.cluster.presets import DEFAULT, preset_files
+    from paictl.config.fileset import seal_files
 
     sources = [masters or workers or config, layout, preset]
     if sum(source is not None for source in sources) > 1:
@@ -62,7 +63,7 @@ def up(
         command = commands.up(name, CATALOGUE, machines_in(files))
         cluster = EmbeddedCluster.up(folder_of(state), command, clock=clock)
         if any(text.strip() for file, text in files.items() if "services" in file):
-            cluster.push(files, "at start")
+            cluster.push(seal_files(files), "at start")
         for service in CATALOGUE:
             cluster.set_service(service, running=True)
     nodes = cluster.nodes()

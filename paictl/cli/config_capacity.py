@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from paictl.cli.clusters import StateOption
+from paictl.cli.config_push import diff_with_cluster
 from paictl.cli.console import Output, info, progress, write, write_data, write_table
 from paictl.config.kinds import Kind
 from paictl.errors import ExitCode
@@ -18,7 +20,10 @@ if TYPE_CHECKING:
     from paictl.config.diff import CellChange, ChainChange, Difference
 
 CAPACITY_EPILOG = "Examples: paictl config capacity cluster/ · paictl config capacity hivedscheduler.yaml -o json"
-DIFF_EPILOG = "Example: paictl config diff hivedscheduler.yaml new-hivedscheduler.yaml; exit code 0 same, 1 different"
+DIFF_EPILOG = (
+    "Examples: paictl config diff hivedscheduler.yaml new-hivedscheduler.yaml (what tenants gain and lose) · "
+    "paictl config diff cluster/ (against what the cluster has); exit code 0 same, 1 different"
+)
 
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Form of the result.")]
 KindOption = Annotated[
@@ -95,13 +100,19 @@ def _short(text: str | None) -> str:
 
 
 def diff(
-    old: Annotated[str, typer.Argument(metavar="OLD", help="File or folder as it is.")],
-    new: Annotated[str, typer.Argument(metavar="NEW", help="File or folder as it will be.")],
+    old: Annotated[str, typer.Argument(metavar="OLD", help="File or folder as it is; alone, the folder to push.")],
+    new: Annotated[str | None, typer.Argument(metavar="[NEW]", help="File or folder as it will be.")] = None,
     kind: KindOption = None,
+    unified: Annotated[bool, typer.Option("--unified", "-u", help="Against the cluster: lines, not keys.")] = False,
     output: OutputOption = Output.TABLE,
+    state: StateOption = None,
 ) -> None:
-    """Show what each virtual cluster gains and loses between two configurations."""
+    """Show what each virtual cluster gains and loses between OLD and NEW; or how OLD differs from the cluster."""
     from paictl.config.diff import compare
+
+    if new is None:
+        diff_with_cluster(old, output, state, unified=unified)
+        return
 
     found = compare(_capacity_of(old, kind), _capacity_of(new, kind))
     if output is not Output.TABLE:
