@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from paictl.cli import console
+from paictl.cli import console, view
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, confirm, folder_of, open_cluster, span_text
 from paictl.cli.console import Output, write, write_data, write_table
 from paictl.errors import PaictlError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from paictl.cluster.embedded.cluster import EmbeddedCluster
 
 app = typer.Typer(help="A cluster on this machine: up, status, time, down.", no_args_is_help=True)
+app.command(epilog=view.EPILOG)(view.view)
 
 
 @app.command(
