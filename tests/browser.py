@@ -18,7 +18,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), "")
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
+)
 
 _FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -130,9 +132,7 @@ class Page:
 
     def picture(self, *, whole: bool = False) -> bytes:
         """A screenshot as PNG, of the window or of the whole page."""
-        return base64.b64decode(
-            self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]
-        )
+        return base64.b64decode(self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"])
 
     def pdf(self) -> bytes:
         """The page as it is printed."""

@@ -21,6 +21,7 @@ from paictl.cluster.embedded.store import Store, default_folder
 from paictl.cluster.interface import Cluster, Event
 from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import LAYOUT, SERVICES, preset_files
+from paictl.config.fileset import seal_files
 from paictl.errors import PaictlError
 from paictl.lab.manifest import Lab
 from paictl.sim.loop import Millis
@@ -86,7 +87,7 @@ class Ground:
         command = commands.up(f"lab{lab.number}", CATALOGUE, machines_in(files))
         beginning = BEGINNING.timestamp()
         cluster = EmbeddedCluster.up(self.folder, command, clock=(0.0, False), wall=lambda: beginning)
-        cluster.push(files, "at start")
+        cluster.push(seal_files(files), "at start")
         for service in CATALOGUE:
             cluster.set_service(service, running=True)
         self.files.mkdir(exist_ok=True)
