@@ -56,6 +56,11 @@ class Ground:
         return str(self._mark().get("language", "en"))
 
     @property
+    def first_event(self) -> int:
+        """Number of the last event before the student began."""
+        return int(self._mark().get("events", 0))
+
+    @property
     def started(self) -> bool:
         """Whether the lab was started and not reset since."""
         return is_lab(self.folder)
@@ -93,7 +98,8 @@ class Ground:
         self.files.mkdir(exist_ok=True)
         for path in lab.files():
             shutil.copyfile(path, self.files / path.name)
-        (self.folder / MARK).write_text(json.dumps({"lab": lab.id, "language": language}) + "\n", encoding="utf-8")
+        mark = {"lab": lab.id, "language": language, "events": len(cluster.events())}
+        (self.folder / MARK).write_text(json.dumps(mark) + "\n", encoding="utf-8")
 
     def remove(self) -> None:
         """Forget the cluster, what was typed and the student's files."""

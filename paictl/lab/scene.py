@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from paictl.cells.spec import ClusterSpec
-from paictl.cluster.interface import Cluster, ConfigVersion, Event, JobView
+from paictl.cluster.interface import Cluster, ConfigVersion, Event, JobView, NodeView, ServiceView
 from paictl.config.kinds import Kind
 from paictl.config.load import load_memory
 from paictl.lab.journal import Typed
@@ -25,9 +25,28 @@ class Scene:
     typed: tuple[Typed, ...] = ()
 
     @cached_property
+    def jobs(self) -> Sequence[JobView]:
+        """All jobs, without tasks."""
+        return self.cluster.jobs()
+
+    @cached_property
+    def nodes(self) -> Sequence[NodeView]:
+        """All nodes."""
+        return self.cluster.nodes()
+
+    @cached_property
+    def services(self) -> Sequence[ServiceView]:
+        """All services."""
+        return self.cluster.services()
+
+    @cached_property
+    def _shown(self) -> dict[str, JobView]:
+        return {}
+
+    @cached_property
     def keys(self) -> dict[str, str]:
         """Name of a job → ``user~name``; the last of several users' jobs of that name."""
-        return {job.key.partition("~")[2]: job.key for job in self.cluster.jobs()}
+        return {job.key.partition("~")[2]: job.key for job in self.jobs}
 
     @cached_property
     def events(self) -> Sequence[Event]:
@@ -43,7 +62,11 @@ class Scene:
     def job(self, name: str) -> JobView | None:
         """A job with its tasks, by name without user."""
         key = self.keys.get(name)
-        return None if key is None else self.cluster.job(key)
+        if key is None:
+            return None
+        if key not in self._shown:
+            self._shown[key] = self.cluster.job(key)
+        return self._shown[key]
 
     def subject(self, kind: str, name: str) -> str:
         """The subject of the events of a job, node or service."""

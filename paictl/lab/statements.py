@@ -174,7 +174,7 @@ def explain(scene: Scene, says: Says) -> Iterator[Finding]:
 def service(scene: Scene, says: Says) -> Iterator[Finding]:
     """How a service is."""
     subject = f"service {says['name']}"
-    found = next((view for view in scene.cluster.services() if view.name == says["name"]), None)
+    found = next((view for view in scene.services if view.name == says["name"]), None)
     if found is None:
         yield Finding(False, subject, "is", "there", NOTHING)
         return
@@ -220,7 +220,7 @@ def promise(scene: Scene, says: Says) -> Iterator[Finding]:
 def node(scene: Scene, says: Says) -> Iterator[Finding]:
     """How a node is."""
     subject = f"node {says['name']}"
-    found = next((view for view in scene.cluster.nodes() if view.machine.name == says["name"]), None)
+    found = next((view for view in scene.nodes if view.machine.name == says["name"]), None)
     if "absent" in says:
         yield exact(subject, "is", "no such node" if says["absent"] else "there", "there" if found else "no such node")
     elif found is None:
@@ -234,12 +234,12 @@ def node(scene: Scene, says: Says) -> Iterator[Finding]:
 
 def cluster(scene: Scene, says: Says) -> Iterator[Finding]:
     """The cluster as a whole."""
-    nodes = scene.cluster.nodes()
+    nodes = scene.nodes
     seen = {
         "nodes": len(nodes),
         "devices": sum(view.machine.devices for view in nodes),
         "used": sum(view.used for view in nodes),
-        "jobs": len(scene.cluster.jobs()),
+        "jobs": len(scene.jobs),
     }
     for key, wanted in says.items():
         if key == "time":
