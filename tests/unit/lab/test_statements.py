@@ -116,5 +116,5 @@ def test_findings_are_said_in_both_languages(begin: Begin, language: str) -> Non
             expected, observed = one.say(language)
             assert expected.strip()
             assert observed.strip()
-            if language == "zh":
+            if language == "zh" and kind not in ("typed", "refused"):  # these hold command lines
                 assert not any(word in f" {expected} {observed} " for word in (" job ", " at least ", " nothing "))
