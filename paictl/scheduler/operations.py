@@ -22,7 +22,7 @@ _NAMES: Final[Test] = (
 _MAPPING: Final[Test] = (lambda value: isinstance(value, dict), "an object")
 _PHASE: Final[Test] = (lambda value: value in list(Phase), f"one of {', '.join(Phase)}")
 
-_POD: Final[Mapping[str, Test]] = {"pod": _MAPPING, "pod.uid": _TEXT, "pod.name": _TEXT}
+_POD: Final[Mapping[str, Test]] = {"pod": _MAPPING, "pod.uid": _TEXT}
 _UID: Final[Mapping[str, Test]] = {"uid": _TEXT}
 _NEEDED: Final[Mapping[str, Mapping[str, Test]]] = {
     "nodes": {"names": _NAMES, "healthy": _FLAG},
@@ -44,6 +44,7 @@ _OPTIONAL: Final[Mapping[str, Test]] = {
     "deleted": _FLAG,
     "suggested": _NAMES,
     "phase": _PHASE,
+    "pod.name": _TEXT,
     "pod.namespace": _TEXT,
     "pod.annotation": (lambda value: isinstance(value, str), "a text"),
     "config": _TEXT,
