@@ -8,6 +8,8 @@ from typing import Final
 
 def in_chinese(words: str) -> str:
     """What the findings say, in Chinese; names, states and messages stay as the commands show them."""
+    if _CHOICE.fullmatch(words):
+        return words.replace(" or ", " 或 ")
     for english, chinese in _WORDS:
         words = re.sub(english, chinese, words)
     return words
@@ -55,6 +57,8 @@ _ASPECTS: Final = {
     "shares nodes with": "共用节点：",
 }
 
+_CHOICE = re.compile(r"[\w-]+( or [\w-]+)+")
+
 _WORDS: Final = (
     (r"\b([A-Z][a-z]+) job (?=\S)", r"\1 作业 "),
     (r"\b([A-Z][a-z]+) node (?=\S)", r"\1 节点 "),
@@ -72,7 +76,6 @@ _WORDS: Final = (
     (r"\bat least ", "至少 "),
     (r"\bat most ", "至多 "),
     (r" and (?=至多)", "，"),
-    (r" or ", " 或 "),
     (r"^nothing$", "（无）"),
     (r"^no such job$", "不存在该作业"),
     (r"^no such node$", "不存在该节点"),

@@ -171,3 +171,8 @@ def test_labs_are_found_by_number_id_and_topic() -> None:
         find_lab("x")
     with pytest.raises(PaictlError, match="several labs"):
         find_lab("_")
+
+
+def test_a_chinese_text_that_yaml_folded_has_no_space_in_it() -> None:
+    answers = [question.answer.zh for lab in ("02", "03") for question in find_lab(lab).questions]
+    assert any("承诺的资源：这就是" in answer for answer in answers)
