@@ -9,18 +9,13 @@ and leaves are arithmetic, not stored lists.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NewType
+from typing import TYPE_CHECKING
 
 from paictl.cells.chain import Chain, build_chains, pinned_levels, preassigned_levels
 from paictl.cells.spec import LEAF_LEVEL, ClusterSpec, PhysicalCellSpec, SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-Physical = NewType("Physical", int)
-"""Id of a physical cell."""
-Virtual = NewType("Virtual", int)
-"""Id of a virtual cell."""
 
 NO_PARENT = -1
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from paictl.cli import cluster, config, job, node, scheduler
+from paictl.cli import cluster, config, job, node, scheduler, service
 from paictl.cli.console import Output, write, write_data
 from paictl.cli.options import OutputOption
 from paictl.cli.settings import settings
@@ -28,6 +28,7 @@ app.add_typer(config.app, name="config")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(node.app, name="node")
 app.add_typer(job.app, name="job")
+app.add_typer(service.app, name="service")
 app.add_typer(scheduler.app, name="scheduler")
 
 

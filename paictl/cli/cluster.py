@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from paictl.cli import console
+from paictl.cli import console, view
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, confirm, folder_of, open_cluster, span_text
 from paictl.cli.console import Output, write, write_data, write_table
 from paictl.errors import PaictlError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from paictl.cluster.embedded.cluster import EmbeddedCluster
 
 app = typer.Typer(help="A cluster on this machine: up, status, time, down.", no_args_is_help=True)
+app.command(epilog=view.EPILOG)(view.view)
 
 
 @app.command(
@@ -47,6 +48,7 @@ def up(
     from paictl.cluster.embedded.services import CATALOGUE
     from paictl.cluster.machines import machines_in
     from paictl.cluster.presets import DEFAULT, preset_files
+    from paictl.config.fileset import seal_files
 
     sources = [masters or workers or config, layout, preset]
     if sum(source is not None for source in sources) > 1:
@@ -62,7 +64,7 @@ def up(
         command = commands.up(name, CATALOGUE, machines_in(files))
         cluster = EmbeddedCluster.up(folder_of(state), command, clock=clock)
         if any(text.strip() for file, text in files.items() if "services" in file):
-            cluster.push(files, "at start")
+            cluster.push(seal_files(files), "at start")
         for service in CATALOGUE:
             cluster.set_service(service, running=True)
     nodes = cluster.nodes()

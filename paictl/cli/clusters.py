@@ -14,6 +14,7 @@ from paictl.errors import PaictlError
 
 if TYPE_CHECKING:
     from paictl.cluster.embedded.cluster import EmbeddedCluster
+    from paictl.cluster.interface import Cluster
     from paictl.sim.loop import Millis
 
 StateOption = Annotated[
@@ -36,6 +37,12 @@ def open_cluster(state: Path | None) -> EmbeddedCluster:
     from paictl.cluster.embedded.cluster import EmbeddedCluster
 
     return EmbeddedCluster.at(folder_of(state))
+
+
+def check_id(cluster: Cluster, wanted: str | None) -> None:
+    """Raise `PaictlError` if a command names another cluster than the one that it would reach."""
+    if wanted is not None and wanted != cluster.name:
+        raise PaictlError(f"this is cluster {cluster.name}, not {wanted}", hint="nothing was done; check --state")
 
 
 def clock_text(cluster: EmbeddedCluster, at: Millis | None) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from paictl.cli import config_capacity, config_generate, config_validate
+from paictl.cli import config_capacity, config_generate, config_push, config_validate
 from paictl.cli.console import Output, info, reflowed, write, write_data, write_table
 from paictl.cli.options import OutputOption, kind_option, meant, rule_ids
 from paictl.config.kinds import Kind
@@ -20,6 +20,11 @@ app.command("validate", epilog=config_validate.EPILOG)(config_validate.validate)
 app.command("generate", epilog=config_generate.EPILOG)(config_generate.generate)
 app.command("capacity", epilog=config_capacity.CAPACITY_EPILOG)(config_capacity.capacity)
 app.command("diff", epilog=config_capacity.DIFF_EPILOG)(config_capacity.diff)
+app.command("get-id")(config_push.get_id)
+app.command("push", epilog=config_push.PUSH_EPILOG)(config_push.push)
+app.command("pull", epilog="Example: paictl config pull -o cluster/")(config_push.pull)
+app.command("history")(config_push.history)
+app.command("rollback", epilog="Example: paictl config rollback 3 --dry-run")(config_push.rollback)
 
 
 @app.command(epilog="Example: paictl config rules -o json")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from paictl.cli.clusters import StateOption
+from paictl.cli.config_push import diff_with_cluster
 from paictl.cli.console import Output, info, progress, write, write_data, write_table
 from paictl.cli.options import KindOption, OutputOption
 from paictl.errors import ExitCode
@@ -23,9 +25,11 @@ CAPACITY_EPILOG = """Examples:
 paictl config capacity cluster/
 
 paictl config capacity hivedscheduler.yaml -o json"""
-DIFF_EPILOG = """Example:
+DIFF_EPILOG = """Examples:
 
-paictl config diff hivedscheduler.yaml new-hivedscheduler.yaml
+paictl config diff hivedscheduler.yaml new-hivedscheduler.yaml (what tenants gain and lose)
+
+paictl config diff cluster/ (against what the cluster has)
 
 Exit codes: 0 the same, 1 different, 2 a file cannot be used."""
 
@@ -99,13 +103,19 @@ def _short(text: str | None) -> str:
 
 
 def diff(
-    old: Annotated[str, typer.Argument(metavar="OLD", help="File or folder as it is.")],
-    new: Annotated[str, typer.Argument(metavar="NEW", help="File or folder as it will be.")],
+    old: Annotated[str, typer.Argument(metavar="OLD", help="File or folder as it is; alone, the folder to push.")],
+    new: Annotated[str | None, typer.Argument(metavar="[NEW]", help="File or folder as it will be.")] = None,
     kind: KindOption = None,
+    unified: Annotated[bool, typer.Option("--unified", "-u", help="Against the cluster: lines, not keys.")] = False,
     output: OutputOption = Output.TABLE,
+    state: StateOption = None,
 ) -> None:
-    """Show what each virtual cluster gains and loses between two configurations."""
+    """Show what each virtual cluster gains and loses between OLD and NEW; or how OLD differs from the cluster."""
     from paictl.config.diff import compare
+
+    if new is None:
+        diff_with_cluster(old, output, state, unified=unified)
+        return
 
     found = compare(_capacity_of(old, kind), _capacity_of(new, kind))
     if output is not Output.TABLE:

@@ -91,6 +91,8 @@ def validate(
         report = _repaired(loaded, choice, paths, dry=diff)
     if not diff:
         _show(report, form, to_stderr=fix and paths == ["-"])
+    for failure in report.failures:
+        console.error(failure)
     raise typer.Exit(report.exit_code)
 
 
@@ -98,11 +100,11 @@ def _show(report: Report, form: ReportFormat, *, to_stderr: bool) -> None:
     from paictl.config.report import FORMATS, plain
 
     if to_stderr:  # stdout holds the repaired text
-        console.info(plain(FORMATS[form](report)).rstrip())
-        return
-    console.write_segments(FORMATS[form](report))
-    for failure in report.failures:
-        console.error(failure)
+        text = plain(FORMATS[form](report)).rstrip()
+        if text:
+            console.info(text)
+    else:
+        console.write_segments(FORMATS[form](report))
 
 
 def _repaired(loaded: Loaded, choice: Choice, paths: list[str], *, dry: bool) -> Report:
@@ -118,7 +120,8 @@ def _repaired(loaded: Loaded, choice: Choice, paths: list[str], *, dry: bool) ->
         console.info(f"{_count(repair)} would be repaired in {_files(repair)}")
         return repair.report
     if paths == ["-"]:
-        console.write_bytes(repair.files[0].after)
+        for file in repair.files:  # none if standard input could not be read
+            console.write_bytes(file.after)
     else:
         for file in repair.changed:
             file.write()

@@ -66,7 +66,7 @@ def replay(
             raise typer.Exit(2) from error
         write(encode(result))
         write("\n")
-    sys.stdout.flush()
+        sys.stdout.flush()  # whoever drives us line by line waits for the answer
 
 
 class Form(StrEnum):

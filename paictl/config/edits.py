@@ -11,7 +11,7 @@ from paictl.config.source import Source
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """Replace the characters from `start` up to `end` of a file's text by `text`; -1 is the byte order mark."""
+    """Replace the characters from `start` up to `end` of a file's text by `text`; byte order marks stand before 0."""
 
     start: int
     end: int

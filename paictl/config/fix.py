@@ -8,7 +8,7 @@ is only taken as repaired where reading it again gives the same data but for wha
 from __future__ import annotations
 
 import difflib
-from bisect import bisect_left, insort
+from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +28,9 @@ from paictl.errors import PaictlError
 
 MAX_ROUNDS = 10
 """More rounds than any chain of repairs needs; two rules that undo each other's work must not run for ever."""
+
+MAX_REFUSED = 20
+"""Most repairs that one round may try and refuse in a file; each costs reading it some ten times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +134,11 @@ def _round(files: list[_File], report: Report) -> bool:
 
 def _apart(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
     """The candidates that do not touch an earlier one."""
-    taken: list[Replacement] = []  # by start; as they lie apart, only the two neighbours of an edit can clash with it
+    taken: list[Replacement] = []  # in the order of the text
     for problem, edits in candidates:
-        places = [bisect_left(taken, edit.start, key=_start) for edit in edits]
-        near = (other for place in places for other in taken[max(place - 1, 0) : place + 1])
-        if not any(edit.clashes(other) for other in near for edit in edits):
+        places = [bisect_right(taken, edit.start, key=_start) for edit in edits]
+        around = zip(edits, (taken[max(place - 1, 0) : place + 1] for place in places), strict=True)
+        if not any(edit.clashes(other) for edit, others in around for other in others):
             for edit in edits:
                 insort(taken, edit, key=_start)
             yield problem, edits
@@ -149,10 +152,9 @@ def _repair(file: _File, candidates: list[Candidate]) -> bool:
     """Apply the candidates, but for those that would change more than they say; whether anything was repaired."""
     documents = _attempt(file, candidates)
     if documents is None:
-        sound = _sound(file, candidates)
-        file.refused.update(edits for problem, edits in candidates if (problem, edits) not in sound)
-        candidates, documents = sound, _attempt(file, sound)
-    if documents is None and candidates:  # sound one by one, not together
+        candidates = _sound(file, candidates)
+        documents = _attempt(file, candidates)
+    if documents is None:  # sound one by one, not together
         candidates = candidates[:1]
         documents = _attempt(file, candidates)
     if documents is None:
@@ -164,11 +166,19 @@ def _repair(file: _File, candidates: list[Candidate]) -> bool:
 
 
 def _sound(file: _File, candidates: list[Candidate]) -> list[Candidate]:
-    """The candidates that do no harm, found by halving: most often one among thousands does."""
-    if not candidates or _attempt(file, candidates) is not None:
-        return candidates
-    half = len(candidates) // 2
-    return [*_sound(file, candidates[:half]), *_sound(file, candidates[half:])] if half else []
+    """The candidates that can be applied; the others are found by halving, up to `MAX_REFUSED` a round."""
+    waiting, sound, refused = [candidates], [], 0
+    while waiting and refused < MAX_REFUSED:
+        group = waiting.pop()
+        if not group or _attempt(file, group) is not None:
+            sound += group
+        elif len(group) == 1:
+            file.refused.add(group[0][1])
+            refused += 1
+        else:
+            middle = len(group) // 2
+            waiting += [group[middle:], group[:middle]]
+    return sound
 
 
 def _attempt(file: _File, candidates: list[Candidate]) -> list[Document] | None:
@@ -186,12 +196,11 @@ def _attempt(file: _File, candidates: list[Candidate]) -> list[Document] | None:
 
 def apply(source: Source, edits: Iterable[Replacement]) -> str:
     """The text of a file, with its byte order mark, after edits that do not touch each other."""
-    text = ("\ufeff" if source.marked else "") + source.text
-    shift = 1 if source.marked else 0
+    text = "\ufeff" * source.marks + source.text
     parts: list[str] = []
     done = 0
     for edit in sorted(edits, key=lambda edit: edit.start):
-        start, end = max(edit.start + shift, 0), max(edit.end + shift, 0)
+        start, end = max(edit.start + source.marks, 0), max(edit.end + source.marks, 0)
         parts += [text[done:start], edit.text]
         done = end
     return "".join([*parts, text[done:]])

@@ -142,16 +142,17 @@ def _decode(name: str, data: bytes) -> tuple[Source, Mishap | None]:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         source = Source(name, data.decode("utf-16", errors="replace"), raw=data)
         return source, Mishap(Trouble.ENCODING, Span(source, 0, 0), "the file is UTF-16")
-    marked = data.startswith(codecs.BOM_UTF8)
-    body = data[3:] if marked else data
+    body, marks = data, 0
+    while body.startswith(codecs.BOM_UTF8):
+        body, marks = body[len(codecs.BOM_UTF8) :], marks + 1
     try:
-        source = Source(name, body.decode("utf-8"), marked=marked)
+        source = Source(name, body.decode("utf-8"), marks=marks)
     except UnicodeDecodeError as error:
         source = Source(name, body.decode("utf-8", errors="replace"), raw=data)
         at = len(body[: error.start].decode("utf-8"))
         detail = f"byte 0x{body[error.start]:02X} is not UTF-8"
         return source, Mishap(Trouble.ENCODING, Span(source, at, at + 1), detail)
-    return source, Mishap(Trouble.BYTE_ORDER_MARK, Span(source, 0, 0)) if marked else None
+    return source, Mishap(Trouble.BYTE_ORDER_MARK, Span(source, 0, 0)) if marks else None
 
 
 def _files_below(folder: str, failures: list[PaictlError]) -> Iterator[str]:

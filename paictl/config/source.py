@@ -30,11 +30,11 @@ class Source:
     the next stand consecutively in the outer text from the outer offset on. `style` is the quotation style of the
     scalar that holds an embedded text (``|``, ``>``, ``'``, ``"``, None where it is plain).
 
-    A UTF-8 byte order mark is no part of the text; `marked` says that the file starts with one. `raw` are the bytes
+    UTF-8 byte order marks are no part of the text; `marks` says how many the file starts with. `raw` are the bytes
     of a file that is not UTF-8, of which the text only shows what could be made out.
     """
 
-    __slots__ = ("__dict__", "_inner_starts", "_segments", "marked", "outer", "path", "raw", "style", "text")
+    __slots__ = ("__dict__", "_inner_starts", "_segments", "marks", "outer", "path", "raw", "style", "text")
 
     def __init__(
         self,
@@ -44,14 +44,14 @@ class Source:
         segments: tuple[tuple[int, int], ...] = (),
         *,
         style: str | None = None,
-        marked: bool = False,
+        marks: int = 0,
         raw: bytes | None = None,
     ) -> None:
         self.path = path
         self.text = text
         self.outer = outer
         self.style = style
-        self.marked = marked
+        self.marks = marks
         self.raw = raw
         self._segments = segments
         self._inner_starts = [inner for inner, _ in segments]
@@ -77,7 +77,7 @@ class Source:
     @property
     def data(self) -> bytes:
         """The bytes of the file."""
-        return (codecs.BOM_UTF8 if self.marked else b"") + self.text.encode("utf-8") if self.raw is None else self.raw
+        return codecs.BOM_UTF8 * self.marks + self.text.encode("utf-8") if self.raw is None else self.raw
 
     @property
     def root(self) -> Source:
@@ -110,8 +110,8 @@ class Source:
 
     @property
     def byte_order_mark(self) -> Span:
-        """The mark before the text, at offset -1; an edit that replaces it by nothing removes it."""
-        return Span(self, -1, 0)
+        """The marks before the text, at negative offsets; an edit that replaces them by nothing removes them."""
+        return Span(self, -self.marks, 0)
 
     def position(self, offset: int) -> tuple[int, int]:
         """1-based (line, column) in the outermost file."""

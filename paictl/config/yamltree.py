@@ -161,7 +161,7 @@ class _Builder:
         start, end = _offsets(event)
         style = event.style
         if event.anchor is not None or event.tag is not None:
-            start = _after_properties(self.source.text, start, end)
+            start = after_properties(self.source.text, start, end)
         if style in ("|", ">"):  # libyaml ends a block at the start of the next token
             end = start + len(self.source.text[start:end].rstrip())
         node = Scalar(self.source, start, end, event.value, style or None)
@@ -294,7 +294,7 @@ _COLLECTION_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq", "tag:yaml.
 _PROPERTIES = re.compile(r"(?:(?:!<[^>\s]*>|[&!][^\s,\[\]{}]*)(?:\s+#[^\r\n]*|\s+)*)+")
 
 
-def _after_properties(text: str, start: int, end: int) -> int:
+def after_properties(text: str, start: int, end: int) -> int:
     """Where a scalar itself begins behind its anchor and tag, which libyaml counts in."""
     match = _PROPERTIES.match(text, start, end)
     return match.end() if match else start

@@ -65,13 +65,17 @@ class Buddy:
 
     def give(self, cell: int) -> int:
         """Put a taken cell back and merge it with its siblings; returns the level it merged up to."""
-        tree, free = self.tree, self.free
+        tree = self.tree
+        chain = tree.chain[cell]
+        fanout, bits = tree.chains[chain].fanout, self.bits[chain]
         while (parent := tree.parent[cell]) != NO_PARENT:
-            siblings = [child for child in tree.children(parent) if child != cell]
-            if not all(free[sibling] for sibling in siblings):
+            level, number = tree.level[cell], fanout[tree.level[parent]]
+            family = ((1 << number) - 1) << tree.rank[parent] * number
+            if (bits[level] | 1 << tree.rank[cell]) & family != family:
                 break
-            for sibling in siblings:
-                self._remove(sibling)
+            for child in tree.children(parent):
+                if child != cell:
+                    self._remove(child)
             cell = parent
         self._add(cell)
         return tree.level[cell]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from paictl.scheduler.decision import Wait
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import NodeHealth
 from paictl.scheduler.invariants import validate
 from paictl.scheduler.replay import Replayer
+from paictl.scheduler.request import PodRequest
 from tests.golden.support import GOLDEN, load_spec, replayer
 
 DEFECTS = GOLDEN / "defects"
@@ -47,6 +50,34 @@ def devices_of(player: Replayer) -> list[tuple[str, int]]:
     return [(pod["node"], device) for pod in pods for device in pod["devices"]]
 
 
+def free_quota_requests(engine: Engine) -> list[PodRequest]:
+    """One request for each preassigned cell that nobody uses, as large as it."""
+    state, out = engine.state, []
+    for root, top in state.virtual.preassigned.items():
+        if not state.counts.used[root]:
+            chain, level = state.virtual.chains[state.virtual.chain[root]], state.virtual.level[root]
+            size = chain.leaves[min(level, chain.node_level)]
+            members = ((size, chain.leaves[level] // size),)
+            out.append(
+                PodRequest(
+                    "in-quota", "default/in-quota", top.vc, 0, size, "in-quota", members,
+                    leaf_type=chain.leaf_type, pinned_id=top.pinned_id or "",
+                )
+            )  # fmt: skip
+    return out
+
+
+@pytest.mark.usefixtures("shared")
+@pytest.mark.parametrize("name", sequences())
+def test_free_quota_is_served_once_the_hardware_is_healthy(name: str) -> None:
+    player, _ = play(name)
+    for node in player.engine.state.physical.nodes:
+        player.run({"op": "node", "name": node, "healthy": True})
+    for request in free_quota_requests(player.engine):
+        decision = player.engine.plan(request)
+        assert not isinstance(decision, Wait), f"{request.vc} has to wait for its quota: {decision.reason}"
+
+
 @pytest.mark.parametrize("name", sequences())
 @pytest.mark.usefixtures("shared")
 def test_runs_to_the_end_and_leaves_nothing_behind(name: str) -> None:
@@ -72,3 +103,14 @@ def test_nobody_is_lazily_preempted_for_a_pod_that_never_binds() -> None:
     assert results[-2]["groups"][0]["status"].get("lazyPreemptionStatus") is None
     assert results[-1]["r"] == "bind"
     assert player.engine.state.groups.by_name["g1"].virtual is not None
+
+
+@pytest.mark.usefixtures("shared")
+def test_a_lazily_preempted_group_is_promoted_back_where_that_is_wanted() -> None:
+    name = "RC16-lazy-preempted-never-promoted-back.jsonl"
+    spec = replace(load_spec(config_of(name)), lazy_preemption_recovery=True)
+    player = Replayer(spec, check=lambda engine: validate(engine.state))
+    for operation in operations(name):
+        player.run(operation)
+    group = player.engine.state.groups.by_name["g1"]
+    assert (group.preemptor, group.virtual is not None) == (None, True)

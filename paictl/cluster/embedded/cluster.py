@@ -13,6 +13,7 @@ from paictl.cluster.embedded.clock import Clock, wall_time
 from paictl.cluster.embedded.commands import Command
 from paictl.cluster.embedded.explain import explain_job
 from paictl.cluster.embedded.jobs import LiveJob
+from paictl.cluster.embedded.picture import picture
 from paictl.cluster.embedded.services import CONFIGURATION, SCHEDULER, Service
 from paictl.cluster.embedded.store import JobRow, Store
 from paictl.cluster.embedded.world import World
@@ -27,6 +28,7 @@ from paictl.cluster.interface import (
     NodeView,
     ServiceView,
 )  # fmt: skip
+from paictl.cluster.picture import Picture
 from paictl.sim.loop import Millis
 
 Given = TypeVar("Given")
@@ -172,6 +174,15 @@ class EmbeddedCluster:
         if row is None:
             raise ClusterError(f"there is no job {key!r}", hint="list them with: paictl job list")
         return LiveJob.load(row.data)
+
+    def picture(self, *, history: bool = False) -> Picture:
+        """Cells, virtual clusters, nodes and jobs at one instant; with `history` ended jobs and the timeline, too."""
+        with self._world() as world:
+            epoch, nodes = self.epoch, node_views(world)
+            if not history:
+                return picture(world, epoch, nodes)
+            ended = [*(LiveJob.load(row.data) for row in self._store.ended_jobs()), *world.ended]
+            return picture(world, epoch, nodes, ended, [*self._store.events(), *world.events])
 
     def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
         """Events in order, of one object or of all."""

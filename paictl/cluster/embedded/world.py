@@ -9,22 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from paictl.cluster.embedded.configs import Configuration, Configurations
 from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted
-from paictl.cluster.embedded.jobs import LiveJob, Run, with_wishes
+from paictl.cluster.embedded.jobs import LiveJob, Run, as_taken, with_wishes
 from paictl.cluster.embedded.machines import Machines, Node
 from paictl.cluster.embedded.services import API, CONFIGURATION, CONTROLLER, SCHEDULER, Service, Services
 from paictl.cluster.interface import ClusterError, ConflictError, Event, JobRequest, Machine, Role
+from paictl.scheduler.decision import BindInfo
 from paictl.scheduler.events import NodeHealth
+from paictl.scheduler.request import PodRequest
 from paictl.sim.loop import Loop, Millis, Urgency
 from paictl.workload import lifecycle
 from paictl.workload.duration import FOREVER, task_seconds
 from paictl.workload.job import Job
 from paictl.workload.lifecycle import Happening, State, Step, TaskRef
 from paictl.workload.pods import plan_job
-from paictl.workload.template import masked
 
 DEFAULT_SECONDS: Final = 60.0
 """How long a task runs whose commands do not say it."""
@@ -98,8 +99,9 @@ class World:
                 job.runs[ref.role, ref.index] = Run(ref.incarnation, self.now, info)
                 devices = ",".join(map(str, info.devices))
                 self._say(
-                    "Started", f"job/{key}", f"{_task(ref)} runs on {info.node}, devices {devices}", ref, info.node
-                )
+                    "Started", f"job/{key}", f"{_task(ref)} runs on {info.node}, devices {devices}", ref,
+                    node=info.node, devices=list(info.devices),
+                )  # fmt: skip
                 duration = job.durations[ref.role]
                 if duration is not None:
                     self.loop.schedule(Millis(self.now + duration), Urgency.END, Timer("end", uid))
@@ -121,17 +123,20 @@ class World:
         key, ref = self.pods[uid]
         self._forget_pod(key, ref, reason)
         words = {Happening.SUCCEEDED: "Finished", Happening.PREEMPTED: "Preempted", Happening.LOST: "Lost"}
-        self._say(words[what], f"job/{key}", f"{_task(ref)}: {reason}" if reason else _task(ref), ref)
+        self._say(words[what], f"job/{key}", f"{_task(ref)}: {reason}" if reason else _task(ref), ref, reason=reason)
         self._notify(key, ref, what)
 
-    def _forget_pod(self, key: str, ref: TaskRef, reason: str) -> None:
+    def _forget_pod(self, key: str, ref: TaskRef, reason: str) -> bool:
+        """A pod is gone; returns whether it ran."""
         job = self.jobs[key]
         uid = job.pod(ref).uid
         self.pods.pop(uid, None)
         self.dispatcher.remove(uid, self.now / 1000)
         run = job.runs.get((ref.role, ref.index))
-        if run is not None and run.incarnation == ref.incarnation and run.ended is None:
+        ran = run is not None and run.incarnation == ref.incarnation and run.ended is None
+        if run is not None and ran:
             job.runs[ref.role, ref.index] = replace(run, ended=self.now, reason=reason)
+        return ran
 
     def _notify(self, key: str, ref: TaskRef, what: Happening) -> None:
         """Tell the job controller; it acts now, or when it runs again."""
@@ -151,8 +156,11 @@ class World:
             self._say(
                 "Retried", f"job/{job.key}", f"starts again from the beginning, attempt {step.status.attempt + 1}"
             )
+        restarts = bool(step.start)
+        reason = "the job starts again" if restarts else "the job is over"
         for ref in step.kill:
-            self._forget_pod(job.key, ref, "the job starts again" if step.start else "the job is over")
+            if self._forget_pod(job.key, ref, reason):
+                self._say("Killed", f"job/{job.key}", f"{_task(ref)}: {reason}", ref, reason=reason, restarts=restarts)
         for ref in step.start:
             request = job.request(ref)
             self.pods[request.uid] = (job.key, ref)
@@ -176,7 +184,8 @@ class World:
             self.numbers["job"] += 1
             job.number = self.numbers["job"]
             self.jobs[job.key] = job
-            self._say("Submitted", f"job/{job.key}", f"to {job.job.vc} as {job.job.priority_class}")
+            tasks = {role.name: role.instances for role in job.job.roles}
+            self._say("Submitted", f"job/{job.key}", f"to {job.job.vc} as {job.job.priority_class}", tasks=tasks)
             if self.services.runs(CONTROLLER):
                 self._follow(job, lifecycle.submit(job.job))
             else:
@@ -199,7 +208,7 @@ class World:
         return LiveJob(
             key=f"{request.user}~{job.name}",
             number=0,
-            data=_as_taken(request, job),
+            data=as_taken(request, job),
             job=job,
             plan=plan,
             durations={role: None if s == FOREVER else Millis(round(s * 1000)) for role, s in seconds.items()},
@@ -287,9 +296,12 @@ class World:
 
     def _start_scheduler(self, configuration: Configuration) -> None:
         """Rebuild the scheduler's state from the pods that run, whatever the configuration has become."""
+        self.dispatcher.start(configuration.spec, *self.survivors())
+
+    def survivors(self) -> tuple[list[str], list[tuple[PodRequest, BindInfo]]]:
+        """What a scheduler finds when it starts: healthy nodes, and the pods that run with their places."""
         healthy = [node.machine.name for node in self.machines if node.healthy and node.machine.role is Role.WORKER]
-        running = ((job.request(ref), run.info) for job in self.jobs.values() for ref, run in job.running())
-        self.dispatcher.start(configuration.spec, healthy, running)
+        return healthy, [(job.request(ref), run.info) for job in self.jobs.values() for ref, run in job.running()]
 
     def _catch_up(self) -> None:
         """What happened while the job controller was stopped, in order."""
@@ -302,14 +314,11 @@ class World:
 
     # --- events
 
-    def _say(self, kind: str, subject: str, message: str, ref: TaskRef | None = None, node: str = "") -> None:
+    def _say(self, kind: str, subject: str, message: str, ref: TaskRef | None = None, **more: object) -> None:
+        """Note what happened; `ref` is the pod that it happened to, `more` what a machine may want to know."""
         self.numbers["event"] += 1
-        data: dict[str, Any] = {}
-        if ref is not None:
-            data = {"role": ref.role, "index": ref.index, "attempt": ref.incarnation}
-        if node:
-            data["node"] = node
-        self.events.append(Event(self.numbers["event"], self.now, kind, subject, message, data))
+        pod = {} if ref is None else {"role": ref.role, "index": ref.index, "attempt": ref.incarnation}
+        self.events.append(Event(self.numbers["event"], self.now, kind, subject, message, {**pod, **more}))
 
 
 _NODE_CHANGES: Final[Mapping[str, Mapping[str, bool]]] = {
@@ -322,19 +331,3 @@ _NODE_CHANGES: Final[Mapping[str, Mapping[str, bool]]] = {
 
 def _task(ref: TaskRef) -> str:
     return f"{ref.role}[{ref.index}]"
-
-
-def _as_taken(request: JobRequest, job: Job) -> dict[str, Any]:
-    """The job's data as it is kept: secrets masked, VC and class as the command line said."""
-    data = dict(request.data)
-    secrets = data.get("secrets")
-    if isinstance(secrets, Mapping):
-        data["secrets"] = masked(secrets)
-    defaults = {**_mapping(data.get("defaults")), "virtualCluster": job.vc}
-    extras = _mapping(data.get("extras"))
-    hived = {**_mapping(extras.get("hivedScheduler")), "jobPriorityClass": job.priority_class}
-    return {**data, "defaults": defaults, "extras": {**extras, "hivedScheduler": hived}}
-
-
-def _mapping(value: object) -> dict[str, Any]:
-    return dict(value) if isinstance(value, Mapping) else {}

@@ -68,6 +68,16 @@ class NodeCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class LevelCounts:
+    """Cells of one type in a view, from the node down to the leaf."""
+
+    cell_type: str
+    total: int
+    free: int
+    """Without any group, on healthy and suggested nodes."""
+
+
+@dataclass(frozen=True, slots=True)
 class PodFit:
     """Pods of one size, and how many of them the view has room for if no other pod of the group comes first."""
 
@@ -103,6 +113,8 @@ class ViewReport:
     """Leaf cells of the whole group."""
     leaves: LeafCounts
     nodes: NodeCounts
+    levels: tuple[LevelCounts, ...]
+    """Highest first; preassigned cells above node level are in `promises`."""
     pods: tuple[PodFit, ...]
     promises: tuple[Promise, ...]
     holders: tuple[Holder, ...]

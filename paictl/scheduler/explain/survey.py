@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from paictl.scheduler.binding import UNBOUND
-from paictl.scheduler.explain.data import LeafCounts, NodeCounts, PodFit, Promise, ViewReport
+from paictl.scheduler.explain.data import LeafCounts, LevelCounts, NodeCounts, PodFit, Promise, ViewReport
 from paictl.scheduler.explain.scratch import holder
 
 if TYPE_CHECKING:
@@ -45,6 +45,10 @@ class Survey:
     nodes: Counter[str] = field(default_factory=Counter)
     held: Counter[str] = field(default_factory=Counter)
     """Leaves here by group that the request may not preempt."""
+    cells: Counter[int] = field(default_factory=Counter)
+    """Cells by level."""
+    free: Counter[int] = field(default_factory=Counter)
+    """Those of them that no group uses, on healthy and suggested nodes."""
     sizes: list[int] = field(default_factory=list)
     """Leaves of every node, bad ones too."""
 
@@ -57,6 +61,7 @@ def survey(state: State, request: PodRequest, index: NodeIndex, suggested: Sugge
     for cell in cells:
         size = len(tree.shape(cell).leaves)
         found.sizes.append(size)
+        found.cells.update(tree.shape(cell).levels)
         bound = state.binding.physical[cell] if request.guaranteed else cell
         if bound != UNBOUND and state.counts.bad[bound]:
             doomed = request.guaranteed and _is_doomed(state, cell)
@@ -80,13 +85,16 @@ def _look(state: State, request: PodRequest, cell: int, found: Survey) -> NodeUs
     counts, occupancy = state.counts, state.occupancy
     tree: Tree = state.virtual if request.guaranteed else state.physical
     priority = occupancy.virtual_priority if request.guaranteed else occupancy.priority
-    used = counts.used[cell] if request.guaranteed else counts.opportunistic[cell] + counts.guaranteed[cell]
+    used = counts.used[cell] if request.guaranteed else _used(state, cell)
     size = len(tree.shape(cell).leaves)
     node = NodeUse(size, used, {})
     found.leaves["free"] += size - used
     if not used:
         found.nodes["idle"] += 1
+        found.free.update(tree.shape(cell).levels)
         return node
+    for below, level in enumerate(tree.shape(cell).levels, cell):
+        found.free[level] += not (counts.used[below] if request.guaranteed else _used(state, below))
     for leaf in tree.leaves(cell):
         if leaf not in priority:
             continue
@@ -101,6 +109,11 @@ def _look(state: State, request: PodRequest, cell: int, found: Survey) -> NodeUs
         found.held[name] += 1
         node.room -= 1
     return node
+
+
+def _used(state: State, cell: int) -> int:
+    """Leaves in use below a physical cell."""
+    return state.counts.opportunistic[cell] + state.counts.guaranteed[cell]
 
 
 def sizes_of(request: PodRequest) -> list[int]:
@@ -140,6 +153,10 @@ def report(state: State, request: PodRequest, found: Survey, attempt: Attempt) -
         needed=attempt.needed,
         leaves=LeafCounts(total=sum(found.sizes), **found.leaves),
         nodes=NodeCounts(len(found.sizes), nodes["bad"], nodes["not_suggested"], nodes["idle"]),
+        levels=tuple(
+            LevelCounts(chain.types[level], found.cells[level], found.free[level])
+            for level in sorted(found.cells, reverse=True)
+        ),
         pods=tuple(pods),
         promises=_promises(state, request, found) if request.guaranteed else (),
         holders=tuple(sorted(holders, key=lambda one: (-one.here, one.group))),

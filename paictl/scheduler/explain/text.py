@@ -69,6 +69,9 @@ def _view(view: ViewReport) -> list[str]:
     )
     shown = ", ".join(f"{number} {what}" for number, what in parts if number)
     lines.append(f"Devices ({view.leaf_type}): {view.needed} needed; of {leaves.total}: {shown}.")
+    lines.append(
+        f"Cells wholly free: {', '.join(f'{one.free} of {one.total} {one.cell_type}' for one in view.levels)}."
+    )
     rooms = "; ".join(
         f"of {_count(pod.pods, 'pod')} with {_count(pod.leaf_number, 'device')} "
         f"{min(pod.room, pod.pods) or 'none'} would fit ({_count(pod.nodes, 'node')} with room)"
@@ -123,7 +126,7 @@ def change_text(change: Change) -> str:
 
 def outcome_text(outcome: Outcome) -> str:
     """Where a pod and the rest of its group would run, and at whose cost, after "would"."""
-    places = [f"{node} [{','.join(map(str, devices))}]" for node, devices in outcome.places]
+    places = [f"{node} [{','.join(map(str, sorted(devices)))}]" for node, devices in outcome.places]
     text = f"run on {_listed(places, 'pod')}"
     if outcome.victims:
         text = f"preempt {_listed([one.group for one in outcome.victims], 'group')}, then {text}"

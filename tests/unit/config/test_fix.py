@@ -303,7 +303,7 @@ def test_text_outside_of_edits_is_kept(text: str, data: st.DataObject) -> None:
         expected += text[done : edit.start] + "XX"
         done = edit.end
     assert apply(Source("x", text), reversed(edits)) == expected + text[done:]
-    assert apply(Source("x", text, marked=True), edits) == "\ufeff" + expected + text[done:]
+    assert apply(Source("x", text, marks=1), edits) == "\ufeff" + expected + text[done:]
 
 
 @settings(max_examples=200, deadline=None)

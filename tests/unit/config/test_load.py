@@ -143,8 +143,8 @@ def test_encodings(data: bytes, trouble: Trouble, place: str) -> None:
 def test_the_mark_is_no_part_of_the_text_but_known() -> None:
     (document,) = load_bytes("job.yaml", b"\xef\xbb\xbf" + JOB)
     assert document.source.text == JOB.decode()
-    assert document.source.marked
-    assert not load_bytes("job.yaml", JOB)[0].source.marked
+    assert document.source.marks
+    assert not load_bytes("job.yaml", JOB)[0].source.marks
 
 
 def test_the_hived_section_of_services_is_a_document_of_its_own() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ def rendered(name: str, report: Report) -> str:
     return plain(FORMATS[name](report))
 
 
+@cache
 def reports() -> list[Report]:
     """Clean, broken, everything in the cases, hostile names, files that could not be read."""
     files = {f"{number}/{name}": data for number, case in enumerate(all_cases()) for name, data in case.files.items()}

@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 
 def random_config(pick: Callable[[int], int]) -> dict[str, Any]:
-    """1 to 3 chains of 2 to 6 levels, unequal fanouts, pins; quotas that fit."""
+    """1 to 4 chains of 2 to 6 levels, unequal fanouts, pins; quotas that fit."""
     types: dict[str, Any] = {}
     cells: list[dict[str, Any]] = []
     levels_of: list[tuple[list[str], list[int]]] = []
-    for chain in range(1 + pick(3)):
-        depth, node = 2 + pick(4), 0
+    for chain in range(1 + pick(4)):
+        depth = 2 + pick(5)
         names = [f"{'gpu' if chain < 2 else 'tpu'}"]
         fanouts = [0]
         node = 1 + pick(depth - 1)
         for level in range(1, depth):
             name = f"c{chain}-{level}"
-            fanout = 1 + pick(3) if level > node else 1 + pick(4)
+            fanout = 1 + pick(2 if depth > 4 else 3) if level > node else 1 + pick(3 if depth > 4 else 4)
             types[name] = {"childCellType": names[-1], "childCellNumber": fanout, "isNodeLevel": level == node}
             names.append(name)
             fanouts.append(fanout)
@@ -75,10 +75,12 @@ def _virtual(
         quota = [0] * (top + 1)
         fan = [0, *fanouts]
         tops = [cell for cell in cells if cell["cellType"] == names[-1]]
-        if not pick(4):  # pin a top cell
-            quota[top] += 1
-            pin = f"pin-{names[-1]}"
-            tops[0]["pinnedCellId"] = pin
+        if not pick(3):  # pin a cell somewhere
+            pin, cell, level = f"pin-{names[-1]}", tops[pick(len(tops))], top
+            while cell.get("cellChildren") and pick(2):
+                cell, level = cell["cellChildren"][pick(len(cell["cellChildren"]))], level - 1
+            cell["pinnedCellId"] = pin
+            quota[level] += 1
             vcs[f"vc{pick(len(vcs))}"]["pinnedCells"].append({"pinnedCellId": pin})
         for _ in range(pick(8)):
             level = 1 + pick(top)
@@ -189,6 +191,10 @@ class World:
             assert isinstance(outcome, GroupChange)
             self.stats[describe_change(outcome).split(" by:")[0]] += 1
         self.log.append(f"{type(decision).__name__} {decision.request}: {outcomes!r}")
+        group = self.engine.state.groups.by_name.get(decision.request.group)
+        if isinstance(decision, Bind) and decision.placement.virtual is not None:
+            assert group is not None
+            assert group.virtual is not None, "a guaranteed bind lost its guarantee on the way"
         if info is not None:
             self.running[decision.request.uid] = (decision.request, info)
 

@@ -1,7 +1,7 @@
 """A service cannot be refreshed, because it names no refresh script.
 
 Why: refreshing reads the key without asking whether it is there; a KeyError ends the refresh of this service and of all
-that come after it.
+that come after it. A description without any script is one of paictl's own, which needs none.
 
 Passes::
 
@@ -42,8 +42,7 @@ SEVERITY = Severity.WARNING
 
 
 def check(document: Document) -> Iterator[Finding]:
-    """The first key of a description without refresh-script."""
-    first = next(iter(document.top), None)
-    if first is not None and "refresh-script" not in document.top:
-        at = document.top.key("delete-script") or first.key
+    """The other scripts of a description without refresh-script."""
+    at = document.top.key("delete-script") or document.top.key("start-script")
+    if at is not None and "refresh-script" not in document.top:
         yield Finding(at, "there is no refresh-script beside it", "add refresh-script: the script that applies changes")

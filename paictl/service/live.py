@@ -1,0 +1,102 @@
+"""Between services and a cluster: what is seen of them there, and plans carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from paictl.cluster.interface import Cluster, ServiceView
+from paictl.config.compare import FileDifference
+from paictl.config.keypath import parse_dotted
+from paictl.errors import PaictlError
+from paictl.service.catalogue import Catalogue
+from paictl.service.order import ServiceError, needed_by
+from paictl.service.plan import Action, Plan, State, Step
+from paictl.service.readiness import Sight
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a step; `error` is None if the cluster acknowledged it."""
+
+    step: Step
+    error: PaictlError | None = None
+
+
+def sight_of(cluster: Cluster) -> Sight:
+    """States, reasons and pushed files of a cluster."""
+    views = {view.name: view for view in cluster.services()}
+    versions = cluster.configurations()
+    files = tuple(versions[-1].files) if versions else ()
+    details = {name: view.reason for name, view in views.items() if view.running and not view.ready}
+    return Sight({name: _state(view) for name, view in views.items()}, files, details)
+
+
+def _state(view: ServiceView) -> State:
+    return State.RUNNING if view.running else State.STOPPED
+
+
+def readers_of(differences: Iterable[FileDifference], catalogue: Catalogue) -> tuple[str, ...]:
+    """The services that read something that differs, in start order; comments alone concern none."""
+    changed = {difference.name: {_top(change.path) for change in difference.changes} for difference in differences}
+
+    def reads(reference: str) -> bool:
+        file, _, section = reference.partition(":")
+        return bool(changed.get(file)) and (not section or section in changed[file])
+
+    return tuple(service.name for service in catalogue if any(map(reads, service.configuration)))
+
+
+def _top(path: str) -> str:
+    return path.partition(".")[0] if not path.startswith('"') else parse_dotted(path)[0]
+
+
+def refuse_loss(plan: Plan) -> None:
+    """Raise `ServiceError` if a plan is to destroy data.
+
+    No cluster that paictl knows can do it yet: the interface stops services, and deleting only some of what was
+    announced would be worse than deleting nothing.
+    """
+    if plan.losses:
+        names = " ".join(f"-n {loss.service}" for loss in plan.losses)
+        raise ServiceError(
+            "the data of services cannot be deleted on this cluster, nothing was done",
+            hint=f"stop them and keep the data: paictl service stop {names}",
+        )
+
+
+def carry_out(
+    plan: Plan, catalogue: Catalogue, cluster: Cluster, tell: Callable[[Step], None] = lambda _: None
+) -> tuple[Outcome, ...]:
+    """Do the steps of a plan in their order; `tell` hears of each before it is done.
+
+    A step that the cluster refuses does not keep others from being done, but nothing is started that needs a service
+    whose start was refused. Raises `ServiceError` before anything is done if the plan would destroy data.
+    """
+    refuse_loss(plan)
+    outcomes: list[Outcome] = []
+    failed: set[str] = set()
+    for step in plan.steps:
+        error: PaictlError | None = None
+        missing = sorted(failed & needed_by(catalogue.graph, [step.service]))
+        if step.action is Action.START and missing:
+            error = ServiceError(f"needs {missing[0]}, which did not start", where=step.service)
+        else:
+            tell(step)
+            error = _done(step, cluster)
+        if error is not None:
+            failed.add(step.service)
+        outcomes.append(Outcome(step, error))
+    return tuple(outcomes)
+
+
+def _done(step: Step, cluster: Cluster) -> PaictlError | None:
+    """Ask the cluster for a step; to refresh is to stop and start, which loads the configuration pushed last."""
+    try:
+        if step.action is not Action.START:
+            cluster.set_service(step.service, running=False)
+        if step.action in (Action.START, Action.REFRESH):
+            cluster.set_service(step.service, running=True)
+    except PaictlError as error:
+        return error
+    return None

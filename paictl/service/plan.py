@@ -1,0 +1,257 @@
+"""From a wish about services and their states to ordered steps; nothing is done here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from paictl.service.catalogue import Catalogue
+from paictl.service.order import ServiceError, needed_by, users_of
+
+
+class Action(StrEnum):
+    """What can be wished for services, and what a step does."""
+
+    START = "start"
+    STOP = "stop"
+    RESTART = "restart"
+    DELETE = "delete"
+    REFRESH = "refresh"
+
+
+class State(StrEnum):
+    """What a service is doing."""
+
+    ABSENT = "absent"
+    """Never started, or deleted with its data."""
+    STOPPED = "stopped"
+    STARTING = "starting"
+    RUNNING = "running"
+    FAILED = "failed"
+
+    @property
+    def up(self) -> bool:
+        """Whether it is there for others, or about to be."""
+        return self in (State.RUNNING, State.STARTING)
+
+
+States = Mapping[str, State]
+"""State by service; a service that is not in it is absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """An action for services: those in `names`, or all but those in `skip`, or all.
+
+    `with_prerequisites` lets a start bring up what the services need and is not running.
+    """
+
+    action: Action
+    names: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    with_prerequisites: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to do to one service, and why; `action` is never `RESTART`, which is a stop and a start."""
+
+    service: str
+    action: Action
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something to know about a service before the plan is carried out; one line without a full stop."""
+
+    service: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A service that cannot be started: `missing` is what it needs and is not running, in start order."""
+
+    service: str
+    missing: tuple[str, ...]
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Data that goes with a service that is deleted."""
+
+    service: str
+    data: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a wish comes to.
+
+    `steps` stand in the order in which they are to be done; `settled` says which services need nothing and why;
+    `warnings` who will miss a service that goes; `blocked` is empty unless something must be started first;
+    `losses` is what `delete` destroys.
+    """
+
+    wish: Wish
+    steps: tuple[Step, ...] = ()
+    settled: tuple[Remark, ...] = ()
+    warnings: tuple[Remark, ...] = ()
+    blocked: tuple[Blocked, ...] = ()
+    losses: tuple[Loss, ...] = ()
+
+
+def make_plan(wish: Wish, catalogue: Catalogue, states: States) -> Plan:
+    """The steps that fulfil a wish; raises `ServiceError` for unknown names, or names and skipped names together.
+
+    Stopping goes from the services that nobody needs down, starting the other way round. A blocked start leaves the
+    other steps as they are: whoever carries the plan out decides whether to do any of it.
+    """
+    chosen = frozenset(chosen_services(wish, catalogue))
+    return _PLANNERS[wish.action](_Scene(wish, catalogue, states, chosen))
+
+
+def chosen_services(wish: Wish, catalogue: Catalogue) -> tuple[str, ...]:
+    """The services that a wish is about, in start order; raises `ServiceError` as `make_plan` does."""
+    if wish.names and wish.skip:
+        raise ServiceError("services are both named and skipped", hint="use either -n NAMES or -k NAMES")
+    named, skipped = catalogue.known(wish.names), catalogue.known(wish.skip)
+    return tuple(name for name in catalogue.services if (name in named or not named) and name not in skipped)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """What a planner looks at; `chosen` are the services that the wish is about."""
+
+    wish: Wish
+    catalogue: Catalogue
+    states: States
+    chosen: frozenset[str]
+
+    def state(self, name: str) -> State:
+        return self.states.get(name, State.ABSENT)
+
+    def in_order(self, names: Collection[str]) -> tuple[str, ...]:
+        """Names in start order."""
+        return tuple(service.name for service in self.catalogue if service.name in names)
+
+    @property
+    def there(self) -> tuple[str, ...]:
+        """The chosen services that can be stopped, in start order; a failed one may have left something running."""
+        return tuple(
+            name for name in self.in_order(self.chosen) if self.state(name).up or self.state(name) is State.FAILED
+        )
+
+    def up(self, names: Collection[str]) -> tuple[str, ...]:
+        return tuple(name for name in self.in_order(names) if self.state(name).up)
+
+    def down(self, names: Collection[str]) -> tuple[str, ...]:
+        return tuple(name for name in self.in_order(names) if not self.state(name).up)
+
+
+def _start(scene: _Scene) -> Plan:
+    settled = tuple(Remark(name, f"is {scene.state(name)} already") for name in scene.up(scene.chosen))
+    steps, blocked = _starts(scene, scene.down(scene.chosen))
+    return Plan(scene.wish, steps, settled, blocked=blocked)
+
+
+def _starts(scene: _Scene, names: Collection[str]) -> tuple[tuple[Step, ...], tuple[Blocked, ...]]:
+    """Steps that start services, and those that cannot be started because of what they need."""
+    graph = scene.catalogue.graph
+    wanted = set(names)
+    if scene.wish.with_prerequisites:
+        wanted.update(scene.down(needed_by(graph, names) - set(scene.wish.skip)))
+    steps: list[Step] = []
+    blocked: list[Blocked] = []
+    for name in scene.in_order(wanted):
+        missing = scene.down(needed_by(graph, [name]) - wanted)
+        if missing:
+            blocked.append(_blocked(scene, name, missing))
+        else:
+            steps.append(Step(name, Action.START, _why_start(scene, name)))
+    return tuple(steps), tuple(blocked)
+
+
+def _why_start(scene: _Scene, name: str) -> str:
+    if name in scene.chosen:
+        state = scene.state(name)
+        return "is wished to run again" if state.up else f"is {state}"
+    users = scene.in_order(users_of(scene.catalogue.graph, [name]) & scene.chosen)
+    return f"is needed by {listed(users)}"
+
+
+def _blocked(scene: _Scene, name: str, missing: tuple[str, ...]) -> Blocked:
+    states = listed([f"{need} ({scene.state(need)})" for need in missing])
+    them = "it" if len(missing) == 1 else "them"
+    command = " ".join(f"-n {need}" for need in missing)
+    return Blocked(
+        name,
+        missing,
+        f"{name} needs {states}",
+        f"start {them} too with --with-prerequisites, or first: paictl service start {command}",
+    )
+
+
+def _stop(scene: _Scene) -> Plan:
+    there = scene.there
+    steps = tuple(Step(name, Action.STOP, f"is {scene.state(name)}") for name in reversed(there))
+    rest = scene.in_order(scene.chosen - frozenset(there))
+    settled = tuple(Remark(name, f"is {scene.state(name)} already") for name in rest)
+    return Plan(scene.wish, steps, settled, _left_alone(scene, there, _FOR_GOOD))
+
+
+_FOR_GOOD = ("runs on without it", "run on without it")
+_MEANWHILE = ("is without it meanwhile", "are without it meanwhile")
+
+
+def _left_alone(scene: _Scene, going: Collection[str], consequence: tuple[str, str]) -> tuple[Remark, ...]:
+    """A warning for each service that goes while others that need it stay; `consequence` for one and for several."""
+    warnings: list[Remark] = []
+    for name in reversed(scene.in_order(going)):
+        users = scene.up(users_of(scene.catalogue.graph, [name]) - scene.chosen)
+        if users:
+            warnings.append(Remark(name, f"is needed by {listed(users)}, which {consequence[len(users) > 1]}"))
+    return tuple(warnings)
+
+
+def _restart(scene: _Scene) -> Plan:
+    starts, blocked = _starts(scene, scene.chosen)
+    # A service that could not be started again keeps running: half a restart is worse than none.
+    going = frozenset(scene.there) - {found.service for found in blocked}
+    stops = tuple(Step(name, Action.STOP, "is started again afterwards") for name in reversed(scene.in_order(going)))
+    return Plan(scene.wish, stops + starts, (), _left_alone(scene, going, _MEANWHILE), blocked)
+
+
+def _delete(scene: _Scene) -> Plan:
+    there = [name for name in scene.in_order(scene.chosen) if scene.state(name) is not State.ABSENT]
+    steps = tuple(Step(name, Action.DELETE, f"is {scene.state(name)}") for name in reversed(there))
+    settled = tuple(Remark(name, "is absent already") for name in scene.in_order(scene.chosen - frozenset(there)))
+    losses = tuple(Loss(name, scene.catalogue[name].data) for name in reversed(there) if scene.catalogue[name].data)
+    return Plan(scene.wish, steps, settled, _left_alone(scene, there, _FOR_GOOD), losses=losses)
+
+
+def _refresh(scene: _Scene) -> Plan:
+    running = scene.up(scene.chosen)
+    steps = tuple(Step(name, Action.REFRESH, "reads the configuration that was pushed last") for name in running)
+    rest = scene.down(scene.chosen)
+    settled = tuple(Remark(name, f"is {scene.state(name)} and reads the configuration when it starts") for name in rest)
+    return Plan(scene.wish, steps, settled)
+
+
+_PLANNERS: dict[Action, Callable[[_Scene], Plan]] = {
+    Action.START: _start,
+    Action.STOP: _stop,
+    Action.RESTART: _restart,
+    Action.DELETE: _delete,
+    Action.REFRESH: _refresh,
+}
+
+
+def listed(names: Collection[str]) -> str:
+    """Names as a sentence holds them: ``a, b and c``."""
+    words = list(names)
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

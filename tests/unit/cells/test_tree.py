@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from paictl.cells.spec import ClusterSpec, SpecError
+from paictl.cells.tree import NO_PARENT, build_physical, build_virtual
+
+
+def spec(**change: Any) -> ClusterSpec:
+    data: dict[str, Any] = {
+        "physicalCluster": {
+            "cellTypes": {
+                "SWITCH": {"childCellType": "GPU", "childCellNumber": 2},
+                "NODE": {"childCellType": "SWITCH", "childCellNumber": 2, "isNodeLevel": True},
+                "RACK": {"childCellType": "NODE", "childCellNumber": 2},
+            },
+            "physicalCells": [
+                {"cellType": "RACK", "pinnedCellId": "rack"},
+                {
+                    "cellType": "RACK",
+                    "cellAddress": "r",
+                    "cellChildren": [{"cellAddress": "x", "pinnedCellId": "node"}, {"cellAddress": "y"}],
+                },
+                {"cellType": "NODE", "cellAddress": "z"},
+            ],
+        },
+        "virtualClusters": {
+            "A": {
+                "virtualCells": [{"cellType": "RACK.NODE", "cellNumber": 1}],
+                "pinnedCells": [{"pinnedCellId": "rack"}],
+            },
+            "B": {"virtualCells": [{"cellType": "NODE", "cellNumber": 1}]},
+        },
+    }
+    data["virtualClusters"].update(change)
+    return ClusterSpec.from_mapping(data)
+
+
+def test_ids_are_dense_and_in_pre_order() -> None:
+    tree = build_physical(spec())
+    assert len(tree) == 15 + 15 + 7
+    for cell in range(len(tree)):
+        children = list(tree.children(cell))
+        assert all(tree.parent[child] == cell for child in children)
+        below = [other for other in range(cell + 1, len(tree)) if cell in ancestors(tree, other)]
+        assert below == list(range(cell + 1, tree.end(cell)))
+        assert tree.leaves(cell) == [other for other in (cell, *below) if tree.level[other] == 1]
+
+
+def ancestors(tree: Any, cell: int) -> set[int]:
+    out = set()
+    while (cell := tree.parent[cell]) != NO_PARENT:
+        out.add(cell)
+    return out
+
+
+def test_default_addresses_count_on_per_level_and_start_anew_in_a_node() -> None:
+    tree = build_physical(spec())
+    assert [tree.address(cell) for cell in tree.at[0][3]] == ["0/0", "0/1", "r/x", "r/y"]
+    assert [tree.address(leaf) for leaf in tree.leaves(tree.nodes["y"][0])] == [
+        "r/y/0/0", "r/y/0/1", "r/y/1/2", "r/y/1/3",
+    ]  # fmt: skip
+    assert {tree.device(leaf) for leaf in tree.at[0][1]} == {0, 1, 2, 3}
+    assert [tree.node_name(leaf) for leaf in tree.at[1][1]] == ["z"] * 4
+
+
+def test_ranks_of_children_and_nodes_are_arithmetic() -> None:
+    tree = build_physical(spec())
+    for rows in tree.at:
+        for row in rows:
+            assert [tree.rank[cell] for cell in row] == list(range(len(row)))
+    second = tree.at[0][4][1]
+    assert list(tree.node_ranks(second)) == [2, 3]
+    assert list(tree.node_ranks(tree.leaves(second)[-1])) == [3]
+
+
+def test_virtual_addresses_do_not_start_anew_in_a_node() -> None:
+    declared = spec()
+    tree = build_virtual(declared, build_physical(declared))
+    rack = next(cell for cell, top in tree.preassigned.items() if top.pinned_id == "rack")
+    assert tree.address(tree.leaves(rack)[-1]) == "A/1/1/3/7"
+    assert [(top.vc, top.number, tree.type_of(cell)) for cell, top in tree.preassigned.items()] == [
+        ("A", 0, "NODE"), ("A", 1, "RACK"), ("B", 0, "NODE"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"B": {"pinnedCells": [{"pinnedCellId": "rack"}]}}, "already belongs to VC A"),
+        ({"B": {"pinnedCells": [{"pinnedCellId": "none"}]}}, "no physical cell is pinned as none"),
+    ],
+)
+def test_pins_that_cannot_be(change: dict[str, Any], message: str) -> None:
+    declared = spec(**change)
+    with pytest.raises(SpecError, match=message):
+        build_virtual(declared, build_physical(declared))

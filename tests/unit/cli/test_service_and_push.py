@@ -1,0 +1,194 @@
+"""`paictl service` and the commands of `paictl config` that talk to a cluster, on an embedded one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from paictl.config import secrets
+from tests.conftest import ROOT
+from tests.unit.cli.conftest import Paictl
+
+SERVICES = "services-configuration.yaml"
+SECRETS = ("only-on-this-machine", "correct-horse", "chosen-when-you-deploy", "also-chosen")
+
+
+@pytest.fixture(autouse=True)
+def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, paictl: Paictl) -> None:
+    monkeypatch.setattr(secrets, "COST", (4, 1, 1))
+    monkeypatch.setenv("PAICTL_STATE", str(tmp_path / "state"))
+    assert paictl("cluster", "up", "--speed", "0").code == 0
+
+
+@pytest.fixture
+def pulled(paictl: Paictl, tmp_path: Path) -> Path:
+    assert paictl("config", "pull", "-o", str(tmp_path / "pulled")).code == 0
+    return tmp_path / "pulled"
+
+
+def edit(folder: Path, old: str, new: str) -> None:
+    path = folder / SERVICES
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def test_no_secret_is_in_the_state_or_in_what_is_pulled(paictl: Paictl, tmp_path: Path) -> None:
+    assert paictl("config", "push", "-p", str(ROOT / "examples" / "cluster"), "-y").code == 0
+    assert paictl("config", "pull", "-o", str(tmp_path / "pulled")).code == 0
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) > 2
+    for path in files:
+        assert not [secret for secret in SECRETS if secret.encode() in path.read_bytes()], path
+
+
+def test_services_are_listed_with_what_they_mean_here(paictl: Paictl) -> None:
+    done = paictl("service", "list")
+    assert "hivedscheduler         running" in done.out
+    data = json.loads(paictl("service", "list", "-o", "json").out)
+    assert data[0]["name"] == "cluster-configuration"
+    assert data[0]["configuration_version"] == 1
+
+
+def test_all_services_of_a_new_cluster_are_ready(paictl: Paictl) -> None:
+    done = paictl("service", "status")
+    assert (done.code, done.out.count(" yes")) == (0, 16), done.out
+
+
+def test_a_stopped_scheduler_makes_the_rest_server_not_ready(paictl: Paictl) -> None:
+    done = paictl("service", "stop", "-n", "hivedscheduler")
+    assert done.out == "hivedscheduler: stopped\n"
+    assert "is needed by rest-server and webportal, which run on without it" in done.err
+    done = paictl("service", "status", "-n", "rest-server")
+    assert done.code == 1
+    assert "needs hivedscheduler (stopped)" in done.out
+
+
+def test_names_may_follow_one_option(paictl: Paictl) -> None:
+    assert paictl("service", "stop", "-n", "pylon", "grafana").out == "pylon: stopped\ngrafana: stopped\n"
+    done = paictl("service", "stop", "-k", "cluster-configuration", "hivedscheduler", "--dry-run")
+    assert "would stop rest-server" in done.out
+    assert "cluster-configuration" not in done.out
+    assert paictl("service", "start", "pylon").out == "pylon: started\n"
+
+
+def test_a_start_that_lacks_something_does_nothing_and_says_how(paictl: Paictl) -> None:
+    paictl("service", "stop", "-n", "postgresql", "database-controller", "rest-server")
+    done = paictl("service", "start", "-n", "rest-server")
+    assert (done.code, done.out) == (2, "")
+    assert "rest-server needs postgresql (stopped) and database-controller (stopped)" in done.err
+    done = paictl("service", "start", "-n", "rest-server", "--with-prerequisites")
+    assert done.out == "postgresql: started\ndatabase-controller: started\nrest-server: started\n"
+
+
+def test_everything_stops_and_starts_again(paictl: Paictl) -> None:
+    assert paictl("service", "stop").out.splitlines()[-1] == "cluster-configuration: stopped"
+    assert paictl("service", "start").out.splitlines()[0] == "cluster-configuration: started"
+    assert paictl("service", "status").code == 0
+
+
+def test_delete_asks_and_refuses_to_lose_data_that_it_cannot_delete(paictl: Paictl) -> None:
+    done = paictl("service", "delete", "-n", "frameworkcontroller", "-y")
+    assert done.code == 2
+    assert "lost with frameworkcontroller: all jobs, running ones too" in done.err
+    assert "cannot be deleted" in done.err
+    done = paictl("service", "delete", "-n", "pylon")
+    assert done.code == 2
+    assert "needs an answer" in done.err
+    assert paictl("service", "delete", "-n", "pylon", "-y").out == "pylon: deleted\n"
+
+
+def test_another_cluster_is_not_touched(paictl: Paictl) -> None:
+    for command in (["service", "stop"], ["config", "push", "-p", "."], ["config", "rollback", "1"]):
+        done = paictl(*command, "--cluster-id", "other")
+        assert done.code == 2
+        assert "this is cluster pai, not other" in done.err
+    assert paictl("config", "get-id").out == "pai\n"
+
+
+def test_what_was_pulled_can_be_pushed_and_changes_nothing(paictl: Paictl, pulled: Path) -> None:
+    done = paictl("config", "push", "-p", str(pulled), "-y")
+    assert (done.code, done.out) == (0, "")
+    assert "has this configuration already" in done.err
+    assert paictl("config", "diff", str(pulled)).code == 0
+
+
+def test_a_push_stores_a_version_and_names_who_has_to_load_it(paictl: Paictl, pulled: Path) -> None:
+    edit(pulled, "vc1:", "vc2:")
+    assert paictl("config", "diff", str(pulled)).code == 1
+    lines = paictl("config", "diff", str(pulled), "--unified").out.splitlines()
+    assert "-      vc1:" in lines
+    assert "+      vc2:" in lines
+    done = paictl("config", "push", "-p", str(pulled), "-y")
+    assert "hivedscheduler.config.virtualClusters.vc1" in done.out
+    assert "version 2 stored" in done.err
+    assert "paictl service refresh -n hivedscheduler -n rest-server" in done.err
+    assert paictl("service", "refresh", "-n", "hivedscheduler", "rest-server").code == 0
+    loaded = {
+        row["name"]: row["configuration_version"] for row in json.loads(paictl("service", "list", "-o", "json").out)
+    }
+    assert (loaded["hivedscheduler"], loaded["rest-server"], loaded["pylon"]) == (2, 2, 1)
+
+
+def test_a_push_asks_and_a_dry_run_does_not(paictl: Paictl, pulled: Path) -> None:
+    edit(pulled, "vc1:", "vc2:")
+    done = paictl("config", "push", "-p", str(pulled))
+    assert done.code == 2
+    assert "needs an answer" in done.err
+    assert paictl("config", "push", "-p", str(pulled), "--dry-run").code == 0
+    assert len(json.loads(paictl("config", "history", "-o", "json").out)) == 1
+    assert paictl("config", "push", "-p", str(pulled), "--cluster-id", "pai").code == 0
+    assert [row["number"] for row in json.loads(paictl("config", "history", "-o", "json").out)] == [1, 2]
+
+
+def test_errors_stop_the_push(paictl: Paictl, pulled: Path) -> None:
+    edit(pulled, "cellNumber: 1", "cellNumber: 9")
+    done = paictl("config", "push", "-p", str(pulled), "-y")
+    assert done.code == 2
+    assert "HVD" in done.err
+    assert "nothing was sent" in done.err
+    assert "VERSION" in paictl("config", "history").out
+    assert len(json.loads(paictl("config", "history", "-o", "json").out)) == 1
+
+
+def test_keys_that_only_the_cluster_has_stay_unless_dropped(paictl: Paictl, pulled: Path) -> None:
+    edit(pulled, "rest-server:\n", "rest-server:\n  server-port: 9187 # by hand\n")
+    assert paictl("config", "push", "-p", str(pulled), "-y").code == 0
+    edit(pulled, "  server-port: 9187 # by hand\n", "  sql-max-connection: 9\n")
+    done = paictl("config", "push", "-p", str(pulled), "-y", "-m", "service")
+    assert "kept: services-configuration.yaml rest-server.server-port" in done.err
+    done = paictl("config", "push", "-p", str(pulled), "-y", "--drop", "rest-server.server-port")
+    assert done.code == 0
+    assert "removed" in done.out
+
+
+def test_rollback_stores_an_old_version_again(paictl: Paictl, pulled: Path) -> None:
+    edit(pulled, "vc1:", "vc2:")
+    paictl("config", "push", "-p", str(pulled), "-y", "--message", "rename")
+    assert paictl("config", "rollback", "1", "--dry-run").code == 0
+    done = paictl("config", "rollback", "1", "-y")
+    assert "version 3 stored" in done.err
+    assert "has this configuration already" in paictl("config", "rollback", "1", "-y").err
+    messages = [row["message"] for row in json.loads(paictl("config", "history", "-o", "json").out)]
+    assert messages == ["at start", "rename", "version 1 again"]
+    assert paictl("config", "rollback", "9", "-y").code == 2
+
+
+def test_pull_does_not_overwrite_unless_told(paictl: Paictl, pulled: Path) -> None:
+    done = paictl("config", "pull", "-o", str(pulled))
+    assert done.code == 2
+    assert "already there" in done.err
+    assert paictl("config", "pull", "-o", str(pulled), "--force", "--version", "1").code == 0
+
+
+def test_diff_of_two_files_still_shows_what_tenants_gain_and_lose(paictl: Paictl, pulled: Path) -> None:
+    one = ROOT / "examples" / "cluster" / SERVICES
+    assert paictl("config", "diff", str(one), str(one)).code == 0
+    assert paictl("config", "diff", str(one), str(pulled / SERVICES)).code == 1
+
+
+def test_without_a_cluster_the_commands_say_so(paictl: Paictl, tmp_path: Path) -> None:
+    for command in (["service", "list"], ["config", "get-id"], ["config", "diff", "examples"]):
+        assert paictl(*command, "--state", str(tmp_path / "nothing")).code == 4

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import pytest
+
+from paictl.config import secrets
+from paictl.config.fileset import read_folder, seal_files
+from paictl.config.pushing import of_services, prepare_push
+from paictl.errors import PaictlError
+from tests.conftest import ROOT
+
+SERVICES = "services-configuration.yaml"
+
+
+@pytest.fixture(autouse=True)
+def cheap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets, "COST", (4, 1, 1))
+
+
+STORED = seal_files(
+    {
+        SERVICES: "rest-server:\n  jwt-secret: GEHEIM1\n  # by hand\n  server-port: 9186\ngrafana: {port: 3000}\n",
+        "worker.csv": "w1,10.0.0.1\n",
+        "layout.yaml": "machine-sku: {}\ngrafana: {}\n",
+    }
+)
+
+
+def test_a_push_keeps_what_it_does_not_mention_and_seals_what_it_does() -> None:
+    push = prepare_push({SERVICES: "rest-server:\n  jwt-secret: GEHEIM2\n", "worker.csv": "w2,10.0.0.2\n"}, STORED)
+    assert "GEHEIM" not in repr(push)
+    assert "  # by hand\n  server-port: 9186\n" in push.files[SERVICES]
+    assert push.files["worker.csv"] == "w2,10.0.0.2\n"
+    assert push.files["layout.yaml"] == STORED["layout.yaml"]
+    assert push.merged[SERVICES].kept == (("rest-server", "server-port"), ("grafana",))
+    assert [change.path for change in push.differences[1].changes] == ["rest-server.jwt-secret"]
+
+
+def test_pushing_the_same_again_changes_nothing() -> None:
+    clear = {SERVICES: "rest-server:\n  jwt-secret: GEHEIM1\n  # by hand\n  server-port: 9186\ngrafana: {port: 3000}\n"}
+    assert not prepare_push(clear, STORED).changes
+    assert not prepare_push(STORED, STORED).changes
+    assert prepare_push(clear, STORED).files == STORED
+
+
+def test_a_pulled_file_that_is_edited_and_pushed_keeps_its_secrets() -> None:
+    push = prepare_push({SERVICES: STORED[SERVICES].replace("9186", "9187")}, STORED)
+    assert [change.path for change in push.differences[1].changes] == ["rest-server.server-port"]
+
+
+def test_keys_are_dropped_by_name_and_by_file_where_the_name_is_not_enough() -> None:
+    pushed = {SERVICES: "rest-server: {}\n"}
+    assert "server-port" not in prepare_push(pushed, STORED, ["rest-server.server-port"]).files[SERVICES]
+    assert "grafana" not in prepare_push(pushed, STORED, [f"{SERVICES}:grafana"]).files[SERVICES]
+    for word, message in (
+        ("grafana", "is in layout.yaml and services-configuration.yaml"),
+        ("pylon", "is in no file of the cluster"),
+        ("layout.yaml:grafana", "cannot be dropped"),
+    ):
+        with pytest.raises(PaictlError) as caught:
+            prepare_push(pushed, dict(sorted(STORED.items())), [word])
+        assert message in str(caught.value)
+
+
+def test_the_first_push_seals_everything() -> None:
+    files = read_folder(str(ROOT / "examples" / "cluster"))
+    push = prepare_push(files, {})
+    assert push.changes
+    assert "correct-horse" not in repr(push)
+    assert {difference.what for difference in push.differences} == {"added"}
+
+
+def test_what_was_stored_in_clear_is_sealed_when_it_is_kept() -> None:
+    push = prepare_push({SERVICES: "pylon: {port: 80}\n"}, {SERVICES: "rest-server:\n  jwt-secret: GEHEIM1\n"})
+    assert "GEHEIM" not in repr(push)
+
+
+def test_service_mode_takes_layout_and_service_settings() -> None:
+    files = read_folder(str(ROOT / "examples" / "cluster"))
+    assert sorted(of_services(files)) == ["layout.yaml", SERVICES]
