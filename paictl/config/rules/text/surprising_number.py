@@ -51,7 +51,7 @@ def check(document: Document) -> Iterator[Finding]:
         if mishap.trouble is not Trouble.SURPRISING_NUMBER or mishap.at.start in mistyped:
             continue
         if is_secret(mishap.at):
-            yield Finding(mishap.at, "the value is read as a number, another one than its digits say", "put it in quotes")
+            yield Finding(mishap.at, "the value is read as another number than its digits say", "put it in quotes")
             continue
         written = mishap.at.source.text[mishap.at.start : mishap.at.end]
         hint = f"write {mishap.detail}, or put it in quotes if it is text"
