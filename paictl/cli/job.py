@@ -16,10 +16,8 @@ from paictl.cli.console import Output, write, write_data, write_table
 from paictl.errors import ExitCode, PaictlError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from paictl.cluster.embedded.cluster import EmbeddedCluster
-    from paictl.cluster.interface import JobRequest, JobView
+    from paictl.cluster.interface import JobView
 
 app = typer.Typer(help="Submit jobs, follow them, understand why they wait.", no_args_is_help=True)
 
@@ -44,13 +42,21 @@ def submit(
     state: StateOption = None,
 ) -> None:
     """Submit jobs: all of the files, or none."""
-    paths = [*(files or []), *(_listed(listed) if listed else [])]
+    from paictl.cluster.jobfiles import BadFileError, Wishes, requests_in
+    from paictl.cluster.jobfiles import listed as files_in
+    from paictl.config.report import FORMATS, plain
+
+    paths = [*(files or []), *(files_in(listed) if listed else [])]
     if not paths:
         raise PaictlError("no job file given", hint="paictl job submit FILE, or --file LIST")
     if name is not None and len(paths) > 1:
         raise PaictlError("--name goes with one file only")
     with console.progress("submitting"):
-        requests = list(_requests(paths, user or _me(), (vc, priority, duration), (name, repeat)))
+        try:
+            requests = list(requests_in(paths, user or _me(), Wishes(vc, priority, duration, name, repeat)))
+        except BadFileError as error:
+            console.info(plain(FORMATS["text"](error.report)))
+            raise
         jobs = open_cluster(state).submit(requests)
     if output is not Output.TABLE:
         write_data([job_data(job) for job in jobs], output)
@@ -67,58 +73,6 @@ def _me() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return "paictl"
-
-
-def _listed(path: Path) -> list[str]:
-    """The files that a list names, relative to the list."""
-    from paictl.config.source import read_bytes
-
-    lines = read_bytes(str(path)).decode("utf-8", errors="replace").splitlines()
-    names = (line.strip() for line in lines)
-    return [str(path.parent / name) for name in names if name and not name.startswith("#")]
-
-
-def _requests(
-    paths: Iterable[str], user: str, wishes: tuple[str | None, str | None, str | None], names: tuple[str | None, int]
-) -> Iterator[JobRequest]:
-    from paictl.cluster.interface import FOREVER as ENDLESS
-    from paictl.cluster.interface import JobRequest
-    from paictl.sim.loop import Millis
-    from paictl.workload.duration import FOREVER, parse_duration
-    from paictl.workload.job import PRIORITIES
-
-    vc, priority, duration = wishes
-    name, repeat = names
-    if priority is not None and priority not in PRIORITIES:
-        raise PaictlError(f"there is no priority class {priority!r}", hint=f"one of: {', '.join(PRIORITIES)}")
-    seconds = None if duration is None else parse_duration(duration)
-    span = None if seconds is None else ENDLESS if seconds == FOREVER else Millis(round(seconds * 1000))
-    known: dict[str, Mapping[str, object]] = {}
-    for path in paths:
-        data = known.setdefault(path, _job_in(path)) if path not in known else known[path]
-        named = {**data, "name": name} if name is not None else data
-        for number in range(1, repeat + 1):
-            one = named if repeat == 1 else {**named, "name": f"{named['name']}-{number}"}
-            yield JobRequest(user, one, vc, priority, span)
-
-
-def _job_in(path: str) -> Mapping[str, object]:
-    """The data of a job file; its problems are shown, and errors refuse it."""
-    from paictl.config.kinds import Kind
-    from paictl.config.load import Loaded, load
-    from paictl.config.problem import Severity
-    from paictl.config.report import FORMATS, plain
-    from paictl.config.validate import Choice, validate
-
-    loaded: Loaded = load([path], Kind.JOB)
-    for failure in loaded.failures:
-        raise failure
-    report = validate(loaded, Choice(severity=Severity.ERROR))
-    if report.problems:
-        console.info(plain(FORMATS["text"](report)))
-        raise PaictlError("is no job that can be submitted", where=path, hint="correct the errors above")
-    data = next(loaded.documents).data
-    return data if isinstance(data, dict) else {}
 
 
 @app.command("list", epilog="Example: paictl job list --watch")

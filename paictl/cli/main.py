@@ -33,29 +33,44 @@ def _prepare(words: Sequence[str]) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command line and return its exit code; errors are said on stderr."""
+    """Run a command line and return its exit code; errors are said on stderr.
+
+    Where `PAICTL_STATE` names the folder of a lab, the lab learns what was typed and how it ended.
+    """
+    code, error = attempt(arguments)
+    folder = os.environ.get("PAICTL_STATE")
+    if folder and os.path.exists(os.path.join(folder, "lab.json")):  # noqa: PTH110, PTH118 - before pathlib is needed
+        from paictl.cli import labhook
+
+        labhook.after_command(hoisted(arguments), code, error)
+    return code
+
+
+def attempt(arguments: Sequence[str]) -> tuple[int, PaictlError | None]:
+    """Run a command line; (exit code, the error that was said)."""
     from paictl.cli import console
     from paictl.cli.settings import settings
 
     try:
-        return _run_app(hoisted(arguments))
+        return _run_app(hoisted(arguments)), None
     except PaictlError as error:
         console.error(error)
-        return error.exit_code
+        return error.exit_code, error
     except KeyboardInterrupt:
         console.info("interrupted")
-        return ExitCode.INTERRUPTED
+        return ExitCode.INTERRUPTED, None
     except BrokenPipeError:
         # The reader went away, as `head` does. Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        return 141, None
     except Exception as error:
         if settings.debug:
             raise
         reason = f"{type(error).__name__}: {error}"
         hint = "this is a bug in paictl: run again with --debug and report what it prints"
-        console.error(PaictlError(f"internal error: {reason}", hint=hint))
-        return ExitCode.USAGE
+        bug = PaictlError(f"internal error: {reason}", hint=hint)
+        console.error(bug)
+        return ExitCode.USAGE, bug
 
 
 def hoisted(arguments: Sequence[str]) -> list[str]:

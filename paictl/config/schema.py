@@ -30,6 +30,7 @@ SCHEMA_NAMES: dict[Kind, str] = {
     Kind.HIVED: "hivedscheduler",
     Kind.JOB: "job",
     Kind.SERVICE: "service",
+    Kind.LAB: "lab",
 }
 """Schema file (without .schema.json) of each kind that has one."""
 

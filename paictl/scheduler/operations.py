@@ -16,7 +16,7 @@ Test = tuple[Callable[[Any], bool], str]
 _TEXT: Final[Test] = (lambda value: isinstance(value, str) and value != "", "a text")
 _FLAG: Final[Test] = (lambda value: isinstance(value, bool), "true or false")
 _NAMES: Final[Test] = (
-    lambda value: isinstance(value, list) and all(isinstance(name, str) for name in value),
+    lambda value: isinstance(value, list | tuple) and all(isinstance(name, str) for name in value),
     "a list of names",
 )
 _MAPPING: Final[Test] = (lambda value: isinstance(value, dict), "an object")

@@ -271,13 +271,13 @@ class EmbeddedCluster:
 
     def replayed(self) -> dict[str, Any]:
         """The state computed anew from the command log alone; equal to the stored one, or there is a bug."""
-        with self._store.reading():
-            log = list(self._store.log())
-        world = commands.begin(log[0][1])
-        for at, command in log[1:]:
-            commands.apply(world, at, command)
-        dumped: dict[str, Any] = json.loads(json.dumps(written.dump(world)))
+        dumped: dict[str, Any] = json.loads(json.dumps(written.dump(commands.replay(self.log()))))
         return dumped
+
+    def log(self) -> list[tuple[Millis, Command]]:
+        """(instant, command) of everything that changed the cluster, in order; `commands.replay` reads it."""
+        with self._store.reading():
+            return list(self._store.log())
 
     def stored(self) -> dict[str, Any]:
         """The state as stored."""

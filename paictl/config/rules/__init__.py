@@ -13,7 +13,7 @@ from paictl.errors import PaictlError
 
 PACKAGES: dict[str, tuple[Kind, ...]] = {
     "text": tuple(Kind),
-    "shape": (Kind.CONFIG, Kind.LAYOUT, Kind.SERVICES, Kind.HIVED, Kind.JOB, Kind.SERVICE),
+    "shape": (Kind.CONFIG, Kind.LAYOUT, Kind.SERVICES, Kind.HIVED, Kind.JOB, Kind.SERVICE, Kind.LAB),
     "hosts": (Kind.MASTER_CSV, Kind.WORKER_CSV),
     "settings": (Kind.CONFIG,),
     "layout": (Kind.LAYOUT,),
@@ -21,6 +21,7 @@ PACKAGES: dict[str, tuple[Kind, ...]] = {
     "job": (Kind.JOB,),
     "services": (Kind.SERVICES,),
     "service": (Kind.SERVICE,),
+    "lab": (Kind.LAB,),
 }
 """Packages of rules about one file, in the order in which they run."""
 
