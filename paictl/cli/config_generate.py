@@ -47,7 +47,8 @@ def generate(
 ) -> None:
     """Make layout.yaml and services-configuration.yaml with a HiveD configuration."""
     from paictl.config.generate import plan, read_inputs, recheck
-    from paictl.config.generate_text import render, schemas
+    from paictl.config.generate_text import render
+    from paictl.config.schema import named_schemas
     from paictl.config.skus import parse_sku
     from paictl.config.writing import write_together
 
@@ -57,7 +58,7 @@ def generate(
     made = plan(inputs, [parse_sku(text) for text in sku or ()])
     texts = render(made)
     recheck(inputs, texts)
-    written = write_together(folder, {**texts, **schemas()}, force=force, mode=0o600)
+    written = write_together(folder, {**texts, **named_schemas(texts.values())}, force=force, mode=0o600)
     _show(made, written, form)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from paictl.config.generate import LAYOUT_FILE, MASTER_SKU, SERVICES_FILE, Plan, Pool
 from paictl.config.kinds import Kind
-from paictl.config.schema import SCHEMA_FOLDER, SCHEMA_NAMES, schema_comment, schema_file, schema_text
+from paictl.config.schema import SCHEMA_NAMES, schema_comment
 from paictl.config.skus import MachineSku
 from paictl.config.yamltree import resolve
 
@@ -24,11 +24,6 @@ def render(plan: Plan) -> dict[str, str]:
         LAYOUT_FILE: "\n".join([schema_comment(_LAYOUT), _ORIGIN, *_layout(plan), ""]),
         SERVICES_FILE: "\n".join([schema_comment(_SERVICES), _ORIGIN, *_services(plan), ""]),
     }
-
-
-def schemas() -> dict[str, str]:
-    """The schemas that the first lines of the files name, by path beside them."""
-    return {f"{SCHEMA_FOLDER}/{schema_file(name)}": schema_text(name) for name in (_LAYOUT, _SERVICES)}
 
 
 def scalar(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -233,3 +233,13 @@ def schema_comment(name: str) -> str:
     whoever gets the folder gets the schemas of the version that wrote it.
     """
     return f"# yaml-language-server: $schema={SCHEMA_FOLDER}/{schema_file(name)}"
+
+
+def named_schemas(texts: Iterable[str]) -> dict[str, str]:
+    """The schemas that the first lines of files name, by their path beside the files."""
+    lines = {text.partition("\n")[0].rstrip() for text in texts}
+    return {
+        f"{SCHEMA_FOLDER}/{schema_file(name)}": schema_text(name)
+        for name in SCHEMA_NAMES.values()
+        if schema_comment(name) in lines
+    }

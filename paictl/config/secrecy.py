@@ -15,6 +15,7 @@ _COLON = r"[\"']?\s*:\s*(?![|>][-+0-9]*\s*(?:#|$))"
 _VALUE = r"\"(?:[^\"\\]|\\.)*\"?|'(?:[^']|'')*'?|[^\s#]"
 _BLOCK = re.compile(rf"{_NAME}{_COLON}(?P<value>{_VALUE}(?:[^#]|(?<!\s)#)*)", re.IGNORECASE)
 _FLOW = re.compile(rf"{_NAME}{_COLON}(?P<value>{_VALUE}[^,}}#]*)", re.IGNORECASE)
+_SEVERAL = re.compile(rf"{_NAME}s?[\"']?\s*:\s*(?P<value>[{{\[][^}}\]]*)", re.IGNORECASE)
 _HEAD = re.compile(rf"{_NAME}s?[\"']?\s*:\s*(?:[|>][-+0-9]*)?\s*(?:#.*)?$", re.IGNORECASE)
 _ITEM = re.compile(r"\s*(?:- +)?(?:[\w.-]+\s*:\s)?\s*(?P<value>.*)")
 _FARTHEST = 200
@@ -23,7 +24,7 @@ _FARTHEST = 200
 
 def veiled(line: str) -> str:
     """A line with the values of passwords and the like starred out, each as wide as before."""
-    return (_FLOW if "{" in line else _BLOCK).sub(_starred, line)
+    return (_FLOW if "{" in line else _BLOCK).sub(_starred, _SEVERAL.sub(_starred, line))
 
 
 def veiled_line(source: Source, number: int) -> str:

@@ -25,6 +25,7 @@ from paictl.config.validate import validate
         ('password: "a\\"b" # x', 'password: "**"*" # x'),
         ("password: 'it''s' # x", "password: '**''*' # x"),
         ("smbpwd: x", "smbpwd: *"),
+        ("{a: b, secrets: {k: v, l: w}, m: n}", "{a: b, secrets: *** ** ** *}, m: n}"),
         ("secret-name: regsecret", "secret-name: regsecret"),
         ("user: operator", "user: operator"),
         ("password:", "password:"),
@@ -68,3 +69,14 @@ def test_fingerprints_do_not_depend_on_a_secret() -> None:
     one, two = (list(fingerprints(report.problems)) for report in reports)
     assert one == two
     assert one
+
+
+def test_a_secret_number_is_not_quoted_where_no_schema_knows_it() -> None:
+    job = (
+        b"protocolVersion: 2\nname: a\ntype: job\nsecrets: {key: 0471100}\n"
+        b"prerequisites: [{type: dockerimage, name: i, uri: u}]\n"
+        b"taskRoles: {r: {dockerImage: i, resourcePerInstance: {cpu: 1, memoryMB: 1, gpu: 0}, commands: [x]}}\n"
+    )
+    (problem,) = validate(load_memory({"job.yaml": job})).problems
+    assert problem.rule == "TXT014"
+    assert "4711" not in f"{problem.message} {problem.hint}"

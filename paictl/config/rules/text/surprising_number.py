@@ -45,12 +45,13 @@ SEVERITY = Severity.WARNING
 
 
 def check(document: Document) -> Iterator[Finding]:
-    """Each number in octal, hexadecimal, binary or base sixty, or with underscores."""
+    """Each number in octal, hexadecimal, binary or base sixty, or with underscores; not where a string is wanted."""
+    mistyped = {violation.node.start for violation in document.violations if violation.keyword == "type"}
     for mishap in document.mishaps:
-        if mishap.trouble is not Trouble.SURPRISING_NUMBER:
+        if mishap.trouble is not Trouble.SURPRISING_NUMBER or mishap.at.start in mistyped:
             continue
         if is_secret(mishap.at):
-            yield Finding(mishap.at, "the value is read as a number, and as another one", "put it in quotes")
+            yield Finding(mishap.at, "the value is read as another number than its digits say", "put it in quotes")
             continue
         written = mishap.at.source.text[mishap.at.start : mishap.at.end]
         hint = f"write {mishap.detail}, or put it in quotes if it is text"
