@@ -16,10 +16,8 @@ from paictl.cli.console import Output, write, write_data, write_table
 from paictl.errors import ExitCode, PaictlError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from paictl.cluster.embedded.cluster import EmbeddedCluster
-    from paictl.cluster.interface import JobRequest, JobView
+    from paictl.cluster.interface import JobState, JobView
 
 app = typer.Typer(help="Submit jobs, follow them, understand why they wait.", no_args_is_help=True)
 
@@ -44,13 +42,21 @@ def submit(
     state: StateOption = None,
 ) -> None:
     """Submit jobs: all of the files, or none."""
-    paths = [*(files or []), *(_listed(listed) if listed else [])]
+    from paictl.cluster.jobfiles import BadFileError, Wishes, requests_in
+    from paictl.cluster.jobfiles import listed as files_in
+    from paictl.config.report import FORMATS, plain
+
+    paths = [*(files or []), *(files_in(listed) if listed else [])]
     if not paths:
         raise PaictlError("no job file given", hint="paictl job submit FILE, or --file LIST")
     if name is not None and len(paths) > 1:
         raise PaictlError("--name goes with one file only")
     with console.progress("submitting"):
-        requests = list(_requests(paths, user or _me(), (vc, priority, duration), (name, repeat)))
+        try:
+            requests = list(requests_in(paths, user or _me(), Wishes(vc, priority, duration, name, repeat)))
+        except BadFileError as error:
+            console.info(plain(FORMATS["text"](error.report)))
+            raise
         jobs = open_cluster(state).submit(requests)
     if output is not Output.TABLE:
         write_data([job_data(job) for job in jobs], output)
@@ -69,69 +75,44 @@ def _me() -> str:
         return "paictl"
 
 
-def _listed(path: Path) -> list[str]:
-    """The files that a list names, relative to the list."""
-    from paictl.config.source import read_bytes
+def _state(word: str) -> JobState:
+    from paictl.cluster.interface import JobState
+    from paictl.words import did_you_mean
 
-    lines = read_bytes(str(path)).decode("utf-8", errors="replace").splitlines()
-    names = (line.strip() for line in lines)
-    return [str(path.parent / name) for name in names if name and not name.startswith("#")]
-
-
-def _requests(
-    paths: Iterable[str], user: str, wishes: tuple[str | None, str | None, str | None], names: tuple[str | None, int]
-) -> Iterator[JobRequest]:
-    from paictl.cluster.interface import FOREVER as ENDLESS
-    from paictl.cluster.interface import JobRequest
-    from paictl.sim.loop import Millis
-    from paictl.workload.duration import FOREVER, parse_duration
-    from paictl.workload.job import PRIORITIES
-
-    vc, priority, duration = wishes
-    name, repeat = names
-    if priority is not None and priority not in PRIORITIES:
-        raise PaictlError(f"there is no priority class {priority!r}", hint=f"one of: {', '.join(PRIORITIES)}")
-    seconds = None if duration is None else parse_duration(duration)
-    span = None if seconds is None else ENDLESS if seconds == FOREVER else Millis(round(seconds * 1000))
-    known: dict[str, Mapping[str, object]] = {}
-    for path in paths:
-        data = known.setdefault(path, _job_in(path)) if path not in known else known[path]
-        named = {**data, "name": name} if name is not None else data
-        for number in range(1, repeat + 1):
-            one = named if repeat == 1 else {**named, "name": f"{named['name']}-{number}"}
-            yield JobRequest(user, one, vc, priority, span)
+    names = [state.value for state in JobState]
+    if word.capitalize() not in names:
+        hint = did_you_mean(word, names) or f"one of: {', '.join(names).lower()}"
+        raise PaictlError(f"there is no state {word!r} of a job", hint=hint)
+    return JobState(word.capitalize())
 
 
-def _job_in(path: str) -> Mapping[str, object]:
-    """The data of a job file; its problems are shown, and errors refuse it."""
-    from paictl.config.kinds import Kind
-    from paictl.config.load import Loaded, load
-    from paictl.config.problem import Severity
-    from paictl.config.report import FORMATS, plain
-    from paictl.config.validate import Choice, validate
-
-    loaded: Loaded = load([path], Kind.JOB)
-    for failure in loaded.failures:
-        raise failure
-    report = validate(loaded, Choice(severity=Severity.ERROR))
-    if report.problems:
-        console.info(plain(FORMATS["text"](report)))
-        raise PaictlError("is no job that can be submitted", where=path, hint="correct the errors above")
-    data = next(loaded.documents).data
-    return data if isinstance(data, dict) else {}
-
-
-@app.command("list", epilog="Example: paictl job list --watch")
+@app.command(
+    "list",
+    epilog="Examples: paictl job list --watch · paictl job list --vc vc1 --state waiting · DEVICES is used/asked for, "
+    "RAN the time of the present attempt",
+)
 def list_jobs(
     unfinished: Annotated[bool, typer.Option("--unfinished", help="Only jobs that wait or run.")] = False,
+    vc: Annotated[str | None, typer.Option("--vc", help="Only jobs of a virtual cluster.")] = None,
+    states: Annotated[
+        list[str] | None, typer.Option("--state", "-s", metavar="STATE", help="Only waiting, running, succeeded, …")
+    ] = None,
+    user: Annotated[str | None, typer.Option("--user", help="Only jobs of a user.")] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again every second, until Ctrl-C.")] = False,
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
 ) -> None:
     """List jobs: state, VC, priority, devices, times."""
+    wanted = {_state(word) for word in states or ()}
     cluster = open_cluster(state)
     while True:
-        jobs = cluster.jobs(ended=not unfinished)
+        jobs = [
+            job
+            for job in cluster.jobs(ended=not unfinished)
+            if vc in (None, job.vc)
+            and (not wanted or job.state in wanted)
+            and user in (None, job.key.partition("~")[0])
+        ]
         if watch:
             console.clear_screen()
         if output is Output.TABLE:
@@ -149,9 +130,13 @@ def list_jobs(
 def _row(cluster: EmbeddedCluster, job: JobView) -> tuple[object, ...]:
     ran = None if job.started is None else (job.ended if job.ended is not None else cluster.now) - job.started
     return (
-        job.key, job.state.value, job.vc, job.priority, job.devices, clock_text(cluster, job.submitted),
+        job.key, job.state.value, job.vc, job.priority, _held(job), clock_text(cluster, job.submitted),
         span_text(ran), job.preemptions,
     )  # fmt: skip
+
+
+def _held(job: JobView) -> str:
+    return f"{job.devices}" if job.state.ended else f"{job.used}/{job.devices}"
 
 
 def job_data(job: JobView) -> dict[str, Any]:
@@ -171,7 +156,8 @@ def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption =
         return
     write(f"job {found.key}: {found.state.value}" + (f", {found.reason}" if found.reason else ""))
     write(
-        f"virtual cluster {found.vc}, priority {found.priority}, {found.devices} devices, attempt {found.attempt + 1}"
+        f"virtual cluster {found.vc}, priority {found.priority}, {found.used} of {_devices(found.devices)} in use, "
+        f"attempt {found.attempt + 1}" + (f", {found.preemptions} preempted" if found.preemptions else "")
     )
     times = [("submitted", found.submitted), ("started", found.started), ("ended", found.ended)]
     write(", ".join(f"{word} {clock_text(cluster, at)}" for word, at in times if at is not None))
@@ -185,6 +171,10 @@ def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption =
         console.info(f"why it waits: paictl job explain {found.key}")
 
 
+def _devices(number: int) -> str:
+    return f"{number} device" if number == 1 else f"{number} devices"
+
+
 def _key(word: str) -> str:
     return word if "~" in word else f"{_me()}~{word}"
 
@@ -193,16 +183,19 @@ def _key(word: str) -> str:
 def stop(jobs: Annotated[list[str], typer.Argument(metavar="JOB...", help="Jobs.")], state: StateOption = None) -> None:
     """Stop jobs."""
     cluster = open_cluster(state)
-    failed = 0
+    errors: list[PaictlError] = []
     for job in jobs:
         try:
+            before = cluster.job(_key(job)).state
             cluster.stop_job(_key(job))
-            console.info(f"job {_key(job)} stopped")
         except PaictlError as error:
-            failed += 1
+            errors.append(error)
             console.error(error)
-    if failed:
-        raise typer.Exit(ExitCode.PARTIAL if failed < len(jobs) else ExitCode.USAGE)
+        else:
+            done = f"had ended already: {before.value}" if before.ended else "stopped"
+            console.info(f"job {_key(job)} {done}")
+    if errors:
+        raise typer.Exit(ExitCode.PARTIAL if len(errors) < len(jobs) else errors[0].exit_code)
 
 
 @app.command()

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from paictl.cluster.interface import JobState, JobView, TaskView
+from paictl.cluster.interface import JobRequest, JobState, JobView, TaskView
 from paictl.scheduler.decision import BindInfo
 from paictl.scheduler.replay import info_from_json, info_json
 from paictl.scheduler.request import PodRequest
@@ -18,6 +18,7 @@ from paictl.sim.loop import Millis
 from paictl.workload.job import Job
 from paictl.workload.lifecycle import JobStatus, State, TaskRef, TaskStatus
 from paictl.workload.pods import GroupPlan, JobPlan, Pod
+from paictl.workload.template import masked
 
 _STATES = {
     State.WAITING: JobState.WAITING,
@@ -104,6 +105,7 @@ class LiveJob:
             ended=self.ended,
             attempt=self.status.attempt,
             preemptions=self.preemptions,
+            used=sum(len(run.info.devices) for _, run in self.running()),
             reason=f"runs without guarantee, lazily preempted by {self.demoted_by}" if self.demoted_by else "",
             tasks=tuple(map(self._task, self.status.tasks)) if tasks else (),
         )
@@ -175,6 +177,16 @@ class LiveJob:
         )
 
 
+def dump_view(view: JobView) -> dict[str, Any]:
+    """A view without tasks as JSON values."""
+    return asdict(view)
+
+
+def view_from(data: Mapping[str, Any]) -> JobView:
+    """The inverse of `dump_view`."""
+    return JobView(**{**data, "state": JobState(data["state"]), "tasks": ()})
+
+
 def dump_plan(plan: JobPlan) -> dict[str, Any]:
     """A plan as JSON values; kept because the configuration it was made with may change while the job runs."""
     return {
@@ -196,3 +208,19 @@ def load_plan(data: Mapping[str, Any]) -> JobPlan:
 def with_wishes(job: Job, vc: str | None, priority: str | None) -> Job:
     """The job with the virtual cluster and priority class of the command line."""
     return replace(job, vc=vc or job.vc, priority_class=priority or job.priority_class)
+
+
+def as_taken(request: JobRequest, job: Job) -> dict[str, Any]:
+    """The job's data as it is kept: secrets masked, VC and class as the command line said."""
+    data = dict(request.data)
+    secrets = data.get("secrets")
+    if isinstance(secrets, Mapping):
+        data["secrets"] = masked(secrets)
+    defaults = {**_mapping(data.get("defaults")), "virtualCluster": job.vc}
+    extras = _mapping(data.get("extras"))
+    hived = {**_mapping(extras.get("hivedScheduler")), "jobPriorityClass": job.priority_class}
+    return {**data, "defaults": defaults, "extras": {**extras, "hivedScheduler": hived}}
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {}
