@@ -28,12 +28,14 @@ format: $(STAMP)  ## rewrite the sources in house style
 bench: $(STAMP)  ## the figures of README and CHANGELOG
 	@$(BIN)/python tools/bench_config.py
 	@$(BIN)/python tools/bench_scheduler.py
+	@$(BIN)/python tools/bench_cluster.py
 
 fuzz: $(STAMP)  ## 20,000 mutated files; no input may give a traceback
 	@$(BIN)/python tools/fuzz_config.py --count 20000
 
-soak: $(STAMP)  ## 2 million random operations on the scheduler core, all invariants after each
+soak: $(STAMP)  ## 2 million random operations on the scheduler core, 500 runs of random commands on clusters; all invariants
 	@$(BIN)/python tools/soak.py
+	@PAICTL_SOAK=500 $(BIN)/python -m pytest -q tests/unit/cluster/test_properties.py
 
 lock:  ## renew the lock files (needs uv)
 	uv pip compile -q pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-header \

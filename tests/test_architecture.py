@@ -16,7 +16,7 @@ PACKAGE = ROOT / "paictl"
 ORDER: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
-        "errors resources",
+        "errors resources words",
         "cells",
         "config scheduler",
         "workload",

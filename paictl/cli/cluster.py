@@ -13,9 +13,13 @@ from paictl.cli.console import Output, write, write_data, write_table
 from paictl.errors import PaictlError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from paictl.cluster.embedded.cluster import EmbeddedCluster
+    from paictl.cluster.interface import NodeView, ServiceView
+
+_ONE_GPU = "GPU=gpu:1,cpu:8,memory:32Gi"
+"""What a worker has of which nothing is said, as in the textbook's lab."""
 
 app = typer.Typer(help="A cluster on this machine: up, status, time, down.", no_args_is_help=True)
 app.command(epilog=view.EPILOG)(view.view)
@@ -45,10 +49,10 @@ def up(
     from paictl.cluster.embedded import commands
     from paictl.cluster.embedded.clock import parse_speed
     from paictl.cluster.embedded.cluster import EmbeddedCluster
-    from paictl.cluster.embedded.services import CATALOGUE
     from paictl.cluster.machines import machines_in
     from paictl.cluster.presets import DEFAULT, preset_files
     from paictl.config.fileset import seal_files
+    from paictl.service.catalogue import load_catalogue
 
     sources = [masters or workers or config, layout, preset]
     if sum(source is not None for source in sources) > 1:
@@ -61,16 +65,15 @@ def up(
             files = _from_layout(layout)
         else:
             files = preset_files(preset or DEFAULT)
-        command = commands.up(name, CATALOGUE, machines_in(files))
-        cluster = EmbeddedCluster.up(folder_of(state), command, clock=clock)
-        if any(text.strip() for file, text in files.items() if "services" in file):
-            cluster.push(seal_files(files), "at start")
-        for service in CATALOGUE:
-            cluster.set_service(service, running=True)
+        services = tuple(load_catalogue().services)
+        first, *then = commands.bring_up(name, services, machines_in(files), seal_files(files))
+        cluster = EmbeddedCluster.up(folder_of(state), first, then, clock=clock)
     nodes = cluster.nodes()
     devices = sum(node.machine.devices for node in nodes)
     console.info(f"cluster {name} is up: {len(nodes)} nodes, {devices} devices, in {folder_of(state)}")
-    console.info("next: paictl job submit FILE, paictl cluster view")
+    for remark in _remarks(nodes, cluster.services()):
+        console.info(f"note: {remark}")
+    console.info("next: paictl job submit FILE, paictl cluster status")
 
 
 def _from_lists(masters: str | None, workers: str | None, config: str | None, skus: list[str]) -> dict[str, str]:
@@ -85,11 +88,20 @@ def _from_lists(masters: str | None, workers: str | None, config: str | None, sk
     if not inputs.usable:
         console.info(plain(FORMATS["text"](inputs.report)))
         raise PaictlError("the files have errors, so no cluster was brought up", hint="correct them and try again")
-    return render(plan(inputs, [parse_sku(text) for text in skus or ["GPU=gpu:1,cpu:8,memory:32Gi"]]))
+    if not skus:
+        console.info(f"note: no --sku says what the workers have, so each has {_ONE_GPU.partition('=')[2]}")
+    made = plan(inputs, [parse_sku(text) for text in skus or [_ONE_GPU]])
+    if not made.pools:
+        raise PaictlError(
+            "the embedded cluster schedules with HiveD, and enable_hived_scheduler is false", where=config,
+            hint="set it to true, no cluster was brought up",
+        )  # fmt: skip
+    return render(made)
 
 
 def _from_layout(layout: Path) -> dict[str, str]:
     """The layout, and the service settings that stand beside it."""
+    from paictl.cluster.machines import services_for
     from paictl.cluster.presets import LAYOUT, SERVICES
     from paictl.config.source import read_bytes
 
@@ -98,6 +110,9 @@ def _from_layout(layout: Path) -> dict[str, str]:
     if services.is_file():
         files[SERVICES] = read_bytes(str(services)).decode("utf-8", errors="replace")
     _refuse_errors(files)
+    if SERVICES not in files:
+        files[SERVICES] = services_for(files)
+        console.info(f"note: there is no {SERVICES} beside the layout, so each kind of worker is in a VC of its own")
     return files
 
 
@@ -140,8 +155,23 @@ def _status(cluster: EmbeddedCluster) -> dict[str, Any]:
         "devices": {"used": sum(node.used for node in nodes), "in all": sum(node.machine.devices for node in nodes)},
         "services": _counts("running" if service.running else "stopped" for service in services),
         "jobs": _counts(job.state.value.lower() for job in jobs) or {"yet": "none"},
-        "remarks": [f"{service.name}: {service.reason}" for service in services if service.reason],
+        "remarks": list(_remarks(nodes, services)),
     }
+
+
+def _remarks(nodes: Sequence[NodeView], services: Sequence[ServiceView]) -> Iterator[str]:
+    """What an administrator should know, one line each."""
+    from paictl.words import listed
+
+    stopped = [service.name for service in services if not service.running]
+    if stopped:
+        yield f"stopped: {listed(stopped)} (paictl service start)"
+    yield from (f"{service.name}: {service.reason}" for service in services if service.running and service.reason)
+    reasons: dict[str, list[str]] = {}
+    for node in nodes:
+        if node.reason:
+            reasons.setdefault(node.reason, []).append(node.machine.name)
+    yield from (f"{listed(names)}: {reason}" for reason, names in reasons.items())
 
 
 def _counts(words: Any) -> dict[str, int]:
@@ -200,7 +230,10 @@ def show_events(cluster: EmbeddedCluster, subject: str | None, output: Output) -
         write_data([{**_event(event), "time": clock_text(cluster, event.at)} for event in found], output)
         return
     rows = [(clock_text(cluster, event.at), event.kind, event.subject, event.message) for event in found]
-    write_table(("TIME", "WHAT", "OF", "DETAIL"), rows)
+    columns = ("TIME", "WHAT", "OF", "DETAIL")
+    if subject is not None:  # it stands on the command line
+        columns, rows = ("TIME", "WHAT", "DETAIL"), [(time, kind, message) for time, kind, _, message in rows]  # type: ignore[assignment,misc]
+    write_table(columns, rows)
 
 
 def _event(event: Any) -> dict[str, Any]:

@@ -66,10 +66,14 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, tit
 
     On a pipe the table is as wide as its content, so that nothing is cut or wrapped.
     """
+    cells = [list(row) for row in rows]
+    if not (title or sys.stdout.isatty() or settings.wants_color(False)) and not any(map(_laid_out, cells)):
+        write("\n".join(_plain_table(columns, [[str(cell) for cell in row] for row in cells])))
+        return
     from rich.table import Table
     from rich.text import Text
 
-    lines = [[Text(str(cell)) if not isinstance(cell, Text) else cell for cell in row] for row in rows]
+    lines = [[cell if isinstance(cell, Text) else Text(str(cell)) for cell in row] for row in cells]
     table = Table(box=None, pad_edge=False, title=title, title_justify="left", header_style="bold")
     for index, column in enumerate(columns):
         numeric = bool(lines) and all(_is_number(line[index].plain) for line in lines)
@@ -80,6 +84,32 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, tit
     with console.capture() as captured:
         console.print(table)
     write("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def _plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The lines that rich would write where it may use neither colours nor the width of a terminal.
+
+    Laying out ten thousand rows takes rich many seconds.
+    """
+    from rich.cells import cell_len
+
+    def width(text: str) -> int:
+        return len(text) if text.isascii() else cell_len(text)
+
+    numeric = [bool(rows) and all(_is_number(row[index]) for row in rows) for index in range(len(columns))]
+    lines = [list(columns), *rows]
+    widths = [max(width(line[index]) for line in lines) for index in range(len(columns))]
+    for line in lines:
+        padded = (
+            " " * (widths[index] - width(cell)) + cell if numeric[index] else cell + " " * (widths[index] - width(cell))
+            for index, cell in enumerate(line)
+        )
+        yield "  ".join(padded).rstrip()
+
+
+def _laid_out(cells: Sequence[object]) -> bool:
+    """Whether a row needs rich: for styled text, or for cells of several lines."""
+    return any(hasattr(cell, "plain") or "\n" in str(cell) for cell in cells)
 
 
 def _is_number(text: str) -> bool:

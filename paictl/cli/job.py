@@ -17,7 +17,7 @@ from paictl.errors import ExitCode, PaictlError
 
 if TYPE_CHECKING:
     from paictl.cluster.embedded.cluster import EmbeddedCluster
-    from paictl.cluster.interface import JobView
+    from paictl.cluster.interface import JobState, JobView
 
 app = typer.Typer(help="Submit jobs, follow them, understand why they wait.", no_args_is_help=True)
 
@@ -75,17 +75,44 @@ def _me() -> str:
         return "paictl"
 
 
-@app.command("list", epilog="Example: paictl job list --watch")
+def _state(word: str) -> JobState:
+    from paictl.cluster.interface import JobState
+    from paictl.words import did_you_mean
+
+    names = [state.value for state in JobState]
+    if word.capitalize() not in names:
+        hint = did_you_mean(word, names) or f"one of: {', '.join(names).lower()}"
+        raise PaictlError(f"there is no state {word!r} of a job", hint=hint)
+    return JobState(word.capitalize())
+
+
+@app.command(
+    "list",
+    epilog="Examples: paictl job list --watch · paictl job list --vc vc1 --state waiting · DEVICES is used/asked for, "
+    "RAN the time of the present attempt",
+)
 def list_jobs(
     unfinished: Annotated[bool, typer.Option("--unfinished", help="Only jobs that wait or run.")] = False,
+    vc: Annotated[str | None, typer.Option("--vc", help="Only jobs of a virtual cluster.")] = None,
+    states: Annotated[
+        list[str] | None, typer.Option("--state", "-s", metavar="STATE", help="Only waiting, running, succeeded, …")
+    ] = None,
+    user: Annotated[str | None, typer.Option("--user", help="Only jobs of a user.")] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again every second, until Ctrl-C.")] = False,
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
 ) -> None:
     """List jobs: state, VC, priority, devices, times."""
+    wanted = {_state(word) for word in states or ()}
     cluster = open_cluster(state)
     while True:
-        jobs = cluster.jobs(ended=not unfinished)
+        jobs = [
+            job
+            for job in cluster.jobs(ended=not unfinished)
+            if vc in (None, job.vc)
+            and (not wanted or job.state in wanted)
+            and user in (None, job.key.partition("~")[0])
+        ]
         if watch:
             console.clear_screen()
         if output is Output.TABLE:
@@ -103,9 +130,13 @@ def list_jobs(
 def _row(cluster: EmbeddedCluster, job: JobView) -> tuple[object, ...]:
     ran = None if job.started is None else (job.ended if job.ended is not None else cluster.now) - job.started
     return (
-        job.key, job.state.value, job.vc, job.priority, job.devices, clock_text(cluster, job.submitted),
+        job.key, job.state.value, job.vc, job.priority, _held(job), clock_text(cluster, job.submitted),
         span_text(ran), job.preemptions,
     )  # fmt: skip
+
+
+def _held(job: JobView) -> str:
+    return f"{job.devices}" if job.state.ended else f"{job.used}/{job.devices}"
 
 
 def job_data(job: JobView) -> dict[str, Any]:
@@ -125,7 +156,8 @@ def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption =
         return
     write(f"job {found.key}: {found.state.value}" + (f", {found.reason}" if found.reason else ""))
     write(
-        f"virtual cluster {found.vc}, priority {found.priority}, {found.devices} devices, attempt {found.attempt + 1}"
+        f"virtual cluster {found.vc}, priority {found.priority}, {found.used} of {_devices(found.devices)} in use, "
+        f"attempt {found.attempt + 1}" + (f", {found.preemptions} preempted" if found.preemptions else "")
     )
     times = [("submitted", found.submitted), ("started", found.started), ("ended", found.ended)]
     write(", ".join(f"{word} {clock_text(cluster, at)}" for word, at in times if at is not None))
@@ -139,6 +171,10 @@ def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption =
         console.info(f"why it waits: paictl job explain {found.key}")
 
 
+def _devices(number: int) -> str:
+    return f"{number} device" if number == 1 else f"{number} devices"
+
+
 def _key(word: str) -> str:
     return word if "~" in word else f"{_me()}~{word}"
 
@@ -147,16 +183,19 @@ def _key(word: str) -> str:
 def stop(jobs: Annotated[list[str], typer.Argument(metavar="JOB...", help="Jobs.")], state: StateOption = None) -> None:
     """Stop jobs."""
     cluster = open_cluster(state)
-    failed = 0
+    errors: list[PaictlError] = []
     for job in jobs:
         try:
+            before = cluster.job(_key(job)).state
             cluster.stop_job(_key(job))
-            console.info(f"job {_key(job)} stopped")
         except PaictlError as error:
-            failed += 1
+            errors.append(error)
             console.error(error)
-    if failed:
-        raise typer.Exit(ExitCode.PARTIAL if failed < len(jobs) else ExitCode.USAGE)
+        else:
+            done = f"had ended already: {before.value}" if before.ended else "stopped"
+            console.info(f"job {_key(job)} {done}")
+    if errors:
+        raise typer.Exit(ExitCode.PARTIAL if len(errors) < len(jobs) else errors[0].exit_code)
 
 
 @app.command()

@@ -13,7 +13,7 @@ from paictl.cli.console import Output, write, write_data, write_table
 
 if TYPE_CHECKING:
     from paictl.cluster.embedded.cluster import EmbeddedCluster
-    from paictl.cluster.interface import NodeView
+    from paictl.cluster.interface import Machine, NodeView
 
 app = typer.Typer(help="List and change the nodes of a cluster.", no_args_is_help=True)
 
@@ -55,25 +55,41 @@ def show(name: Name, output: OutputOption = Output.TABLE, state: StateOption = N
     machine = node.machine
     write(f"node {machine.name}, {machine.role.value}, {node.condition.value} since {clock_text(cluster, node.since)}")
     write(f"address:  {machine.address}")
-    write(f"machine:  {machine.sku or '-'}, {machine.cpu} cores, {machine.memory // 2**30} GiB")
-    write(f"devices:  {node.used} of {machine.devices} {machine.device_type} used".rstrip())
+    write(f"machine:  {_hardware(machine)}")
+    write(
+        f"devices:  {node.used} of {machine.devices} in use" + (f" ({machine.device_type})" if machine.devices else "")
+    )
+    if node.reason:
+        write(f"note:     it is {node.reason}")
     for pod in node.pods:
         write(f"runs:     {pod}")
 
 
+def _hardware(machine: Machine) -> str:
+    if not machine.cpu:
+        return "not described"
+    return f"{machine.sku or 'no SKU'}, {machine.cpu} cores, {machine.memory // 2**30} GiB"
+
+
 def _find(cluster: EmbeddedCluster, name: str) -> NodeView:
     from paictl.cluster.interface import ClusterError
-    from paictl.config.rules.shape.words import nearest
+    from paictl.words import did_you_mean
 
     nodes = {node.machine.name: node for node in cluster.nodes()}
     if name not in nodes:
-        near = nearest(name, nodes)
-        raise ClusterError(f"there is no node {name!r}", hint=f"did you mean {near!r}?" if near else "paictl node list")
+        hint = did_you_mean(name, nodes) or "list them with: paictl node list"
+        raise ClusterError(f"there is no node {name!r}", hint=hint)
     return nodes[name]
 
 
 def _data(node: NodeView) -> dict[str, object]:
-    return {**asdict(node.machine), "condition": node.condition.value, "used": node.used, "pods": list(node.pods)}
+    return {
+        **asdict(node.machine),
+        "condition": node.condition.value,
+        "used": node.used,
+        "pods": list(node.pods),
+        "reason": node.reason,
+    }
 
 
 @app.command()
@@ -111,25 +127,45 @@ def _change(names: list[str], change: str, done: str, state: object) -> None:
         console.info(f"node {name} {done}")
 
 
-@app.command()
+@app.command(
+    epilog="Examples: paictl node add worker3 --address 10.0.1.3 --like worker1 · "
+    "paictl node add gpu9 --address 10.0.1.9 --sku V100=gpu:8,cpu:96,memory:900Gi"
+)
 def add(
     name: Name,
     address: Annotated[str, typer.Option("--address", help="IP address.")],
-    devices: Annotated[int, typer.Option("--devices", min=0, help="Accelerators of the machine.")] = 0,
+    like: Annotated[str | None, typer.Option("--like", metavar="NODE", help="It has what this node has.")] = None,
+    sku: Annotated[str | None, typer.Option("--sku", help="What it has (see config generate).")] = None,
     state: StateOption = None,
 ) -> None:
     """Add a worker; the scheduler uses it when its configuration names it."""
     import ipaddress
+    import re
+    from dataclasses import replace
 
     from paictl.cluster.interface import Machine, Role
+    from paictl.config.skus import parse_sku
     from paictl.errors import PaictlError
 
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", name):
+        raise PaictlError(f"{name!r} is no host name", hint="small letters, digits, '-' and '.'")
     try:
         ipaddress.ip_address(address)
     except ValueError:
         raise PaictlError(f"{address!r} is no IP address") from None
-    open_cluster(state).add_node(Machine(name, address, Role.WORKER, devices=devices))
-    console.info(f"node {name} added; name it in the hivedscheduler configuration so that pods run there")
+    if (like is None) == (sku is None):
+        raise PaictlError("say what the machine has", hint="--like NODE, or --sku NAME=gpu:8,cpu:96,memory:900Gi")
+    cluster = open_cluster(state)
+    if like is not None:
+        machine = replace(_find(cluster, like).machine, name=name, address=address, role=Role.WORKER)
+    else:
+        has = parse_sku(sku or "")
+        machine = Machine(
+            name, address, Role.WORKER, has.name, has.cpus, has.memory.bytes, has.device_type if has.devices else "",
+            has.devices,
+        )  # fmt: skip
+    added = cluster.add_node(machine)
+    console.info(f"node {name} added" + (f"; it is {added.reason}" if added.reason else ""))
 
 
 @app.command()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -173,12 +173,13 @@ def _wish(
 def _run(wish: Any, state: Path | None, cluster_id: str | None, *, dry_run: bool, ask: bool = False) -> None:
     """Plan a wish, show or carry out the plan, and say how it went."""
     from paictl.service.catalogue import load_catalogue
-    from paictl.service.live import sight_of
+    from paictl.service.live import losses_on, sight_of
     from paictl.service.plan import make_plan
 
     cluster, catalogue = open_cluster(state), load_catalogue()
     check_id(cluster, cluster_id)
     plan = make_plan(wish, catalogue, sight_of(cluster).states)
+    plan = replace(plan, losses=losses_on(plan, cluster))
     _say(plan)
     if dry_run:
         for step in plan.steps:
@@ -202,9 +203,8 @@ def _say(plan: Plan) -> None:
 
 
 def _carry_out(plan: Plan, catalogue: Catalogue, cluster: Cluster, *, ask: bool) -> None:
-    from paictl.service.live import carry_out, refuse_loss
+    from paictl.service.live import carry_out
 
-    refuse_loss(plan)
     if ask and plan.steps:
         names = ", ".join(step.service for step in plan.steps)
         confirm(f"{names} of cluster {cluster.name} will be deleted", cluster.name, yes=False)

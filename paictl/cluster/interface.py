@@ -1,8 +1,21 @@
 """The interface of a cluster, and the values that cross it.
 
-Kept honest for a real cluster: what was asked is acknowledged, not done; state is read back level by level, never
-awaited; any call can meet a conflict (`ConflictError`) or an absent server (`UnreachableError`). Instants are
-milliseconds of the cluster's own clock since it came up; `epoch` turns them into dates.
+Kept honest for a real cluster, so that no caller relies on what only a cluster on this machine can promise:
+
+* What was asked is acknowledged, not done. `submit` returns before a pod is bound, `set_service` before the service is
+  ready, `push` before anybody has loaded the version; the view that comes back is what is known at that instant.
+* State is a level, read back as often as needed, never an edge that could be missed: callers compare what they want
+  with what they see. `events` are for people; an implementation may drop old ones.
+* Two answers need not agree: each is right for some instant between the call and its return, and never older than
+  what this object has answered or acknowledged before.
+* Any call may meet a conflict (`ConflictError`: read again, decide again) or an absent server (`UnreachableError`: the
+  request may have been done or not, so ask before asking again). Requests that set a level (`set_node`, `stop_job`,
+  `set_service`, `wipe_service`, `remove_node`) can be repeated without harm until they are acknowledged.
+* A request for several objects either takes effect for all of them or, where the docstring says so, may fail half way;
+  then the error says how far it came.
+
+Instants are milliseconds of the cluster's own clock since it came up; `epoch` turns them into dates. An implementation
+whose server has no such clock takes the instant of the first push as 0 and converts.
 """
 
 from __future__ import annotations
@@ -64,13 +77,17 @@ class NodeCondition(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A machine and its condition since some instant; `used` counts devices held by pods."""
+    """A machine and its condition since some instant; `used` counts devices held by pods.
+
+    `reason` says why no new pod can come here although the condition allows it.
+    """
 
     machine: Machine
     condition: NodeCondition
     since: Millis
     used: int = 0
     pods: tuple[str, ...] = ()
+    reason: str = ""
 
 
 class JobState(StrEnum):
@@ -106,7 +123,10 @@ class TaskView:
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """A job: `devices` is what all its tasks ask for together; `preemptions` counts lost attempts of its tasks."""
+    """A job: `devices` is what all its tasks ask for together; `preemptions` counts lost attempts of its tasks.
+
+    `started` is when the present attempt first had a running task, None while none had: progress made before is lost.
+    """
 
     key: str
     """``user~name``"""
@@ -121,6 +141,8 @@ class JobView:
     """Its place in the order of submission, from 1."""
     attempt: int = 0
     preemptions: int = 0
+    used: int = 0
+    """Devices that its pods hold now."""
     reason: str = ""
     tasks: tuple[TaskView, ...] = ()
 
@@ -205,19 +227,23 @@ class Cluster(Protocol):
         """All nodes by name."""
 
     def set_node(self, name: str, change: str) -> NodeView:
-        """Do one of cordon, uncordon, fail, heal."""
+        """Do one of cordon, uncordon, fail, heal; a cluster of real machines refuses the last two."""
 
     def add_node(self, machine: Machine) -> NodeView:
-        """A machine joins."""
+        """A machine joins; `ConflictError` if its name or address is taken."""
 
     def remove_node(self, name: str) -> None:
-        """A machine leaves; its pods are lost."""
+        """A machine leaves; its pods are lost, at once or when the cluster notices."""
 
     def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
-        """Take jobs, all or none."""
+        """Take jobs; `ConflictError` if a name is taken.
+
+        All or none are refused for what is wrong with them. A server that takes jobs one by one may fail in between;
+        it has then taken the first ones, and the error names the first that it has not.
+        """
 
     def stop_job(self, key: str) -> None:
-        """End a job."""
+        """End a job; its pods may take a while to go. Nothing to do for one that has ended."""
 
     def jobs(self, *, ended: bool = True) -> Sequence[JobView]:
         """Jobs in order of submission, without tasks."""
@@ -241,10 +267,19 @@ class Cluster(Protocol):
         """All versions, oldest first."""
 
     def push(self, files: Mapping[str, str], message: str) -> ConfigVersion:
-        """Store a new version; running services go on with what they loaded."""
+        """Store a new version of all files together; running services go on with what they loaded.
+
+        `ConflictError` if somebody else pushed since this object last read the configuration.
+        """
 
     def services(self) -> Sequence[ServiceView]:
-        """All services by name."""
+        """All services that are there, by name; a deleted one is not."""
 
     def set_service(self, name: str, *, running: bool) -> ServiceView:
-        """Start (loading the newest configuration) or stop a service."""
+        """Start (loading the newest configuration) or stop a service; what it needs is the caller's to see to."""
+
+    def losses(self, name: str) -> Sequence[str] | None:
+        """What `wipe_service` would destroy now, as lines for people; None if only the service's description knows."""
+
+    def wipe_service(self, name: str) -> None:
+        """Stop a service and destroy its data; it may fail when some of it is gone, and can be asked again."""

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from paictl.cluster.interface import FOREVER as ENDLESS
 from paictl.cluster.interface import JobRequest
+from paictl.config.document import Bundle
 from paictl.config.kinds import Kind
-from paictl.config.load import load
+from paictl.config.load import Loaded, is_folder, load
 from paictl.config.problem import Severity
 from paictl.config.source import read_bytes
 from paictl.config.validate import Choice, Report, validate
@@ -39,7 +40,7 @@ class Wishes:
 
 
 def requests_in(paths: Iterable[str], user: str, wishes: Wishes) -> Iterator[JobRequest]:
-    """What to submit, in the order of the files.
+    """What to submit, in the order of the files; a folder stands for the jobs in it and below.
 
     Raises `BadFileError` for a file with errors, `PaictlError` for one that cannot be read and for a wrong wish.
     """
@@ -47,26 +48,31 @@ def requests_in(paths: Iterable[str], user: str, wishes: Wishes) -> Iterator[Job
         raise PaictlError(f"there is no priority class {wishes.priority!r}", hint=f"one of: {', '.join(PRIORITIES)}")
     seconds = None if wishes.duration is None else parse_duration(wishes.duration)
     span = None if seconds is None else ENDLESS if seconds == FOREVER else Millis(round(seconds * 1000))
-    known: dict[str, Mapping[str, object]] = {}
+    known: dict[str, list[Mapping[str, object]]] = {}
     for path in paths:
         if path not in known:
-            known[path] = job_in(path)
-        data = known[path] if wishes.name is None else {**known[path], "name": wishes.name}
-        for number in range(1, wishes.repeat + 1):
-            one = data if wishes.repeat == 1 else {**data, "name": f"{data['name']}-{number}"}
-            yield JobRequest(user, one, wishes.vc, wishes.priority, span)
+            known[path] = jobs_in(path)
+        if wishes.name is not None and len(known[path]) > 1:
+            raise PaictlError(f"holds {len(known[path])} jobs, which cannot all be {wishes.name!r}", where=path)
+        for found in known[path]:
+            data = found if wishes.name is None else {**found, "name": wishes.name}
+            for number in range(1, wishes.repeat + 1):
+                one = data if wishes.repeat == 1 else {**data, "name": f"{data['name']}-{number}"}
+                yield JobRequest(user, one, wishes.vc, wishes.priority, span)
 
 
-def job_in(path: str) -> Mapping[str, object]:
-    """The data of a job file; raises `BadFileError` if it has errors."""
-    loaded = load([path], Kind.JOB)
+def jobs_in(path: str) -> list[Mapping[str, object]]:
+    """The data of a job file, or of all job files in a folder; raises `BadFileError` if one has errors."""
+    loaded = load([path], None if is_folder(path) else Kind.JOB)
     for failure in loaded.failures:
         raise failure
-    report = validate(loaded, Choice(severity=Severity.ERROR))
+    jobs = [document for document in loaded.documents if document.kind is Kind.JOB]
+    if not jobs:
+        raise PaictlError("there is no job file in this folder", where=path, hint="jobs have protocolVersion: 2")
+    report = validate(Loaded((Bundle(path, tuple(jobs)),)), Choice(severity=Severity.ERROR))
     if report.problems:
         raise BadFileError(path, report)
-    data = next(loaded.documents).data
-    return data if isinstance(data, dict) else {}
+    return [document.data for document in jobs if isinstance(document.data, dict)]
 
 
 def listed(path: Path) -> list[str]:

@@ -1,14 +1,20 @@
-"""Machines from a layout."""
+"""Machines from a layout, and the scheduler's configuration that fits them if nobody has written one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
 
 from paictl.cluster.interface import Machine, Role
 from paictl.config.document import Document
+from paictl.config.generate import SERVICES_FILE, Inputs, plan
+from paictl.config.generate_text import render
 from paictl.config.kinds import Kind
-from paictl.config.load import load_memory
+from paictl.config.load import load_bytes, load_memory
 from paictl.config.model.layout import layout_of
+from paictl.config.model.quantity import Quantity
+from paictl.config.skus import MachineSku
+from paictl.config.validate import Report
 from paictl.errors import PaictlError
 
 
@@ -19,6 +25,37 @@ def machines_in(files: Mapping[str, str]) -> list[Machine]:
     if not found:
         raise PaictlError("there is no layout among the files", hint="a cluster is made from a layout.yaml")
     return list(_machines(found[0]))
+
+
+def services_for(files: Mapping[str, str]) -> str:
+    """Service settings for a layout that comes alone, as `config generate` makes them: each SKU in a VC of its own.
+
+    Raises `PaictlError` if the workers have no SKU from which cells could be made.
+    """
+    machines = machines_in(files)
+    workers: dict[str, list[Machine]] = {}
+    for machine in machines:
+        if machine.role is Role.WORKER:
+            workers.setdefault(machine.sku, []).append(machine)
+    skus = [_sku(name, found) for name, found in workers.items()]
+    lists = {
+        Kind.MASTER_CSV: _csv(machine for machine in machines if machine.role is Role.MASTER),
+        Kind.WORKER_CSV: _csv(machine for machine in machines if machine.role is Role.WORKER),
+        Kind.CONFIG: 'qos-switch: "false"\n',
+    }
+    documents = [one for kind, text in lists.items() for one in load_bytes(f"<{kind}>", text.encode(), kind)]
+    return render(plan(Inputs(tuple(documents), Report((), ())), skus))[SERVICES_FILE]
+
+
+def _sku(name: str, machines: list[Machine]) -> MachineSku:
+    first = machines[0]
+    memory = Quantity(Decimal(first.memory // 2**20), "Mi")
+    hosts = tuple(machine.name.lower() for machine in machines)
+    return MachineSku(name, first.devices, first.cpu, memory, first.device_type, name, hosts)
+
+
+def _csv(machines: Iterable[Machine]) -> str:
+    return "".join(f"{machine.name},{machine.address}\n" for machine in machines)
 
 
 def _machines(document: Document) -> Iterator[Machine]:

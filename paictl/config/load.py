@@ -50,7 +50,7 @@ def load(paths: Iterable[str], kind: Kind | None = None, *, skip_unknown: bool =
     for path in dict.fromkeys(paths):
         if path == STDIN:
             reading.file(path, bundle=path)
-        elif _is_folder(path):
+        elif is_folder(path):
             reading.folder(path)
         else:
             reading.file(path, bundle=str(Path(path).parent))
@@ -92,7 +92,8 @@ class _Reading:
             self.bundles.setdefault(bundle, []).extend(found)
 
 
-def _is_folder(path: str) -> bool:
+def is_folder(path: str) -> bool:
+    """Whether a path is that of a folder; False for one that cannot be a path at all."""
     try:
         return Path(path).is_dir()
     except OSError:  # a name too long, or a folder on the way that may not be entered; reading says so

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from paictl.config.model.quantity import Quantity, likely_quantity, parse_quantity
-from paictl.config.rules.shape.words import nearest
 from paictl.errors import PaictlError
+from paictl.words import nearest
 
 FORM = "NAME[@HOSTS]=gpu:8,cpu:96,memory:900Gi"
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]{0,50}[A-Za-z0-9])?")

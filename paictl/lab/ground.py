@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.cluster import EmbeddedCluster
-from paictl.cluster.embedded.services import CATALOGUE
 from paictl.cluster.embedded.store import Store, default_folder
 from paictl.cluster.interface import Cluster, Event
 from paictl.cluster.machines import machines_in
@@ -24,6 +23,7 @@ from paictl.cluster.presets import LAYOUT, SERVICES, preset_files
 from paictl.config.fileset import seal_files
 from paictl.errors import PaictlError
 from paictl.lab.manifest import Lab
+from paictl.service.catalogue import load_catalogue
 from paictl.sim.loop import Millis
 
 MARK: Final = "lab.json"
@@ -89,11 +89,12 @@ class Ground:
     def start(self, lab: Lab, language: str) -> None:
         """Bring the lab's cluster up and lay out the student's files."""
         files = _configuration(lab)
-        command = commands.up(f"lab{lab.number}", CATALOGUE, machines_in(files))
+        services = tuple(load_catalogue().services)
+        command = commands.up(f"lab{lab.number}", services, machines_in(files))
         beginning = BEGINNING.timestamp()
         cluster = EmbeddedCluster.up(self.folder, command, clock=(0.0, False), wall=lambda: beginning)
         cluster.push(seal_files(files), "at start")
-        for service in CATALOGUE:
+        for service in services:
             cluster.set_service(service, running=True)
         self.files.mkdir(exist_ok=True)
         for path in lab.files():

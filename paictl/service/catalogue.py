@@ -12,7 +12,8 @@ from paictl.config.load import load_file
 from paictl.config.nodes import Mapping as MappingNode
 from paictl.config.source import place_of
 from paictl.resources import resource_folder
-from paictl.service.order import ServiceError, did_you_mean, start_order
+from paictl.service.order import ServiceError, start_order
+from paictl.words import did_you_mean
 
 FILE_NAME = "service.yaml"
 
@@ -65,8 +66,7 @@ class Catalogue:
         """The service of a name; raises `ServiceError` with the name that was most likely meant."""
         found = self.services.get(name)
         if found is None:
-            meant = did_you_mean(name, self.services)
-            hint = f"did you mean {meant}?" if meant else "see the names with: paictl service list"
+            hint = did_you_mean(name, self.services) or "see the names with: paictl service list"
             raise ServiceError(f"there is no service {name!r}", hint=hint)
         return found
 

@@ -11,7 +11,7 @@ from paictl.config.keypath import parse_dotted
 from paictl.errors import PaictlError
 from paictl.service.catalogue import Catalogue
 from paictl.service.order import ServiceError, needed_by
-from paictl.service.plan import Action, Plan, State, Step
+from paictl.service.plan import Action, Loss, Plan, State, Step
 from paictl.service.readiness import Sight
 
 
@@ -51,18 +51,17 @@ def _top(path: str) -> str:
     return path.partition(".")[0] if not path.startswith('"') else parse_dotted(path)[0]
 
 
-def refuse_loss(plan: Plan) -> None:
-    """Raise `ServiceError` if a plan is to destroy data.
-
-    No cluster that paictl knows can do it yet: the interface stops services, and deleting only some of what was
-    announced would be worse than deleting nothing.
-    """
-    if plan.losses:
-        names = " ".join(f"-n {loss.service}" for loss in plan.losses)
-        raise ServiceError(
-            "the data of services cannot be deleted on this cluster, nothing was done",
-            hint=f"stop them and keep the data: paictl service stop {names}",
-        )
+def losses_on(plan: Plan, cluster: Cluster) -> tuple[Loss, ...]:
+    """What a plan destroys on a cluster: as the cluster says, else as the descriptions of the services say."""
+    described = {loss.service: loss.data for loss in plan.losses}
+    found: list[Loss] = []
+    for step in plan.steps:
+        if step.action is Action.DELETE:
+            there = cluster.losses(step.service)
+            data = described.get(step.service, ()) if there is None else tuple(there)
+            if data:
+                found.append(Loss(step.service, data))
+    return tuple(found)
 
 
 def carry_out(
@@ -71,9 +70,8 @@ def carry_out(
     """Do the steps of a plan in their order; `tell` hears of each before it is done.
 
     A step that the cluster refuses does not keep others from being done, but nothing is started that needs a service
-    whose start was refused. Raises `ServiceError` before anything is done if the plan would destroy data.
+    whose start was refused. Whoever calls has asked before data are destroyed (`losses_on`).
     """
-    refuse_loss(plan)
     outcomes: list[Outcome] = []
     failed: set[str] = set()
     for step in plan.steps:
@@ -93,6 +91,9 @@ def carry_out(
 def _done(step: Step, cluster: Cluster) -> PaictlError | None:
     """Ask the cluster for a step; to refresh is to stop and start, which loads the configuration pushed last."""
     try:
+        if step.action is Action.DELETE:
+            cluster.wipe_service(step.service)
+            return None
         if step.action is not Action.START:
             cluster.set_service(step.service, running=False)
         if step.action in (Action.START, Action.REFRESH):

@@ -5,11 +5,11 @@ A graph maps a service to the services that it needs. Ties are broken by name, s
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping
 from heapq import heapify, heappop, heappush
 
 from paictl.errors import PaictlError
+from paictl.words import did_you_mean
 
 Graph = Mapping[str, Collection[str]]
 
@@ -57,17 +57,11 @@ def users_of(graph: Graph, names: Iterable[str]) -> frozenset[str]:
     return _reachable(_users(graph), names)
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was most likely meant, or None."""
-    return next(iter(difflib.get_close_matches(name, sorted(known), 1, 0.6)), None)
-
-
 def _refuse_dangling(graph: Graph) -> None:
     for name in sorted(graph):
         for need in sorted(graph[name]):
             if need not in graph:
-                meant = did_you_mean(need, graph)
-                advice = f"did you mean {meant}?" if meant else f"describe {need} too, or remove the prerequisite"
+                advice = did_you_mean(need, graph) or f"describe {need} too, or remove the prerequisite"
                 raise ServiceError(f"{name} needs {need}, and there is no service of that name", hint=advice)
 
 

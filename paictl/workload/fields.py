@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from paictl.errors import PaictlError
+from paictl.words import did_you_mean
+from paictl.words import listed as shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,9 +24,9 @@ class JobError(PaictlError):
 def suggestion(word: str, known: Iterable[str], label: str) -> str:
     """A hint for a name that is not known: the nearest one, and all of them; `label` says what they are."""
     names = list(known)
-    near = get_close_matches(word, names, n=1)
-    listed = f"{label}: {', '.join(names)}" if names else f"{label}: none"
-    return f"did you mean {near[0]}? {listed}" if near else listed
+    near = did_you_mean(word, names)
+    listed = f"{label}: {shortened(names) or 'none'}"
+    return f"{near} {listed}" if near else listed
 
 
 class Fields:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,24 +12,32 @@ from paictl.cluster.embedded import commands, written
 from paictl.cluster.embedded.clock import Clock, wall_time
 from paictl.cluster.embedded.commands import Command
 from paictl.cluster.embedded.explain import explain_job
-from paictl.cluster.embedded.jobs import LiveJob
+from paictl.cluster.embedded.jobs import LiveJob, dump_view, view_from
 from paictl.cluster.embedded.picture import picture
-from paictl.cluster.embedded.services import CONFIGURATION, SCHEDULER, Service
+from paictl.cluster.embedded.services import CONFIGURATION, CONTROLLER, HISTORIANS, READERS, SCHEDULER, Service
 from paictl.cluster.embedded.store import JobRow, Store
-from paictl.cluster.embedded.world import World
+from paictl.cluster.embedded.world import History, World
 from paictl.cluster.interface import (
     Answer,
     ClusterError,
     ConfigVersion,
+    ConflictError,
     Event,
     JobRequest,
     JobView,
     Machine,
     NodeView,
+    Role,
     ServiceView,
 )  # fmt: skip
 from paictl.cluster.picture import Picture
 from paictl.sim.loop import Millis
+from paictl.words import did_you_mean, listed
+
+MOST_COMPARED = 400
+"""How many of the latest jobs a name that no job has is compared with."""
+
+NO_CELL = "in no cell of the scheduler's configuration, so nothing runs there"
 
 Given = TypeVar("Given")
 
@@ -40,17 +48,22 @@ class EmbeddedCluster:
     def __init__(self, store: Store, wall: Callable[[], float] = wall_time) -> None:
         self._store = store
         self._wall = wall
+        self._seen: tuple[int, World] | None = None
+        """Version of the file, and the world that was read from it: answers in a row need not read it again."""
+        self._base: int | None = None
+        """The newest version of the configuration when it was last read, None before."""
 
     # --- life
 
     @classmethod
     def up(
-        cls, folder: Path, command: Command, *, clock: tuple[float, bool] = (1.0, False),
-        wall: Callable[[], float] = wall_time,
+        cls, folder: Path, command: Command, then: Iterable[Command] = (), *,
+        clock: tuple[float, bool] = (1.0, False), wall: Callable[[], float] = wall_time,
     ) -> EmbeddedCluster:  # fmt: skip
         """Bring a cluster up; `command` is `commands.up`, `clock` (speed, run out).
 
-        Raises `ConflictError` if one is up in the folder.
+        The cluster begins with the commands in `then` carried out, or does not begin. Raises `ConflictError` if one is
+        up in the folder.
         """
         world = commands.begin(command)
         start = wall()
@@ -60,6 +73,9 @@ class EmbeddedCluster:
             store.set_meta("epoch", start)
             store.set_meta("clock", [0, start, *clock])
             store.append_log(Millis(0), command)
+            for further in then:
+                commands.apply(world, Millis(0), further)
+                store.append_log(Millis(0), further)
             cls(store, wall)._keep(world)
 
         return cls(Store.create(folder, fill), wall)
@@ -106,6 +122,7 @@ class EmbeddedCluster:
             clock = self.clock
             now, wall = clock.at(self._wall()), self._wall()
             self._store.set_meta("clock", [now, wall, speed, run_out])
+            self._seen = None
 
     # --- nodes
 
@@ -136,7 +153,7 @@ class EmbeddedCluster:
         def check() -> None:
             taken = self._store.taken_keys(keys)
             if taken:
-                raise ClusterError(f"there was a job {taken[0]!r} already", hint="give it another name")
+                raise ConflictError(f"there was a job {taken[0]!r} already", hint="give it another name: --name NAME")
 
         def act(world: World) -> list[JobView]:
             ended = {job.key: job for job in world.ended}
@@ -145,16 +162,20 @@ class EmbeddedCluster:
         return self._write(commands.submit(requests), act, check)
 
     def stop_job(self, key: str) -> None:
-        """End a job."""
-        self._write(commands.stop_job(key), lambda _: None)
+        """End a job; nothing to do for one that has ended."""
+        with self._world() as world:
+            ended = self._job(world, key).status.state.final
+        if not ended:
+            self._write(commands.stop_job(key), lambda _: None)
 
     def jobs(self, *, ended: bool = True) -> Sequence[JobView]:
         """Jobs in order of submission, without tasks."""
         with self._world() as world:
-            found = [(job.number, job) for job in [*world.jobs.values(), *(world.ended if ended else ())]]
+            fresh = [*world.jobs.values(), *(world.ended if ended else ())]
+            found = [(job.number, job.view(tasks=False)) for job in fresh]
             if ended:
-                found += [(row.number, LiveJob.load(row.data)) for row in self._store.ended_jobs()]
-            return [job.view(tasks=False) for _, job in sorted(found, key=lambda pair: pair[0])]
+                found += [(number, view_from(view)) for number, view in self._store.ended_views()]
+            return [view for _, view in sorted(found, key=lambda pair: pair[0])]
 
     def job(self, key: str) -> JobView:
         """One job with its tasks."""
@@ -172,7 +193,7 @@ class EmbeddedCluster:
                 return job
         row = self._store.job(key)
         if row is None:
-            raise ClusterError(f"there is no job {key!r}", hint="list them with: paictl job list")
+            raise ClusterError(f"there is no job {key!r}", hint=self._meant_job(world, key))
         return LiveJob.load(row.data)
 
     def picture(self, *, history: bool = False) -> Picture:
@@ -183,6 +204,15 @@ class EmbeddedCluster:
                 return picture(world, epoch, nodes)
             ended = [*(LiveJob.load(row.data) for row in self._store.ended_jobs()), *world.ended]
             return picture(world, epoch, nodes, ended, [*self._store.events(), *world.events])
+
+    def _meant_job(self, world: World, key: str) -> str:
+        """A hint for a key that no job has: the same name of another user, or a name that is nearly the same."""
+        keys = [*self._store.job_keys(), *(job.key for job in world.ended), *world.jobs]
+        name = key.partition("~")[2]
+        others = [other for other in keys if other.partition("~")[2] == name]
+        if others:
+            return f"did you mean {listed(others, 3)}?"
+        return did_you_mean(key, keys[-MOST_COMPARED:]) or "list them with: paictl job list"
 
     def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
         """Events in order, of one object or of all."""
@@ -209,24 +239,33 @@ class EmbeddedCluster:
     def configurations(self) -> Sequence[ConfigVersion]:
         """All versions, oldest first."""
         with self._store.reading():
-            return [ConfigVersion(*row) for row in self._store.configs()]
+            found = [ConfigVersion(*row) for row in self._store.configs()]
+        self._base = found[-1].number if found else 0
+        return found
 
     def push(self, files: Mapping[str, str], message: str) -> ConfigVersion:
-        """Store a new version; running services go on with what they loaded."""
+        """Store a new version; running services go on with what they loaded.
 
-        def act(world: World) -> ConfigVersion:
-            version = ConfigVersion(world.configs.newest, world.now, message, dict(files))
-            self._store.put_config(version.number, version.at, message, version.files)
-            return version
+        Raises `ConflictError` if another one came since this object last read the configuration.
+        """
 
-        return self._write(commands.push(files, message), act)
+        def check() -> None:
+            newest = self._store.newest_config()
+            if self._base not in (None, newest):
+                raise ConflictError(
+                    f"somebody else has pushed version {newest} meanwhile", hint="push again, it is merged with that"
+                )
+
+        version = self._write(commands.push(files, message), lambda world: world.pushed[-1], check)
+        self._base = version.number
+        return version
 
     # --- services
 
     def services(self) -> Sequence[ServiceView]:
-        """All services by name."""
+        """All services that are there, by name."""
         with self._world() as world:
-            return [service_view(world, service) for service in world.services]
+            return [service_view(world, service) for service in world.services if service.there]
 
     def set_service(self, name: str, *, running: bool) -> ServiceView:
         """Start a service (loading the newest configuration) or stop it."""
@@ -234,13 +273,34 @@ class EmbeddedCluster:
             commands.set_service(name, running=running), lambda world: service_view(world, world.services.get(name))
         )
 
+    def losses(self, name: str) -> Sequence[str]:
+        """What deleting a service would destroy, as lines for people."""
+        with self._world() as world:
+            if not world.services.get(name).there:
+                return ()
+            ended, versions = self._store.count_jobs() + len(world.ended), sum(1 for _ in self._store.configs())
+            lost = {
+                CONFIGURATION: (versions, "version of the configuration", "versions of the configuration"),
+                CONTROLLER: (len(world.jobs), "job that waits or runs", "jobs that wait or run"),
+                **dict.fromkeys(HISTORIANS, (ended, "ended job in the history", "ended jobs in the history")),
+            }
+            count, one, many = lost.get(name, (0, "", ""))
+            return (f"{count} {one if count == 1 else many}",) if count else ()
+
+    def wipe_service(self, name: str) -> None:
+        """Stop a service and destroy its data; the command log keeps what was asked, as it does for all commands."""
+        self._write(commands.wipe_service(name), lambda _: None)
+
     # --- the way to the disk and back
 
     @contextmanager
     def _world(self) -> Iterator[World]:
         """The cluster as it is now, for looking at it only."""
         with self._store.reading():
-            world = written.load(self._store.state())
+            version = self._store.version()
+            if self._seen is None or self._seen[0] != version:
+                self._seen = version, written.load(self._store.state())
+            world = self._seen[1]
             world.advance(self.now)
             yield world
 
@@ -248,23 +308,32 @@ class EmbeddedCluster:
         self, command: Command, answer: Callable[[World], Given], check: Callable[[], None] = lambda: None
     ) -> Given:
         """Carry a command out in one transaction; `answer` is asked before the state is stored."""
+        self._seen = None
         with self._store.writing():
             check()
             world = written.load(self._store.state())
             at = self.now
             commands.apply(world, at, command)
-            given = answer(world)
             self._store.append_log(at, command)
             if self.clock.run_out and command["do"] != "run-out":
                 world.advance(None)
                 self._store.append_log(world.now, commands.run_out())
+            given = answer(world)
             self._keep(world)
         return given
 
     def _keep(self, world: World) -> None:
-        """Store the state; the clock goes on from its instant."""
+        """Store the state and what is new; the clock goes on from its instant."""
+        if History.JOBS in world.wiped:
+            self._store.forget_jobs()
+        if History.CONFIGURATIONS in world.wiped:
+            self._store.forget_configs()
         self._store.append_events(world.events)
-        self._store.put_jobs(JobRow(job.key, job.number, True, job.dump()) for job in world.ended)
+        self._store.put_jobs(
+            JobRow(j.key, j.number, True, dump_view(j.view(tasks=False)), j.dump()) for j in world.ended
+        )
+        for version in world.pushed:
+            self._store.put_config(version.number, version.at, version.message, version.files)
         self._store.set_state(written.dump(world))
         clock = self.clock.set(world.now, self._wall())
         self._store.set_meta("clock", [clock.instant, clock.wall, clock.speed, clock.run_out])
@@ -293,11 +362,16 @@ def node_views(world: World) -> list[NodeView]:
         for ref, run in job.running():
             pods.setdefault(run.info.node, []).append(f"{key}/{ref.role}[{ref.index}]")
             used[run.info.node] = used.get(run.info.node, 0) + len(run.info.devices)
+    engine = world.dispatcher.engine
+    cells = None if engine is None else engine.state.physical.nodes
     return [
-        NodeView(node.machine, node.condition, node.since, used.get(name, 0), tuple(pods.get(name, ())))
+        NodeView(
+            node.machine, node.condition, node.since, used.get(name, 0), tuple(pods.get(name, ())),
+            NO_CELL if cells is not None and node.machine.role is Role.WORKER and name not in cells else "",
+        )
         for node in world.machines
         for name in [node.machine.name]
-    ]
+    ]  # fmt: skip
 
 
 def _one(views: Sequence[NodeView], name: str) -> NodeView:
@@ -306,13 +380,14 @@ def _one(views: Sequence[NodeView], name: str) -> NodeView:
 
 def service_view(world: World, service: Service) -> ServiceView:
     """A service, and why it does not do its work if it does not."""
-    reason = ""
-    newest = world.configs.newest
+    reasons, newest, engine = [], world.configs.newest, world.dispatcher.engine
     if not service.running:
-        reason = "stopped"
-    elif not world.services.runs(CONFIGURATION):
-        reason = f"{CONFIGURATION} is stopped"
-    ready = not reason
-    if ready and service.loaded != newest and service.name == SCHEDULER:
-        reason = f"runs with configuration {service.loaded}, the newest is {newest}: restart it to load that"
-    return ServiceView(service.name, service.running, ready, service.since, reason, service.loaded)
+        reasons.append("stopped")
+    elif service.name in READERS and newest not in (0, service.loaded):
+        reasons.append(f"runs by configuration {service.loaded}, the newest is {newest}")
+    if service.name == SCHEDULER and engine is not None:
+        missing = [name for name in engine.state.physical.nodes if name not in world.machines]
+        if missing:
+            reasons.append(f"its configuration names nodes that are not there: {listed(missing)}")
+    reason = "; ".join(reasons)
+    return ServiceView(service.name, service.running, service.running, service.since, reason, service.loaded)

@@ -62,6 +62,11 @@ def set_service(name: str, *, running: bool) -> Command:
     return {"do": "set-service", "name": name, "running": running}
 
 
+def wipe_service(name: str) -> Command:
+    """Delete a service with its data."""
+    return {"do": "wipe-service", "name": name}
+
+
 def tick(span: Millis) -> Command:
     """Nothing but time passes."""
     return {"do": "tick", "span": span}
@@ -70,6 +75,14 @@ def tick(span: Millis) -> Command:
 def run_out() -> Command:
     """Time passes until nothing more will happen."""
     return {"do": "run-out"}
+
+
+def bring_up(
+    name: str, services: Sequence[str], machines: Sequence[Machine], files: Mapping[str, str]
+) -> list[Command]:
+    """All commands of a new cluster whose services, given in start order, run by the configuration in `files`."""
+    start = [set_service(service, running=True) for service in services]
+    return [up(name, services, machines), push(files, "at start"), *start]
 
 
 def begin(command: Command) -> World:
@@ -105,8 +118,9 @@ _METHODS: Mapping[str, Callable[[World, Command], Any]] = {
     "set-node": lambda world, c: world.set_node(c["name"], c["change"]),
     "add-node": lambda world, c: world.add_node(machine_from(c["machine"])),
     "remove-node": lambda world, c: world.remove_node(c["name"]),
-    "push": lambda world, c: world.push(c["files"]),
+    "push": lambda world, c: world.push(c["files"], c["message"]),
     "set-service": lambda world, c: world.set_service(c["name"], running=c["running"]),
+    "wipe-service": lambda world, c: world.wipe_service(c["name"]),
     "tick": lambda world, c: world.advance(Millis(world.now + c["span"])),
     "run-out": lambda world, c: world.advance(None),  # noqa: ARG005
 }

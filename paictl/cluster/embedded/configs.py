@@ -50,11 +50,14 @@ class Configurations:
 
     def __init__(self) -> None:
         self.newest = 0
+        """Number of the newest version, 0 if there is none."""
+        self._given = 0
         self._versions: dict[int, Configuration] = {}
 
     def push(self, files: Mapping[str, str]) -> Configuration:
         """A new version."""
-        self.newest += 1
+        self._given += 1
+        self.newest = self._given
         self._versions[self.newest] = Configuration(self.newest, dict(files))
         return self._versions[self.newest]
 
@@ -68,11 +71,17 @@ class Configurations:
         """Forget versions that nobody uses any more; the newest stays."""
         self._versions = {n: version for n, version in self._versions.items() if n in numbers or n == self.newest}
 
+    def forget(self, loaded: set[int | None]) -> None:
+        """Forget what was pushed, save what running services have `loaded`; numbers are never given twice."""
+        self.newest = 0
+        self.keep(loaded)
+
     def dump(self) -> dict[str, Any]:
         """All of it as JSON values."""
-        return {"newest": self.newest, "versions": [[n, dict(v.files)] for n, v in self._versions.items()]}
+        versions = [[n, dict(v.files)] for n, v in self._versions.items()]
+        return {"newest": self.newest, "given": self._given, "versions": versions}
 
     def load(self, data: Mapping[str, Any]) -> None:
         """The inverse of `dump`."""
-        self.newest = data["newest"]
+        self.newest, self._given = data["newest"], data["given"]
         self._versions = {number: Configuration(number, files) for number, files in data["versions"]}

@@ -106,6 +106,7 @@ class LiveJob:
             number=self.number,
             attempt=self.status.attempt,
             preemptions=self.preemptions,
+            used=sum(len(run.info.devices) for _, run in self.running()),
             reason=f"runs without guarantee, lazily preempted by {self.demoted_by}" if self.demoted_by else "",
             tasks=tuple(map(self._task, self.status.tasks)) if tasks else (),
         )
@@ -175,6 +176,16 @@ class LiveJob:
             },
             demoted_by=data["demoted_by"],
         )
+
+
+def dump_view(view: JobView) -> dict[str, Any]:
+    """A view without tasks as JSON values."""
+    return asdict(view)
+
+
+def view_from(data: Mapping[str, Any]) -> JobView:
+    """The inverse of `dump_view`."""
+    return JobView(**{**data, "state": JobState(data["state"]), "tasks": ()})
 
 
 def dump_plan(plan: JobPlan) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from paictl.cluster.interface import ClusterError, UnreachableError
 from paictl.sim.loop import Millis
+from paictl.words import did_you_mean
 
 CONFIGURATION: Final = "cluster-configuration"
 """Holds what was pushed; without it no other service can start."""
@@ -19,22 +20,24 @@ CONTROLLER: Final = "frameworkcontroller"
 """Turns jobs into pods, and the ends of pods into retries and results."""
 
 
-CATALOGUE: Final = (
-    CONFIGURATION, "device-plugin", "internal-storage", "postgresql", CONTROLLER, SCHEDULER, "log-manager",
-    "database-controller", API, "webportal", "prometheus", "node-exporter", "job-exporter", "grafana", "alert-manager",
-    "pylon",
-)  # fmt: skip
-"""What a new cluster has, in an order in which it can be started."""
+READERS: Final = (SCHEDULER, API)
+"""Act by the configuration: an old one makes a difference."""
+HISTORIANS: Final = ("postgresql", "internal-storage")
+"""Hold the history of ended jobs: the database, and the disk below it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A service since an instant; `loaded` is the version of the configuration that it read when it started."""
+    """A service since an instant; `loaded` is the version of the configuration that it read when it started.
+
+    One that was deleted is not `there` until it is started again.
+    """
 
     name: str
     running: bool
     since: Millis
     loaded: int | None = None
+    there: bool = True
 
 
 class Services:
@@ -46,10 +49,16 @@ class Services:
     def __iter__(self) -> Iterator[Service]:
         return (self._services[name] for name in sorted(self._services))
 
+    @property
+    def loaded(self) -> set[int | None]:
+        """The versions of the configuration that services have loaded."""
+        return {service.loaded for service in self}
+
     def get(self, name: str) -> Service:
         """A service; raises `ClusterError` if the cluster has none of that name."""
         if name not in self._services:
-            raise ClusterError(f"there is no service {name!r}", hint="list them with: paictl service list")
+            hint = did_you_mean(name, self._services) or "list them with: paictl service list"
+            raise ClusterError(f"there is no service {name!r}", hint=hint)
         return self._services[name]
 
     def runs(self, name: str) -> bool:
@@ -59,16 +68,19 @@ class Services:
     def need(self, name: str) -> None:
         """Raise `UnreachableError` unless a service runs."""
         if not self.runs(name):
-            raise UnreachableError(
-                f"{name} is stopped", where=f"service {name}", hint=f"start it: paictl service start -n {name}"
-            )
+            state = "is stopped" if self.get(name).there else "was deleted"
+            raise UnreachableError(state, where=f"service {name}", hint=f"start it: paictl service start -n {name}")
 
     def set(self, name: str, now: Millis, *, running: bool, loaded: int | None = None) -> Service:
         """Start or stop a service."""
         old = self.get(name)
-        new = replace(old, running=running, loaded=loaded)
+        new = replace(old, running=running, loaded=loaded, there=old.there or running)
         self._services[name] = new if old.running == running else replace(new, since=now)
         return self._services[name]
+
+    def remove(self, name: str, now: Millis) -> None:
+        """A service is deleted."""
+        self._services[name] = replace(self.get(name), running=False, since=now, loaded=None, there=False)
 
     def dump(self) -> list[dict[str, Any]]:
         """All services as JSON values."""

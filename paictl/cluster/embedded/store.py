@@ -20,7 +20,7 @@ from paictl.cluster.interface import ClusterError, ConflictError, Event, Unreach
 from paictl.sim.loop import Millis
 
 FILE = "cluster.db"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 BUSY_SECONDS = 30.0
 """How long a command waits for another one that is at work on the same cluster."""
 
@@ -33,18 +33,21 @@ CREATE TABLE event (
     message TEXT NOT NULL, data TEXT NOT NULL
 );
 CREATE INDEX event_subject ON event (subject, number);
-CREATE TABLE job (key TEXT PRIMARY KEY, number INTEGER NOT NULL UNIQUE, ended INTEGER NOT NULL, data TEXT NOT NULL);
+CREATE TABLE job (
+    key TEXT PRIMARY KEY, number INTEGER NOT NULL UNIQUE, ended INTEGER NOT NULL, view TEXT NOT NULL, data TEXT NOT NULL
+);
 CREATE TABLE config (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, message TEXT NOT NULL, files TEXT NOT NULL);
 """
 
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job as stored; `number` is its place in the order of submission."""
+    """A job as stored; `number` is its place in the order of submission, `view` what a list of jobs shows of it."""
 
     key: str
     number: int
     ended: bool
+    view: Mapping[str, Any]
     data: Mapping[str, Any]
 
 
@@ -66,7 +69,8 @@ class Store:
     @classmethod
     def exists(cls, folder: Path) -> bool:
         """Whether a cluster lives in a folder."""
-        return (folder / FILE).is_file()
+        with _explained(folder):
+            return (folder / FILE).is_file()
 
     @classmethod
     def create(cls, folder: Path, fill: Callable[[Store], None]) -> Store:
@@ -104,10 +108,7 @@ class Store:
         if not cls.exists(folder):
             raise UnreachableError("no cluster is up", where=str(folder), hint="bring one up: paictl cluster up")
         with _explained(folder):
-            db = sqlite3.connect(folder / FILE, timeout=BUSY_SECONDS, isolation_level=None)
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA synchronous = FULL")
-            store = cls(folder, db)
+            store = cls(folder, _connected(folder / FILE))
             found = store.meta("schema")
         if found != SCHEMA_VERSION:
             raise ClusterError(
@@ -151,6 +152,10 @@ class Store:
                     self._db.execute("ROLLBACK")
                 raise
             self._db.execute("COMMIT")
+
+    def version(self) -> int:
+        """A number that changes when another process has written; asked within `reading`."""
+        return int(self._db.execute("PRAGMA data_version").fetchone()[0])
 
     # --- what is stored
 
@@ -198,20 +203,34 @@ class Store:
 
     def put_jobs(self, rows: Iterable[JobRow]) -> None:
         """Add or replace jobs."""
-        values = ((row.key, row.number, row.ended, _json(row.data)) for row in rows)
-        self._db.executemany("INSERT OR REPLACE INTO job VALUES (?, ?, ?, ?)", values)
+        values = ((row.key, row.number, row.ended, _json(row.view), _json(row.data)) for row in rows)
+        self._db.executemany("INSERT OR REPLACE INTO job VALUES (?, ?, ?, ?, ?)", values)
+
+    def forget_jobs(self) -> None:
+        """Delete all stored jobs."""
+        self._db.execute("DELETE FROM job")
 
     def ended_jobs(self) -> Iterator[JobRow]:
         """The jobs for which nothing more will happen, in order of submission."""
-        query = "SELECT key, number, ended, data FROM job WHERE ended = 1 ORDER BY number"
-        return (
-            JobRow(key, number, bool(ended), json.loads(data)) for key, number, ended, data in self._db.execute(query)
-        )
+        return map(_job, self._db.execute("SELECT * FROM job WHERE ended = 1 ORDER BY number"))
+
+    def ended_views(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """(number, view) of the same jobs, without reading all that is known of them."""
+        query = "SELECT number, view FROM job WHERE ended = 1 ORDER BY number"
+        return ((number, json.loads(view)) for number, view in self._db.execute(query))
+
+    def count_jobs(self) -> int:
+        """How many jobs are stored."""
+        return int(self._db.execute("SELECT count(*) FROM job").fetchone()[0])
 
     def job(self, key: str) -> JobRow | None:
         """One job, or None."""
-        row = self._db.execute("SELECT key, number, ended, data FROM job WHERE key = ?", (key,)).fetchone()
-        return JobRow(row[0], row[1], bool(row[2]), json.loads(row[3])) if row else None
+        row = self._db.execute("SELECT * FROM job WHERE key = ?", (key,)).fetchone()
+        return _job(row) if row else None
+
+    def job_keys(self) -> list[str]:
+        """The keys of all stored jobs, in order of submission."""
+        return [key for (key,) in self._db.execute("SELECT key FROM job ORDER BY number")]
 
     def taken_keys(self, keys: Iterable[str]) -> list[str]:
         """Those keys that a stored job has."""
@@ -221,10 +240,44 @@ class Store:
         """Add a version of the configuration."""
         self._db.execute("INSERT INTO config VALUES (?, ?, ?, ?)", (number, at, message, _json(files)))
 
+    def newest_config(self) -> int:
+        """Number of the newest version of the configuration, 0 if there is none."""
+        return int(self._db.execute("SELECT coalesce(max(number), 0) FROM config").fetchone()[0])
+
+    def forget_configs(self) -> None:
+        """Delete all versions of the configuration."""
+        self._db.execute("DELETE FROM config")
+
     def configs(self) -> Iterator[tuple[int, Millis, str, dict[str, str]]]:
         """(number, instant, message, files) of all versions, oldest first."""
         for number, at, message, files in self._db.execute("SELECT * FROM config ORDER BY number"):
             yield number, Millis(at), message, json.loads(files)
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    """The file, open for writing; where nothing may be written, open for reading.
+
+    WAL cannot be read without files beside it. So where these cannot be made the main file alone is read, provided
+    that everything is in it, as it is unless the last command was killed.
+    """
+    db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = FULL")
+    except sqlite3.OperationalError as error:
+        log = path.with_name(f"{path.name}-wal")
+        whole = not log.exists() or log.stat().st_size == 0
+        if not (whole and any(word in str(error) for word in ("readonly", "unable to open"))):
+            raise
+        db.close()
+        db = sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True, isolation_level=None)
+        db.execute("SELECT 1 FROM meta")
+    return db
+
+
+def _job(row: tuple[str, int, int, str, str]) -> JobRow:
+    key, number, ended, view, data = row
+    return JobRow(key, number, bool(ended), json.loads(view), json.loads(data))
 
 
 def _json(data: object) -> str:
@@ -254,7 +307,7 @@ _HINTS = (
     ("locked", f"another paictl command was at work for over {BUSY_SECONDS:.0f} s; try again"),
     ("full", "the disk is full; free some space and try again, nothing was changed"),
     ("readonly", "the folder or file is read-only; take another with --state DIR"),
-    ("unable to open", "check that the folder is there and writable, or take another with --state DIR"),
+    ("unable to open", "check that the folder is yours and writable, or take another with --state DIR"),
     ("malformed", "the file is damaged; remove the folder and bring the cluster up again"),
     ("not a database", "the file is no cluster of paictl; take another folder with --state DIR"),
 )

@@ -9,14 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from enum import StrEnum
 from typing import Final, NamedTuple
 
 from paictl.cluster.embedded.configs import Configuration, Configurations
 from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted
 from paictl.cluster.embedded.jobs import LiveJob, Run, as_taken, with_wishes
 from paictl.cluster.embedded.machines import Machines, Node
-from paictl.cluster.embedded.services import API, CONFIGURATION, CONTROLLER, SCHEDULER, Service, Services
-from paictl.cluster.interface import ClusterError, ConflictError, Event, JobRequest, Machine, Role
+from paictl.cluster.embedded.services import (
+    API,
+    CONFIGURATION,
+    CONTROLLER,
+    HISTORIANS,
+    SCHEDULER,
+    Service,
+    Services,
+)  # fmt: skip
+from paictl.cluster.interface import (
+    ClusterError,
+    ConfigVersion,
+    ConflictError,
+    Event,
+    JobRequest,
+    Machine,
+    Role,
+)  # fmt: skip
 from paictl.scheduler.decision import BindInfo
 from paictl.scheduler.events import NodeHealth
 from paictl.scheduler.request import PodRequest
@@ -32,6 +49,15 @@ DEFAULT_SECONDS: Final = 60.0
 
 TOLERATION: Final = Millis(300_000)
 """How long pods on a failed node are given, as Kubernetes tolerates an unreachable node by default."""
+
+
+class History(StrEnum):
+    """What is kept for people to look back at, and a service can take with it when it is deleted."""
+
+    JOBS = "jobs"
+    """Jobs that ended."""
+    CONFIGURATIONS = "configurations"
+    """Versions of the configuration."""
 
 
 class Timer(NamedTuple):
@@ -56,6 +82,10 @@ class World:
         """Jobs that ended since the caller last took them away."""
         self.events: list[Event] = []
         """What happened since the caller last took it away."""
+        self.pushed: list[ConfigVersion] = []
+        """Versions of the configuration that came since the caller last took them away."""
+        self.wiped: set[History] = set()
+        """What the caller is to forget before it keeps any of the above."""
         self.dispatcher = Dispatcher()
         self.pods: dict[str, tuple[str, TaskRef]] = {}
         """Job and task of each pod that waits or runs, by uid."""
@@ -110,11 +140,15 @@ class World:
                 for uid in uids:
                     if uid in self.pods:
                         self.jobs[self.pods[uid][0]].preemptions += 1
-                        self._pod_over(uid, Happening.PREEMPTED, f"preempted by {preemptor}")
+                        self._pod_over(uid, Happening.PREEMPTED, f"preempted by {self._who(preemptor)}")
             case Demoted(group, preemptor):
                 for key in {key for key, job in self.jobs.items() if group in job.plan.groups}:
                     self.jobs[key].demoted_by = preemptor
-                    self._say("Demoted", f"job/{key}", f"lost its guarantee to {preemptor} and runs on")
+                    self._say("Demoted", f"job/{key}", f"lost its guarantee to {self._who(preemptor)} and runs on")
+
+    def _who(self, group: str) -> str:
+        """The job that a group belongs to; the group where it belongs to none that goes on."""
+        return next((key for key, job in self.jobs.items() if group in job.plan.groups), group)
 
     # --- pods and jobs
 
@@ -152,7 +186,7 @@ class World:
         if job.started is None and step.status.state is State.RUNNING:
             job.started = self.now
         if step.status.attempt > before.attempt:
-            job.demoted_by = ""
+            job.started, job.demoted_by = None, ""
             self._say(
                 "Retried", f"job/{job.key}", f"starts again from the beginning, attempt {step.status.attempt + 1}"
             )
@@ -246,7 +280,7 @@ class World:
         flags = _NODE_CHANGES[change]
         old, new = self.machines.set(name, self.now, **flags)
         if new != old:
-            self._say(new.condition.value, f"node/{name}", change)
+            self._say(new.condition.value, f"node/{name}", _NODE_WORDS[change])
             self._observe(name)
         if new.failed and not old.failed:
             self.loop.schedule(Millis(self.now + TOLERATION), Urgency.HARDWARE, Timer("lost", name, self.now))
@@ -266,10 +300,12 @@ class World:
 
     # --- configuration and services
 
-    def push(self, files: Mapping[str, str]) -> Configuration:
+    def push(self, files: Mapping[str, str], message: str) -> ConfigVersion:
         """A new version of the configuration; nobody has loaded it yet."""
-        version = self.configs.push(files)
-        self._say("Pushed", "config/cluster", f"version {version.number}")
+        number = self.configs.push(files).number
+        version = ConfigVersion(number, self.now, message, dict(files))
+        self.pushed.append(version)
+        self._say("Pushed", "config/cluster", f"version {number}: {message}" if message else f"version {number}")
         return version
 
     def set_service(self, name: str, *, running: bool) -> Service:
@@ -290,9 +326,33 @@ class World:
         self._say("Started" if running else "Stopped", f"service/{name}", f"configuration {loaded}" if loaded else "")
         if running and name == CONTROLLER:
             self._catch_up()
-        self.configs.keep({each.loaded for each in self.services})
+        self.configs.keep(self.services.loaded)
         self._settle()
         return service
+
+    def wipe_service(self, name: str) -> None:
+        """Stop a service and destroy its data; nothing to do for one that is not there."""
+        if not self.services.get(name).there:
+            return
+        self.set_service(name, running=False)
+        if name == CONFIGURATION:
+            self.configs.forget(self.services.loaded)
+            self.pushed.clear()
+            self.wiped.add(History.CONFIGURATIONS)
+        elif name in HISTORIANS:
+            self.ended.clear()
+            self.wiped.add(History.JOBS)
+        elif name == CONTROLLER:
+            self._drop_jobs()
+        self.services.remove(name, self.now)
+        self._say("Deleted", f"service/{name}", "")
+        self._settle()
+
+    def _drop_jobs(self) -> None:
+        """The job controller's objects are deleted: no job goes on."""
+        for job in list(self.jobs.values()):
+            self._follow(job, lifecycle.stop(job.status))
+        self.backlog.clear()
 
     def _start_scheduler(self, configuration: Configuration) -> None:
         """Rebuild the scheduler's state from the pods that run, whatever the configuration has become."""
@@ -326,6 +386,13 @@ _NODE_CHANGES: Final[Mapping[str, Mapping[str, bool]]] = {
     "uncordon": {"cordoned": False},
     "fail": {"failed": True},
     "heal": {"failed": False},
+}
+
+_NODE_WORDS: Final[Mapping[str, str]] = {
+    "cordon": "no new pods",
+    "uncordon": "new pods again",
+    "fail": f"its pods are given up unless it is back within {TOLERATION // 60_000} minutes",
+    "heal": "back again",
 }
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from paictl.config.nodes import Mapping, Scalar
-from paictl.config.rules.shape.words import nearest
+from paictl.words import nearest
 
 LEAF_LEVEL = 1
 MOST_NAMES = 400

@@ -14,7 +14,7 @@ from paictl.config.model.hived_cells import Cell
 from paictl.config.model.hived_types import MOST_NAMES, Chain
 from paictl.config.model.hosts import Host, HostList, host_list
 from paictl.config.model.layout import Layout, Machine, Sku, layout_of
-from paictl.config.rules.shape.words import nearest
+from paictl.words import nearest
 
 
 def layout_in(bundle: Bundle) -> tuple[Document, Layout] | None:

@@ -1,6 +1,8 @@
-"""Kubernetes quantities: `220Gi`, `64G`, `512`.
+"""Kubernetes quantities: `220Gi`, `64G`, `512`, and for cores `500m`.
 
-A suffix with an `i` is a power of 1024, one without a power of 1000: `64Gi` is 7 % more than `64G`.
+A suffix with an `i` is a power of 1024, one without a power of 1000: `64Gi` is 7 % more than `64G`. OpenPAI reads only
+whole numbers of Ki, Mi, Gi and Ti: `64G` and `500M` became 0, `1.5Gi` became 9 MiB, cpu `500m` became 500. Source of
+the format: Kubernetes, `resource.Quantity`.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 
 _FACTORS = {
     "": 1,
@@ -15,6 +18,7 @@ _FACTORS = {
     **{letter: 1000**power for power, letter in enumerate("kMGTPE", 1)},
     "K": 1000,
 }
+_EXACT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(?:([eE][+-]?\d{1,2})|([a-zA-Z]*))", re.ASCII)
 _FORM = re.compile(r"\+?(\d{1,30}(?:\.\d{1,30})?)([KMGTPE]i|[kKMGTPE])?")
 _LOOSE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgtpe])(i?b?|ibytes?|bytes?)\s*", re.IGNORECASE)
 
@@ -46,6 +50,29 @@ def parse_quantity(text: str) -> Quantity | None:
     """The quantity that a text says, or None where it is none."""
     match = _FORM.fullmatch(text.strip())
     return Quantity(Decimal(match.group(1)), match.group(2) or "") if match else None
+
+
+def exact_quantity(value: int | str) -> Fraction:
+    """The number that a quantity of anything means (cores, bytes), thousandths and exponents included.
+
+    Raises `ValueError` saying in one line what is wrong with it.
+    """
+    if isinstance(value, int):
+        if value < 0:
+            raise ValueError(f"{value} is negative")
+        return Fraction(value)
+    match = _EXACT.fullmatch(value.strip())
+    if match is None:
+        raise ValueError(f"{value!r} is not a quantity such as 4, 500m, 64Gi or 64G")
+    number, exponent, suffix = match.groups()
+    if exponent is not None:
+        return Fraction(number.rstrip(".") + exponent)
+    if suffix == "m":
+        return Fraction(number.rstrip(".")) * Fraction(1, 1000)
+    if suffix not in _FACTORS:
+        known = ", ".join(["m", *filter(None, _FACTORS)])
+        raise ValueError(f"{value!r} ends in {suffix}, which is none of {known}")
+    return Fraction(number.rstrip(".")) * Fraction(_FACTORS[suffix])
 
 
 def likely_quantity(text: str) -> str | None:

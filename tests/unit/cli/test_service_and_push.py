@@ -89,15 +89,21 @@ def test_everything_stops_and_starts_again(paictl: Paictl) -> None:
     assert paictl("service", "status").code == 0
 
 
-def test_delete_asks_and_refuses_to_lose_data_that_it_cannot_delete(paictl: Paictl) -> None:
-    done = paictl("service", "delete", "-n", "frameworkcontroller", "-y")
+def test_delete_asks_and_says_what_is_lost(paictl: Paictl) -> None:
+    done = paictl("service", "delete", "-n", "cluster-configuration")
     assert done.code == 2
-    assert "lost with frameworkcontroller: all jobs, running ones too" in done.err
-    assert "cannot be deleted" in done.err
-    done = paictl("service", "delete", "-n", "pylon")
-    assert done.code == 2
+    assert "lost with cluster-configuration: 1 version of the configuration" in done.err
     assert "needs an answer" in done.err
-    assert paictl("service", "delete", "-n", "pylon", "-y").out == "pylon: deleted\n"
+    assert "at start" in paictl("config", "history").out
+    done = paictl("service", "delete", "-n", "cluster-configuration", "-y")
+    assert (done.code, done.out) == (0, "cluster-configuration: deleted\n")
+    assert "nothing was pushed yet" in paictl("config", "history").err
+    done = paictl("service", "delete", "-n", "pylon", "-y")
+    assert "lost" not in done.err
+    assert done.out == "pylon: deleted\n"
+    listed = {row["name"]: row["state"] for row in json.loads(paictl("service", "list", "-o", "json").out)}
+    assert (listed["pylon"], listed["rest-server"]) == ("absent", "running")
+    assert paictl("service", "start", "-n", "cluster-configuration", "pylon").code == 0
 
 
 def test_another_cluster_is_not_touched(paictl: Paictl) -> None:

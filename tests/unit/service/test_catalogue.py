@@ -73,7 +73,7 @@ def test_an_unknown_name_is_refused_with_the_one_that_was_meant(catalogue: Catal
         catalogue.known(["rest-server", "hived-scheduler"])
     assert (caught.value.message, caught.value.hint) == (
         "there is no service 'hived-scheduler'",
-        "did you mean hivedscheduler?",
+        "did you mean 'hivedscheduler'?",
     )
     with pytest.raises(ServiceError) as caught:
         catalogue["zzz"]

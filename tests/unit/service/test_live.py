@@ -3,13 +3,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-import pytest
-
 from paictl.cluster.interface import Cluster, ClusterError, ConfigVersion, ServiceView
 from paictl.config.compare import compare_files
 from paictl.service.catalogue import load_catalogue
-from paictl.service.live import carry_out, readers_of, sight_of
-from paictl.service.order import ServiceError
+from paictl.service.live import carry_out, losses_on, readers_of, sight_of
 from paictl.service.plan import Action, State, Wish, make_plan
 from paictl.service.readiness import readiness_of
 from paictl.sim.loop import Millis
@@ -25,6 +22,7 @@ class FakeCluster:
         self.running = set(running)
         self.broken = set(broken)
         self.calls: list[str] = []
+        self.data: dict[str, tuple[str, ...]] = {}
 
     def services(self) -> list[ServiceView]:
         return [
@@ -41,6 +39,13 @@ class FakeCluster:
             raise ClusterError("refuses")
         (self.running.add if running else self.running.discard)(name)
         return ServiceView(name, running, running, Millis(0))
+
+    def losses(self, name: str) -> Sequence[str] | None:
+        return self.data.get(name)
+
+    def wipe_service(self, name: str) -> None:
+        self.calls.append(f"wipe {name}")
+        self.running.discard(name)
 
 
 def run(fake: FakeCluster, action: Action, *names: str, **options: Any) -> list[tuple[str, bool]]:
@@ -75,12 +80,18 @@ def test_nothing_is_started_on_top_of_what_did_not_start_and_the_rest_is() -> No
     assert "start postgresql" not in fake.calls
 
 
-def test_nothing_is_deleted_that_would_lose_data() -> None:
-    fake = FakeCluster(["prometheus", "pylon"])
-    with pytest.raises(ServiceError, match="cannot be deleted on this cluster"):
-        run(fake, Action.DELETE, "pylon", "prometheus")
+def test_what_is_lost_is_what_the_cluster_says_or_else_the_description() -> None:
+    fake = FakeCluster(["prometheus", "pylon", "postgresql", "rest-server"])
+    fake.data = {"postgresql": ("2 ended jobs",), "rest-server": ()}
+    plan = make_plan(Wish(Action.DELETE), CATALOGUE, sight_of(cast(Cluster, fake)).states)
+    losses = {loss.service: loss.data for loss in losses_on(plan, cast(Cluster, fake))}
+    assert losses["postgresql"] == ("2 ended jobs",)
+    assert losses["prometheus"] == ("all metrics collected so far",)
+    assert "rest-server" not in losses
+    assert "pylon" not in losses
     assert fake.calls == []
-    assert run(fake, Action.DELETE, "pylon") == [("pylon", True)]
+    assert run(fake, Action.DELETE, "pylon", "prometheus") == [("pylon", True), ("prometheus", True)]
+    assert fake.calls == ["wipe pylon", "wipe prometheus"]
 
 
 def test_what_is_seen_of_a_cluster() -> None:

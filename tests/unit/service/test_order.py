@@ -44,7 +44,7 @@ def test_a_dangling_prerequisite_is_named_with_what_was_meant() -> None:
     with pytest.raises(ServiceError) as caught:
         start_order({"rest-server": ("hivedschedular",), "hivedscheduler": ()})
     assert "rest-server needs hivedschedular" in caught.value.message
-    assert caught.value.hint == "did you mean hivedscheduler?"
+    assert caught.value.hint == "did you mean 'hivedscheduler'?"
     with pytest.raises(ServiceError) as caught:
         start_order({"job-exporter": ("drivers",)})
     assert caught.value.hint is not None

@@ -199,4 +199,4 @@ def test_a_document_that_is_no_mapping_is_an_error() -> None:
 def test_a_misspelt_name_gets_a_suggestion() -> None:
     with pytest.raises(JobError) as caught:
         Job.from_mapping(complete_job({"taskRoles": {"w": {"instance": 2}}}))
-    assert (caught.value.hint or "").startswith("did you mean instances?")
+    assert (caught.value.hint or "").startswith("did you mean 'instances'?")

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paictl.cells.spec import ClusterSpec, SpecError
+from paictl.config.model.quantity import exact_quantity
 from paictl.workload.job import Resources
-from paictl.workload.quantity import parse_quantity
 from paictl.workload.sku import Sku, lacking, leaf_number, read_skus, smallest
 from paictl.workload.supply import Supply
 from tests.unit.workload.cases import FOLDER, load
@@ -37,20 +37,20 @@ from tests.unit.workload.cases import FOLDER, load
     ],
 )
 def test_quantities_are_exact(text: int | str, number: int | Fraction) -> None:
-    assert parse_quantity(text) == number
+    assert exact_quantity(text) == number
 
 
 @pytest.mark.parametrize("text", ["", "lots", "64 Gi", "64GB", "64gi", "-1", "1.2.3Gi", -1, "1e999999", "٣"])
 def test_other_texts_are_refused(text: int | str) -> None:
     with pytest.raises(ValueError, match=r"^[^\n]+$"):
-        parse_quantity(text)
+        exact_quantity(text)
 
 
 @given(st.integers(0, 10**6), st.sampled_from(["", "k", "M", "G", "T", "P"]), st.sampled_from(["", "i"]))
 def test_prefixes_are_powers(number: int, prefix: str, binary: str) -> None:
     suffix = (prefix.upper() + "i") if prefix and binary else prefix
     base = 1024 if suffix.endswith("i") else 1000
-    assert parse_quantity(f"{number}{suffix}") == number * base ** ["", "k", "M", "G", "T", "P"].index(prefix)
+    assert exact_quantity(f"{number}{suffix}") == number * base ** ["", "k", "M", "G", "T", "P"].index(prefix)
 
 
 AMOUNTS = st.fractions(min_value=Fraction(1, 100), max_value=100)

@@ -94,7 +94,8 @@ from paictl.config.document import Bundle, Document
 from paictl.config.kinds import Kind
 from paictl.config.model.services import services_of
 from paictl.config.problem import Finding, Severity
-from paictl.config.rules.shape.words import listed, suggested
+from paictl.config.rules.shape.words import suggested
+from paictl.words import listed
 
 ID = "XRF957"
 NAME = "group-unknown-vc"

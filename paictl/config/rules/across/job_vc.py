@@ -93,7 +93,8 @@ from collections.abc import Iterator
 from paictl.config.document import Bundle
 from paictl.config.model.job_demand import submissions
 from paictl.config.problem import Finding, Severity
-from paictl.config.rules.shape.words import listed, suggested
+from paictl.config.rules.shape.words import suggested
+from paictl.words import listed
 
 ID = "XRF951"
 NAME = "job-unknown-vc"

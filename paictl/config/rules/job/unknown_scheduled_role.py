@@ -46,7 +46,8 @@ from collections.abc import Iterator
 from paictl.config.document import Document
 from paictl.config.model.job import job_of
 from paictl.config.problem import Finding, Severity
-from paictl.config.rules.shape.words import listed, suggested
+from paictl.config.rules.shape.words import suggested
+from paictl.words import listed
 
 ID = "JOB615"
 NAME = "unknown-scheduled-role"

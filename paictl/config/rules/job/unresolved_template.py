@@ -44,7 +44,7 @@ from paictl.config.embedded import embedded_source
 from paictl.config.model.job import Job, Role, job_of
 from paictl.config.nodes import Scalar, follow
 from paictl.config.problem import Finding, Severity, Span
-from paictl.config.rules.shape.words import nearest
+from paictl.words import nearest
 
 ID = "JOB606"
 NAME = "unresolved-template"

@@ -61,7 +61,7 @@ from paictl.config.document import Document
 from paictl.config.model.lab import Ids, ids_in
 from paictl.config.nodes import Scalar
 from paictl.config.problem import Finding, Severity
-from paictl.config.rules.shape.words import nearest
+from paictl.words import nearest
 
 ID = "LAB901"
 NAME = "unknown-lab-id"

@@ -41,7 +41,7 @@ from paictl.config.model.hosts import abridged
 from paictl.config.model.layout import layout_of
 from paictl.config.model.placeholders import is_placeholder
 from paictl.config.problem import Edit, Finding, Severity
-from paictl.config.rules.shape.words import nearest
+from paictl.words import nearest
 
 ID = "LAY404"
 NAME = "unknown-machine-sku"

@@ -38,7 +38,8 @@ from collections.abc import Iterator
 from paictl.config.document import Document
 from paictl.config.nodes import Scalar
 from paictl.config.problem import Edit, Finding, Severity
-from paictl.config.rules.shape.words import dotted, nearest, of_keyword, shown, written
+from paictl.config.rules.shape.words import dotted, of_keyword, shown, written
+from paictl.words import nearest
 
 ID = "SHP105"
 NAME = "not-allowed-value"

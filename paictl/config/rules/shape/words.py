@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Iterable
@@ -12,6 +11,7 @@ from paictl.config.nodes import Mapping, Node, Scalar
 from paictl.config.problem import Edit
 from paictl.config.schema import Violation
 from paictl.config.yamltree import resolve
+from paictl.words import nearest
 
 _TYPES = {
     "string": "a string",
@@ -69,22 +69,9 @@ def shown(node: Node) -> str:
     return text if node.plain and node.tag != "str" else repr(text)
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that a mistyped one most likely meant; case, dashes and underscores count little."""
-    plain = {_plain(name): name for name in sorted(known, reverse=True)}
-    if _plain(word) in plain:
-        return plain[_plain(word)]
-    close = difflib.get_close_matches(_plain(word), plain, 1, cutoff=0.75)
-    return plain[close[0]] if close else None
-
-
 def meant(name: str, holder: Node | None, known: Iterable[str]) -> str | None:
     """The known key that an unknown one most likely stands for; one that is there already cannot be meant."""
     return nearest(name, [key for key in known if not isinstance(holder, Mapping) or key not in holder])
-
-
-def _plain(word: str) -> str:
-    return word.lower().replace("_", "").replace("-", "")
 
 
 def written(value: object) -> str:
@@ -106,9 +93,3 @@ def suggested(at: Scalar, known: Iterable[str], otherwise: str) -> tuple[str, tu
     if near is None:
         return otherwise, ()
     return f"did you mean {near!r}?", (Edit(at, written(near)),) if at.plain else ()
-
-
-def listed(names: Iterable[str]) -> str:
-    """Names for a hint, not more of them than anybody reads."""
-    every = list(names)
-    return ", ".join(every[:8]) + (f" and {len(every) - 8} more" if len(every) > 8 else "")

@@ -1,0 +1,243 @@
+"""Random commands on small clusters: whatever is asked in whatever order, what must always hold holds after each."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from paictl.cluster.embedded import commands, written
+from paictl.cluster.embedded.cluster import EmbeddedCluster
+from paictl.cluster.embedded.world import World
+from paictl.cluster.interface import FOREVER, JobRequest, Machine, Role
+from paictl.cluster.presets import PRESETS, SERVICES, preset_files
+from paictl.errors import PaictlError
+from paictl.scheduler.invariants import validate
+from paictl.sim.loop import Millis
+from paictl.workload.job import PRIORITIES
+from tests.unit.cluster.conftest import MINUTE, Bench
+from tests.unit.cluster.conftest import SERVICES as RUNNING
+
+SMALL = ("lab", "dgx2", "three-tenants")
+CHANGES = ("cordon", "uncordon", "fail", "heal")
+EXTRA = "worker9"
+
+shapes = st.sampled_from([(1, 1), (1, 1), (2, 1), (1, 2), (2, 2), (3, 4), (1, 8), (2, 8), (1, 16)])
+"""Tasks and devices of each."""
+
+
+class Commands(RuleBasedStateMachine):
+    """A cluster whose clock stands still unless a rule advances it."""
+
+    folder: Path
+    bench: Bench
+    preset: str
+    names: list[str]
+
+    @initialize(preset=st.sampled_from(SMALL))
+    def bring_up(self, preset: str) -> None:
+        self.folder, self.preset, self.names = Path(tempfile.mkdtemp(prefix="paictl-")), preset, []
+        chosen = PRESETS[preset]
+        machines = [Machine("master1", "10.0.0.1", Role.MASTER)] + [
+            Machine(name, f"10.0.1.{number}", Role.WORKER, "gpu", devices=chosen.hardware.devices)
+            for number, name in enumerate(chosen.nodes, 1)
+        ]
+        first, *then = commands.bring_up("pai", RUNNING, machines, preset_files(preset))
+        wall = [1_000_000.0]
+        cluster = EmbeddedCluster.up(self.folder, first, then, clock=(0.0, False), wall=lambda: wall[0])
+        self.bench = Bench(self.folder, cluster, wall)
+
+    @property
+    def cluster(self) -> EmbeddedCluster:
+        return self.bench.cluster
+
+    def nodes(self) -> list[str]:
+        return [node.machine.name for node in self.cluster.nodes() if node.machine.role is Role.WORKER]
+
+    # --- what is asked; a refusal is an answer, a crash is not
+
+    @rule(
+        shape=shapes, vc=st.integers(0, 3), priority=st.sampled_from(list(PRIORITIES)), gang=st.booleans(),
+        lazy=st.booleans(), minutes=st.sampled_from([0, 1, 5, 30, -1]), retries=st.sampled_from([0, 0, 1, -1]),
+    )  # fmt: skip
+    def submit(self, shape: tuple[int, int], vc: int, priority: str, minutes: int, **more: Any) -> None:
+        instances, gpu = shape
+        vcs = [*PRESETS[self.preset].vcs, "nowhere"]
+        hived = {"lazyPreemptionEnable": more["lazy"]}
+        options = {"instances": instances, "gpu": gpu, "gang": more["gang"], "retries": more["retries"], "hived": hived}
+        name = f"job{len(self.names)}"
+        data = self.bench.job(name, vcs[min(vc, len(vcs) - 1)], **options)
+        duration = FOREVER if minutes < 0 else Millis(minutes * MINUTE)
+        try:
+            self.cluster.submit([JobRequest("ann", data, None, priority, duration)])
+        except PaictlError as error:
+            self.refused(error)
+        else:
+            self.names.append(name)
+
+    @precondition(lambda self: self.names)
+    @rule(which=st.integers(0, 1000))
+    def stop(self, which: int) -> None:
+        self.attempt(lambda: self.cluster.stop_job(f"ann~{self.names[which % len(self.names)]}"))
+
+    @rule(which=st.integers(0, 1000), change=st.sampled_from(CHANGES))
+    def change_node(self, which: int, change: str) -> None:
+        nodes = self.nodes()
+        if nodes:
+            self.cluster.set_node(nodes[which % len(nodes)], change)
+
+    @rule(which=st.integers(0, 1000))
+    def remove_node(self, which: int) -> None:
+        nodes = self.nodes()
+        if len(nodes) > 1:
+            self.cluster.remove_node(nodes[which % len(nodes)])
+
+    @rule(which=st.integers(0, 1000))
+    def add_node(self, which: int) -> None:
+        """One that was removed comes back, or one that nobody knows."""
+        names = [*PRESETS[self.preset].nodes, EXTRA]
+        name = names[which % len(names)]
+        devices = PRESETS[self.preset].hardware.devices
+        machine = Machine(name, f"10.0.1.{names.index(name) + 1}", Role.WORKER, "gpu", devices=devices)
+        self.attempt(lambda: self.cluster.add_node(machine))
+
+    @rule(name=st.sampled_from(RUNNING), running=st.booleans())
+    def set_service(self, name: str, running: bool) -> None:
+        self.attempt(lambda: self.cluster.set_service(name, running=running))
+
+    @rule(name=st.sampled_from((*RUNNING, "postgresql")))
+    def delete_service(self, name: str) -> None:
+        self.attempt(lambda: self.cluster.losses(name))
+        self.attempt(lambda: self.cluster.wipe_service(name))
+
+    @rule(second=st.booleans())
+    def push(self, second: bool) -> None:
+        """The preset's own configuration, or one in which the first VC has all the cells that the second had."""
+        self.attempt(lambda: self.cluster.push(second_files(self.preset) if second else preset_files(self.preset), ""))
+
+    @rule(minutes=st.sampled_from([0, 1, 4, 7, 60]))
+    def tick(self, minutes: int) -> None:
+        self.cluster.tick(Millis(minutes * MINUTE))
+
+    @rule()
+    def run_out(self) -> None:
+        self.cluster.tick(None)
+
+    @precondition(lambda self: self.names)
+    @rule(which=st.integers(0, 1000))
+    def explain(self, which: int) -> None:
+        before = self.cluster.stored()
+        self.attempt(lambda: self.cluster.explain(f"ann~{self.names[which % len(self.names)]}"))
+        assert self.cluster.stored() == before
+
+    def attempt(self, work: Any) -> None:
+        try:
+            work()
+        except PaictlError as error:
+            self.refused(error)
+
+    def refused(self, error: PaictlError) -> None:
+        assert "\n" not in f"{error}{error.hint}"
+
+    # --- what holds
+
+    @invariant()
+    def the_core_is_sound(self) -> None:
+        engine = self.world().dispatcher.engine
+        if engine is not None:
+            validate(engine.state)
+
+    @invariant()
+    def no_device_has_two_users_and_every_pod_a_node(self) -> None:
+        world = self.world()
+        places = [
+            (run.info.node, device)
+            for job in world.jobs.values()
+            for _, run in job.running()
+            for device in run.info.devices
+        ]
+        assert len(places) == len(set(places))
+        assert {node for node, _ in places} <= {node.machine.name for node in world.machines}
+
+    @invariant()
+    def the_log_alone_gives_the_same(self) -> None:
+        assert self.cluster.replayed() == self.cluster.stored()
+
+    @invariant()
+    def another_process_sees_the_same(self) -> None:
+        other = self.bench.again()
+        assert other.jobs() == self.cluster.jobs()
+        assert other.nodes() == self.cluster.nodes()
+        assert other.services() == self.cluster.services()
+        assert other.events() == self.cluster.events()
+
+    def world(self) -> World:
+        return written.load(self.cluster.stored())
+
+    def teardown(self) -> None:
+        """With everything healthy and running, all jobs that can end do; what waits is explained."""
+        if not hasattr(self, "folder"):
+            return
+        self.attempt(lambda: self.cluster.push(preset_files(self.preset), "the first again"))
+        for name in PRESETS[self.preset].nodes:
+            number = PRESETS[self.preset].nodes.index(name) + 1
+            devices = PRESETS[self.preset].hardware.devices
+            machine = Machine(name, f"10.0.1.{number}", Role.WORKER, "gpu", devices=devices)
+            self.attempt(lambda machine=machine: self.cluster.add_node(machine))
+            for change in ("heal", "uncordon"):
+                self.cluster.set_node(name, change)
+        for name in RUNNING:
+            self.cluster.set_service(name, running=False)
+        for name in RUNNING:
+            self.cluster.set_service(name, running=True)
+        for job in self.cluster.jobs(ended=False):
+            if any(duration is None for duration in self.world().jobs[job.key].durations.values()):
+                self.cluster.stop_job(job.key)
+        self.cluster.tick(None)
+        left = [job.key for job in self.cluster.jobs(ended=False)]
+        assert left == []
+        self.the_log_alone_gives_the_same()
+        shutil.rmtree(self.folder)
+
+
+def second_files(preset: str) -> dict[str, str]:
+    """A configuration in which the second VC of a preset has given its cells to the first."""
+    files = preset_files(preset)
+    first, second = list(PRESETS[preset].vcs)[:2]
+    lines = files[SERVICES].splitlines()
+    start, end = lines.index(f"      {first}:"), lines.index(f"      {second}:")
+    rest = lines[end + 2 :]
+    cells = [line for line in rest if line.startswith("        - ")]
+    after = next((i for i, line in enumerate(rest) if not line.startswith("        - ")), len(rest))
+    files[SERVICES] = "\n".join([*lines[:end], *cells[:after], *rest[after:]]) + "\n"
+    assert start < end
+    return files
+
+
+LONG = int(os.environ.get("PAICTL_SOAK", "0"))
+"""How many sequences of commands to try, for ``make soak``."""
+
+Commands.TestCase.settings = settings(
+    max_examples=LONG or 12,
+    stateful_step_count=60 if LONG else 20,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+test_random_commands = pytest.mark.slow(Commands.TestCase)
+
+
+@pytest.mark.parametrize("preset", SMALL)
+def test_the_second_configuration_is_valid(preset: str) -> None:
+    from paictl.config.load import load_memory
+    from paictl.config.problem import Severity
+    from paictl.config.validate import Choice, validate
+
+    loaded = load_memory({name: text.encode() for name, text in second_files(preset).items()})
+    assert validate(loaded, Choice(severity=Severity.ERROR)).problems == ()
