@@ -252,9 +252,8 @@ class EmbeddedCluster:
         def check() -> None:
             newest = self._store.newest_config()
             if self._base not in (None, newest):
-                raise ConflictError(
-                    f"somebody else has pushed version {newest} meanwhile", hint="push again, it is merged with that"
-                )
+                now = f"its newest version is {newest}" if newest else "all versions are gone"
+                raise ConflictError(f"somebody changed the configuration meanwhile: {now}", hint="look, and push again")
 
         version = self._write(commands.push(files, message), lambda world: world.pushed[-1], check)
         self._base = version.number
@@ -290,6 +289,7 @@ class EmbeddedCluster:
     def wipe_service(self, name: str) -> None:
         """Stop a service and destroy its data; the command log keeps what was asked, as it does for all commands."""
         self._write(commands.wipe_service(name), lambda _: None)
+        self._base = None
 
     # --- the way to the disk and back
 

@@ -210,10 +210,11 @@ class World:
         self.services.need(API)
         configuration = self.configs.get(self._api_version())
         jobs = [self._accept(request, configuration) for request in requests]
-        keys = [job.key for job in jobs]
-        for key in keys:
-            if key in self.jobs or keys.count(key) > 1:
-                raise ConflictError(f"there is a job {key!r} already", hint="give it another name")
+        taken = {*self.jobs, *(job.key for job in self.ended)}  # one may have ended on the way to this instant
+        for job in jobs:
+            if job.key in taken:
+                raise ConflictError(f"there is a job {job.key!r} already", hint="give it another name: --name NAME")
+            taken.add(job.key)
         for job in jobs:
             self.numbers["job"] += 1
             job.number = self.numbers["job"]

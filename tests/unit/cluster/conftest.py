@@ -79,10 +79,11 @@ def bench(tmp_path: Path) -> Iterator[MakeBench]:
             Machine(name, f"10.0.{1 + i // 250}.{1 + i % 250}", Role.WORKER, "gpu", devices=chosen.hardware.devices)
             for i, name in enumerate(chosen.nodes)
         ]
-        command = commands.up("pai", SERVICES, machines)
+        services = options.get("services", SERVICES)
+        command = commands.up("pai", services, machines)
         cluster = EmbeddedCluster.up(folder, command, clock=options.get("clock", (0.0, False)), wall=lambda: wall[0])
         cluster.push(preset_files(preset), "first")
-        for name in SERVICES:
+        for name in services:
             cluster.set_service(name, running=True)
         made.append(Bench(folder, cluster, wall))
         return made[-1]

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from paictl.cluster.interface import ClusterError, UnreachableError
-from tests.unit.cluster.conftest import MINUTE, MakeBench
+from paictl.cluster.interface import Cluster, ClusterError, ConflictError, Machine, Role, UnreachableError
+from paictl.cluster.presets import SERVICES as SETTINGS
+from paictl.cluster.presets import preset_files
+from tests.unit.cluster.conftest import MINUTE, SERVICES, MakeBench
+
+
+def one_vc(files: dict[str, str]) -> dict[str, str]:
+    """The lab's configuration with both GPUs in `default`."""
+    head, _, _ = files[SETTINGS].partition("  default:\n        virtualCells")
+    vc = "\n      default:\n        virtualCells:\n        - {cellType: GPU-POOL.GPU-NODE, cellNumber: 2}\n"
+    return {**files, SETTINGS: head.rstrip() + vc}
 
 
 def test_a_job_runs_for_as_long_as_it_sleeps(bench: MakeBench) -> None:
@@ -105,15 +114,7 @@ def test_one_vc_after_reconfiguration_and_the_running_job_stays(bench: MakeBench
     lab = bench()
     job = lab.submit("before", "vc1")
     node = lab.cluster.job(job).tasks[0].node
-    files = dict(lab.cluster.configuration().files)
-    text = files["services-configuration.yaml"]
-    head, _, _ = text.partition("  default:\n        virtualCells")
-    one = (
-        head.rstrip()
-        + "\n      default:\n        virtualCells:\n        - {cellType: GPU-POOL.GPU-NODE, cellNumber: 2}\n"
-    )
-    files["services-configuration.yaml"] = one
-    lab.cluster.push(files, "one VC")
+    lab.cluster.push(one_vc(dict(lab.cluster.configuration().files)), "one VC")
     assert {view.name: view.reason for view in lab.cluster.services()}["hivedscheduler"] != ""
     for name in ("rest-server", "hivedscheduler"):
         lab.cluster.set_service(name, running=False)
@@ -159,6 +160,110 @@ def test_a_name_is_used_once(bench: MakeBench) -> None:
     lab.submit("one")
     with pytest.raises(ClusterError, match="already"):
         lab.submit("one")
+    lab.cluster.set_speed(1.0, run_out=False)
+    lab.wall[0] += 6 * 60
+    with pytest.raises(ClusterError, match="already"):
+        lab.submit("one")
     lab.pass_time(6 * MINUTE)
     with pytest.raises(ClusterError, match="already"):
         lab.submit("one")
+
+
+def test_an_embedded_cluster_is_a_cluster(bench: MakeBench) -> None:
+    cluster: Cluster = bench().cluster  # what counts is that mypy agrees
+    assert cluster.name == "pai"
+
+
+def test_two_who_push_at_once_do_not_undo_each_other(bench: MakeBench) -> None:
+    lab = bench()
+    mine, yours = lab.cluster, lab.again()
+    files = dict(mine.configurations()[-1].files)
+    yours.configurations()
+    mine.push({**files, "mine.yaml": ""}, "mine")
+    with pytest.raises(ConflictError, match="newest version is 2"):
+        yours.push({**files, "yours.yaml": ""}, "yours")
+    yours.push({**yours.configurations()[-1].files, "yours.yaml": ""}, "yours")
+    assert set(mine.configuration().files) == {*files, "mine.yaml", "yours.yaml"}
+
+
+def test_deleting_a_service_destroys_its_data(bench: MakeBench) -> None:
+    lab = bench(services=(*SERVICES, "postgresql"))
+    done, goes = lab.submit("done", commands=["sleep 10"]), lab.submit("goes", "vc1")
+    lab.pass_time(MINUTE)
+    assert lab.cluster.losses("postgresql") == ("1 ended job in the history",)
+    assert lab.cluster.losses("hivedscheduler") == ()
+    lab.cluster.wipe_service("postgresql")
+    assert [job.key for job in lab.cluster.jobs()] == [goes]
+    assert "postgresql" not in {service.name for service in lab.cluster.services()}
+    assert lab.submit("done") == done, "the name is free again"
+    assert lab.cluster.losses("frameworkcontroller") == ("2 jobs that wait or run",)
+    lab.cluster.wipe_service("frameworkcontroller")
+    assert {job.state.value for job in lab.cluster.jobs()} == {"Stopped"}
+    assert sum(node.used for node in lab.cluster.nodes()) == 0
+    lab.cluster.wipe_service("cluster-configuration")
+    assert lab.cluster.configurations() == []
+    lab.cluster.wipe_service("cluster-configuration")
+    lab.cluster.set_service("hivedscheduler", running=False)
+    with pytest.raises(ClusterError, match="was deleted"):
+        lab.cluster.set_service("hivedscheduler", running=True)
+    lab.cluster.set_service("cluster-configuration", running=True)
+    assert lab.cluster.push(preset_files("lab"), "again").number == 2, "numbers are never given twice"
+    for name in SERVICES:
+        lab.cluster.set_service(name, running=True)
+    assert lab.state(lab.submit("after")) == "Running"
+
+
+def test_a_node_in_no_cell_says_so_and_so_does_the_scheduler_of_one_that_is_missing(bench: MakeBench) -> None:
+    lab = bench()
+    added = lab.cluster.add_node(Machine("worker9", "10.0.9.9", Role.WORKER, devices=1))
+    assert "in no cell" in added.reason
+    assert [node.machine.name for node in lab.cluster.nodes() if node.reason] == ["worker9"]
+    lab.cluster.remove_node("worker2")
+    reasons = {service.name: service.reason for service in lab.cluster.services()}
+    assert reasons["hivedscheduler"] == "its configuration names nodes that are not there: worker2"
+
+
+def test_a_preempted_job_has_not_started_until_it_runs_again(bench: MakeBench) -> None:
+    lab = bench()
+    low = lab.submit("low", "vc1", "test")
+    lab.pass_time(2 * MINUTE)
+    lab.submit("high", "vc1", "prod")
+    assert lab.cluster.job(low).started is None
+    lab.pass_time(6 * MINUTE)
+    assert lab.cluster.job(low).started == 7 * MINUTE
+
+
+def test_what_helps_a_waiting_job_is_said_in_classes(bench: MakeBench) -> None:
+    lab = bench()
+    lab.submit("one", "vc1", "prod")
+    two, top = lab.submit("two", "vc1", "prod"), lab.submit("top", "vc1", "crit")
+    said = "\n".join(lab.cluster.explain(two).lines)
+    assert "give it the class oppo" in said
+    assert "priority 1" in said
+    assert lab.state(top) == "Running"
+    assert "- give it the class crit" not in said, "that would have to wait for top"
+
+
+def test_a_job_whose_virtual_cluster_is_gone_is_explained(bench: MakeBench) -> None:
+    lab = bench()
+    lab.submit("one", "vc1", "prod")
+    waiting = lab.submit("two", "vc1", "prod")
+    lab.cluster.push(one_vc(dict(lab.cluster.configuration().files)), "one VC")
+    lab.cluster.set_service("hivedscheduler", running=False)
+    assert "hivedscheduler is stopped" in lab.cluster.explain(waiting).lines[0]
+    lab.cluster.set_service("hivedscheduler", running=True)
+    first, hint = lab.cluster.explain(waiting).lines
+    assert "what the scheduler's configuration does not have" in first
+    assert "vc1" in first
+    assert hint == f"hint: stop it and submit it again for what there is: paictl job stop {waiting}"
+
+
+def test_to_stop_a_job_that_has_ended_is_no_error(bench: MakeBench) -> None:
+    lab = bench()
+    key = lab.submit("one")
+    lab.pass_time(6 * MINUTE)
+    lab.cluster.stop_job(key)
+    assert lab.state(key) == "Succeeded"
+    with pytest.raises(ClusterError, match="no job") as caught:
+        lab.cluster.stop_job("bob~one")
+    assert caught.value.hint == "did you mean ann~one?"

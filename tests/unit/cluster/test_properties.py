@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -66,13 +66,14 @@ class Commands(RuleBasedStateMachine):
     @rule(
         shape=shapes, vc=st.integers(0, 3), priority=st.sampled_from(list(PRIORITIES)), gang=st.booleans(),
         lazy=st.booleans(), minutes=st.sampled_from([0, 1, 5, 30, -1]), retries=st.sampled_from([0, 0, 1, -1]),
+        name=st.integers(0, 1000),
     )  # fmt: skip
     def submit(self, shape: tuple[int, int], vc: int, priority: str, minutes: int, **more: Any) -> None:
         instances, gpu = shape
         vcs = [*PRESETS[self.preset].vcs, "nowhere"]
         hived = {"lazyPreemptionEnable": more["lazy"]}
         options = {"instances": instances, "gpu": gpu, "gang": more["gang"], "retries": more["retries"], "hived": hived}
-        name = f"job{len(self.names)}"
+        name = f"job{more['name'] % (len(self.names) + 3)}"
         data = self.bench.job(name, vcs[min(vc, len(vcs) - 1)], **options)
         duration = FOREVER if minutes < 0 else Millis(minutes * MINUTE)
         try:
@@ -126,6 +127,14 @@ class Commands(RuleBasedStateMachine):
     def tick(self, minutes: int) -> None:
         self.cluster.tick(Millis(minutes * MINUTE))
 
+    @rule(speed=st.sampled_from([0.0, 1.0, 60.0]), seconds=st.sampled_from([-100, 0, 1, 30, 400]))
+    def let_wall_time_pass(self, speed: float, seconds: int) -> None:
+        """The wall clock may go back; the cluster's never does."""
+        before = self.cluster.now
+        self.cluster.set_speed(speed, run_out=False)
+        self.bench.wall[0] += seconds
+        assert self.cluster.now >= before
+
     @rule()
     def run_out(self) -> None:
         self.cluster.tick(None)
@@ -165,6 +174,11 @@ class Commands(RuleBasedStateMachine):
         ]
         assert len(places) == len(set(places))
         assert {node for node, _ in places} <= {node.machine.name for node in world.machines}
+
+    @invariant()
+    def a_name_is_used_once(self) -> None:
+        keys = [job.key for job in self.cluster.jobs()]
+        assert len(keys) == len(set(keys))
 
     @invariant()
     def the_log_alone_gives_the_same(self) -> None:
@@ -228,6 +242,7 @@ Commands.TestCase.settings = settings(
     max_examples=LONG or 12,
     stateful_step_count=60 if LONG else 20,
     deadline=None,
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),  # to shrink sixty commands takes longer than to read them
     suppress_health_check=list(HealthCheck),
 )
 test_random_commands = pytest.mark.slow(Commands.TestCase)
