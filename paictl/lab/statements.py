@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Final
 
 from paictl.cluster.interface import Event, JobView
 from paictl.lab.findings import NOTHING, Finding, exact, number, span, text
@@ -13,6 +13,8 @@ from paictl.lab.journal import Typed, respelled
 from paictl.lab.scene import Scene
 
 Says = Mapping[str, Any]
+
+_NOT_BOTH: Final = "not both have run yet"
 
 
 def job(scene: Scene, says: Says) -> Iterator[Finding]:
@@ -78,7 +80,8 @@ def placement(scene: Scene, says: Says) -> Iterator[Finding]:
     if "apart-from" in says:
         others, _ = _places(scene, says["apart-from"])
         shared = ", ".join(sorted({*nodes} & {*others})) or NOTHING
-        yield Finding(bool(nodes and others) and shared == NOTHING, subject, "shares nodes with", NOTHING, shared)
+        seen = shared if nodes and others else _NOT_BOTH
+        yield Finding(seen == NOTHING, subject, "shares nodes with", NOTHING, seen)
     if "node-count" in says:
         yield number(subject, "nodes", says["node-count"], len(nodes))
 
@@ -147,7 +150,7 @@ def together(scene: Scene, says: Says) -> Iterator[Finding]:
     met = any(_overlap(a, b) for a in first for b in second)
     ok = met is says["ever"] and bool(first and second)
     words = {True: "yes", False: "no"}
-    seen = words[met] if first and second else NOTHING
+    seen = words[met] if first and second else _NOT_BOTH
     yield Finding(ok, f"jobs {says['jobs'][0]} and {says['jobs'][1]}", "ever at the same time",
                   words[says["ever"]], seen)  # fmt: skip
 

@@ -85,6 +85,7 @@ _WORDS: Final = (
     (r"^no$", "否"),
     (r"^was typed$", "已输入"),
     (r"^not typed yet$", "尚未输入"),
+    (r"^not both have run yet$", "尚未两者都运行过"),
     (r"^not refused yet$", "尚未被拒绝"),
     (r", then ", "，然后 "),
     (r"^only ", "只有 "),
