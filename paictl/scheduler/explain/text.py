@@ -43,7 +43,8 @@ def render(explanation: Explanation) -> list[str]:
     if not explanation.views:
         lines.append(f"VC {request.vc} has no quota where this pod could run.")
     if explanation.physical:
-        lines.append(f"Unused devices are there, but they are not promised to VC {request.vc}.")
+        pinned = f", or pinned, for jobs that name {_listed(explanation.pins, 'cell')}" if explanation.pins else ""
+        lines.append(f"Unused devices are there, but they are not promised to VC {request.vc}{pinned}.")
     return [*lines, *_changes(explanation)]
 
 
