@@ -38,9 +38,8 @@ def waiting(config: dict[str, Any], history: list[Any], row: Any) -> tuple[World
     except RequestError:
         with pytest.raises(RequestError):
             engine.plan(request, suggested)
-        explanation = Explanation(
-            request, engine.plan(replace(request, vc="a", priority=-1, pinned_id="", leaf_type="")), None
-        )
+        other = replace(request, vc="a", priority=-1, pinned_id="", leaf_type="")
+        explanation = Explanation(other, engine.plan(other), None)
     assert json.dumps(dump(engine)) == json.dumps(before), "explaining must not touch the state"
     return world, request, suggested, explanation
 
