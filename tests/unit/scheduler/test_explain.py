@@ -115,6 +115,12 @@ def test_views_are_counted_right(config: dict[str, Any], history: list[Any], row
     assert not any("  " in line.strip() or line.endswith(" ") for line in lines)
     if not isinstance(explanation.decision, Wait):
         return
+    pinned = config["virtualClusters"][request.vc].get("pinnedCells", [])
+    could_name = pinned if request.guaranteed and not request.pinned_id else []
+    assert explanation.pins == tuple(cell["pinnedCellId"] for cell in could_name)
+    unused = f"Unused devices ({request.leaf_type}) are" if request.leaf_type else "Unused devices are"
+    assert any(line.startswith(unused) for line in lines) == explanation.physical
+    assert any("for jobs that name PIN." in line for line in lines) == bool(explanation.physical and could_name)
     for view, attempt in zip(explanation.views, explanation.decision.attempts, strict=True):
         leaves = view.leaves
         parts = (
