@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from paictl.cli import console
+from paictl.cli import console, labreport
+from paictl.cli.clusters import OutputOption
 from paictl.cli.console import Output, write, write_data, write_table
+from paictl.cli.labreport import LangOption
 from paictl.errors import ExitCode, PaictlError
 
 if TYPE_CHECKING:
@@ -20,18 +21,9 @@ if TYPE_CHECKING:
     from paictl.lab.session import Judged, Session
 
 
-class Language(StrEnum):
-    """Languages of the labs."""
-
-    EN = "en"
-    ZH = "zh"
-
-
 app = typer.Typer(help="Guided labs: learn cluster scheduling by doing.", no_args_is_help=True)
 
 LabWord = Annotated[str | None, typer.Argument(metavar="[LAB]", help="Number or id (default: where you are).")]
-LangOption = Annotated[Language | None, typer.Option("--lang", help="Language (default: of the locale).")]
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Form of the result.")]
 
 
 def session_of(word: str | None) -> Session:
@@ -366,3 +358,9 @@ def selftest(
             write(f"{lab.id}: {problem}")
         console.info(f"{lab.id}: {'ok' if not found else f'{len(found)} problems'}")
     raise typer.Exit(ExitCode.NEGATIVE if wrong else ExitCode.OK)
+
+
+app.command(epilog="Example: paictl lab report -o report.html --name 'Li Hua'")(labreport.report)
+app.command("check-report", epilog="Example: paictl lab check-report report.html; exit code 0 consistent, 1 not")(
+    labreport.check_report
+)

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from paictl.cli import console
+from paictl.cli.clusters import OutputOption
 from paictl.cli.console import Output, write, write_data
-from paictl.cli.lab import LangOption, OutputOption, app
 from paictl.errors import ExitCode, PaictlError
 
 
-@app.command(epilog="Example: paictl lab report -o report.html --name 'Li Hua'")
+class Language(StrEnum):
+    """Languages of the labs."""
+
+    EN = "en"
+    ZH = "zh"
+
+
+LangOption = Annotated[Language | None, typer.Option("--lang", help="Language (default: of the locale).")]
+
+
 def report(
     output: Annotated[Path, typer.Option("--output", "-o", help="File: .md, .html or .json.")],
     name: Annotated[str, typer.Option("--name", help="Your name.")],
@@ -34,7 +44,6 @@ def report(
     console.info(f"report of {len(made['experiments'])} labs written to {output}, digest {made['digest'][:16]}…")
 
 
-@app.command("check-report", epilog="Example: paictl lab check-report report.html; exit code 0 consistent, 1 not")
 def check_report(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Reports of students.")],
     output: OutputOption = Output.TABLE,

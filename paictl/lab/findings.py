@@ -28,11 +28,10 @@ class Finding:
         """(expected, observed) as lines in a language."""
         if language == "zh":
             aspect = aspect_in_chinese(self.aspect)
-            return (
-                f"{in_chinese(self.subject)}：{aspect} {in_chinese(self.expected)}",
-                f"{aspect} {in_chinese(self.observed)}".strip(),
-            )
-        return f"{self.subject}: {self.aspect} {self.expected}", f"{self.aspect} {self.observed}"
+            expected, observed = (f"{aspect} {in_chinese(one)}".strip() for one in (self.expected, self.observed))
+            return f"{in_chinese(self.subject)}：{expected}", observed
+        expected, observed = (f"{self.aspect} {one}".strip() for one in (self.expected, self.observed))
+        return f"{self.subject}: {expected}", observed
 
 
 def exact(subject: str, aspect: str, wanted: Any, seen: Any) -> Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -195,18 +196,18 @@ def _lab(folder: Path, data: Mapping[str, Any]) -> Lab:
     return Lab(
         id=data["lab"],
         folder=folder,
-        title=Text(**data["title"]),
-        goal=Text(**data["goal"]),
+        title=_text(data["title"]),
+        goal=_text(data["goal"]),
         minutes=data.get("minutes", 10),
         preset=data["needs"].get("preset"),
         layout=data["needs"].get("layout"),
         steps=tuple(_step(row) for row in data["steps"]),
         checks=tuple(
-            Check(row["id"], row["after"], Text(**row["says"]), row["look"], statements(row["expect"]))
+            Check(row["id"], row["after"], _text(row["says"]), row["look"], statements(row["expect"]))
             for row in data["checks"]
         ),
         near_misses=tuple(_near_miss(row) for row in data["near-misses"]),
-        questions=tuple(Question(Text(**row["text"]), Text(**row["answer"])) for row in data["questions"]),
+        questions=tuple(Question(_text(row["text"]), _text(row["answer"])) for row in data["questions"]),
     )
 
 
@@ -215,10 +216,18 @@ def statements(rows: Sequence[Mapping[str, Any]]) -> tuple[Statement, ...]:
     return tuple(Statement(kind, says) for row in rows for kind, says in row.items())
 
 
+_FOLD = re.compile(r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]) (?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])")
+
+
+def _text(row: Mapping[str, str]) -> Text:
+    """A text; where YAML folded a line between Chinese characters, the space goes."""
+    return Text(row["en"].strip(), _FOLD.sub("", row["zh"].strip()))
+
+
 def _step(row: Mapping[str, Any]) -> Step:
     return Step(
-        row["id"], Text(**row["text"]), tuple(row["commands"]),
-        tuple(Text(**hint) for hint in row.get("hints", ())), _act(row.get("solution", {})),
+        row["id"], _text(row["text"]), tuple(row["commands"]),
+        tuple(_text(hint) for hint in row.get("hints", ())), _act(row.get("solution", {})),
     )  # fmt: skip
 
 
@@ -231,6 +240,6 @@ def _act(row: Mapping[str, Any]) -> Act:
 def _near_miss(row: Mapping[str, Any]) -> NearMiss:
     acts = {name: _act(act) for name, act in row.get("steps", {}).items()}
     return NearMiss(
-        row["id"], Text(**row["says"]), tuple(row["fails"]), statements(row.get("when", ())), acts,
+        row["id"], _text(row["says"]), tuple(row["fails"]), statements(row.get("when", ())), acts,
         tuple(row.get("order", ())),
     )  # fmt: skip

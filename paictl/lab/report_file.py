@@ -40,7 +40,7 @@ def rendered(report: Report, suffix: str) -> str:
 
 
 def _packed(report: Report) -> str:
-    text = json.dumps(report, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(report, ensure_ascii=False, separators=(",", ":"))  # in the order of the visible part
     return f"<!-- paictl lab report: {base64.b64encode(zlib.compress(text.encode(), 9)).decode()} -->"
 
 
@@ -49,9 +49,8 @@ def check_file(path: Path) -> tuple[Report, list[str]]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise PaictlError(
-            f"cannot be read: {getattr(error, 'strerror', None) or 'not text'}", where=str(path)
-        ) from None
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise PaictlError(f"cannot be read: {reason}", where=str(path)) from None
     report = _unpacked(text, path)
     try:
         return report, [*_visible(report, text, path), *inconsistencies(report)]

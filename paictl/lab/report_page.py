@@ -23,8 +23,8 @@ pre, code { font: .85rem/1.5 ui-monospace, monospace } pre { background: var(--s
   border-radius: 6px } .refused { color: var(--bad) } .digest { overflow-wrap: anywhere }
 .scroll { overflow-x: auto } svg { width: 100%; height: auto; max-width: 54rem }
 .checks { list-style: none; padding: 0 } .checks > li { margin: .5rem 0; padding-left: 1rem; border-left: 4px solid }
-.passed { border-color: var(--good) } .failed { border-color: var(--bad) }
-.skipped, .later { border-color: var(--mild) }
+.checks > .passed { border-color: var(--good) } .checks > .failed { border-color: var(--bad) }
+.checks > .skipped, .checks > .later { border-color: var(--mild) }
 .findings { font-size: .85rem; opacity: .8; margin: .1rem 0; padding-left: 1rem }
 blockquote { margin: .2rem 0 .8rem; padding: .3rem .8rem; background: var(--soft); border-radius: 6px }
 @media print { body { margin: 0; max-width: none } h2 { break-before: page } }
@@ -74,10 +74,10 @@ def _overview(report: Mapping[str, Any], lang: str) -> Iterator[str]:
 
 
 def _experiment(experiment: Mapping[str, Any], lang: str) -> Iterator[str]:
-    number = experiment["lab"][:2]
-    yield f'<h2 id="{experiment["lab"]}">{escape(word("experiment", lang))} {number}: {escape(experiment["title"])}</h2>'
+    heading = f"{word('experiment', lang)} {experiment['lab'][:2]}: {experiment['title']}"
+    yield f'<h2 id="{experiment["lab"]}">{escape(heading)}</h2>'
     yield f"<p>{escape(experiment['goal'])}</p>"
-    yield from (f"<p>{escape(remark)}</p>" for remark in remarks(experiment, lang) if remark)
+    yield from (f"<p>{escape(remark.replace('`', ''))}</p>" for remark in remarks(experiment, lang) if remark)
     yield f"<h3>{escape(word('commands', lang))}</h3><pre>"
     for typed in experiment["typed"]:
         refusal = f"{word('refused', lang)}: {typed['message']}"

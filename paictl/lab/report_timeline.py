@@ -120,8 +120,9 @@ def _svg_line(line: Line, number: int, now: int) -> Iterator[str]:
 
 def _axis(height: int, now: int) -> str:
     y = height - 8
+    anchors = ("start", "middle", "middle", "middle", "end")
     ticks = (
-        f'<text x="{_LEFT + part * _SPAN / 4:.0f}" y="{y}" text-anchor="middle" fill="currentColor" '
+        f'<text x="{_LEFT + part * _SPAN / 4:.0f}" y="{y}" text-anchor="{anchors[part]}" fill="currentColor" '
         f'opacity="0.7">{time_text(now * part // 4)}</text>'
         for part in range(5)
     )

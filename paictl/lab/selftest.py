@@ -21,7 +21,7 @@ from paictl.lab.manifest import LANGUAGES, MANIFEST, Act, Lab, NearMiss, Step
 from paictl.lab.session import Session
 from paictl.lab.statements import matching
 from paictl.lab.steps import Runner, Typist, prepare
-from paictl.lab.texts import play_text, same_structure, steps_missing
+from paictl.lab.texts import play_text, same_structure, step_missing
 
 USER = "student"
 
@@ -138,8 +138,9 @@ def _act_in(miss: NearMiss, step: Step) -> Act:
 def _text_problems(lab: Lab, language: str, stage: Stage, *, update: bool) -> Iterator[str]:
     path = lab.text_file(language)
     text = path.read_text(encoding="utf-8")
-    for command in steps_missing(lab, text):
-        yield f"{path.name} does not show {command!r} in its place"
+    missing = step_missing(lab, text)
+    if missing is not None:
+        yield f"{path.name} does not show {missing!r} in its place"
     session, typist = stage.session(lab, f"text-{language}")
 
     def leave(name: str) -> None:

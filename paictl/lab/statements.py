@@ -19,10 +19,10 @@ def job(scene: Scene, says: Says) -> Iterator[Finding]:
     """How a job is."""
     subject, found = f"job {says['name']}", scene.job(says["name"])
     if "absent" in says:
-        yield exact(subject, "is", "no such job" if says["absent"] else "there", "there" if found else "no such job")
+        yield _there(subject, says["absent"], "no such job", found)
         return
     if found is None:
-        yield Finding(False, subject, "is", "there", "no such job")
+        yield Finding(False, subject, "", "exists", "no such job")
         return
     numbers = {
         "devices": ("devices", found.devices),
@@ -41,6 +41,12 @@ def job(scene: Scene, says: Says) -> Iterator[Finding]:
             yield text(subject, "remark", wanted, found.reason)
         elif key in ("waited", "ran"):
             yield span(subject, key, wanted, _span_of(scene, found, key))
+
+
+def _there(subject: str, absent: bool, missing: str, found: object) -> Finding:
+    """Whether something is there, or is not, as it should be."""
+    words = {True: missing, False: "exists"}
+    return exact(subject, "", words[absent], words[found is None])
 
 
 def _span_of(scene: Scene, found: JobView, key: str) -> int | None:
@@ -176,7 +182,7 @@ def service(scene: Scene, says: Says) -> Iterator[Finding]:
     subject = f"service {says['name']}"
     found = next((view for view in scene.services if view.name == says["name"]), None)
     if found is None:
-        yield Finding(False, subject, "is", "there", NOTHING)
+        yield Finding(False, subject, "", "exists", NOTHING)
         return
     words = {True: "yes", False: "no"}
     for key, seen in (("running", found.running), ("ready", found.ready)):
@@ -210,9 +216,9 @@ def promise(scene: Scene, says: Says) -> Iterator[Finding]:
     subject, found = f"virtual cluster {says['vc']}", scene.promised(says["vc"])
     missing = "no such virtual cluster"
     if "absent" in says:
-        yield exact(subject, "is", missing if says["absent"] else "there", missing if found is None else "there")
+        yield _there(subject, says["absent"], missing, found)
     elif found is None:
-        yield Finding(False, subject, "is", "there", missing)
+        yield Finding(False, subject, "", "exists", missing)
     elif "devices" in says:
         yield number(subject, "promised devices", says["devices"], found)
 
@@ -222,9 +228,9 @@ def node(scene: Scene, says: Says) -> Iterator[Finding]:
     subject = f"node {says['name']}"
     found = next((view for view in scene.nodes if view.machine.name == says["name"]), None)
     if "absent" in says:
-        yield exact(subject, "is", "no such node" if says["absent"] else "there", "there" if found else "no such node")
+        yield _there(subject, says["absent"], "no such node", found)
     elif found is None:
-        yield Finding(False, subject, "is", "there", "no such node")
+        yield Finding(False, subject, "", "exists", "no such node")
     else:
         if "condition" in says:
             yield exact(subject, "condition", says["condition"], found.condition.value)
@@ -255,7 +261,7 @@ def typed(scene: Scene, says: Says) -> Iterator[Finding]:
     """A command that did its work."""
     subject, found = f"command {says['command']}", matching(scene.typed, says["command"])
     if not found:
-        yield Finding(False, subject, "is", "was typed", "not typed yet")
+        yield Finding(False, subject, "", "was typed", "not typed yet")
         return
     codes = [one.exit for one in found]
     wanted = says.get("exit", 0)

@@ -8,6 +8,8 @@ from typing import Final
 
 def in_chinese(words: str) -> str:
     """What the findings say, in Chinese; names, states and messages stay as the commands show them."""
+    if _CHOICE.fullmatch(words):
+        return words.replace(" or ", " 或 ")
     for english, chinese in _WORDS:
         words = re.sub(english, chinese, words)
     return words
@@ -29,7 +31,6 @@ _ASPECTS: Final = {
     "remark": "备注",
     "waited": "等待时间",
     "ran": "运行时间",
-    "is": "",
     "runs on": "运行于",
     "device numbers": "设备编号",
     "one block of": "同一对齐块，大小",
@@ -50,14 +51,18 @@ _ASPECTS: Final = {
     "devices used": "已用设备数",
     "jobs": "作业数",
     "time": "运行了",
-    "was typed": "已输入",
     "exit code": "退出码",
     "was refused": "被拒绝，理由",
     "promised devices": "承诺的设备数",
     "shares nodes with": "共用节点：",
 }
 
+_CHOICE = re.compile(r"[\w-]+( or [\w-]+)+")
+
 _WORDS: Final = (
+    (r"\b([A-Z][a-z]+) job (?=\S)", r"\1 作业 "),
+    (r"\b([A-Z][a-z]+) node (?=\S)", r"\1 节点 "),
+    (r"\b([A-Z][a-z]+) service (?=\S)", r"\1 服务 "),
     (r"^job ", "作业 "),
     (r"^service ", "服务 "),
     (r"^node ", "节点 "),
@@ -71,16 +76,15 @@ _WORDS: Final = (
     (r"\bat least ", "至少 "),
     (r"\bat most ", "至多 "),
     (r" and (?=至多)", "，"),
-    (r" or ", " 或 "),
     (r"^nothing$", "（无）"),
     (r"^no such job$", "不存在该作业"),
     (r"^no such node$", "不存在该节点"),
     (r"^no such virtual cluster$", "不存在该虚拟集群"),
-    (r"^there$", "存在"),
+    (r"^exists$", "存在"),
     (r"^yes$", "是"),
     (r"^no$", "否"),
+    (r"^was typed$", "已输入"),
     (r"^not typed yet$", "尚未输入"),
-    (r"^it does not wait$", "它不在等待"),
     (r"^not refused yet$", "尚未被拒绝"),
     (r", then ", "，然后 "),
     (r"^only ", "只有 "),
