@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from paictl.cli import cluster, config, job, lab, node, scheduler, service
+from paictl.cli import cluster, config, job, lab, node, scheduler, service, sim
 from paictl.cli.console import Output, write, write_data
 from paictl.cli.options import OutputOption
 from paictl.cli.settings import settings
@@ -30,6 +30,7 @@ app.add_typer(node.app, name="node")
 app.add_typer(job.app, name="job")
 app.add_typer(service.app, name="service")
 app.add_typer(scheduler.app, name="scheduler")
+app.add_typer(sim.app, name="sim")
 app.add_typer(lab.app, name="lab")
 
 

@@ -167,8 +167,8 @@ def test_a_manifest_with_a_mistake_names_the_line(tmp_path: Path) -> None:
 
 def test_labs_are_found_by_number_id_and_topic() -> None:
     assert {find_lab(word).id for word in ("2", "02", "02_vc_safety", "vc_safety")} == {"02_vc_safety"}
-    with pytest.raises(PaictlError, match="no lab 'x'"):
-        find_lab("x")
+    with pytest.raises(PaictlError, match="no lab 'xyz'"):
+        find_lab("xyz")
     with pytest.raises(PaictlError, match="several labs"):
         find_lab("_")
 
