@@ -38,7 +38,7 @@ YES_AND_NO: list[tuple[str, Any, Any, str]] = [
     ("job", {"name": "job-1", "preemptions": {"at-least": 1}}, {"name": "job-1", "preemptions": {"at-most": 0}}, "1"),
     ("job", {"name": "job-1", "attempt": 2}, {"name": "job-1", "attempt": 1}, "2"),
     ("job", {"name": "job-2", "running": 1}, {"name": "job-1", "running": 1}, "0"),
-    ("job", {"name": "job-1", "ran": "2m"}, {"name": "job-1", "ran": {"at-least": "3m"}}, "2m"),
+    ("job", {"name": "job-2", "ran": "0s"}, {"name": "job-2", "ran": {"at-least": "3m"}}, "0s"),
     ("job", {"name": "job-2", "waited": "0s"}, {"name": "job-2", "waited": {"at-least": "1s"}}, "0s"),
     ("job", {"name": "job-9", "absent": True}, {"name": "job-1", "absent": True}, "exists"),
     ("job", {"name": "job-1", "absent": False}, {"name": "job-9", "absent": False}, "no such job"),
