@@ -2,7 +2,8 @@
 """Replay the benchmark streams through the scheduler core and print what a decision costs.
 
 For each size: start-up with all nodes turning healthy, mean, p50 and p99 of a schedule, an allocation and a
-release, peak memory; then a pod that cannot fit beside one that can, and a storm in which 5 % of the nodes flap;
+release, peak memory; then a gang that takes a VC's whole quota beside one that wants a node more and has to wait, and
+a storm in which 5 % of the nodes flap;
 then the same stream through ``paictl scheduler replay`` with JSON in and out. Streams: ``../shared/bench``.
 """
 
@@ -85,13 +86,13 @@ def measure(size: int) -> dict[str, Any]:
     started = time.perf_counter() - start
     gc.collect()
     gc.freeze()  # the trees live as long as the process: do not walk them again and again
+    fits, waits = whole_quota(engine, 0), whole_quota(engine, 1)
     times = run(engine, steps)
     total = [one for kind in times.values() for one in kind]
     out: dict[str, Any] = {kind: (middle(found, 0.5), middle(found, 0.99)) for kind, found in times.items()}
     out |= {"start": started, "mean": sum(total) / len(total) * 1e6}
     out["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    out["fits"] = waiting(engine, ((1, 1),))
-    out["waits"] = waiting(engine, ((8, size // 80 + 1),))  # a node more than the VC has
+    out |= {"fits": fits, "waits": waits}
     out["storm"] = storm(config, steps)
     return out
 
@@ -121,15 +122,21 @@ def middle(found: list[float], share: float) -> float:
     return sorted(found)[int(len(found) * share)] * 1e6 if found else 0.0
 
 
-def waiting(engine: Any, members: tuple[tuple[int, int], ...]) -> float:
-    """Microseconds to plan a group with these members."""
+def whole_quota(engine: Any, more: int) -> float:
+    """Microseconds to plan a gang on all nodes of a VC (`more` 0, it fits), or on one node more (1, it waits)."""
     from paictl.scheduler.request import PodRequest
 
-    requests = [PodRequest(f"w{i}", "default/w", f"vc{i % 10}", 5, members[0][0], "w", members) for i in range(200)]
+    tree = engine.state.virtual
+    requests = []
+    for (vc, _), view in engine.state.views.virtual.items():
+        nodes = sum(len(tree.shape(cell).leaves) == 8 for cell in view.cells)
+        if nodes:
+            requests.append(PodRequest("w", "default/w", vc, 5, 8, "w", ((8, nodes + more),)))
+    rounds = max(1, 100 // len(requests))
     begin = time.perf_counter()
-    for request in requests:
+    for request in requests * rounds:
         engine.plan(request)
-    return (time.perf_counter() - begin) / len(requests) * 1e6
+    return (time.perf_counter() - begin) / (len(requests) * rounds) * 1e6
 
 
 def storm(config: Any, steps: list[tuple[str, Any]]) -> float:

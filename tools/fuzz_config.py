@@ -2,7 +2,7 @@
 
 Seeds are the files of the corpus beside the repository where it is there, our examples, the case files of the tests
 and the examples of the rules. Each mutant goes through loading, all rules, every report format and repairing, in this
-process. A failure is an exception, more than five seconds of the processor, a place outside of the file, raw control
+process. A failure is an exception, more than five seconds of CPU time, a place outside of the file, raw control
 characters in a report, or a repair that breaks a file; it is printed with what repeats it (``--replay SEED:NUMBER``)
 and saved.
 """
@@ -30,12 +30,12 @@ from paictl.config.load import Loaded, load_memory  # noqa: E402
 from paictl.config.problem import Problem  # noqa: E402
 from paictl.config.report import FORMATS, plain  # noqa: E402
 from paictl.config.rules import all_rules  # noqa: E402
-from paictl.config.text import shows  # noqa: E402
+from paictl.config.text import printable, shows  # noqa: E402
 from paictl.config.validate import Report, validate  # noqa: E402
 from paictl.errors import PaictlError  # noqa: E402
 
 SECONDS = 5.0
-"""Longest time of the processor for one mutant."""
+"""Longest CPU time for one mutant; a busy machine is no failure."""
 
 Files = dict[str, bytes]
 Mutation = Callable[[random.Random, bytes], bytes]
@@ -239,6 +239,15 @@ def check_place(problem: Problem) -> None:
     assert (place.line, place.column) <= (place.end_line, place.end_column), place
     for words in (problem.message, problem.hint or ""):
         assert all(shows(character) for character in words), words
+        assert not words.endswith(".") or words.endswith(tuple(_last_words(problem))), words
+
+
+def _last_words(problem: Problem) -> Iterator[str]:
+    """What the file itself says at the place: words that quote it may end with the full stop that it ends with."""
+    assert problem.source is not None
+    for part in problem.source.line(problem.place.line).replace(",", " ").split():
+        if part.endswith("."):
+            yield printable(part)
 
 
 def check_formats(report: Report) -> None:

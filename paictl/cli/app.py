@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from paictl.cli import cluster, config, job, node, scheduler, service
+from paictl.cli import cluster, config, job, lab, node, scheduler, service, sim
 from paictl.cli.console import Output, write, write_data
+from paictl.cli.options import OutputOption
 from paictl.cli.settings import settings
 
 _EPILOG = (
@@ -29,6 +30,14 @@ app.add_typer(node.app, name="node")
 app.add_typer(job.app, name="job")
 app.add_typer(service.app, name="service")
 app.add_typer(scheduler.app, name="scheduler")
+app.add_typer(sim.app, name="sim")
+app.add_typer(lab.app, name="lab")
+
+
+def _version_and_exit(wanted: bool) -> None:
+    if wanted:
+        version()
+        raise typer.Exit
 
 
 @app.callback()
@@ -38,6 +47,9 @@ def root(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an internal error.")] = False,
     no_color: Annotated[bool, typer.Option("--no-color", help="No colours (as NO_COLOR=1).")] = False,
     no_input: Annotated[bool, typer.Option("--no-input", help="Never ask; fail where an answer is needed.")] = False,
+    _version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version_and_exit, help="Same as paictl version.")
+    ] = False,
 ) -> None:
     """Take the global options, which may stand anywhere on the command line."""
     settings.verbosity = -1 if quiet else verbose
@@ -48,7 +60,7 @@ def root(
 
 @app.command()
 def version(
-    output: Annotated[Output, typer.Option("--output", "-o", help="Form of the result.")] = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Show the version of paictl and of what it runs on."""
     import platform

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from paictl.cli import console
+from paictl.cli import console, view
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, confirm, folder_of, open_cluster, span_text
 from paictl.cli.console import Output, write, write_data, write_table
 from paictl.errors import PaictlError
@@ -22,6 +22,7 @@ _ONE_GPU = "GPU=gpu:1,cpu:8,memory:32Gi"
 """What a worker has of which nothing is said, as in the textbook's lab."""
 
 app = typer.Typer(help="A cluster on this machine: up, status, time, down.", no_args_is_help=True)
+app.command(epilog=view.EPILOG)(view.view)
 
 
 @app.command(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from paictl.cli.console import Output
+from paictl.cli.options import OutputOption as OutputOption
 from paictl.cli.settings import settings
 from paictl.errors import PaictlError
 
@@ -23,7 +23,6 @@ StateOption = Annotated[
         "--state", metavar="DIR", help="Folder of the embedded cluster (default: PAICTL_STATE, else XDG state)."
     ),
 ]
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Form of the result.")]
 
 
 def folder_of(state: Path | None) -> Path:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from paictl.cli import config_capacity, config_generate, config_push, config_validate
-from paictl.cli.console import Output, write, write_data, write_table
+from paictl.cli.console import Output, info, reflowed, write, write_data, write_table
+from paictl.cli.options import OutputOption, kind_option, meant, rule_ids
+from paictl.config.kinds import Kind
 from paictl.errors import PaictlError
-
-if TYPE_CHECKING:
-    from paictl.config.kinds import Kind
-    from paictl.config.registry import Rule
 
 app = typer.Typer(help="Validate, generate and compare configuration files.", no_args_is_help=True)
 schema_app = typer.Typer(help="The JSON Schemas of the files, for editors and other tools.", no_args_is_help=True)
@@ -28,18 +26,16 @@ app.command("pull", epilog="Example: paictl config pull -o cluster/")(config_pus
 app.command("history")(config_push.history)
 app.command("rollback", epilog="Example: paictl config rollback 3 --dry-run")(config_push.rollback)
 
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Form of the result.")]
-
 
 @app.command(epilog="Example: paictl config rules -o json")
 def rules(
-    kind: Annotated[str | None, typer.Option("--kind", help="Only the rules for one kind of file.")] = None,
+    kind: Annotated[Kind | None, kind_option("Only the rules for one kind of file")] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List the rules: id, name, severity, what is wrong."""
-    from paictl.config.rules import all_rules
+    from paictl.config.rules import all_rules, rules_for
 
-    chosen = _rules_of(kind) if kind else all_rules()
+    chosen = sorted(rules_for(kind), key=lambda rule: rule.id) if kind else all_rules()
     data = [
         {"id": rule.id, "name": rule.name, "severity": rule.severity.value, "summary": rule.manual.summary}
         for rule in chosen
@@ -50,26 +46,9 @@ def rules(
         write_data(data, output)
 
 
-def _rules_of(word: str) -> tuple[Rule, ...]:
-    from paictl.config.rules import rules_for
-
-    return tuple(sorted(rules_for(kind_named(word)), key=lambda rule: rule.id))
-
-
-def kind_named(word: str) -> Kind:
-    """The kind of file with a name; raises `PaictlError` naming all of them otherwise."""
-    from paictl.config.kinds import Kind
-
-    try:
-        return Kind(word)
-    except ValueError:
-        names = ", ".join(kind.value for kind in Kind if kind is not Kind.UNKNOWN)
-        raise PaictlError(f"there is no kind {word!r}", hint=f"one of: {names}") from None
-
-
-@app.command(epilog="Examples: paictl config explain HVD512 · paictl config explain duplicate-key")
+@app.command(epilog="Examples:\n\npaictl config explain HVD512\n\npaictl config explain duplicate-key")
 def explain(
-    rule: Annotated[str, typer.Argument(help="Id or name of a rule.", autocompletion=lambda: _rule_ids())],
+    rule: Annotated[str, typer.Argument(metavar="RULE", help="Id or name of a rule.", autocompletion=rule_ids)],
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Explain a rule: what is wrong, why it matters, an example that passes and one that fails."""
@@ -89,7 +68,9 @@ def explain(
         }
         write_data(data, output)
         return
-    write(f"{found.id} {found.name} ({found.severity.value})\n\n{manual.summary}\n\n{manual.why}\n")
+    write(f"{found.id} {found.name} ({found.severity.value})\n")
+    for paragraph in (manual.summary, manual.why):
+        write(reflowed(paragraph) + "\n")
     for title, files in (("Passes", manual.passes), ("Fails", manual.fails)):
         write(f"{title}:\n")
         for name, text in _texts(files).items():
@@ -97,12 +78,6 @@ def explain(
             write("\n".join(f"    {line}".rstrip() for line in body.splitlines()) + "\n")
     if found.id.startswith("SHP"):
         write("The schemas say what is wanted: paictl config schema show KIND")
-
-
-def _rule_ids() -> list[str]:
-    from paictl.config.rules import all_rules
-
-    return [rule.id for rule in all_rules()]
 
 
 def _texts(files: dict[str, bytes]) -> dict[str, str]:
@@ -124,7 +99,14 @@ def list_schemas(output: OutputOption = Output.TABLE) -> None:
         write_data(data, output)
 
 
-SchemaName = Annotated[str, typer.Argument(help="Name of a schema, or the kind of file it is for.")]
+SchemaName = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="Name of a schema, or the kind of file it is for.",
+        autocompletion=lambda: list(_schema_names()),
+    ),
+]
 
 
 @schema_app.command("show", epilog="Example: paictl config schema show job")
@@ -134,31 +116,31 @@ def show_schema(name: SchemaName) -> None:
 
 
 def _schema_text(word: str) -> str:
-    from paictl.config.schema import SCHEMA_NAMES, schema_path
+    from paictl.config.schema import schema_text
 
-    names = {kind.value: name for kind, name in SCHEMA_NAMES.items()} | {name: name for name in SCHEMA_NAMES.values()}
+    names = _schema_names()
     if word not in names:
-        raise PaictlError(f"there is no schema {word!r}", hint=f"one of: {', '.join(sorted(names))}")
-    return schema_path(names[word]).read_text(encoding="utf-8").rstrip()
+        raise PaictlError(f"there is no schema {word!r}", hint=meant(word, tuple(sorted(names))))
+    return schema_text(names[word]).rstrip()
+
+
+def _schema_names() -> dict[str, str]:
+    """Schemas by their own names and by the kinds of file they are for."""
+    from paictl.config.schema import SCHEMA_NAMES
+
+    return {kind.value: name for kind, name in SCHEMA_NAMES.items()} | {name: name for name in SCHEMA_NAMES.values()}
 
 
 @schema_app.command("export", epilog="Example: paictl config schema export schemas/")
 def export_schemas(
-    folder: Annotated[Path, typer.Argument(help="Folder to write to; made if it is not there.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write to; made if it is not there.")],
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
 ) -> None:
-    """Write all schemas as NAME.schema.json, for use with `# yaml-language-server: $schema=FILE`."""
-    from paictl.config.schema import SCHEMA_NAMES, schema_path
+    """Write all schemas as NAME.schema.json: on top of a file, `# yaml-language-server: $schema=PATH` names one."""
+    from paictl.config.schema import SCHEMA_NAMES, schema_file, schema_text
+    from paictl.config.writing import write_together
 
-    texts = {f"{name}.schema.json": schema_path(name).read_text(encoding="utf-8") for name in SCHEMA_NAMES.values()}
-    there = [name for name in texts if (folder / name).exists()]
-    if there and not force:
-        raise PaictlError(f"{', '.join(there)} already there", where=str(folder), hint="replace with --force")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
-            (folder / name).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise PaictlError(f"cannot write: {error.strerror}", where=str(folder)) from None
-    for name in texts:
-        write(str(folder / name))
+    for path in write_together(folder, {schema_file(n): schema_text(n) for n in SCHEMA_NAMES.values()}, force=force):
+        write(str(path))
+    example = folder / schema_file(SCHEMA_NAMES[Kind.LAYOUT])
+    info(f"an editor uses one if the first line of a file is: # yaml-language-server: $schema={example}")

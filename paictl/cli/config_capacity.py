@@ -12,23 +12,26 @@ import typer
 from paictl.cli.clusters import StateOption
 from paictl.cli.config_push import diff_with_cluster
 from paictl.cli.console import Output, info, progress, write, write_data, write_table
-from paictl.config.kinds import Kind
+from paictl.cli.options import KindOption, OutputOption
 from paictl.errors import ExitCode
 
 if TYPE_CHECKING:
     from paictl.config.capacity import Capacity, Share
     from paictl.config.diff import CellChange, ChainChange, Difference
+    from paictl.config.kinds import Kind
 
-CAPACITY_EPILOG = "Examples: paictl config capacity cluster/ · paictl config capacity hivedscheduler.yaml -o json"
-DIFF_EPILOG = (
-    "Examples: paictl config diff hivedscheduler.yaml new-hivedscheduler.yaml (what tenants gain and lose) · "
-    "paictl config diff cluster/ (against what the cluster has); exit code 0 same, 1 different"
-)
+CAPACITY_EPILOG = """Examples:
 
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Form of the result.")]
-KindOption = Annotated[
-    Kind | None, typer.Option("--kind", help="Kind of the files, where name and content do not tell.")
-]
+paictl config capacity cluster/
+
+paictl config capacity hivedscheduler.yaml -o json"""
+DIFF_EPILOG = """Examples:
+
+paictl config diff hivedscheduler.yaml new-hivedscheduler.yaml (what tenants gain and lose)
+
+paictl config diff cluster/ (against what the cluster has)
+
+Exit codes: 0 the same, 1 different, 2 a file cannot be used."""
 
 
 def capacity(

@@ -14,18 +14,25 @@ from paictl.errors import ExitCode
 if TYPE_CHECKING:
     from paictl.config.generate import Inputs, Plan
 
-EPILOG = (
-    "Examples: paictl config generate -m master.csv -w worker.csv -c config.yaml "
-    "--sku V100=gpu:8,cpu:96,memory:900Gi -o cluster/ · several kinds of worker: "
-    "--sku 'V100@gpu-[01-16]=gpu:8,cpu:96,memory:900Gi' --sku CPU=cpu:64,memory:500Gi (the rest)"
-)
+EPILOG = """Examples:
+
+paictl config generate -m master.csv -w worker.csv -c config.yaml --sku V100=gpu:8,cpu:96,memory:900Gi -o cluster/
+
+Several kinds of worker, the last one for the rest: --sku 'V100@gpu-[01-16]=gpu:8,cpu:96,memory:900Gi' \
+--sku CPU=cpu:64,memory:500Gi"""
 
 
 def generate(
-    masters: Annotated[str, typer.Option("--masters", "-m", help="List of masters, hostname,address a line.")],
-    workers: Annotated[str, typer.Option("--workers", "-w", help="List of workers, hostname,address a line.")],
-    config: Annotated[str, typer.Option("--config", "-c", help="Cluster settings (config.yaml).")],
-    folder: Annotated[Path, typer.Option("--out", "-o", help="Folder to write to; made if it is not there.")],
+    masters: Annotated[
+        str, typer.Option("--masters", "-m", metavar="FILE", help="List of masters, hostname,address a line.")
+    ],
+    workers: Annotated[
+        str, typer.Option("--workers", "-w", metavar="FILE", help="List of workers, hostname,address a line.")
+    ],
+    config: Annotated[str, typer.Option("--config", "-c", metavar="FILE", help="Cluster settings (config.yaml).")],
+    folder: Annotated[
+        Path, typer.Option("--out", "-o", metavar="DIR", help="Folder to write to; made if it is not there.")
+    ],
     sku: Annotated[
         list[str] | None,
         typer.Option(
@@ -41,6 +48,7 @@ def generate(
     """Make layout.yaml and services-configuration.yaml with a HiveD configuration."""
     from paictl.config.generate import plan, read_inputs, recheck
     from paictl.config.generate_text import render
+    from paictl.config.schema import named_schemas
     from paictl.config.skus import parse_sku
     from paictl.config.writing import write_together
 
@@ -50,7 +58,7 @@ def generate(
     made = plan(inputs, [parse_sku(text) for text in sku or ()])
     texts = render(made)
     recheck(inputs, texts)
-    written = write_together(folder, texts, force=force, mode=0o600)
+    written = write_together(folder, {**texts, **named_schemas(texts.values())}, force=force, mode=0o600)
     _show(made, written, form)
 
 

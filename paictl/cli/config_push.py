@@ -147,18 +147,12 @@ def pull(
     state: StateOption = None,
 ) -> None:
     """Write the configuration of the cluster to files; secrets stay sealed, and unchanged when they are pushed."""
+    from paictl.config.schema import named_schemas
+    from paictl.config.writing import write_together
+
     version = open_cluster(state).configuration(number)
-    there = [name for name in version.files if (folder / name).exists()]
-    if there and not force:
-        raise PaictlError(f"{', '.join(there)} already there", where=str(folder), hint="replace with --force")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in version.files.items():
-            (folder / name).write_text(text, encoding="utf-8", newline="")
-    except OSError as error:
-        raise PaictlError(f"cannot write: {error.strerror}", where=str(folder)) from None
-    for name in version.files:
-        write(str(folder / name))
+    for path in write_together(folder, {**version.files, **named_schemas(version.files.values())}, force=force):
+        write(str(path))
 
 
 def history(output: OutputOption = Output.TABLE, state: StateOption = None) -> None:

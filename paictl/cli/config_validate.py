@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from paictl.cli import console
-from paictl.config.kinds import Kind
+from paictl.cli.options import KindOption, rule_ids
 from paictl.config.problem import Severity
 
 if TYPE_CHECKING:
@@ -17,10 +17,17 @@ if TYPE_CHECKING:
     from paictl.config.load import Loaded
     from paictl.config.validate import Choice, Report
 
-EPILOG = (
-    "Examples: paictl config validate cluster/ · paictl config validate hivedscheduler.yaml --format github · "
-    "cat job.yaml | paictl config validate - --kind job · silence a line with `# paictl: ignore=ID`"
-)
+EPILOG = """Examples:
+
+paictl config validate cluster/
+
+paictl config validate hivedscheduler.yaml --format github
+
+cat job.yaml | paictl config validate - --kind job
+
+A comment silences a rule in its line: # paictl: ignore=ID
+
+Exit codes: 0 no errors and no warnings, 1 some, 2 something could not be read."""
 
 
 class ReportFormat(StrEnum):
@@ -37,16 +44,29 @@ class ReportFormat(StrEnum):
 
 def validate(
     paths: Annotated[
-        list[str], typer.Argument(help="Files, folders (one cluster configuration each), or - for stdin.")
+        list[str],
+        typer.Argument(metavar="PATH", help="Files, folders (one cluster configuration each), or - for stdin."),
     ],
-    form: Annotated[ReportFormat, typer.Option("--format", "-f", help="Form of the report.")] = ReportFormat.TEXT,
-    kind: Annotated[
-        Kind | None, typer.Option("--kind", help="Kind of the files, where name and content do not tell.")
-    ] = None,
+    form: Annotated[
+        ReportFormat,
+        typer.Option(
+            "--format", "-f", "--output", "-o", metavar="FORM", help=f"Form of the report: {', '.join(ReportFormat)}."
+        ),
+    ] = ReportFormat.TEXT,
+    kind: KindOption = None,
     select: Annotated[
-        list[str] | None, typer.Option("--select", help="Only these rules: ids, prefixes, names.")
+        list[str] | None,
+        typer.Option(
+            "--select",
+            metavar="RULE,...",
+            autocompletion=rule_ids,
+            help="Only these rules: ids (HVD525), prefixes (HVD), names.",
+        ),
     ] = None,
-    ignore: Annotated[list[str] | None, typer.Option("--ignore", help="Without these rules.")] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option("--ignore", metavar="RULE,...", autocompletion=rule_ids, help="Without these rules."),
+    ] = None,
     severity: Annotated[Severity, typer.Option("--severity", help="The mildest severity that counts.")] = Severity.INFO,
     skip_unknown: Annotated[
         bool, typer.Option("--skip-unknown", help="Pass over files of unknown kind, as in folders.")
@@ -97,7 +117,7 @@ def _repaired(loaded: Loaded, choice: Choice, paths: list[str], *, dry: bool) ->
         for line in file.diff():
             console.write(line)
     if dry:
-        console.info(f"{_count(repair)} would be repaired in {len(repair.changed)} file(s)")
+        console.info(f"{_count(repair)} would be repaired in {_files(repair)}")
         return repair.report
     if paths == ["-"]:
         for file in repair.files:  # none if standard input could not be read
@@ -106,13 +126,18 @@ def _repaired(loaded: Loaded, choice: Choice, paths: list[str], *, dry: bool) ->
         for file in repair.changed:
             file.write()
     if repair.changed:
-        console.info(f"repaired {_count(repair)} in {len(repair.changed)} file(s)")
+        console.info(f"repaired {_count(repair)} in {_files(repair)}")
     return repair.report
 
 
 def _count(repair: Repair) -> str:
     number = sum(len(file.repaired) for file in repair.changed)
     return f"{number} problem{'' if number == 1 else 's'}"
+
+
+def _files(repair: Repair) -> str:
+    number = len(repair.changed)
+    return f"{number} file{'' if number == 1 else 's'}"
 
 
 def _words(options: list[str] | None) -> tuple[str, ...]:

@@ -30,6 +30,15 @@ def write(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
+def reflowed(paragraph: str) -> str:
+    """A paragraph broken into lines for the terminal, or for a page of usual width."""
+    import shutil
+    import textwrap
+
+    width = min(shutil.get_terminal_size((100, 24)).columns, 100)
+    return textwrap.fill(" ".join(paragraph.split()), width, break_long_words=False, break_on_hyphens=False)
+
+
 def write_bytes(data: bytes) -> None:
     """Write a result to stdout as it is."""
     sys.stdout.flush()
@@ -41,11 +50,15 @@ def write_data(data: object, output: Output) -> None:
     if output is Output.JSON:
         import json
 
-        write(json.dumps(data, indent=2, ensure_ascii=False))
+        write(json.dumps(data, indent=2, ensure_ascii=not _has_all_characters(sys.stdout)))
     else:
         import yaml
 
-        write(yaml.safe_dump(data, sort_keys=False, allow_unicode=True).rstrip())
+        write(yaml.safe_dump(data, sort_keys=False, allow_unicode=_has_all_characters(sys.stdout)).rstrip())
+
+
+def _has_all_characters(stream: TextIO) -> bool:
+    return (stream.encoding or "utf-8").lower().replace("-", "").startswith("utf")
 
 
 def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:

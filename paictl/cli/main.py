@@ -3,47 +3,74 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 from collections.abc import Sequence
 
 from paictl.errors import ExitCode, PaictlError
 
-GLOBAL_FLAGS = frozenset({"-v", "--verbose", "-q", "--quiet", "--debug", "--no-color", "--no-input"})
+GLOBAL_FLAGS = frozenset({"-v", "-vv", "-vvv", "--verbose", "-q", "--quiet", "--debug", "--no-color", "--no-input"})
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run paictl and exit; the console script of the package."""
-    code = run(sys.argv[1:] if arguments is None else list(arguments))
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    _prepare(words)
+    code = run(words)
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.flush()
     sys.exit(int(code))
 
 
+def _prepare(words: Sequence[str]) -> None:
+    """Settle what must hold before anything is written: help comes before the options are taken."""
+    if "--no-color" in words:
+        os.environ["NO_COLOR"] = "1"
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a character gets an escape, not a traceback
+            stream.reconfigure(errors="backslashreplace")
+
+
 def run(arguments: Sequence[str]) -> int:
-    """Run a command line and return its exit code; errors are said on stderr."""
+    """Run a command line and return its exit code; errors are said on stderr.
+
+    Where `PAICTL_STATE` names the folder of a lab, the lab learns what was typed and how it ended.
+    """
+    code, error = attempt(arguments)
+    folder = os.environ.get("PAICTL_STATE")
+    if folder and os.path.exists(os.path.join(folder, "lab.json")):  # noqa: PTH110, PTH118 - before pathlib is needed
+        from paictl.cli import labhook
+
+        labhook.after_command(hoisted(arguments), code, error)
+    return code
+
+
+def attempt(arguments: Sequence[str]) -> tuple[int, PaictlError | None]:
+    """Run a command line; (exit code, the error that was said)."""
     from paictl.cli import console
     from paictl.cli.settings import settings
 
     try:
-        return _run_app(hoisted(arguments))
+        return _run_app(hoisted(arguments)), None
     except PaictlError as error:
         console.error(error)
-        return error.exit_code
+        return error.exit_code, error
     except KeyboardInterrupt:
         console.info("interrupted")
-        return ExitCode.INTERRUPTED
+        return ExitCode.INTERRUPTED, None
     except BrokenPipeError:
         # The reader went away, as `head` does. Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        return 141, None
     except Exception as error:
         if settings.debug:
             raise
         reason = f"{type(error).__name__}: {error}"
         hint = "this is a bug in paictl: run again with --debug and report what it prints"
-        console.error(PaictlError(f"internal error: {reason}", hint=hint))
-        return ExitCode.USAGE
+        bug = PaictlError(f"internal error: {reason}", hint=hint)
+        console.error(bug)
+        return ExitCode.USAGE, bug
 
 
 def hoisted(arguments: Sequence[str]) -> list[str]:
@@ -58,6 +85,7 @@ def _run_app(arguments: list[str]) -> int:
     """Run the typer app outside its standalone mode, which would decide on exit codes by itself."""
     import typer
 
+    from paictl.cli import usage
     from paictl.cli.app import app
 
     try:
@@ -65,10 +93,8 @@ def _run_app(arguments: list[str]) -> int:
     except typer.Abort:
         return ExitCode.INTERRUPTED
     except Exception as error:
-        # typer vendors click in some versions and imports it in others, so usage errors are told by what they can do.
-        show = getattr(error, "show", None)
-        if show is None or not hasattr(error, "exit_code"):
+        if not usage.is_usage_error(error):
             raise
-        show()
+        usage.say(error)
         return ExitCode.USAGE
     return result if isinstance(result, int) else ExitCode.OK

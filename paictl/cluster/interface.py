@@ -23,10 +23,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from paictl.errors import ExitCode, PaictlError
 from paictl.sim.loop import Millis
+
+if TYPE_CHECKING:
+    from paictl.cluster.picture import Picture
 
 
 class ClusterError(PaictlError):
@@ -134,6 +137,8 @@ class JobView:
     devices: int
     started: Millis | None = None
     ended: Millis | None = None
+    number: int = 0
+    """Its place in the order of submission, from 1."""
     attempt: int = 0
     preemptions: int = 0
     used: int = 0
@@ -248,6 +253,9 @@ class Cluster(Protocol):
 
     def explain(self, key: str) -> Answer:
         """Why a job waits, and what would let it run."""
+
+    def picture(self, *, history: bool = False) -> Picture:
+        """Cells, virtual clusters, nodes and jobs at one instant; with `history` ended jobs and the timeline, too."""
 
     def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
         """Events in order, of one object (``job/user~name``) or of all."""

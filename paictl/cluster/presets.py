@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from paictl.config.schema import schema_comment
 from paictl.errors import PaictlError
 
 LAYOUT: Final = "layout.yaml"
@@ -100,7 +101,7 @@ def _text(lines: Iterator[str]) -> str:
 
 def _layout(preset: Preset) -> Iterator[str]:
     hardware = preset.hardware
-    yield "# yaml-language-server: $schema=https://paictl.dev/schemas/layout.schema.json"
+    yield schema_comment("layout")
     yield f"# {preset.title}"
     yield "machine-sku:"
     yield from ("  master-machine:", "    mem: 60Gi", "    cpu:", "      vcore: 24")
@@ -130,7 +131,7 @@ def _machine(name: str, address: str, kind: str, role: str) -> Iterator[str]:
 
 
 def _services(preset: Preset) -> Iterator[str]:
-    yield "# yaml-language-server: $schema=https://paictl.dev/schemas/services-configuration.schema.json"
+    yield schema_comment("services-configuration")
     yield "rest-server:"
     yield "  default-pai-admin-username: paiadmin"
     yield "  default-pai-admin-password: only-on-this-machine"

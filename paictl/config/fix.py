@@ -8,8 +8,6 @@ is only taken as repaired where reading it again gives the same data but for wha
 from __future__ import annotations
 
 import difflib
-import os
-import tempfile
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -20,10 +18,12 @@ from paictl.config.edits import Replacement, replacements
 from paictl.config.kinds import Kind
 from paictl.config.load import Loaded, load_bytes
 from paictl.config.problem import Problem
+from paictl.config.secrecy import veiled
 from paictl.config.soundness import same_but_for
 from paictl.config.source import Source, read_bytes
 from paictl.config.text import printable
 from paictl.config.validate import Choice, Report, validate
+from paictl.config.writing import replace_file
 from paictl.errors import PaictlError
 
 MAX_ROUNDS = 10
@@ -43,18 +43,18 @@ class Fixed:
     repaired: tuple[Problem, ...]
 
     def diff(self) -> Iterator[str]:
-        """The lines of a unified diff, without line ends; control characters are escaped."""
+        """The lines of a unified diff to read, without line ends: control characters escaped, secrets starred out."""
         name = printable(self.path)
         old, new = (_lines(data) for data in (self.before, self.after))
         for line in difflib.unified_diff(old, new, f"{name} (as it is)", f"{name} (repaired)", lineterm=""):
-            yield "\t".join(printable(piece) for piece in line.split("\t"))
+            yield "\t".join(printable(piece) for piece in veiled(line).split("\t"))
 
     def write(self) -> None:
         """Replace the file in one step; raises `PaictlError` if it cannot be written or changed meanwhile."""
         if read_bytes(self.path) != self.before:
             raise PaictlError("changed while it was being repaired", where=self.path, hint="run the command again")
         try:
-            _replace(Path(self.path).resolve(), self.after)
+            replace_file(Path(self.path).resolve(), self.after)
         except OSError as error:
             reason = error.strerror or str(error)
             hint = "check owner and permissions of the folder"
@@ -208,24 +208,3 @@ def apply(source: Source, edits: Iterable[Replacement]) -> str:
 
 def _lines(data: bytes) -> list[str]:
     return data.decode("utf-8").splitlines()
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write a file beside the old one and put it in its place, so that no reader ever sees half of it."""
-    status = path.stat()
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.", suffix=".paictl")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fchmod(file.fileno(), status.st_mode & 0o7777)
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

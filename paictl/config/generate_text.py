@@ -8,19 +8,21 @@ import textwrap
 from collections.abc import Iterator
 
 from paictl.config.generate import LAYOUT_FILE, MASTER_SKU, SERVICES_FILE, Plan, Pool
-from paictl.config.schema import schema_comment
+from paictl.config.kinds import Kind
+from paictl.config.schema import SCHEMA_NAMES, schema_comment
 from paictl.config.skus import MachineSku
 from paictl.config.yamltree import resolve
 
 _ORIGIN = "# Made by `paictl config generate` from the host lists and config.yaml; yours to change from now on."
+_LAYOUT, _SERVICES = (SCHEMA_NAMES[kind] for kind in (Kind.LAYOUT, Kind.SERVICES))
 _PLAIN = re.compile(r"[A-Za-z0-9/][A-Za-z0-9_./-]*")
 
 
 def render(plan: Plan) -> dict[str, str]:
     """The texts by file name."""
     return {
-        LAYOUT_FILE: "\n".join([schema_comment("layout"), _ORIGIN, *_layout(plan), ""]),
-        SERVICES_FILE: "\n".join([schema_comment("services-configuration"), _ORIGIN, *_services(plan), ""]),
+        LAYOUT_FILE: "\n".join([schema_comment(_LAYOUT), _ORIGIN, *_layout(plan), ""]),
+        SERVICES_FILE: "\n".join([schema_comment(_SERVICES), _ORIGIN, *_services(plan), ""]),
     }
 
 

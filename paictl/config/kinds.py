@@ -22,6 +22,7 @@ class Kind(Enum):
     HIVED = "hived"
     JOB = "job"
     SERVICE = "service"
+    LAB = "lab"
     UNKNOWN = "unknown"
     """Text that cannot be placed; only the rules about YAML itself apply."""
 
@@ -46,6 +47,7 @@ _TITLES = {
     Kind.HIVED: "hivedscheduler configuration (hivedscheduler.yaml)",
     Kind.JOB: "job (OpenPAI protocol v2)",
     Kind.SERVICE: "service description (service.yaml)",
+    Kind.LAB: "guided lab (lab.yaml)",
     Kind.UNKNOWN: "file of unknown kind",
 }
 
@@ -70,6 +72,7 @@ _SIGNATURES = (
         Kind.SERVICE,
         "cluster-type template-list start-script stop-script delete-script deploy-rules prerequisite",
     ),
+    _signature(Kind.LAB, "lab goal steps checks near-misses questions"),
     _signature(Kind.SERVICE_DEFAULTS, "service_type"),
     _signature(
         Kind.SERVICES,
@@ -92,6 +95,7 @@ _NAMES: tuple[tuple[str, Kind], ...] = (
     (r".*\bworker.*\.csv", Kind.WORKER_CSV),
     (r"services?-configuration.*\.ya?ml", Kind.SERVICES),
     (r"(.*[.-])?service\.ya?ml", Kind.SERVICE),
+    (r"lab\.ya?ml", Kind.LAB),
     (r"hived.*\.ya?ml", Kind.HIVED),
     (r"layout.*\.ya?ml", Kind.LAYOUT),
     (r"config\.ya?ml", Kind.CONFIG),

@@ -55,8 +55,8 @@ def merge(old: str, new: str, drop: Collection[KeyPath] = (), name: str = "the p
         same = kept is None or _canonical(_data(kept)) == _canonical(_data(pushed))
         return Merged(new, changed=() if same else ((),))
     wanted = _canonical(merged_data(to_data(kept), _data(pushed)))
-    for verbatim in (True, False):
-        merging = _Merging(before, after, verbatim)
+    for verbatim, apart in ((True, True), (True, False), (False, False)):
+        merging = _Merging(before, after, verbatim, apart)
         merging.mappings(kept, pushed or Mapping(kept.source, 0, 0), ())
         if not merging.kept:
             return merging.outcome(new)
@@ -90,11 +90,16 @@ class _Insertion:
 
 @dataclass(slots=True)
 class _Merging:
-    """One attempt; `verbatim`: lines of the cluster's file are taken as they are, else their values written anew."""
+    """One attempt.
+
+    `verbatim`: lines of the cluster's file are taken as they are, else their values written anew. `apart`: a blank line
+    comes between a comment and what is put in, which a ``|+`` block above would count as its own.
+    """
 
     before: str
     after: str
     verbatim: bool
+    apart: bool
     kept: list[KeyPath] = field(default_factory=list)
     changed: list[KeyPath] = field(default_factory=list)
     added: list[KeyPath] = field(default_factory=list)
@@ -146,7 +151,7 @@ class _Merging:
         if own and (len(value) or not splice.is_flow(self.after, value)):
             self.mappings(old, value, path)
             return
-        probe = _Merging(self.before, self.after, self.verbatim)
+        probe = _Merging(self.before, self.after, self.verbatim, self.apart)
         probe.mappings(old, value, path)
         self.kept += probe.kept
         self.changed += probe.changed
@@ -228,7 +233,7 @@ class _Merging:
             above = self.after[splice.line_start(self.after, max(at - 1, 0)) : at]
             lines = ""
             for insertion in sorted(found, key=lambda one: -one.depth):
-                lines += _set_apart(lines or above, insertion.lines)
+                lines += _set_apart(lines or above, insertion.lines) if self.apart else insertion.lines.lstrip("\n")
             edits.append(Replacement(at, at, lines.replace("\n", newline)))
         for edit in sorted(edits, key=lambda edit: (edit.start, edit.end), reverse=True):
             text = text[: edit.start] + edit.text + text[edit.end :]

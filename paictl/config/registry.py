@@ -33,20 +33,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
-from typing import Protocol, cast
+from typing import cast
 
 from paictl.config.document import Bundle, Document
 from paictl.config.problem import Finding, Severity
-
-
-class RuleModule(Protocol):
-    """The names that a rule module defines. `check` takes a `Document`, or a `Bundle` for rules across files."""
-
-    ID: str
-    NAME: str
-    SEVERITY: Severity
-    __doc__: str | None
-
+from paictl.errors import PaictlError
 
 Check = Callable[[Document], Iterable[Finding]]
 BundleCheck = Callable[[Bundle], Iterable[Finding]]
@@ -75,12 +66,15 @@ class Rule:
     @cached_property
     def manual(self) -> Manual:
         """The documentation of the rule."""
-        return parse_manual(inspect.getdoc(self.module) or "")
+        text = inspect.getdoc(self.module)
+        if text is None:  # python -OO
+            raise PaictlError("the documentation of the rules is not there", hint="run Python without -OO")
+        return parse_manual(text)
 
 
 @dataclass(frozen=True, slots=True)
 class Manual:
-    """`summary` is one sentence, `why` the paragraphs after it; examples map file names to texts."""
+    """`summary` is one sentence, `why` the paragraph after it; examples map file names to texts."""
 
     summary: str
     why: str
@@ -104,10 +98,16 @@ def parse_manual(doc: str) -> Manual:
     blocks = dict(zip(parts[1::2], parts[2::2], strict=True))
     return Manual(
         " ".join(summary.split()),
-        why.strip().removeprefix("Why: "),
+        _reason(why),
         _example(blocks.get("Passes", "")),
         _example(blocks.get("Fails", "")),
     )
+
+
+def _reason(why: str) -> str:
+    """The paragraph behind `Why:` as one line; it may start with the name of a key, which stays as it is."""
+    text = " ".join(why.split()).removeprefix("Why: ")
+    return text[:1].upper() + text[1:] if re.match(r"[a-z]+,?(?: |$)", text) else text
 
 
 def _example(block: str) -> dict[str, bytes]:

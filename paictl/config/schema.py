@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -30,8 +30,12 @@ SCHEMA_NAMES: dict[Kind, str] = {
     Kind.HIVED: "hivedscheduler",
     Kind.JOB: "job",
     Kind.SERVICE: "service",
+    Kind.LAB: "lab",
 }
 """Schema file (without .schema.json) of each kind that has one."""
+
+SCHEMA_FOLDER = "schemas"
+"""Folder of the schemas: in the project, and beside the files that paictl writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +57,13 @@ class Violation:
 
 def schema_path(name: str) -> Path:
     """The file of a schema by its name, e.g. ``hivedscheduler``."""
-    return resource_folder("schemas") / f"{name}.schema.json"
+    return resource_folder(SCHEMA_FOLDER) / schema_file(name)
 
 
 @cache
 def load_schema(name: str) -> Schema:
     """A schema as data; loaded once."""
-    schema: Schema = json.loads(schema_path(name).read_text(encoding="utf-8"))
+    schema: Schema = json.loads(schema_text(name))
     return schema
 
 
@@ -212,6 +216,30 @@ def _resolved(schema: Schema, here: Any) -> Any:
     return here
 
 
+def schema_file(name: str) -> str:
+    """The name of a schema's file."""
+    return f"{name}.schema.json"
+
+
+def schema_text(name: str) -> str:
+    """A schema as it is published."""
+    return schema_path(name).read_text(encoding="utf-8")
+
+
 def schema_comment(name: str) -> str:
-    """The first line of a file that paictl writes: it tells editors which schema the file follows."""
-    return f"# yaml-language-server: $schema={load_schema(name)['$id']}"
+    """The first line of a file that paictl writes: it tells editors which schema the file follows.
+
+    The schema is meant to lie beside the file, in `SCHEMA_FOLDER`: no site on the internet has to answer for that, and
+    whoever gets the folder gets the schemas of the version that wrote it.
+    """
+    return f"# yaml-language-server: $schema={SCHEMA_FOLDER}/{schema_file(name)}"
+
+
+def named_schemas(texts: Iterable[str]) -> dict[str, str]:
+    """The schemas that the first lines of files name, by their path beside the files."""
+    lines = {text.partition("\n")[0].rstrip() for text in texts}
+    return {
+        f"{SCHEMA_FOLDER}/{schema_file(name)}": schema_text(name)
+        for name in SCHEMA_NAMES.values()
+        if schema_comment(name) in lines
+    }

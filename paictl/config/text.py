@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 
 MAX_MESSAGE = 600
@@ -35,22 +34,3 @@ def one_line(text: str, limit: int = MAX_MESSAGE) -> str:
         half = (limit - 5) // 2
         text = f"{text[:half]} ... {text[-half:]}"
     return printable(text)
-
-
-_SECRET = re.compile(
-    r"(?:password|passwd|secret|htpasswd|token|account[_-]key)[\"']?\s*:\s*(?P<value>\"[^\"]*\"|'[^']*'|[^\s,}#][^,}#]*)",
-    re.IGNORECASE,
-)
-
-
-def veiled(line: str) -> str:
-    """A line of a file with the values of passwords and the like starred out, each as wide as before.
-
-    Reports quote the line of a problem, and end up in the logs of CI systems.
-    """
-    return _SECRET.sub(_starred, line)
-
-
-def _starred(match: re.Match[str]) -> str:
-    head = match.group()[: match.start("value") - match.start()]
-    return head + re.sub(r"[^\s\"']", "*", match.group("value"))

@@ -10,7 +10,7 @@ from paictl.config.kinds import Kind
 from paictl.config.load import Loaded
 from paictl.config.problem import Finding, Problem, Severity
 from paictl.config.registry import Rule
-from paictl.config.rules import is_known, rules_across, rules_for
+from paictl.config.rules import is_known, nearest, rules_across, rules_for
 from paictl.config.silence import Word, ignored_words, matches
 from paictl.config.source import place_of
 from paictl.config.text import one_line
@@ -33,9 +33,7 @@ class Choice:
         """Raise `PaictlError` for a word that matches no rule: a typo would silently select nothing."""
         for word in (*self.select, *self.ignore):
             if not is_known(word):
-                raise PaictlError(
-                    f"no rule matches {word!r}", hint="list ids, names and prefixes with: paictl config rules"
-                )
+                raise PaictlError(f"no rule matches {word!r}", hint=nearest(word))
 
     def wants(self, problem: Problem) -> bool:
         """Whether a problem is to be reported."""

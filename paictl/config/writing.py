@@ -1,4 +1,4 @@
-"""Writing several files that belong together: all of them or none."""
+"""Writing files: one in a single step, or several that belong together, all of them or none."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from paictl.errors import PaictlError
 
 
 def write_together(folder: Path, texts: Mapping[str, str], *, force: bool = False, mode: int = 0o644) -> list[Path]:
-    """Write texts by file name into a folder, which is made if it is not there; the paths written.
+    """Write texts by file name (or path below the folder), making folders that are not there; the paths written.
 
     Everything is written under temporary names first and renamed at the end; if a rename fails, the files that were
-    there before are put back. Raises `PaictlError` if a file is there and not `force`, or nothing can be written.
+    there before are put back. A file that holds its text already is in nobody's way. Raises `PaictlError` if another
+    one is there and not `force`, or nothing can be written.
     """
     targets = {name: folder / name for name in texts}
-    there = [name for name, path in targets.items() if path.exists() or path.is_symlink()]
+    there = [name for name, path in targets.items() if _differs(path, texts[name])]
     if there and not force:
         verb = "is" if len(there) == 1 else "are"
         raise PaictlError(f"{' and '.join(there)} {verb} there already", where=str(folder), hint="replace with --force")
     temporary: dict[str, Path] = {}
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
-            temporary[name] = _write_beside(targets[name], text, mode)
+            targets[name].parent.mkdir(parents=True, exist_ok=True)
+            temporary[name] = _write_beside(targets[name], text.encode("utf-8"), mode)
         _rename_all(temporary, targets)
     except OSError as error:
         where = str(error.filename or folder)
@@ -36,11 +37,34 @@ def write_together(folder: Path, texts: Mapping[str, str], *, force: bool = Fals
     return list(targets.values())
 
 
-def _write_beside(target: Path, text: str, mode: int) -> Path:
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".paictl")
+def _differs(path: Path, text: str) -> bool:
+    """Whether something else than the text is in the way."""
+    if path.is_symlink() or not path.is_file():
+        return path.exists() or path.is_symlink()
+    return path.read_bytes() != text.encode("utf-8")
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Put other bytes in a file in one step, so that no reader ever sees half of them; raises `OSError`."""
+    name = _write_beside(path, data, path.stat().st_mode & 0o7777)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        name.replace(path)
+    except BaseException:
+        name.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _write_beside(target: Path, data: bytes, mode: int) -> Path:
+    """Write a temporary file in the folder of another one."""
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".paictl")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
             file.flush()
             os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())

@@ -32,7 +32,8 @@ class Doomed:
     """
 
     __slots__ = (
-        "bad", "bad_count", "binding", "buddy", "cells", "count", "counts", "held", "journal", "ledger", "tree",
+        "bad", "bad_count", "binding", "buddy", "cells", "count", "counts", "held", "journal", "ledger",
+        "spoken_for", "tree",
     )  # fmt: skip
 
     def __init__(self, ledger: Ledger, binding: Binding, counts: Counts, journal: Journal) -> None:
@@ -48,17 +49,22 @@ class Doomed:
         self.count = [[0] * (chain.top + 1) for chain in tree.chains]
         self.held: list[tuple[bool, int, int]] | None = None
         """Calls of `doom` (True) and `spare` put off by `hold`."""
+        self.spoken_for: frozenset[int] = frozenset()
+        """Cells with leaves that are bound for a pod but not counted as used yet; they are not idle."""
 
     @contextmanager
-    def hold(self) -> Iterator[None]:
-        """Put off dooming and sparing to the end, so that no cell that is given and taken anew slips away between."""
+    def hold(self, *, forget: bool = False) -> Iterator[None]:
+        """Put off dooming and sparing to the end, so that no cell that is given and taken anew slips away between.
+
+        With `forget` they do not happen at all: for what is only imagined.
+        """
         if self.held is not None:
             yield
             return
         self.held = []
         try:
             yield
-            pending = self.held
+            pending = [] if forget else self.held
         finally:
             self.held = None
         for dooms, chain, level in pending:
@@ -160,10 +166,10 @@ class Doomed:
                 self.give(cell, vc, doomed=True)
 
     def idle(self, vc: str, chain: int, level: int) -> int:
-        """The doomed cell with the smallest id of which no healthy part is in use."""
+        """The doomed cell with the smallest id of which no healthy part is in use or about to be."""
         at, guaranteed = self.tree.at[chain][level], self.counts.guaranteed
         for rank in members(self.cells.get((vc, chain, level), 0)):
-            if not guaranteed[at[rank]]:
+            if not guaranteed[at[rank]] and at[rank] not in self.spoken_for:
                 return at[rank]
         return NO_PARENT
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -172,10 +173,10 @@ class Engine:
         reserver = self.state.occupancy.reserver
         cancel = tuple(sorted({reserver[leaf] for leaf in leaves if leaf in reserver})) if reserver else ()
         if victims:
-            return Preempt(request, self.version, victims, found.placement, found.lazy, cancel)
+            return Preempt(request, self.version, victims, found.placement, found.lazy, cancel, hold=found.hold)
         sizes = [leaf_number for leaf_number, _ in request.members]
         slot = Slot(sizes.index(request.leaf_number), 0)
-        return Bind(request, self.version, slot, found.placement, found.lazy, cancel)
+        return Bind(request, self.version, slot, found.placement, found.lazy, cancel, hold=found.hold)
 
     def _victims(self, leaves: Iterable[int]) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """All pods of all groups that use one of the leaves, by node."""
@@ -199,7 +200,8 @@ class Engine:
             self._cancel((request.group,))
         group = state.groups.by_name.get(request.group)
         if group is None:
-            group = self._bind_new(decision, now)
+            with state.doomed.hold() if decision.hold else nullcontext():
+                group = self._bind_new(decision, now)
         elif group.physical != decision.placement.physical:
             raise self._stale(request)
         elif group.state is GroupState.PREEMPTING:
@@ -235,12 +237,13 @@ class Engine:
         if decision.placement is not None:
             if decision.version != self.version:
                 raise self._stale(decision.request)
-            with state.doomed.hold():
-                if decision.request.group in decision.cancel:
-                    self._cancel((decision.request.group,))
+            if decision.request.group in decision.cancel:  # its preemption was given up for a better place
+                self._cancel((decision.request.group,))
+            with state.doomed.hold() if decision.hold else nullcontext():
                 self._lazy(decision, now)
-                self._cancel(decision.cancel)
-                transitions.start_preemption(state, decision.request, decision.placement)
+                with state.doomed.hold():
+                    self._cancel(decision.cancel)
+                    transitions.start_preemption(state, decision.request, decision.placement)
         elif decision.joins:
             group = state.groups.by_name.get(decision.request.group)
             if group is not None and group.state is GroupState.PREEMPTING:

@@ -116,6 +116,7 @@ def _hold(state: State, claim: Claim, leaves: tuple[int, ...], virtual: tuple[in
     rest = [leaf for leaf, twin in zip(leaves, virtual, strict=True) if twin == UNBOUND and leaf != NO_LEAF]
     if rest:
         occupancy.hold(rest, OPPORTUNISTIC)
+    state.doomed.spoken_for = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,7 @@ class _VirtualFinder:
     def pod(self, leaves: tuple[int, ...], levels: tuple[int, ...]) -> tuple[int, ...]:
         """The virtual leaf for each leaf of a pod; `UNBOUND` from the first one on that has none (then `lost`)."""
         out = []
+        self.state.doomed.spoken_for = frozenset()
         for leaf, level in zip(leaves, levels, strict=True):
             twin = UNBOUND
             if leaf != NO_LEAF and not self.lost:
@@ -177,6 +179,8 @@ class _VirtualFinder:
             return UNBOUND
         if binding.virtual[leaf] == UNBOUND and binding.bind(leaf, twin):
             state.doomed.take(cell, self.claim.vc)
+        if state.health.bad_nodes:  # without them there are no doomed cells
+            state.doomed.spoken_for |= {binding.physical[state.virtual.root[twin]]}
         return twin
 
     def _fits(self, twin: int, level: int) -> bool:
@@ -194,7 +198,7 @@ class _VirtualFinder:
         state = self.state
         root = state.virtual.root[state.binding.virtual[cell]]
         held, vc = state.binding.physical[root], state.virtual.preassigned[root].vc
-        if state.counts.guaranteed[held] or not state.doomed.is_doomed(held, vc):
+        if held in state.doomed.spoken_for or state.counts.guaranteed[held] or not state.doomed.is_doomed(held, vc):
             return False
         state.binding.unbind(held)
         state.doomed.forget(held, vc)

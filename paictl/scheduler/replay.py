@@ -10,11 +10,12 @@ from collections import deque
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from paictl.scheduler import inspect
+from paictl.scheduler import inspect, snapshot
 from paictl.scheduler.decision import Bind, BindInfo, Decision, Phase, PodPlacement, Preempt, Wait
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import GroupChange, Ignored, NodeHealth, Outcome, PodGone, PodRecovered, PodWaits
+from paictl.scheduler.operations import fault
 from paictl.scheduler.request import PodRequest
 
 if TYPE_CHECKING:
@@ -66,12 +67,13 @@ class Replayer:
 
     def run(self, operation: Mapping[str, Any]) -> Json:
         """Carry out one operation and return its result; a refused one is ``{"r": "error", …}``."""
-        handler = _HANDLERS.get(operation.get("op", ""))
-        if handler is None:
-            return {"r": "error", "message": f"op: unknown operation {operation.get('op')!r}"}
+        wrong = fault(operation)
+        if wrong is not None:
+            field, message = wrong
+            return {"r": "error", "message": f"{field}: {message}", "field": field}
         self.history.append(operation)
         try:
-            result = handler(self, operation)
+            result = _HANDLERS[operation["op"]](self, operation)
         except RequestError as error:
             result = {"r": "error", "message": str(error), "pod": error.pod, "field": error.field}
         if self.check is not None:
@@ -260,8 +262,9 @@ class Replayer:
                 }
 
     def dump(self) -> Json:
-        """What is needed to look into a failure: health, pods with their annotations, the last operations."""
+        """What is needed to look into a failure: the exact state, pods with their annotations, the last operations."""
         return {
+            "engine": snapshot.dump(self.engine),
             "health": dict(self.health),
             "pods": [
                 {
@@ -281,14 +284,18 @@ class Replayer:
         }
 
     def restore(self, dump: Mapping[str, Any]) -> None:
-        """Take over health and running pods from a dump, as after a restart; its operations are not run again."""
-        for name, healthy in dump["health"].items():
-            self._report(name, healthy)
+        """Take over the state of a dump; its operations are not run again.
+
+        An engine that stopped on an invariant error goes on, so that the failure can be looked into. Raises
+        `SnapshotError` for a damaged dump or one of another configuration.
+        """
+        self.engine = snapshot.restore(self.spec, dump["engine"])
+        self.engine.stopped = False
+        self.health = dict(dump["health"])
         for item in dump["pods"]:
             fields = {**item["request"], "members": tuple(tuple(member) for member in item["request"]["members"])}
             info = info_from_json(item["info"]) if item["info"] else None
             self.pods[item["uid"]] = _Pod(PodRequest(**fields), None, info, item["bound"])
-        self._recover_pods()
 
     def mark(self, operation: Mapping[str, Any]) -> Json:  # noqa: ARG002 (all operations are called alike)
         """A remark in a benchmark stream: nothing happens."""

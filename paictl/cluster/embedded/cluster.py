@@ -13,6 +13,7 @@ from paictl.cluster.embedded.clock import Clock, wall_time
 from paictl.cluster.embedded.commands import Command
 from paictl.cluster.embedded.explain import explain_job
 from paictl.cluster.embedded.jobs import LiveJob, dump_view, view_from
+from paictl.cluster.embedded.picture import picture
 from paictl.cluster.embedded.services import CONFIGURATION, CONTROLLER, HISTORIANS, READERS, SCHEDULER, Service
 from paictl.cluster.embedded.store import JobRow, Store
 from paictl.cluster.embedded.world import History, World
@@ -29,6 +30,7 @@ from paictl.cluster.interface import (
     Role,
     ServiceView,
 )  # fmt: skip
+from paictl.cluster.picture import Picture
 from paictl.sim.loop import Millis
 from paictl.words import did_you_mean, listed
 
@@ -194,6 +196,15 @@ class EmbeddedCluster:
             raise ClusterError(f"there is no job {key!r}", hint=self._meant_job(world, key))
         return LiveJob.load(row.data)
 
+    def picture(self, *, history: bool = False) -> Picture:
+        """Cells, virtual clusters, nodes and jobs at one instant; with `history` ended jobs and the timeline, too."""
+        with self._world() as world:
+            epoch, nodes = self.epoch, node_views(world)
+            if not history:
+                return picture(world, epoch, nodes)
+            ended = [*(LiveJob.load(row.data) for row in self._store.ended_jobs()), *world.ended]
+            return picture(world, epoch, nodes, ended, [*self._store.events(), *world.events])
+
     def _meant_job(self, world: World, key: str) -> str:
         """A hint for a key that no job has: the same name of another user, or a name that is nearly the same."""
         keys = [*self._store.job_keys(), *(job.key for job in world.ended), *world.jobs]
@@ -330,13 +341,13 @@ class EmbeddedCluster:
 
     def replayed(self) -> dict[str, Any]:
         """The state computed anew from the command log alone; equal to the stored one, or there is a bug."""
-        with self._store.reading():
-            log = list(self._store.log())
-        world = commands.begin(log[0][1])
-        for at, command in log[1:]:
-            commands.apply(world, at, command)
-        dumped: dict[str, Any] = json.loads(json.dumps(written.dump(world)))
+        dumped: dict[str, Any] = json.loads(json.dumps(written.dump(commands.replay(self.log()))))
         return dumped
+
+    def log(self) -> list[tuple[Millis, Command]]:
+        """(instant, command) of everything that changed the cluster, in order; `commands.replay` reads it."""
+        with self._store.reading():
+            return list(self._store.log())
 
     def stored(self) -> dict[str, Any]:
         """The state as stored."""

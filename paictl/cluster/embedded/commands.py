@@ -99,6 +99,14 @@ def apply(world: World, at: Millis, command: Command) -> Any:
     return _METHODS[command["do"]](world, command)
 
 
+def replay(log: Sequence[tuple[Millis, Command]]) -> World:
+    """The cluster, with all its events, that a log of (instant, command) makes; the first command is `up`."""
+    world = begin(log[0][1])
+    for at, command in log[1:]:
+        apply(world, at, command)
+    return world
+
+
 def _without_secrets(data: Mapping[str, object]) -> dict[str, object]:
     secrets = data.get("secrets")
     return {**data, "secrets": masked(secrets)} if isinstance(secrets, Mapping) else dict(data)

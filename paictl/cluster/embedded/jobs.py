@@ -103,6 +103,7 @@ class LiveJob:
             devices=sum(group.leaves for group in self.plan.groups.values()),
             started=self.started,
             ended=self.ended,
+            number=self.number,
             attempt=self.status.attempt,
             preemptions=self.preemptions,
             used=sum(len(run.info.devices) for _, run in self.running()),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from paictl.cluster.embedded.configs import Configuration, Configurations
 from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted
@@ -34,7 +34,9 @@ from paictl.cluster.interface import (
     Machine,
     Role,
 )  # fmt: skip
+from paictl.scheduler.decision import BindInfo
 from paictl.scheduler.events import NodeHealth
+from paictl.scheduler.request import PodRequest
 from paictl.sim.loop import Loop, Millis, Urgency
 from paictl.workload import lifecycle
 from paictl.workload.duration import FOREVER, task_seconds
@@ -127,8 +129,9 @@ class World:
                 job.runs[ref.role, ref.index] = Run(ref.incarnation, self.now, info)
                 devices = ",".join(map(str, info.devices))
                 self._say(
-                    "Started", f"job/{key}", f"{_task(ref)} runs on {info.node}, devices {devices}", ref, info.node
-                )
+                    "Started", f"job/{key}", f"{_task(ref)} runs on {info.node}, devices {devices}", ref,
+                    node=info.node, devices=list(info.devices),
+                )  # fmt: skip
                 duration = job.durations[ref.role]
                 if duration is not None:
                     self.loop.schedule(Millis(self.now + duration), Urgency.END, Timer("end", uid))
@@ -154,17 +157,20 @@ class World:
         key, ref = self.pods[uid]
         self._forget_pod(key, ref, reason)
         words = {Happening.SUCCEEDED: "Finished", Happening.PREEMPTED: "Preempted", Happening.LOST: "Lost"}
-        self._say(words[what], f"job/{key}", f"{_task(ref)}: {reason}" if reason else _task(ref), ref)
+        self._say(words[what], f"job/{key}", f"{_task(ref)}: {reason}" if reason else _task(ref), ref, reason=reason)
         self._notify(key, ref, what)
 
-    def _forget_pod(self, key: str, ref: TaskRef, reason: str) -> None:
+    def _forget_pod(self, key: str, ref: TaskRef, reason: str) -> bool:
+        """A pod is gone; returns whether it ran."""
         job = self.jobs[key]
         uid = job.pod(ref).uid
         self.pods.pop(uid, None)
         self.dispatcher.remove(uid, self.now / 1000)
         run = job.runs.get((ref.role, ref.index))
-        if run is not None and run.incarnation == ref.incarnation and run.ended is None:
+        ran = run is not None and run.incarnation == ref.incarnation and run.ended is None
+        if run is not None and ran:
             job.runs[ref.role, ref.index] = replace(run, ended=self.now, reason=reason)
+        return ran
 
     def _notify(self, key: str, ref: TaskRef, what: Happening) -> None:
         """Tell the job controller; it acts now, or when it runs again."""
@@ -184,8 +190,11 @@ class World:
             self._say(
                 "Retried", f"job/{job.key}", f"starts again from the beginning, attempt {step.status.attempt + 1}"
             )
+        restarts = bool(step.start)
+        reason = "the job starts again" if restarts else "the job is over"
         for ref in step.kill:
-            self._forget_pod(job.key, ref, "the job starts again" if step.start else "the job is over")
+            if self._forget_pod(job.key, ref, reason):
+                self._say("Killed", f"job/{job.key}", f"{_task(ref)}: {reason}", ref, reason=reason, restarts=restarts)
         for ref in step.start:
             request = job.request(ref)
             self.pods[request.uid] = (job.key, ref)
@@ -210,7 +219,8 @@ class World:
             self.numbers["job"] += 1
             job.number = self.numbers["job"]
             self.jobs[job.key] = job
-            self._say("Submitted", f"job/{job.key}", f"to {job.job.vc} as {job.job.priority_class}")
+            tasks = {role.name: role.instances for role in job.job.roles}
+            self._say("Submitted", f"job/{job.key}", f"to {job.job.vc} as {job.job.priority_class}", tasks=tasks)
             if self.services.runs(CONTROLLER):
                 self._follow(job, lifecycle.submit(job.job))
             else:
@@ -347,9 +357,12 @@ class World:
 
     def _start_scheduler(self, configuration: Configuration) -> None:
         """Rebuild the scheduler's state from the pods that run, whatever the configuration has become."""
+        self.dispatcher.start(configuration.spec, *self.survivors())
+
+    def survivors(self) -> tuple[list[str], list[tuple[PodRequest, BindInfo]]]:
+        """What a scheduler finds when it starts: healthy nodes, and the pods that run with their places."""
         healthy = [node.machine.name for node in self.machines if node.healthy and node.machine.role is Role.WORKER]
-        running = ((job.request(ref), run.info) for job in self.jobs.values() for ref, run in job.running())
-        self.dispatcher.start(configuration.spec, healthy, running)
+        return healthy, [(job.request(ref), run.info) for job in self.jobs.values() for ref, run in job.running()]
 
     def _catch_up(self) -> None:
         """What happened while the job controller was stopped, in order."""
@@ -362,14 +375,11 @@ class World:
 
     # --- events
 
-    def _say(self, kind: str, subject: str, message: str, ref: TaskRef | None = None, node: str = "") -> None:
+    def _say(self, kind: str, subject: str, message: str, ref: TaskRef | None = None, **more: object) -> None:
+        """Note what happened; `ref` is the pod that it happened to, `more` what a machine may want to know."""
         self.numbers["event"] += 1
-        data: dict[str, Any] = {}
-        if ref is not None:
-            data = {"role": ref.role, "index": ref.index, "attempt": ref.incarnation}
-        if node:
-            data["node"] = node
-        self.events.append(Event(self.numbers["event"], self.now, kind, subject, message, data))
+        pod = {} if ref is None else {"role": ref.role, "index": ref.index, "attempt": ref.incarnation}
+        self.events.append(Event(self.numbers["event"], self.now, kind, subject, message, {**pod, **more}))
 
 
 _NODE_CHANGES: Final[Mapping[str, Mapping[str, bool]]] = {

@@ -12,7 +12,7 @@ from paictl.config.kinds import Kind
 from paictl.config.model.hived import Hived, hived
 from paictl.config.model.hived_cells import Cell
 from paictl.config.model.hived_types import MOST_NAMES, Chain
-from paictl.config.model.hosts import Host, HostList, address_of, host_list
+from paictl.config.model.hosts import Host, HostList, host_list
 from paictl.config.model.layout import Layout, Machine, Sku, layout_of
 from paictl.words import nearest
 
@@ -61,12 +61,6 @@ def machines_by_name(layout: Layout) -> dict[str, Machine]:
         if machine.key:
             found.setdefault(machine.key, machine)
     return found
-
-
-def same_address(host: Host, machine: Machine) -> bool:
-    """Whether a host of a list and a machine of the layout have one address."""
-    listed = address_of(host.address.stripped)
-    return listed is not None and machine.address is not None and address_of(machine.address.text.strip()) == listed
 
 
 def misspelt_host(name: str, known: Collection[str]) -> str | None:

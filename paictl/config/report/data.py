@@ -11,6 +11,7 @@ from pathlib import PurePath
 
 from paictl.config.problem import Problem
 from paictl.config.report.text import Line
+from paictl.config.secrecy import veiled_line
 
 
 def json_lines(data: object) -> Iterator[Line]:
@@ -36,11 +37,12 @@ def relative(path: str) -> str:
 def fingerprints(problems: tuple[Problem, ...]) -> Iterator[str]:
     """A fingerprint for each problem, unique and the same as long as its line does: other lines may come and go.
 
-    It is made of the rule, the file and the text of the line; equal ones are counted.
+    It is made of the rule, the file and the text of the line, as reports quote it: from the hash of a line with a
+    password, the password could be guessed. Equal ones are counted.
     """
     seen: Counter[str] = Counter()
     for problem in problems:
-        line = problem.source.line(problem.place.line).strip() if problem.source else ""
+        line = veiled_line(problem.source, problem.place.line).strip() if problem.source else ""
         parts = "\0".join((problem.rule, relative(problem.place.path), line, str(_column_in_text(problem))))
         digest = hashlib.sha256(parts.encode("utf-8", "surrogateescape")).hexdigest()[:32]
         seen[digest] += 1

@@ -17,8 +17,9 @@ from itertools import accumulate
 
 from paictl.config.edits import replacements
 from paictl.config.problem import Problem, Severity
+from paictl.config.secrecy import veiled_line
 from paictl.config.source import Source
-from paictl.config.text import escaped, printable, shows, veiled
+from paictl.config.text import escaped, printable, shows
 from paictl.config.validate import Report
 
 Segment = tuple[str, str]
@@ -65,14 +66,14 @@ def _snippet(problem: Problem, source: Source, numbers: int) -> Iterator[Line]:
         last -= 1
     several = last > place.line
     yield ((_GUTTER, " " * numbers + " |"),)
-    first = veiled(source.line(place.line))
+    first = veiled_line(source, place.line)
     end = place.end_column - 1 if last == place.end_line and not several else len(first)
     yield from _marked(Excerpt.of(first, place.column - 1, end), place.line, numbers, STYLES[problem.severity])
     if not several:
         return
     if last > place.line + 1:
         yield ((_GUTTER, "." * numbers + " |"),)
-    line = veiled(source.line(last))
+    line = veiled_line(source, last)
     start = len(line) - len(line.lstrip())
     end = place.end_column - 1 if last == place.end_line else len(line)
     yield from _marked(Excerpt.of(line, start, end), last, numbers, STYLES[problem.severity])

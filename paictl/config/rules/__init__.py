@@ -13,7 +13,7 @@ from paictl.errors import PaictlError
 
 PACKAGES: dict[str, tuple[Kind, ...]] = {
     "text": tuple(Kind),
-    "shape": (Kind.CONFIG, Kind.LAYOUT, Kind.SERVICES, Kind.HIVED, Kind.JOB, Kind.SERVICE),
+    "shape": (Kind.CONFIG, Kind.LAYOUT, Kind.SERVICES, Kind.HIVED, Kind.JOB, Kind.SERVICE, Kind.LAB),
     "hosts": (Kind.MASTER_CSV, Kind.WORKER_CSV),
     "settings": (Kind.CONFIG,),
     "layout": (Kind.LAYOUT,),
@@ -21,6 +21,7 @@ PACKAGES: dict[str, tuple[Kind, ...]] = {
     "job": (Kind.JOB,),
     "services": (Kind.SERVICES,),
     "service": (Kind.SERVICE,),
+    "lab": (Kind.LAB,),
 }
 """Packages of rules about one file, in the order in which they run."""
 
@@ -53,6 +54,10 @@ def all_rules() -> tuple[Rule, ...]:
     return tuple(sorted((rule for name in names for rule in _package(name)), key=lambda rule: rule.id))
 
 
+_FAMILY = 3
+"""Letters of the prefix that rules about one subject share: TXT, HVD."""
+
+
 def is_known(word: str) -> bool:
     """Whether a word of ``--select`` or of an ignore comment means any rule."""
     return any(matches(word, rule.id, rule.name) for rule in all_rules())
@@ -63,7 +68,14 @@ def find_rule(word: str) -> Rule:
     for rule in all_rules():
         if word.upper() == rule.id or word.lower() == rule.name:
             return rule
-    known = [rule.id for rule in all_rules()] + [rule.name for rule in all_rules()]
+    raise PaictlError(f"there is no rule {word!r}", hint=nearest(word))
+
+
+def nearest(word: str) -> str:
+    """The hint for a word that means no rule: the nearest ids and names (the families for a short word)."""
+    rules = all_rules()
+    known = [rule.id for rule in rules] + [rule.name for rule in rules]
+    if len(word) <= _FAMILY:
+        known = sorted({rule.id[:_FAMILY] for rule in rules})
     near = difflib.get_close_matches(word, known, 3) or difflib.get_close_matches(word.upper(), known, 3)
-    hint = f"did you mean {' or '.join(near)}?" if near else "list them with: paictl config rules"
-    raise PaictlError(f"there is no rule {word!r}", hint=hint)
+    return f"did you mean {' or '.join(near)}?" if near else "list them with: paictl config rules"

@@ -190,6 +190,8 @@ class Explanation:
     """Whether unused devices for a guaranteed request are there, only not for its VC."""
     changes: tuple[Change, ...] = ()
     """Least disturbing first."""
+    pins: tuple[str, ...] = ()
+    """Pinned cells of the VC, if a guaranteed request names none: only jobs that name them get them."""
 
 
 def to_data(explanation: Explanation) -> dict[str, Any]:

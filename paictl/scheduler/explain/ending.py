@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from paictl.scheduler.explain.data import Change, ChangeKind
 from paictl.scheduler.explain.scratch import holder, smallest
-from paictl.scheduler.explain.survey import sizes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from paictl.scheduler.explain.scratch import Scratch
     from paictl.scheduler.explain.survey import NodeUse, Survey
+    from paictl.scheduler.request import Member
 
 MANY: Final = 256
 """So many groups are candidates at most where counting nodes gave no answer."""
@@ -34,12 +34,12 @@ def groups_to_end(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:
     them are looked at each time.
     """
     leaves = {group.name: holder(group).leaves for group in scratch.state.groups.by_name.values()}
-    sizes = sizes_of(scratch.request)
-    counts = (_Counting(found, leaves).plan(sizes) for found in surveys)
+    counts = (_Counting(found, leaves).plan(scratch.request.members) for found in surveys)
     plans = sorted(plan for plan in counts if plan is not None and len(plan[1]) <= LONG)
     counted = next((change for _, names in plans if (change := _tried(scratch, names, leaves))), None)
-    inside = _by_size({name for found in surveys for name in found.held}, leaves)
-    around = [name for name in _by_size(_in_chains(scratch, surveys), leaves) if name not in set(inside)]
+    held = {name for found in surveys for name in found.held}
+    inside = _by_size(held, leaves)
+    around = _by_size(_in_chains(scratch, surveys) - held, leaves)
     most = (counted.harm[0], tuple(one.group for one in counted.groups)) if counted else None
     for name in [*inside, *around][:MANY]:
         if (most is None or (leaves[name], (name,)) < most) and (change := _tried(scratch, [name], leaves)):
@@ -98,41 +98,50 @@ class _Counting:
             for name in node.held:
                 self.where.setdefault(name, []).append(number)
 
-    def plan(self, sizes: Sequence[int]) -> Price | None:
-        """Leaves and names of groups whose end makes room for pods of these sizes, None if nothing does.
+    def plan(self, members: Sequence[Member]) -> Price | None:
+        """Leaves and names of groups whose end makes room for the pods, None if nothing does or too many would.
 
-        Largest pod first, each where it costs least; exact for one pod, a good guess for many.
+        Largest pods first, on nodes that have room, then each where it costs least; exact for one pod, a good
+        guess for many.
         """
         ended: set[str] = set()
-        for size in reversed(sizes):
-            offer = self._cheapest(size)
-            if offer is None:
-                return None
-            for name in offer.price[1]:
-                ended.add(name)
-                for number in self.where[name]:
-                    self.room[number] += self.held[number].pop(name)
-            self.room[offer.node] -= size
+        for size, pods in reversed(members):
+            left = self._fill(size, pods)
+            while left:
+                offer = self._cheapest(size)
+                if offer is None or len(ended) > LONG:
+                    return None
+                for name in offer.price[1]:
+                    ended.add(name)
+                    for number in self.where[name]:
+                        self.room[number] += self.held[number].pop(name)
+                left = self._fill(size, left)
         return sum(self.leaves[name] for name in ended), tuple(sorted(ended))
+
+    def _fill(self, size: int, pods: int) -> int:
+        """Put pods on nodes that have room, fullest first; returns how many are left over."""
+        for room, number in sorted((room, number) for number, room in enumerate(self.room) if room >= size):
+            here = min(pods, room // size)
+            self.room[number] -= here * size
+            pods -= here
+            if not pods:
+                break
+        return pods
 
     def _cheapest(self, size: int) -> _Offer | None:
         """The node that asks least for a pod; a group costs at least the leaves it frees, so the search can stop."""
         best: _Offer | None = None
-        short = sorted((max(0, size - room), room, number) for number, room in enumerate(self.room))
-        for deficit, _, number in short:
+        short = sorted((size - room, number) for number, room in enumerate(self.room))
+        for deficit, number in short:
             if best is not None and best.price[0] < deficit:
                 break
             price = self._price(number, deficit)
             if price is not None and (best is None or price < best.price):
                 best = _Offer(price, number)
-                if price == FREE_OF_CHARGE:
-                    break
         return best
 
     def _price(self, number: int, deficit: int) -> Price | None:
         """The cheapest groups on a node that free so many leaves: a knapsack over the leaves of one node."""
-        if not deficit:
-            return FREE_OF_CHARGE
         held = self.held[number]
         if sum(held.values()) < deficit:
             return None

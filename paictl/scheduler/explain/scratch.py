@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-BUDGET: Final = 3000
+BUDGET: Final = 2000
 """Changes that one search for a smallest part may try: a fraction of a second, whatever the size of the cluster."""
 
 

@@ -43,7 +43,9 @@ def render(explanation: Explanation) -> list[str]:
     if not explanation.views:
         lines.append(f"VC {request.vc} has no quota where this pod could run.")
     if explanation.physical:
-        lines.append(f"Unused devices are there, but they are not promised to VC {request.vc}.")
+        pinned = f", or pinned, for jobs that name {_listed(explanation.pins, 'cell')}" if explanation.pins else ""
+        unused = f"Unused devices ({request.leaf_type})" if request.leaf_type else "Unused devices"
+        lines.append(f"{unused} are there, but they are not promised to VC {request.vc}{pinned}.")
     return [*lines, *_changes(explanation)]
 
 

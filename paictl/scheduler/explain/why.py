@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from paictl.scheduler.engine import Engine
     from paictl.scheduler.request import PodRequest
+    from paictl.scheduler.state import State
 
 
 def explain(engine: Engine, request: PodRequest, suggested: Collection[str] | None = None) -> Explanation:
@@ -37,4 +38,12 @@ def explain(engine: Engine, request: PodRequest, suggested: Collection[str] | No
     )
     found = changes(Scratch(engine, request, suggested), surveys)
     physical = any(change.kind is ChangeKind.OPPORTUNISTIC for change in found)
-    return Explanation(request, decision, None, reports, physical, found)
+    return Explanation(request, decision, None, reports, physical, found, _pins(state, request))
+
+
+def _pins(state: State, request: PodRequest) -> tuple[str, ...]:
+    """The pinned cells that a guaranteed request could have named, but names none."""
+    if request.pinned_id or not request.guaranteed:
+        return ()
+    tops = state.virtual.preassigned.values()
+    return tuple(top.pinned_id for top in tops if top.pinned_id is not None and top.vc == request.vc)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from paictl.scheduler.decision import Attempt, Failure, Placed, Placement
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.occupancy import OPPORTUNISTIC
 from paictl.scheduler.placement.affinity import choose
-from paictl.scheduler.placement.mapping import map_leaves
+from paictl.scheduler.placement.mapping import Mapped, map_leaves
 from paictl.scheduler.placement.pack import idle_steps, opportunistic_steps, pack, preempting_steps
 from paictl.scheduler.transitions import lazy_preempt
 
@@ -30,6 +31,8 @@ class Found:
 
     placement: Placement
     lazy: tuple[str, ...] = ()
+    hold: bool = False
+    """Whether dooming and sparing must wait until the place is taken."""
 
 
 def search(state: State, request: PodRequest, suggested: Suggested | None) -> Found | tuple[Attempt, ...]:
@@ -177,20 +180,27 @@ class _Attempt:
         state = self.state
         flat = [leaf for pods in virtual for leaves in pods for leaf in leaves]
         lazy = self._lazy_victims(flat)
-        if lazy:
-            mark = state.journal.begin()
-            try:
-                for name in lazy:
-                    lazy_preempt(state, state.groups.by_name[name], self.request.group, None)
-                mapped = map_leaves(state, flat, self.suggested)
-            finally:
-                state.journal.rollback(mark)
-        else:
-            mapped = map_leaves(state, flat, self.suggested)
+        hold = False
+        mapped = self._map_without(lazy, flat, hold=hold) if lazy else map_leaves(state, flat, self.suggested)
+        if lazy and mapped is not None and any(state.counts.bad[leaf] for leaf in mapped.values()):
+            hold = True  # what the lazy preemption freed was doomed at once: let the group have it first
+            mapped = self._map_without(lazy, flat, hold=hold)
         if mapped is None:
             return Failure.MAPPING
         physical = tuple(tuple(tuple(mapped[leaf] for leaf in leaves) for leaves in pods) for pods in virtual)
-        return Found(Placement(physical, virtual), lazy)
+        return Found(Placement(physical, virtual), lazy, hold)
+
+    def _map_without(self, lazy: Sequence[str], leaves: Sequence[int], *, hold: bool) -> Mapped | None:
+        """Map as if some groups had been lazily preempted."""
+        state = self.state
+        mark = state.journal.begin()
+        try:
+            with state.doomed.hold(forget=True) if hold else nullcontext():
+                for name in lazy:
+                    lazy_preempt(state, state.groups.by_name[name], self.request.group, None)
+                return map_leaves(state, leaves, self.suggested)
+        finally:
+            state.journal.rollback(mark)
 
     def _lazy_victims(self, virtual: Sequence[int]) -> tuple[str, ...]:
         """Groups that run on these virtual leaves and may be lazily preempted."""

@@ -52,6 +52,11 @@ def test_version_speaks_json_and_yaml(paictl: Paictl) -> None:
         (("config", "rules", "--outpt", "json"), "--output"),
         (("config", "explain", "duplicate-keys"), "duplicate-key"),
         (("config", "explain", "TXT05"), "TXT005"),
+        (("config", "validate", "--select", "HDV", "x"), "did you mean HVD?"),
+        (("config", "validate", "--format", "jsn", "x"), "did you mean 'json'?"),
+        (("config", "validate", "--severity", "warn", "x"), "did you mean 'warning'?"),
+        (("config", "validate", "--kind", "jobs", "x"), "did you mean 'job'?"),
+        (("config", "schema", "show", "jbo"), "did you mean 'job'?"),
     ],
 )
 def test_a_mistyped_word_gets_a_suggestion(paictl: Paictl, words: tuple[str, ...], suggestion: str) -> None:
@@ -118,6 +123,84 @@ def test_completion_scripts_exist_and_complete(shell: str) -> None:
     assert "paictl" in shown.stdout.lower()
 
 
+_BASH = """
+source <(paictl --show-completion bash)
+complete=$(complete -p paictl | sed 's/.* -F \\([^ ]*\\).*/\\1/')
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE="$*"; COMP_POINT=${#COMP_LINE}
+$complete paictl "${COMP_WORDS[COMP_CWORD]}" ""
+echo "${COMPREPLY[*]}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (("config", "va"), "validate"),
+        (("config", "validate", "--format", "ju"), "junit"),
+        (("config", "validate", "--kind", "ma"), "master-csv"),
+        (("config", "validate", "--select", "HVD54"), "HVD540"),
+        (("config", "explain", "CSV21"), "CSV210 CSV211 CSV212 CSV213 CSV214 CSV215 CSV216"),
+        (("config", "schema", "show", "hi"), "hived hivedscheduler"),
+    ],
+)
+def test_bash_completes(tmp_path: Path, words: tuple[str, ...], offered: str) -> None:
+    command = tmp_path / "paictl"
+    command.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m paictl "$@"\n')
+    command.chmod(0o755)
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    done = subprocess.run(
+        ["bash", "-c", _BASH, "bash", "paictl", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **path},
+    )
+    assert done.stdout.strip() == offered, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("shell", "environment"),
+    [
+        ("zsh", {"_TYPER_COMPLETE_ARGS": "paictl config va"}),
+        (
+            "fish",
+            {
+                "_TYPER_COMPLETE_ARGS": "paictl config va",
+                "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+                "_TYPER_COMPLETE_WORD_TO_COMPLETE": "va",
+            },
+        ),
+    ],
+)
+def test_zsh_and_fish_are_given_what_to_complete(shell: str, environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "paictl"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "_PAICTL_COMPLETE": f"complete_{shell}", **environment},
+    )
+    assert "validate" in done.stdout
+
+
+def test_wrong_usage_is_said_in_two_lines(paictl: Paictl) -> None:
+    done = paictl("config", "validate", "--format", "jsn", "x")
+    first, error, hint = done.err.splitlines()
+    assert first.startswith("Usage: paictl config validate ")
+    assert error.startswith("error: --format: 'jsn' is not one of 'text', ")
+    assert hint == "hint: did you mean 'json'? paictl config validate -h shows all"
+
+
+def test_the_version_is_also_an_option(paictl: Paictl) -> None:
+    assert paictl("--version").out == paictl("version").out
+
+
+def test_a_reason_is_broken_to_the_width_of_the_page(paictl: Paictl) -> None:
+    text = paictl("config", "explain", "XRF910").out
+    assert "\nA job that takes" in text
+    assert max(len(line) for line in text.splitlines() if not line.startswith("    ")) <= 100
+
+
 def test_a_reader_that_goes_away_is_no_traceback() -> None:
     command = f"{sys.executable} -m paictl config rules -o json | head -1"
     done = subprocess.run(
@@ -143,6 +226,42 @@ def test_start_up_imports_nothing_heavy() -> None:
     assert done.stderr.strip() == "[]"
 
 
+@pytest.mark.parametrize(
+    "words", [("config", "diff", "a.yaml", "b.yaml"), ("config", "diff", "a.yaml", "b.yaml", "-o", "json"), ("-h",)]
+)
+def test_a_terminal_without_a_character_gets_an_escape(tmp_path: Path, words: tuple[str, ...]) -> None:
+    for name, node in (("a.yaml", "n1"), ("b.yaml", "näh")):
+        (tmp_path / name).write_text(
+            "physicalCluster:\n  cellTypes: {N: {childCellType: G, childCellNumber: 2, isNodeLevel: true}}\n"
+            f"  physicalCells: [{{cellType: N, cellAddress: {node}}}]\n"
+            "virtualClusters: {default: {virtualCells: [{cellType: N, cellNumber: 1}]}}\n",
+            "utf-8",
+        )
+    done = subprocess.run(
+        [sys.executable, "-m", "paictl", *words],
+        capture_output=True,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"},
+    )
+    assert b"internal error" not in done.stderr
+    assert done.stdout.isascii()
+    if "json" in words:
+        assert "näh" in str(json.loads(done.stdout))
+
+
+def test_without_docstrings_explaining_says_so() -> None:
+    done = subprocess.run(
+        [sys.executable, "-OO", "-m", "paictl", "config", "explain", "HVD525"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "without -OO" in done.stderr
+
+
 def test_no_color_wins(paictl: Paictl, monkeypatch: pytest.MonkeyPatch) -> None:
     from paictl.cli.settings import settings
 
@@ -163,7 +282,10 @@ def test_schemas_can_be_listed_shown_and_exported(paictl: Paictl, tmp_path: Path
     done = paictl("config", "schema", "export", str(tmp_path / "schemas"))
     assert done.code == 0
     assert {path.name for path in (tmp_path / "schemas").iterdir()} == {f"{name}.schema.json" for name in names}
+    assert f"$schema={tmp_path / 'schemas' / 'layout.schema.json'}" in done.err
+    (tmp_path / "schemas" / "job.schema.json").write_text("mine")
     again = paictl("config", "schema", "export", str(tmp_path / "schemas"))
     assert again.code == 2
+    assert "job.schema.json is there already" in again.err
     assert "--force" in again.err
     assert paictl("config", "schema", "export", str(tmp_path / "schemas"), "--force").code == 0

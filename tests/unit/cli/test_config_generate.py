@@ -26,8 +26,13 @@ def test_it_writes_two_files_that_validate(paictl: Paictl, words: list[str], tmp
     assert done.code == 0, done.err
     assert "V100" in done.out
     assert "note: " in done.err
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["layout.yaml", "services-configuration.yaml"]
-    assert paictl("config", "validate", str(tmp_path / "out")).code == 0
+    out = tmp_path / "out"
+    made = ["layout.yaml", "services-configuration.yaml"]
+    assert sorted(path.name for path in out.iterdir()) == ["layout.yaml", "schemas", "services-configuration.yaml"]
+    for name in made:
+        schema = out / (out / name).read_text("utf-8").splitlines()[0].partition("$schema=")[2]
+        assert json.loads(schema.read_text("utf-8"))["title"].endswith(f"({name})")
+    assert paictl("config", "validate", str(out)).code == 0
 
 
 def test_it_speaks_json(paictl: Paictl, words: list[str]) -> None:
@@ -40,7 +45,7 @@ def test_it_speaks_json(paictl: Paictl, words: list[str]) -> None:
         "cpuPerCell": 11,
         "memoryPerCellMi": 115072,
     }
-    assert len(data["files"]) == 2
+    assert [Path(file).name for file in data["files"]][:2] == ["layout.yaml", "services-configuration.yaml"]
 
 
 def test_it_overwrites_nothing_without_force(paictl: Paictl, words: list[str], tmp_path: Path) -> None:

@@ -183,9 +183,12 @@ def test_rollback_stores_an_old_version_again(paictl: Paictl, pulled: Path) -> N
 
 
 def test_pull_does_not_overwrite_unless_told(paictl: Paictl, pulled: Path) -> None:
+    assert paictl("config", "pull", "-o", str(pulled)).code == 0  # the same already
+    assert (pulled / "schemas" / "layout.schema.json").is_file()
+    edit(pulled, "vc1:", "vc2:")
     done = paictl("config", "pull", "-o", str(pulled))
     assert done.code == 2
-    assert "already there" in done.err
+    assert "is there already" in done.err
     assert paictl("config", "pull", "-o", str(pulled), "--force", "--version", "1").code == 0
 
 

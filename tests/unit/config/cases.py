@@ -7,9 +7,10 @@
     Python escapes stand for bytes that text cannot hold: \\xff
     ### expect
     hivedscheduler.yaml:12:5 HVD501
-    layout.yaml:1:1 LAY401
+    layout.yaml:1:1 LAY401 info
 
-The expected list is complete: every problem of every severity, in order. Without it none is expected.
+The expected list is complete: every problem of every severity, in order. Without it none is expected. The severity is
+that of the rule unless another one stands behind it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 
 from paictl.config.load import load_memory
 from paictl.config.problem import Problem
+from paictl.config.rules import find_rule
 from paictl.config.validate import validate
 from tests.conftest import ROOT
 
@@ -65,4 +67,9 @@ def problems_of(files: dict[str, bytes]) -> list[Problem]:
 
 
 def lines_of(problems: list[Problem]) -> list[str]:
-    return [f"{problem.place} {problem.rule}" for problem in problems]
+    """Problems as case files list them: `file:line:column ID`, with the severity where it is not that of the rule."""
+    return [f"{problem.place} {problem.rule}{_other_severity(problem)}" for problem in problems]
+
+
+def _other_severity(problem: Problem) -> str:
+    return "" if problem.severity is find_rule(problem.rule).severity else f" {problem.severity.value}"

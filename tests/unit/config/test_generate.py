@@ -12,6 +12,7 @@ from paictl.config.generate import LAYOUT_FILE, SERVICES_FILE, Inputs, Plan, pla
 from paictl.config.generate_text import render, scalar
 from paictl.config.kinds import Kind
 from paictl.config.load import Loaded, load_bytes
+from paictl.config.schema import named_schemas
 from paictl.config.skus import parse_sku
 from paictl.config.validate import validate
 from paictl.errors import PaictlError
@@ -98,8 +99,9 @@ def test_the_files_are_clean_alone_and_beside_their_inputs(skus: tuple[str, ...]
 
 
 def test_every_file_names_its_schema_first() -> None:
-    for name, text in render(planned(V100)).items():
-        assert text.startswith("# yaml-language-server: $schema=https://"), name
+    texts = render(planned(V100)).values()
+    firsts = [text.splitlines()[0].removeprefix("# yaml-language-server: $schema=") for text in texts]
+    assert firsts == list(named_schemas(texts))
 
 
 def test_names_that_yaml_would_read_otherwise_are_quoted() -> None:

@@ -39,6 +39,18 @@ def test_force_replaces(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a.yaml", "b.yaml"]
 
 
+def test_what_is_the_same_already_is_in_nobodys_way(tmp_path: Path) -> None:
+    (tmp_path / "b.yaml").write_text(TEXTS["b.yaml"])
+    write_together(tmp_path, TEXTS)
+    assert names(tmp_path) == ["a.yaml", "b.yaml"]
+
+
+def test_a_name_may_be_a_path_below_the_folder(tmp_path: Path) -> None:
+    (path,) = write_together(tmp_path, {"schemas/x.json": "{}"})
+    assert path == tmp_path / "schemas" / "x.json"
+    assert path.read_text() == "{}"
+
+
 def test_a_link_that_leads_nowhere_counts_as_there(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").symlink_to(tmp_path / "nowhere")
     with pytest.raises(PaictlError, match="is there already"):

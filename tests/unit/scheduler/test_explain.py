@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from paictl.scheduler.decision import Wait
@@ -38,9 +38,7 @@ def waiting(config: dict[str, Any], history: list[Any], row: Any) -> tuple[World
     except RequestError:
         with pytest.raises(RequestError):
             engine.plan(request, suggested)
-        explanation = Explanation(
-            request, engine.plan(replace(request, vc="a", priority=-1, pinned_id="", leaf_type="")), None
-        )
+        reject()  # a refused request has no explanation but its error
     assert json.dumps(dump(engine)) == json.dumps(before), "explaining must not touch the state"
     return world, request, suggested, explanation
 
@@ -91,7 +89,7 @@ def left_out(change: Change) -> list[Change]:
 @settings(max_examples=100, deadline=None)
 def test_no_single_group_or_node_that_helps_is_missed(config: dict[str, Any], history: list[Any], row: Any) -> None:
     world, request, suggested, explanation = waiting(config, history, row)
-    if not isinstance(explanation.decision, Wait) or explanation.request is not request:
+    if not isinstance(explanation.decision, Wait):
         return
     by_kind = {change.kind: change for change in explanation.changes}
     engine = world.replayer.engine
@@ -115,8 +113,14 @@ def test_views_are_counted_right(config: dict[str, Any], history: list[Any], row
     lines = render(explanation)
     assert len(lines) <= 26
     assert not any("  " in line.strip() or line.endswith(" ") for line in lines)
-    if not isinstance(explanation.decision, Wait) or explanation.request is not request:
+    if not isinstance(explanation.decision, Wait):
         return
+    pinned = config["virtualClusters"][request.vc].get("pinnedCells", [])
+    could_name = pinned if request.guaranteed and not request.pinned_id else []
+    assert explanation.pins == tuple(cell["pinnedCellId"] for cell in could_name)
+    unused = f"Unused devices ({request.leaf_type}) are" if request.leaf_type else "Unused devices are"
+    assert any(line.startswith(unused) for line in lines) == explanation.physical
+    assert any("for jobs that name PIN." in line for line in lines) == bool(explanation.physical and could_name)
     for view, attempt in zip(explanation.views, explanation.decision.attempts, strict=True):
         leaves = view.leaves
         parts = (
@@ -166,11 +170,10 @@ def _chain(state: Any, cell: int) -> str:
 @given(history=steps, row=asked)
 @settings(max_examples=60, deadline=None)
 def test_quota_that_could_never_hold_it_never_does(config: dict[str, Any], history: list[Any], row: Any) -> None:
-    world, request, _, explanation = waiting(config, history, row)
+    _, request, _, explanation = waiting(config, history, row)
     fresh = World(config)
     for view in explanation.views:
         if not view.ever and len(explanation.views) == 1:
             assert waits(fresh.replayer.engine, request, None)
     if any(view.ever for view in explanation.views):
         assert not waits(fresh.replayer.engine, request, None)
-    assert world.replayer.engine.version >= 0

@@ -6,9 +6,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from paictl.cells.spec import ClusterSpec
+from paictl.cli.main import run
+from paictl.scheduler.engine import Engine
+from paictl.scheduler.errors import InvariantError
 from paictl.scheduler.invariants import validate
 from paictl.scheduler.replay import Replayer, info_from_json, info_json
 from tests.conftest import ROOT
@@ -39,6 +43,57 @@ def test_a_dump_can_be_taken_up_again() -> None:
     validate(second.engine.state)
     assert second.engine.state.digest() == first.engine.state.digest()
     assert info_json(info_from_json(dump["pods"][0]["info"])) == dump["pods"][0]["info"]
+
+
+def test_the_command_writes_a_dump_when_an_invariant_breaks_and_can_load_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, dump, ops = tmp_path / "hived.yaml", tmp_path / "dump.json", tmp_path / "ops.jsonl"
+    path.write_text(yaml.safe_dump(config(A={"NODE": 1})))
+    ops.write_text("\n".join(map(json.dumps, OPERATIONS)))
+    words = ["scheduler", "replay", "--config", str(path), "--dump", str(dump), str(ops)]
+
+    def broken(*_: object) -> None:
+        raise InvariantError("a cell is nowhere")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Engine, "_bind_new", broken)
+        assert run(words) == 2
+    said = capsys.readouterr().err
+    assert "line 2" in said
+    assert str(dump) in said
+    written = json.loads(dump.read_text())
+    assert "is nowhere" in written["error"]
+    assert written["operations"] == OPERATIONS[:2]
+    ops.write_text(json.dumps(OPERATIONS[1]))
+    assert run([*words, "--load", str(dump)]) == 0
+    assert json.loads(capsys.readouterr().out)["r"] == "bind"
+
+
+MALFORMED: list[tuple[dict[str, Any], str]] = [
+    ({}, "op"),
+    ({"op": ["x"]}, "op"),
+    ({"op": "schedule"}, "pod"),
+    ({"op": "schedule", "pod": {"name": "a"}}, "pod.uid"),
+    ({"op": "schedule", "pod": {"uid": "a", "name": 5}}, "pod.name"),
+    ({"op": "nodes", "healthy": True}, "names"),
+    ({"op": "nodes", "names": 5, "healthy": True}, "names"),
+    ({"op": "nodes", "names": ["n"]}, "healthy"),
+    ({"op": "schedule", "pod": {"uid": "a", "name": "a", "spec": {}}, "phase": "Nope"}, "phase"),
+    ({"op": "schedule", "pod": {"uid": "a", "name": "a", "spec": {}}, "suggested": 5}, "suggested"),
+    ({"op": "add_allocated"}, "uid"),
+    ({"op": "restart", "lost": "p1"}, "lost"),
+]
+
+
+@pytest.mark.parametrize(("operation", "field"), MALFORMED, ids=lambda value: str(value))
+def test_a_malformed_operation_is_refused_by_its_field(operation: dict[str, Any], field: str) -> None:
+    player = Replayer(ClusterSpec.from_mapping(config(A={"NODE": 1})))
+    before = player.engine.state.digest()
+    result = player.run(operation)
+    assert (result["r"], result["field"]) == ("error", field)
+    assert field in result["message"]
+    assert player.engine.state.digest() == before
 
 
 def test_what_is_not_known_is_ignored_with_a_warning() -> None:

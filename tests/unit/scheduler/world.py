@@ -191,6 +191,10 @@ class World:
             assert isinstance(outcome, GroupChange)
             self.stats[describe_change(outcome).split(" by:")[0]] += 1
         self.log.append(f"{type(decision).__name__} {decision.request}: {outcomes!r}")
+        group = self.engine.state.groups.by_name.get(decision.request.group)
+        if isinstance(decision, Bind) and decision.placement.virtual is not None:
+            assert group is not None
+            assert group.virtual is not None, "a guaranteed bind lost its guarantee on the way"
         if info is not None:
             self.running[decision.request.uid] = (decision.request, info)
 

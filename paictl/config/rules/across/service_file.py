@@ -59,7 +59,9 @@ def check(bundle: Bundle) -> Iterator[Finding]:
         for key, script in service.scripts.items():
             if script.text not in made and not folder(script.text):
                 yield Finding(
-                    script, f"{key} {script.text!r} is not in the service's folder", "add the file, or the key's value"
+                    script,
+                    f"{key} {script.text!r} is not in the service's folder",
+                    "add the file, or correct the key's value",
                 )
         for item in service.templates:
             if not item.text.endswith(".template") and not folder(f"{item.text}.template"):

@@ -57,6 +57,6 @@ def check(document: Document) -> Iterator[Finding]:
         return
     astray = [entry.name for entry in model.skus if entry.name not in model.types.leaves]
     for name in dict.fromkeys(chain.leaf_type for chain in model.sound_chains):
-        if name not in model.skus and guess(name, astray) is None:
-            message = f"device type {name} has no SKU"
-            yield Finding(model.types.leaves[name], message, f"add {name} to skuTypes, with its cpu and memory")
+        at = model.types.leaves.get(name)  # a bare device type as a cell of its own is named nowhere as a child
+        if at is not None and name not in model.skus and guess(name, astray) is None:
+            yield Finding(at, f"device type {name} has no SKU", f"add {name} to skuTypes, with its cpu and memory")

@@ -36,6 +36,7 @@ from collections.abc import Iterator
 
 from paictl.config.document import Document
 from paictl.config.problem import Finding, Severity
+from paictl.config.secrecy import is_secret
 from paictl.config.yamltree import Trouble
 
 ID = "TXT014"
@@ -44,11 +45,14 @@ SEVERITY = Severity.WARNING
 
 
 def check(document: Document) -> Iterator[Finding]:
-    """Each number in octal, hexadecimal, binary or base sixty, or with underscores."""
+    """Each number in octal, hexadecimal, binary or base sixty, or with underscores; not where a string is wanted."""
+    mistyped = {violation.node.start for violation in document.violations if violation.keyword == "type"}
     for mishap in document.mishaps:
-        if mishap.trouble is Trouble.SURPRISING_NUMBER:
-            yield Finding(
-                mishap.at,
-                f"{mishap.at.source.text[mishap.at.start : mishap.at.end]} is read as the number {mishap.detail}",
-                f"write {mishap.detail}, or put it in quotes if it is text",
-            )
+        if mishap.trouble is not Trouble.SURPRISING_NUMBER or mishap.at.start in mistyped:
+            continue
+        if is_secret(mishap.at):
+            yield Finding(mishap.at, "the value is read as another number than its digits say", "put it in quotes")
+            continue
+        written = mishap.at.source.text[mishap.at.start : mishap.at.end]
+        hint = f"write {mishap.detail}, or put it in quotes if it is text"
+        yield Finding(mishap.at, f"{written} is read as the number {mishap.detail}", hint)

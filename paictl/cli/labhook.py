@@ -1,0 +1,44 @@
+"""What follows a command that was typed in a lab's shell: the lab notes it, and ticks off what it showed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from paictl.errors import ExitCode, PaictlError
+
+if TYPE_CHECKING:
+    from paictl.lab.journal import Typed
+
+
+def after_command(words: Sequence[str], code: int, error: PaictlError | None) -> None:
+    """Note a command line and how it ended; what goes wrong here must not spoil the command."""
+    from paictl.cli import console
+    from paictl.cli.main import GLOBAL_FLAGS
+    from paictl.lab import journal
+    from paictl.lab.ground import present_lab
+    from paictl.lab.manifest import find_lab
+    from paictl.lab.session import Session
+
+    said = [word for word in words if word not in GLOBAL_FLAGS]
+    ground = present_lab()
+    if ground is None or said[:1] == ["lab"] or not said:
+        return
+    try:
+        journal.append(ground.folder, typed(said, code, error))
+        session = Session(find_lab(ground.lab_id), ground.folder.parent)
+        for check in session.observe():
+            console.info(f"lab: ✓ {check.says.of(ground.language)}")
+    except PaictlError as problem:
+        console.detail(f"lab: {problem}")
+    except OSError as problem:
+        console.info(f"lab: this command could not be noted: {problem}")
+
+
+def typed(words: Sequence[str], code: int, error: PaictlError | None) -> Typed:
+    """A command line as the lab remembers it."""
+    from paictl.lab.journal import Typed, spelled
+
+    if error is not None:
+        return Typed(spelled(words), code, str(error), error.hint or "")
+    return Typed(spelled(words), code, "the command line was not understood" if code == ExitCode.USAGE else "")

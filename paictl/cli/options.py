@@ -1,0 +1,53 @@
+"""Options that several commands share: the same word means the same everywhere."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from paictl.cli.console import Output
+from paictl.config.kinds import Kind
+from paictl.errors import PaictlError
+
+KINDS = tuple(kind.value for kind in Kind if kind is not Kind.UNKNOWN)
+"""What ``--kind`` takes."""
+
+
+def kind_named(word: str) -> Kind:
+    """The kind of file with a name; raises `PaictlError` with the nearest one, or all of them, otherwise."""
+    if word in KINDS:
+        return Kind(word)
+    raise PaictlError(f"there is no kind of file {word!r}", hint=meant(word, KINDS))
+
+
+def meant(word: str, names: tuple[str, ...]) -> str:
+    """The hint for a word that is none of some names: the nearest one, or all of them."""
+    import difflib
+
+    near = difflib.get_close_matches(word, names, 1)
+    return f"did you mean {near[0]!r}?" if near else f"one of: {', '.join(names)}"
+
+
+def rule_ids() -> list[str]:
+    """The ids of all rules, for completion."""
+    from paictl.config.rules import all_rules
+
+    return [rule.id for rule in all_rules()]
+
+
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Form of the result.")]
+
+
+def kind_option(text: str) -> Any:
+    """The option ``--kind``; `text` says what the kind is for."""
+    return typer.Option(
+        "--kind",
+        metavar="KIND",
+        parser=kind_named,
+        autocompletion=lambda: list(KINDS),
+        help=f"{text}: {', '.join(KINDS)}.",
+    )
+
+
+KindOption = Annotated[Kind | None, kind_option("Kind of the files, where name and content do not tell")]

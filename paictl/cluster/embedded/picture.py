@@ -1,0 +1,59 @@
+"""The picture of an embedded cluster."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from paictl.cluster.cells import chain_pictures, vc_pictures
+from paictl.cluster.embedded.dispatch import Dispatcher
+from paictl.cluster.embedded.jobs import LiveJob
+from paictl.cluster.embedded.services import SCHEDULER
+from paictl.cluster.embedded.world import World
+from paictl.cluster.interface import Event, JobState, NodeView
+from paictl.cluster.picture import Picture
+from paictl.cluster.timeline import timeline
+from paictl.errors import PaictlError
+from paictl.scheduler.state import State
+
+
+def picture(
+    world: World,
+    epoch: float,
+    nodes: Sequence[NodeView],
+    ended: Iterable[LiveJob] = (),
+    events: Iterable[Event] | None = None,
+) -> Picture:
+    """The picture of a world; `events` are all of them, oldest first, or None for one without timeline."""
+    state, note = _state(world)
+    jobs = {group: key for key, job in world.jobs.items() for group in job.plan.groups}
+    waiting = Counter(
+        job.job.vc for job in world.jobs.values() if job.view(tasks=False).state is JobState.WAITING
+    )  # fmt: skip
+    shown = sorted([*world.jobs.values(), *ended], key=lambda job: job.number)
+    return Picture(
+        cluster=world.name,
+        now=world.now,
+        epoch=epoch,
+        chains=chain_pictures(state, jobs) if state else (),
+        vcs=vc_pictures(state, jobs, waiting) if state else (),
+        nodes=tuple(nodes),
+        jobs=tuple(job.view(tasks=False) for job in shown),
+        note=note,
+        timeline=None if events is None else timeline(events, world.now),
+    )
+
+
+def _state(world: World) -> tuple[State | None, str]:
+    """What the scheduler knows; while it is stopped, what it would know if it started now, and a note that says so."""
+    if world.dispatcher.engine is not None:
+        return world.dispatcher.engine.state, ""
+    if not world.configs.newest:
+        return None, "no configuration was pushed yet, so there are no cells"
+    recovered = Dispatcher()
+    try:
+        recovered.start(world.configs.get(world.configs.newest).spec, *world.survivors())
+    except PaictlError as error:
+        return None, f"{SCHEDULER} is stopped, and the newest configuration gives no cells: {error}"
+    assert recovered.engine is not None  # noqa: S101 - started above
+    return recovered.engine.state, f"{SCHEDULER} is stopped: nothing new starts; the cells are as it would find them"

@@ -1,0 +1,142 @@
+"""The picture of a cluster as one page for the browser: no network, no other files, nothing but text in it.
+
+What the page shows is data in a JSON block that its script reads and puts on the screen as text nodes, never as
+markup, so no name can break out. The content security policy allows that one script (by its hash) and no connections.
+The parts of the page are in ``templates/pages/``.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from paictl.cluster.interface import JobView, NodeView
+from paictl.cluster.picture import Attempt, ChainPicture, JobLine, PhysicalCell, Picture, TaskLine, VcPicture
+from paictl.resources import resource_folder
+
+_OUTSIDE_HTML: Final = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
+"""Characters that must not stand inside a script element, and how JSON writes them instead."""
+
+_FILES: Final = ("view.html", "view.css", "view-cells.js", "view-timeline.js", "view.js")
+"""Shell, style, and the parts of the one script in their order."""
+
+_PLACE: Final = re.compile(r"/\*(?P<name>[A-Z-]+)\*/")
+"""Where a part goes in ``view.html``."""
+
+NOBODY: Final = -1
+"""Index of no job."""
+
+
+def page(picture: Picture) -> str:
+    """The page; with the timeline if the picture has one.
+
+    Raises `FileNotFoundError` if the installation lost the page's parts.
+    """
+    folder = resource_folder("templates") / "pages"
+    shell, style, *scripts = ((folder / name).read_text(encoding="utf-8").strip() for name in _FILES)
+    script = "\n\n".join(scripts)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    data = json.dumps(page_data(picture), separators=(",", ":")).translate(_OUTSIDE_HTML)
+    parts = {
+        "CLUSTER": html.escape(picture.cluster),
+        "SCRIPT-HASH": f"sha256-{digest}",
+        "STYLE": style,
+        "DATA": data,
+        "SCRIPT": script,
+    }
+    # In one pass: what is put in may well look like a place to put something in.
+    return _PLACE.sub(lambda found: parts[found["name"]], shell)
+
+
+def page_data(picture: Picture) -> dict[str, Any]:
+    """What the script reads. Rows are lists to keep the page small; jobs and VCs are told by their place."""
+    jobs = {job.key: place for place, job in enumerate(picture.jobs)}
+    strangers = {
+        name for leaf in picture.leaves() for name in (leaf.job, leaf.reserver) if name and name not in jobs
+    }  # groups of which the cluster knows no job, for instance because somebody else started them
+    jobs |= {name: len(jobs) + place for place, name in enumerate(sorted(strangers))}
+    vcs = {vc.name: place for place, vc in enumerate(picture.vcs)}
+    story = {line.key: line for line in picture.timeline.jobs} if picture.timeline else {}
+    marks = picture.timeline.marks if picture.timeline else ()
+    return {
+        "cluster": picture.cluster,
+        "now": picture.now,
+        "epoch": picture.epoch,
+        "note": picture.note,
+        "history": picture.timeline is not None,
+        "jobs": [
+            *(_job(job, story.get(job.key)) for job in picture.jobs),
+            *([name, "", "", "Running", 0, 0, None, 0, 0, 0, "", 0, [], []] for name in sorted(strangers)),
+        ],
+        "vcs": [_vc(vc, jobs) for vc in picture.vcs],
+        "nodes": [_node(node) for node in picture.nodes],
+        "chains": [_chain(chain, jobs, vcs) for chain in picture.chains],
+        "marks": [[mark.at, mark.node, mark.what] for mark in marks],
+    }
+
+
+def _job(job: JobView, line: JobLine | None) -> list[Any]:
+    """Key, VC, class, state, three instants, devices, restarts, preemptions, remark, number, tasks, notes."""
+    return [
+        job.key, job.vc, job.priority, job.state.value, job.submitted, job.started, job.ended, job.devices,
+        job.attempt, job.preemptions, job.reason, job.number,
+        [_task(task) for task in line.tasks] if line else [],
+        [list(note) for note in line.notes] if line else [],
+    ]  # fmt: skip
+
+
+def _task(task: TaskLine) -> list[Any]:
+    """Role, index, attempts, waits."""
+    return [task.role, task.index, [_attempt(attempt) for attempt in task.attempts], [list(w) for w in task.waits]]
+
+
+def _attempt(attempt: Attempt) -> list[Any]:
+    """Start, end, outcome, node, devices, reason."""
+    return [
+        attempt.start, attempt.end, attempt.outcome.value, attempt.node, list(attempt.devices), attempt.reason,
+    ]  # fmt: skip
+
+
+def _vc(vc: VcPicture, jobs: Mapping[str, int]) -> dict[str, Any]:
+    """The cells as address, type, state, physical cell, healthy, pinned cell id, job per leaf."""
+    cells: Sequence[list[Any]] = [
+        [
+            cell.address, cell.kind, cell.state.value, cell.physical, int(cell.healthy), cell.pinned,
+            [jobs.get(user, NOBODY) for user in cell.users],
+        ]
+        for cell in vc.cells
+    ]  # fmt: skip
+    return {"name": vc.name, "extra": vc.extra, "waiting": vc.waiting, "cells": cells}
+
+
+def _node(node: NodeView) -> list[Any]:
+    """Name, address, role, SKU, condition, since, devices, used devices."""
+    machine = node.machine
+    return [
+        machine.name, machine.address, machine.role.value, machine.sku, node.condition.value, node.since,
+        machine.devices, node.used,
+    ]  # fmt: skip
+
+
+def _chain(chain: ChainPicture, jobs: Mapping[str, int], vcs: Mapping[str, int]) -> dict[str, Any]:
+    cells = [_cell(cell, jobs, vcs) for cell in chain.cells]
+    return {"name": chain.name, "types": list(chain.types), "cells": cells}
+
+
+def _cell(cell: PhysicalCell, jobs: Mapping[str, int], vcs: Mapping[str, int]) -> list[Any]:
+    """Last part of the address, level, is it a node, healthy, virtual cell, then the parts or the device.
+
+    The device is state, VC, job, with which right, job for which it is reserved.
+    """
+    head = [cell.name, cell.level, int(cell.is_node), int(cell.healthy), cell.virtual]
+    if cell.parts:
+        return [*head, [_cell(part, jobs, vcs) for part in cell.parts]]
+    vc, job, reserver = (
+        table.get(name, NOBODY) for table, name in ((vcs, cell.vc), (jobs, cell.job), (jobs, cell.reserver))
+    )
+    return [*head, None, cell.state.value, vc, job, cell.hold.value, reserver]

@@ -1,0 +1,252 @@
+"""A picture of a cluster: everything that a person wants to see at once, frozen, without any rule about it.
+
+Cells say who uses what, virtual clusters what they were promised and what became of it, the timeline what happened to
+every task. How it is drawn is the business of `page` and of the commands. Every implementation of a cluster can make
+one: the embedded one from the scheduler's state, another from HiveD's inspection API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from paictl.cluster.interface import JobView, NodeView
+from paictl.sim.loop import Millis
+
+
+class CellState(StrEnum):
+    """What a cell is doing; that of a cell with parts is Used if a part is, else what all parts are, else Free."""
+
+    FREE = "Free"
+    USED = "Used"
+    RESERVING = "Reserving"
+    """Used by one job, reserved by another that waits for it."""
+    RESERVED = "Reserved"
+
+
+class Hold(StrEnum):
+    """With which right a job uses a cell."""
+
+    NONE = ""
+    GUARANTEED = "guaranteed"
+    OPPORTUNISTIC = "opportunistic"
+    LAZY = "lazily preempted"
+    """It had a guarantee, lost it to another job, and runs on until its devices are needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalCell:
+    """A cell of the cluster and its parts. `job`, `hold` and `reserver` are those of all its leaves, else empty."""
+
+    address: str
+    """Full address, for example ``0/worker1/0/3``."""
+    kind: str
+    """The cell type."""
+    level: int
+    is_node: bool
+    state: CellState
+    healthy: bool
+    """Whether none of its leaves is bad."""
+    vc: str = ""
+    """The virtual cluster that it serves, or whose job uses it without a guarantee."""
+    virtual: str = ""
+    """Address of the virtual cell that it is bound to."""
+    job: str = ""
+    hold: Hold = Hold.NONE
+    reserver: str = ""
+    """The job for which it is kept free, or will be once its user is gone."""
+    parts: tuple[PhysicalCell, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Last part of the address: the node's name, or the device's index."""
+        return self.address.rpartition("/")[2]
+
+    def leaves(self) -> Iterator[PhysicalCell]:
+        """The devices below (itself if it is one), in order of the configuration."""
+        if not self.parts:
+            yield self
+        for part in self.parts:
+            yield from part.leaves()
+
+    def nodes(self) -> Iterator[PhysicalCell]:
+        """The node-level cells below (itself if it is one)."""
+        if self.is_node:
+            yield self
+            return
+        for part in self.parts:
+            yield from part.nodes()
+
+
+@dataclass(frozen=True, slots=True)
+class ChainPicture:
+    """The cells of one chain; `types` from the leaf type (level 1) up to the chain's own."""
+
+    name: str
+    types: tuple[str, ...]
+    cells: tuple[PhysicalCell, ...]
+
+
+class Promise(StrEnum):
+    """What became of a preassigned cell."""
+
+    FREE = "Free"
+    USED = "Used"
+    DOOMED = "Doomed"
+    """Only bad hardware is left to serve it."""
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualCell:
+    """A preassigned cell, the unit of a virtual cluster's quota."""
+
+    address: str
+    kind: str
+    level: int
+    state: Promise
+    users: tuple[str, ...]
+    """Job on each of its leaves, empty where none is."""
+    physical: str = ""
+    """Address of the physical cell that serves it, empty while nothing does."""
+    healthy: bool = True
+    """Whether the physical cell that serves it is healthy."""
+    pinned: str = ""
+    """Its pinned cell id."""
+
+    @property
+    def used(self) -> int:
+        """Leaf cells in use."""
+        return len(self.users) - self.users.count("")
+
+
+@dataclass(frozen=True, slots=True)
+class VcPicture:
+    """A virtual cluster; `extra` counts the leaf cells that its jobs use without a guarantee."""
+
+    name: str
+    cells: tuple[VirtualCell, ...]
+    extra: int = 0
+    waiting: int = 0
+    """Jobs that wait."""
+
+    @property
+    def quota(self) -> int:
+        """Leaf cells promised."""
+        return sum(len(cell.users) for cell in self.cells)
+
+    @property
+    def used(self) -> int:
+        """Promised leaf cells in use."""
+        return sum(cell.used for cell in self.cells)
+
+    @property
+    def doomed(self) -> int:
+        """Preassigned cells that only bad hardware can serve."""
+        return sum(cell.state is Promise.DOOMED for cell in self.cells)
+
+
+class Outcome(StrEnum):
+    """How an attempt of a task ended."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"
+    PREEMPTED = "preempted"
+    LOST = "lost"
+    """Its node went away."""
+    STOPPED = "stopped"
+    """Its job was stopped, or over without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One pod of a task from start to end (None: it runs); `devices` are indices on `node`."""
+
+    start: Millis
+    end: Millis | None
+    outcome: Outcome
+    node: str
+    devices: tuple[int, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLine:
+    """What happened to a task; `waits` are the spans from wanting devices to getting them (end None: it waits)."""
+
+    role: str
+    index: int
+    attempts: tuple[Attempt, ...]
+    waits: tuple[tuple[Millis, Millis | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobLine:
+    """What happened to a job. `notes` are (instant, words): guarantees lost and restarts."""
+
+    key: str
+    tasks: tuple[TaskLine, ...]
+    notes: tuple[tuple[Millis, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMark:
+    """A node's condition changed (or it came, or went)."""
+
+    at: Millis
+    node: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """What happened until now: jobs in order of submission, and what befell nodes."""
+
+    jobs: tuple[JobLine, ...] = ()
+    marks: tuple[NodeMark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A cluster at an instant; `jobs` in order of submission."""
+
+    cluster: str
+    now: Millis
+    epoch: float
+    """Unix time in seconds of instant 0."""
+    chains: tuple[ChainPicture, ...]
+    vcs: tuple[VcPicture, ...]
+    nodes: tuple[NodeView, ...]
+    jobs: tuple[JobView, ...]
+    """Those that have not ended; with history, all."""
+    note: str = ""
+    """Why the cells may not be what they seem, for instance because nothing schedules."""
+    timeline: Timeline | None = None
+    """Only with history."""
+
+    def top_cells(self) -> Iterator[PhysicalCell]:
+        """The top cells of all chains."""
+        for chain in self.chains:
+            yield from chain.cells
+
+    def leaves(self) -> Iterator[PhysicalCell]:
+        """All devices."""
+        for cell in self.top_cells():
+            yield from cell.leaves()
+
+
+def picture_data(picture: Picture) -> dict[str, Any]:
+    """The picture as JSON values, every field under its own name; instants in milliseconds."""
+    data: dict[str, Any] = asdict(picture)
+    return _plain(data)  # type: ignore[no-any-return]
+
+
+def _plain(value: object) -> Any:
+    """The value with plain strings, lists and mappings only, as YAML wants them."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, str) else value

@@ -1,0 +1,140 @@
+"""What happened to every task, told by the events alone.
+
+An attempt begins with ``Started`` and ends with ``Finished``, ``Failed``, ``Preempted``, ``Lost`` or ``Killed``, all of
+which name the task (role, index, attempt) in their data. A pod that is killed because its gang starts again shares the
+fate of the one that brought the gang down: whoever looks at the picture wants to see a preempted job, not one
+preempted pod among stopped ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from paictl.cluster.interface import Event
+from paictl.cluster.picture import Attempt, JobLine, NodeMark, Outcome, TaskLine, Timeline
+from paictl.sim.loop import Millis
+
+ENDS: Final[Mapping[str, Outcome]] = {
+    "Finished": Outcome.FINISHED,
+    "Failed": Outcome.FAILED,
+    "Preempted": Outcome.PREEMPTED,
+    "Lost": Outcome.LOST,
+    "Killed": Outcome.STOPPED,
+}
+"""How an attempt ended, by the kind of the event that says so."""
+
+_FALLS: Final = (Outcome.PREEMPTED, Outcome.LOST, Outcome.FAILED)
+"""Ends that bring a gang down."""
+_NOTES: Final = ("Demoted", "Retried")
+
+Task = tuple[str, int]
+
+
+@dataclass(slots=True)
+class _Task:
+    """A task on the way through the events; `since` is when it began to wait, None while it does not."""
+
+    since: Millis | None
+    start: Event | None = None
+    attempts: list[Attempt] = field(default_factory=list)
+    waits: list[tuple[Millis, Millis | None]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Job:
+    """A job on the way through the events; `fall` is the last end that can have brought its gang down."""
+
+    submitted: Millis
+    tasks: dict[Task, _Task] = field(default_factory=dict)
+    notes: list[tuple[Millis, str]] = field(default_factory=list)
+    fall: tuple[Millis, Outcome, str] | None = None
+
+    def task(self, event: Event) -> _Task:
+        """The task that an event is about."""
+        place = (str(event.data["role"]), int(event.data["index"]))
+        return self.tasks.setdefault(place, _Task(self.submitted))
+
+
+def timeline(events: Iterable[Event], now: Millis) -> Timeline:
+    """The timeline of all jobs of which the submission is among `events` (in order), as it is at `now`."""
+    jobs: dict[str, _Job] = {}
+    marks: list[NodeMark] = []
+    for event in events:
+        kind, _, name = event.subject.partition("/")
+        if kind == "node":
+            marks.append(NodeMark(event.at, name, event.kind))
+        elif kind == "job" and event.kind == "Submitted":
+            jobs[name] = _submitted(event)
+        elif kind == "job" and name in jobs:
+            _tell(jobs[name], event)
+    return Timeline(tuple(_line(key, job, now) for key, job in jobs.items()), tuple(marks))
+
+
+def _submitted(event: Event) -> _Job:
+    """A new job: all of its tasks wait."""
+    roles: Mapping[str, int] = event.data.get("tasks", {})
+    tasks = {(role, index): _Task(event.at) for role, number in roles.items() for index in range(number)}
+    return _Job(event.at, tasks)
+
+
+def _tell(job: _Job, event: Event) -> None:
+    """Go on with a job's story by one event."""
+    if "role" in event.data:
+        if event.kind == "Started":
+            _start(job, event)
+        elif event.kind in ENDS:
+            _end(job, event)
+    elif event.kind in _NOTES:
+        job.notes.append((event.at, event.message))
+        if event.kind == "Retried":  # as a whole: tasks that were done already begin to wait, too
+            for task in job.tasks.values():
+                if task.start is None and task.since is None:
+                    task.since = event.at
+    elif event.kind in ("Succeeded", "Failed", "Stopped"):
+        for task in job.tasks.values():
+            _stop_waiting(task, event.at)
+
+
+def _start(job: _Job, event: Event) -> None:
+    task = job.task(event)
+    _stop_waiting(task, event.at)
+    task.start = event
+
+
+def _stop_waiting(task: _Task, at: Millis) -> None:
+    if task.since is not None and at > task.since:
+        task.waits.append((task.since, at))
+    task.since = None
+
+
+def _end(job: _Job, event: Event) -> None:
+    task, outcome, reason = job.task(event), ENDS[event.kind], str(event.data.get("reason", ""))
+    if outcome in _FALLS:
+        job.fall = (event.at, outcome, reason)
+    restarted = bool(event.data.get("restarts"))
+    if outcome is Outcome.STOPPED and restarted and job.fall is not None and job.fall[0] == event.at:
+        _, outcome, reason = job.fall
+    if task.start is not None:
+        task.attempts.append(_attempt(task.start, event.at, outcome, reason))
+        task.start = None
+    task.since = event.at if restarted or outcome in _FALLS else None
+
+
+def _attempt(start: Event, end: Millis | None, outcome: Outcome, reason: str) -> Attempt:
+    devices = tuple(int(device) for device in start.data.get("devices", ()))
+    return Attempt(start.at, end, outcome, str(start.data.get("node", "")), devices, reason)
+
+
+def _line(key: str, job: _Job, now: Millis) -> JobLine:
+    return JobLine(key, tuple(_task_line(place, task, now) for place, task in job.tasks.items()), tuple(job.notes))
+
+
+def _task_line(place: Task, task: _Task, now: Millis) -> TaskLine:
+    attempts, waits = list(task.attempts), list(task.waits)
+    if task.start is not None:
+        attempts.append(_attempt(task.start, None, Outcome.RUNNING, ""))
+    elif task.since is not None and task.since <= now:
+        waits.append((task.since, None))
+    return TaskLine(*place, tuple(attempts), tuple(waits))

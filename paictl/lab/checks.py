@@ -1,0 +1,63 @@
+"""Judging: expected against observed, as data.
+
+A statement of a manifest becomes findings, one for each thing that it says; every finding tells what was observed,
+whether it is as expected or not. The functions that find are in `statements`, listed in `KINDS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from paictl.lab import statements
+from paictl.lab.findings import Finding
+from paictl.lab.manifest import Check, Statement
+from paictl.lab.scene import Scene
+
+KINDS: Final[Mapping[str, Callable[[Scene, Any], Iterator[Finding]]]] = {
+    "job": statements.job,
+    "placement": statements.placement,
+    "events": statements.events,
+    "never": statements.never,
+    "count": statements.count,
+    "together": statements.together,
+    "explain": statements.explain,
+    "service": statements.service,
+    "configuration": statements.configuration,
+    "promise": statements.promise,
+    "node": statements.node,
+    "cluster": statements.cluster,
+    "typed": statements.typed,
+    "refused": statements.refused,
+}
+"""By the key of the manifest; the schema lists the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The outcome of one check at one moment."""
+
+    check: Check
+    findings: tuple[Finding, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything is as expected."""
+        return all(finding.ok for finding in self.findings)
+
+
+def judge(scene: Scene, check: Check) -> Verdict:
+    """Compare what a check expects with what is there."""
+    return Verdict(check, tuple(findings(scene, check.expect)))
+
+
+def findings(scene: Scene, expected: Iterable[Statement]) -> Iterator[Finding]:
+    """What was found for each statement."""
+    for statement in expected:
+        yield from KINDS[statement.kind](scene, statement.says)
+
+
+def holds(scene: Scene, expected: Iterable[Statement]) -> bool:
+    """Whether all statements are true."""
+    return all(finding.ok for finding in findings(scene, expected))

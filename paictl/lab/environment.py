@@ -1,0 +1,61 @@
+"""The machine on which labs were done, for the report's table."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+from paictl import __version__
+
+
+def environment() -> dict[str, str]:
+    """What the textbook asks for, by the key of the report's words; empty where the machine does not tell."""
+    return {
+        "cpu": f"{_cpu()}, {os.cpu_count() or 1} × vCPU",
+        "memory": _memory(),
+        "gpu": _gpus(),
+        "os": _system(),
+        "python": f"Python {platform.python_version()}",
+        "paictl": f"paictl {__version__}",
+    }
+
+
+def _cpu() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text(encoding="utf-8", errors="replace").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == "model name":
+                return value.strip()
+    return platform.processor() or platform.machine()
+
+
+def _memory() -> str:
+    try:
+        return f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB"
+    except (ValueError, OSError):  # the system does not count its pages
+        return ""
+
+
+def _gpus() -> str:
+    """The GPUs that nvidia-smi lists, one by one."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return ""
+    try:
+        listed = subprocess.run([program, "-L"], capture_output=True, text=True, timeout=10, check=True)  # noqa: S603
+    except (subprocess.SubprocessError, OSError):
+        return ""
+    return "; ".join(line.partition(" (")[0] for line in listed.stdout.splitlines())
+
+
+def _system() -> str:
+    try:
+        name = platform.freedesktop_os_release().get("PRETTY_NAME", "")
+    except OSError:  # not on Linux
+        name = f"macOS {platform.mac_ver()[0]}" if platform.mac_ver()[0] else ""
+    kernel = f"{platform.system()} {platform.release()}"
+    return f"{name} ({kernel})" if name else kernel

@@ -1,0 +1,245 @@
+"""What a lab says: frozen data read from `labs/NN_topic/lab.yaml`, which `schemas/lab.schema.json` describes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from paictl.config.kinds import Kind
+from paictl.config.load import load
+from paictl.config.problem import Severity
+from paictl.config.validate import Choice, validate
+from paictl.errors import PaictlError
+from paictl.resources import resource_folder
+
+MANIFEST: Final = "lab.yaml"
+LANGUAGES: Final = ("en", "zh")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text in both languages."""
+
+    en: str
+    zh: str
+
+    def of(self, language: str) -> str:
+        """The text in a language."""
+        return self.zh if language == "zh" else self.en
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """`find` stands once in the student's `file`; `write` takes its place."""
+
+    file: str
+    find: str
+    write: str
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What is done in a step: files are copied (name there → path in the lab) and edited, then commands typed.
+
+    Without `commands` those of the step are typed.
+    """
+
+    edits: tuple[Edit, ...] = ()
+    copies: Mapping[str, str] = field(default_factory=dict)
+    commands: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that the student does; `solution` where the student has to find out what."""
+
+    id: str
+    text: Text
+    commands: tuple[str, ...]
+    hints: tuple[Text, ...] = ()
+    solution: Act = Act()
+
+    def done_by(self, act: Act) -> tuple[str, ...]:
+        """The commands that an act types in this step."""
+        return self.commands if act.commands is None else act.commands
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Something that must be true: `kind` is a key of `checks.KINDS`, `says` what the manifest wrote under it."""
+
+    kind: str
+    says: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Passes after the step `after` and not before; `look` is the command that shows why."""
+
+    id: str
+    after: str
+    says: Text
+    look: str
+    expect: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NearMiss:
+    """A mistake that students make: other acts in some steps, or the steps in another order.
+
+    The checks `fails` fail under it; `when` tells that it was made, `says` leads on.
+    """
+
+    id: str
+    says: Text
+    fails: tuple[str, ...]
+    when: tuple[Statement, ...] = ()
+    acts: Mapping[str, Act] = field(default_factory=dict)
+    order: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What the student answers in words, and a good answer."""
+
+    text: Text
+    answer: Text
+
+
+@dataclass(frozen=True)
+class Lab:
+    """One lab; `folder` holds its texts and files."""
+
+    id: str
+    folder: Path
+    title: Text
+    goal: Text
+    minutes: int
+    preset: str | None
+    layout: str | None
+    steps: tuple[Step, ...]
+    checks: tuple[Check, ...]
+    near_misses: tuple[NearMiss, ...]
+    questions: tuple[Question, ...]
+
+    @property
+    def number(self) -> str:
+        """The two digits that the id begins with."""
+        return self.id[:2]
+
+    @cached_property
+    def step_ids(self) -> tuple[str, ...]:
+        """Ids of the steps in order."""
+        return tuple(step.id for step in self.steps)
+
+    def step(self, name: str) -> Step:
+        """A step by id."""
+        return self.steps[self.step_ids.index(name)]
+
+    def checks_after(self, step: str) -> tuple[Check, ...]:
+        """The checks that pass with a step."""
+        return tuple(check for check in self.checks if check.after == step)
+
+    def text_file(self, language: str) -> Path:
+        """The lab's text in a language."""
+        return self.folder / f"lab.{language}.md"
+
+    def files(self) -> list[Path]:
+        """What a student gets: the files of the folder, without manifest, texts and what stands in folders."""
+        own = {MANIFEST, *(f"lab.{language}.md" for language in LANGUAGES)}
+        return sorted(path for path in self.folder.iterdir() if path.is_file() and path.name not in own)
+
+
+def all_labs(folder: Path | None = None) -> list[Lab]:
+    """The labs that paictl brings, by number."""
+    root = folder or resource_folder("labs")
+    return [read_lab(path.parent) for path in sorted(root.glob(f"[0-9]*/{MANIFEST}"))]
+
+
+def find_lab(word: str, folder: Path | None = None) -> Lab:
+    """The lab with an id, number or topic (``3``, ``03``, ``priority``); raises `PaictlError` if none or several."""
+    root = folder or resource_folder("labs")
+    ids = [path.parent.name for path in sorted(root.glob(f"[0-9]*/{MANIFEST}"))]
+    number = f"{int(word):02}" if word.isdecimal() else None
+    found = [name for name in ids if name == word or name[:2] == number]
+    found = found or [name for name in ids if word in name]
+    if len(found) != 1:
+        said = f"several labs match {word!r}: {', '.join(found)}" if found else f"there is no lab {word!r}"
+        raise PaictlError(said, hint="list them with: paictl lab list")
+    return read_lab(root / found[0])
+
+
+def read_lab(folder: Path) -> Lab:
+    """The lab in a folder; raises `PaictlError` with the first mistake of its manifest."""
+    path = str(folder / MANIFEST)
+    loaded = load([path], Kind.LAB)
+    for failure in loaded.failures:
+        raise failure
+    report = validate(loaded, Choice(severity=Severity.ERROR))
+    for problem in report.problems:
+        raise PaictlError(
+            problem.message, where=f"{path}:{problem.place.line}:{problem.place.column}",
+            hint=f"all of them: paictl config validate {path}",
+        )  # fmt: skip
+    data = next(loaded.documents).data
+    lab = _lab(folder, data if isinstance(data, dict) else {})
+    if lab.id != folder.name:
+        raise PaictlError(f"the lab calls itself {lab.id!r} in the folder {folder.name!r}", where=path)
+    return lab
+
+
+def _lab(folder: Path, data: Mapping[str, Any]) -> Lab:
+    return Lab(
+        id=data["lab"],
+        folder=folder,
+        title=_text(data["title"]),
+        goal=_text(data["goal"]),
+        minutes=data.get("minutes", 10),
+        preset=data["needs"].get("preset"),
+        layout=data["needs"].get("layout"),
+        steps=tuple(_step(row) for row in data["steps"]),
+        checks=tuple(
+            Check(row["id"], row["after"], _text(row["says"]), row["look"], statements(row["expect"]))
+            for row in data["checks"]
+        ),
+        near_misses=tuple(_near_miss(row) for row in data["near-misses"]),
+        questions=tuple(Question(_text(row["text"]), _text(row["answer"])) for row in data["questions"]),
+    )
+
+
+def statements(rows: Sequence[Mapping[str, Any]]) -> tuple[Statement, ...]:
+    """Statements from the manifest's mappings of one key each."""
+    return tuple(Statement(kind, says) for row in rows for kind, says in row.items())
+
+
+_FOLD = re.compile(r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]) (?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])")
+
+
+def _text(row: Mapping[str, str]) -> Text:
+    """A text; where YAML folded a line between Chinese characters, the space goes."""
+    return Text(row["en"].strip(), _FOLD.sub("", row["zh"].strip()))
+
+
+def _step(row: Mapping[str, Any]) -> Step:
+    return Step(
+        row["id"], _text(row["text"]), tuple(row["commands"]),
+        tuple(_text(hint) for hint in row.get("hints", ())), _act(row.get("solution", {})),
+    )  # fmt: skip
+
+
+def _act(row: Mapping[str, Any]) -> Act:
+    commands = row.get("commands")
+    edits = tuple(Edit(**edit) for edit in row.get("edit", ()))
+    return Act(edits, dict(row.get("copy", {})), None if commands is None else tuple(commands))
+
+
+def _near_miss(row: Mapping[str, Any]) -> NearMiss:
+    acts = {name: _act(act) for name, act in row.get("steps", {}).items()}
+    return NearMiss(
+        row["id"], _text(row["says"]), tuple(row["fails"]), statements(row.get("when", ())), acts,
+        tuple(row.get("order", ())),
+    )  # fmt: skip

@@ -1,0 +1,78 @@
+"""Reports as files: written by the ending of the name, read back from any of the forms.
+
+Markdown and HTML carry the whole report packed in a comment at the end; whoever checks such a file makes the visible
+part anew from it and compares, so that neither can be altered alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from paictl.errors import PaictlError
+from paictl.lab.report import Report, inconsistencies
+from paictl.lab.report_page import page
+from paictl.lab.report_text import markdown
+
+FORMS: Final = (".md", ".html", ".json")
+
+_PACKED = re.compile(r"<!-- paictl lab report: ([A-Za-z0-9+/=]+) -->\s*\Z")
+_MOST: Final = 64 * 2**20
+"""Bytes that a packed report may unpack to; a file from a stranger must not fill the memory."""
+
+
+def rendered(report: Report, suffix: str) -> str:
+    """The report in a form; raises `PaictlError` for an unknown one."""
+    match suffix:
+        case ".json":
+            return json.dumps(report, ensure_ascii=False, indent=1) + "\n"
+        case ".md":
+            return f"{markdown(report)}\n{_packed(report)}\n"
+        case ".html":
+            return page(report, _packed(report))
+    raise PaictlError(f"a report cannot be written as {suffix or 'a file without an ending'!r}",
+                      hint=f"let the name end with one of: {', '.join(FORMS)}")  # fmt: skip
+
+
+def _packed(report: Report) -> str:
+    text = json.dumps(report, ensure_ascii=False, separators=(",", ":"))  # in the order of the visible part
+    return f"<!-- paictl lab report: {base64.b64encode(zlib.compress(text.encode(), 9)).decode()} -->"
+
+
+def check_file(path: Path) -> tuple[Report, list[str]]:
+    """(the report in a file, what is inconsistent in it); raises `PaictlError` for a file that is no report."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise PaictlError(f"cannot be read: {reason}", where=str(path)) from None
+    report = _unpacked(text, path)
+    try:
+        return report, [*_visible(report, text, path), *inconsistencies(report)]
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise PaictlError(f"is no whole report: {type(error).__name__} {error}", where=str(path)) from None
+
+
+def _unpacked(text: str, path: Path) -> Report:
+    found = _PACKED.search(text)
+    try:
+        if found is not None:
+            unpacker = zlib.decompressobj()
+            text = unpacker.decompress(base64.b64decode(found.group(1)), _MOST).decode()
+        data: Any = json.loads(text)
+    except (ValueError, zlib.error):
+        data = None
+    if not isinstance(data, dict) or "experiments" not in data:
+        raise PaictlError("holds no report of labs", where=str(path), hint="make one: paictl lab report -o report.html")
+    return data
+
+
+def _visible(report: Report, text: str, path: Path) -> Iterator[str]:
+    """Whether what people read is what the data say."""
+    if path.suffix != ".json" and rendered(report, path.suffix) != text:
+        yield "the visible text is not what the recorded data say: something was altered"

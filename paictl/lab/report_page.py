@@ -1,0 +1,123 @@
+"""The report as one HTML page that needs nothing from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any, Final
+
+from paictl.lab.report import phenomena, time_text
+from paictl.lab.report_text import remarks
+from paictl.lab.report_timeline import lines_of, svg
+from paictl.lab.report_words import word
+
+_STYLE: Final = """
+:root { color-scheme: light dark; --line: #8884; --soft: #8881; --good: #2f8f5b; --bad: #c4492f; --mild: #b07d12 }
+body { font: 16px/1.5 system-ui, "Noto Sans CJK SC", "PingFang SC", sans-serif; max-width: 60rem; margin: 2rem auto;
+  padding: 0 1rem }
+h1 { font-size: 1.7rem } h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--line); padding-bottom: .2rem }
+h3 { font-size: 1.05rem; margin: 1.4rem 0 .4rem }
+table { border-collapse: collapse; width: 100%; font-size: .9rem } td, th { border-bottom: 1px solid var(--line);
+  padding: .25rem .6rem .25rem 0; text-align: left; vertical-align: top; overflow-wrap: anywhere }
+pre, code { font: .85rem/1.5 ui-monospace, monospace } pre { background: var(--soft); padding: .7rem; overflow-x: auto;
+  border-radius: 6px } .refused { color: var(--bad) } .digest { overflow-wrap: anywhere }
+.scroll { overflow-x: auto } svg { width: 100%; height: auto; max-width: 54rem }
+.checks { list-style: none; padding: 0 } .checks > li { margin: .5rem 0; padding-left: 1rem; border-left: 4px solid }
+.checks > .passed { border-color: var(--good) } .checks > .failed { border-color: var(--bad) }
+.checks > .skipped, .checks > .later { border-color: var(--mild) }
+.findings { font-size: .85rem; opacity: .8; margin: .1rem 0; padding-left: 1rem }
+blockquote { margin: .2rem 0 .8rem; padding: .3rem .8rem; background: var(--soft); border-radius: 6px }
+@media print { body { margin: 0; max-width: none } h2 { break-before: page } }
+"""
+
+
+def page(report: Mapping[str, Any], data: str) -> str:
+    """The whole page; `data` is the report as `report_file` packs it, to stand in a comment."""
+    lang = report["language"]
+    body = "\n".join(_body(report, lang))
+    return (
+        f'<!doctype html>\n<html lang="{"zh-CN" if lang == "zh" else "en"}">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(word('title', lang))} — {escape(report['name'])}</title>\n<style>{_STYLE}</style>\n</head>\n"
+        f"<body>\n{body}\n</body>\n</html>\n{data}\n"
+    )
+
+
+def _body(report: Mapping[str, Any], lang: str) -> Iterator[str]:
+    yield f"<h1>{escape(word('title', lang))}</h1>"
+    yield f"<p><strong>{escape(report['name'])}</strong> · {escape(report['made'])}</p>"
+    yield (
+        f'<p class="digest">{escape(word("digest", lang))}: <code>{report["digest"]}</code><br>'
+        f"<small>{escape(word('check', lang))}</small></p>"
+    )
+    yield f"<h2>{escape(word('environment', lang))}</h2><table>"
+    for key, value in report["environment"].items():
+        shown = value or (word("no-gpu", lang) if key == "gpu" else "-")
+        yield f"<tr><th>{escape(word(key, lang))}</th><td>{escape(shown)}</td></tr>"
+    yield f"</table><h2>{escape(word('overview', lang))}</h2>"
+    yield from _overview(report, lang)
+    for experiment in report["experiments"]:
+        yield from _experiment(experiment, lang)
+
+
+def _overview(report: Mapping[str, Any], lang: str) -> Iterator[str]:
+    heads = (word("experiment", lang), word("passed-of", lang), word("answered-of", lang))
+    yield "<table><tr>" + "".join(f"<th>{escape(head)}</th>" for head in heads) + "</tr>"
+    for one in report["experiments"]:
+        passed = sum(check["standing"] == "passed" for check in one["checks"])
+        answered = sum(bool(answer["answer"]) for answer in one["answers"])
+        yield (
+            f'<tr><td><a href="#{one["lab"]}">{one["lab"][:2]} {escape(one["title"])}</a></td>'
+            f"<td>{passed} / {len(one['checks'])}</td><td>{answered} / {len(one['answers'])}</td></tr>"
+        )
+    yield "</table>"
+
+
+def _experiment(experiment: Mapping[str, Any], lang: str) -> Iterator[str]:
+    heading = f"{word('experiment', lang)} {experiment['lab'][:2]}: {experiment['title']}"
+    yield f'<h2 id="{experiment["lab"]}">{escape(heading)}</h2>'
+    yield f"<p>{escape(experiment['goal'])}</p>"
+    yield from (f"<p>{escape(remark.replace('`', ''))}</p>" for remark in remarks(experiment, lang) if remark)
+    yield f"<h3>{escape(word('commands', lang))}</h3><pre>"
+    for typed in experiment["typed"]:
+        refusal = f"{word('refused', lang)}: {typed['message']}"
+        yield escape(typed["command"]) + (
+            f'\n  <span class="refused">{escape(refusal)}</span>' if typed["message"] else ""
+        )
+    yield "</pre>"
+    picture = svg(lines_of(phenomena(experiment), experiment["now"]), experiment["now"])
+    if picture:
+        yield f'<h3>{escape(word("timeline", lang))}</h3><div class="scroll">{picture}</div>'
+    yield from _events(experiment, lang)
+    yield f'<h3>{escape(word("checks", lang))}</h3><ul class="checks">'
+    for check in experiment["checks"]:
+        yield from _check(check, lang)
+    yield f"</ul><h3>{escape(word('answers', lang))}</h3><ol>"
+    for one in experiment["answers"]:
+        answer = one["answer"] or word("no-answer", lang)
+        yield f"<li>{escape(one['question'])}<blockquote>{escape(answer)}</blockquote></li>"
+    yield "</ol>"
+
+
+def _events(experiment: Mapping[str, Any], lang: str) -> Iterator[str]:
+    yield f"<h3>{escape(word('phenomena', lang))}</h3><table><tr>"
+    yield "".join(f"<th>{escape(word(key, lang))}</th>" for key in ("time", "what", "of", "detail")) + "</tr>"
+    for event in phenomena(experiment):
+        cells = (time_text(event.at), event.kind, event.subject, event.message)
+        yield "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+    yield "</table>"
+
+
+def _check(check: Mapping[str, Any], lang: str) -> Iterator[str]:
+    reason = f" ({escape(check['reason'])})" if check["standing"] == "skipped" else ""
+    yield f'<li class="{check["standing"]}"><strong>{word(check["standing"], lang)}</strong>{reason}: '
+    yield escape(check["says"])
+    if check["standing"] in ("passed", "failed"):
+        yield '<ul class="findings">'
+        for one in check["findings"]:
+            yield (
+                f"<li>{escape(word('expected', lang))}: {escape(one['expected'])} — "
+                f"{escape(word('observed', lang))}: {escape(one['observed'])}</li>"
+            )
+        yield "</ul>"
+    yield "</li>"

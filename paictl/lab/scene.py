@@ -1,0 +1,104 @@
+"""What a check can see: the cluster through its interface, and what was typed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from paictl.cells.spec import ClusterSpec
+from paictl.cluster.interface import Cluster, ConfigVersion, Event, JobView, NodeView, ServiceView
+from paictl.config.kinds import Kind
+from paictl.config.load import load_memory
+from paictl.lab.journal import Typed
+from paictl.workload.supply import Supply
+
+_ENDS = frozenset({"Finished", "Preempted", "Lost", "Killed"})
+_ALL_END = frozenset({"Succeeded", "Failed", "Stopped", "Retried"})
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A cluster at one moment; every question is asked once."""
+
+    cluster: Cluster
+    typed: tuple[Typed, ...] = ()
+
+    @cached_property
+    def jobs(self) -> Sequence[JobView]:
+        """All jobs, without tasks."""
+        return self.cluster.jobs()
+
+    @cached_property
+    def nodes(self) -> Sequence[NodeView]:
+        """All nodes."""
+        return self.cluster.nodes()
+
+    @cached_property
+    def services(self) -> Sequence[ServiceView]:
+        """All services."""
+        return self.cluster.services()
+
+    @cached_property
+    def _shown(self) -> dict[str, JobView]:
+        return {}
+
+    @cached_property
+    def keys(self) -> dict[str, str]:
+        """Name of a job → ``user~name``; the last of several users' jobs of that name."""
+        return {job.key.partition("~")[2]: job.key for job in self.jobs}
+
+    @cached_property
+    def events(self) -> Sequence[Event]:
+        """All events in order."""
+        return self.cluster.events()
+
+    @cached_property
+    def configuration(self) -> ConfigVersion | None:
+        """The newest configuration."""
+        versions = self.cluster.configurations()
+        return versions[-1] if versions else None
+
+    def job(self, name: str) -> JobView | None:
+        """A job with its tasks, by name without user."""
+        key = self.keys.get(name)
+        if key is None:
+            return None
+        if key not in self._shown:
+            self._shown[key] = self.cluster.job(key)
+        return self._shown[key]
+
+    def subject(self, kind: str, name: str) -> str:
+        """The subject of the events of a job, node or service."""
+        return f"{kind}/{self.keys.get(name, name)}" if kind == "job" else f"{kind}/{name}"
+
+    def promised(self, vc: str) -> int | None:
+        """Devices that the newest configuration promises to a VC; None if it has no such VC."""
+        files = self.configuration.files if self.configuration else {}
+        loaded = load_memory({name: text.encode() for name, text in files.items()})
+        for document in loaded.documents:
+            if document.kind is Kind.HIVED and isinstance(document.data, dict):
+                views = Supply.from_spec(ClusterSpec.from_mapping(document.data)).vcs
+                return sum(view.leaves for view in views[vc]) if vc in views else None
+        return None
+
+    def running_times(self, name: str) -> list[tuple[int, int | None]]:
+        """From which to which event tasks of a job ran; None while they run.
+
+        Counted in numbers of events, not in time: on a clock that stands still much happens at one instant.
+        """
+        open_since: dict[tuple[str, int], int] = {}
+        spans: list[tuple[int, int | None]] = []
+        subject = self.subject("job", name)
+        for event in self.events:
+            if event.subject != subject:
+                continue
+            task = (str(event.data.get("role", "")), int(event.data.get("index", 0)))
+            if event.kind == "Started":
+                open_since[task] = event.number
+            elif event.kind in _ENDS and task in open_since:
+                spans.append((open_since.pop(task), event.number))
+            elif event.kind in _ALL_END:
+                spans.extend((since, event.number) for since in open_since.values())
+                open_since.clear()
+        return [*spans, *((since, None) for since in open_since.values())]

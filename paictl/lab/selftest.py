@@ -1,0 +1,157 @@
+"""What an author must prove: no check is hollow, no text shows what is not so.
+
+For every lab: each check passes in its step and not before; each near miss makes its checks fail, and is recognised;
+both texts have one structure, hold the commands of the steps, and show what the commands print.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from paictl.config.load import load
+from paictl.config.report import FORMATS, plain
+from paictl.config.validate import validate
+from paictl.lab.checks import holds
+from paictl.lab.findings import Finding
+from paictl.lab.journal import Typed
+from paictl.lab.manifest import LANGUAGES, MANIFEST, Act, Lab, NearMiss, Step
+from paictl.lab.session import Session
+from paictl.lab.statements import matching
+from paictl.lab.steps import Runner, Typist, prepare
+from paictl.lab.texts import play_text, same_structure, step_missing
+
+USER = "student"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where labs are tested: an empty folder, and how the command line is used in a lab's ground.
+
+    `runner` carries out what the step table does not know; `shower` gives what a command line prints.
+    """
+
+    folder: Path
+    runner: Callable[[Session], Runner]
+    shower: Callable[[Session], Callable[[str], str]]
+
+    def session(self, lab: Lab, name: str) -> tuple[Session, Typist]:
+        """A lab begun anew, and who types in it; it is started once and copied, which costs a tenth."""
+        fresh = Session(lab, self.folder / "fresh")
+        if not fresh.ground.started:
+            fresh.start("en")
+        session = Session(lab, self.folder / name)
+        shutil.copytree(fresh.root, session.root)
+        return session, session.player(USER, self.runner(session)).play
+
+
+def problems(lab: Lab, stage: Stage, *, update: bool = False) -> Iterator[str]:
+    """Everything that is wrong with a lab; with `update` the texts are made to show what is so."""
+    yield from _manifest_problems(lab)
+    yield from _solution_problems(lab, stage)
+    for miss in lab.near_misses:
+        yield from _near_miss_problems(lab, miss, stage)
+    yield from same_structure(lab)
+    for language in LANGUAGES:
+        yield from _text_problems(lab, language, stage, update=update)
+
+
+def _manifest_problems(lab: Lab) -> Iterator[str]:
+    report = validate(load([str(lab.folder / MANIFEST)]))
+    if report.problems:
+        yield plain(FORMATS["text"](report))
+    for step in lab.steps:
+        if not step.commands and step.solution.commands is None:
+            yield f"step {step.id} has neither commands nor a solution"
+
+
+def _solution_problems(lab: Lab, stage: Stage) -> Iterator[str]:
+    """Each check passes in its step and not before; nothing is refused that no check is about."""
+    session, typist = stage.session(lab, "solution")
+    for check in session.observe():
+        yield f"check {check.id} passes before any step"
+    for step in lab.steps:
+        before = set(session.progress.passed)
+        for typed in session.play(step, step.solution, typist):
+            if typed.exit and not _is_meant(lab, typed):
+                yield f"step {step.id}: {typed.command} ends with {typed.exit}: {typed.message} ({typed.hint})"
+        passed = set(session.progress.passed)
+        for check in lab.checks:
+            if check.after == step.id and check.id not in passed:
+                said = "; ".join(f"{one.say('en')[0]} — {one.observed}" for one in _failing(session, check.id))
+                yield f"check {check.id} does not pass after its step {step.id}: {said}"
+            elif check.id in passed - before and check.after != step.id:
+                yield f"check {check.id} passes in step {step.id}, not in {check.after}"
+        scene = session.scene()
+        for miss in lab.near_misses:
+            if miss.when and holds(scene, miss.when):
+                yield f"mistake {miss.id} is seen after step {step.id} though nobody made it"
+    if session.current_step() is not None:
+        yield "the lab is not done after all its steps"
+
+
+def _failing(session: Session, name: str) -> Iterator[Finding]:
+    for judged in session.judged():
+        if judged.check.id == name:
+            yield from (finding for finding in judged.findings if not finding.ok)
+
+
+def _is_meant(lab: Lab, typed: Typed) -> bool:
+    """Whether some check is about the end of this command."""
+    patterns = [
+        statement.says["command"]
+        for check in lab.checks
+        for statement in check.expect
+        if statement.kind in ("refused", "typed")
+    ]
+    return any(matching((typed,), pattern) for pattern in patterns)
+
+
+def _near_miss_problems(lab: Lab, miss: NearMiss, stage: Stage) -> Iterator[str]:
+    """The named checks never pass, and who asks is told why."""
+    session, typist = stage.session(lab, f"miss-{miss.id}")
+    order = [lab.step(name) for name in miss.order] or list(lab.steps)
+    recognised: dict[str, bool] = {}
+    for step in order:
+        session.play(step, _act_in(miss, step), typist)
+        recognised[step.id] = not miss.when or holds(session.scene(), miss.when)
+    for name in miss.fails:
+        check = next(check for check in lab.checks if check.id == name)
+        if name in session.progress.passed:
+            yield f"check {name} passes under the mistake {miss.id}"
+        elif not _is_recognised(recognised, check.after, reordered=bool(miss.order)):
+            yield f"mistake {miss.id} is not recognised after step {check.after}, where check {name} fails"
+
+
+def _is_recognised(recognised: dict[str, bool], step: str, *, reordered: bool) -> bool:
+    """Whether a mistake shows after a step; a wrong order may show only when the other step came as well."""
+    later = list(recognised)[list(recognised).index(step) :]
+    return any(recognised[name] for name in later) if reordered else recognised[step]
+
+
+def _act_in(miss: NearMiss, step: Step) -> Act:
+    return miss.acts.get(step.id, step.solution)
+
+
+def _text_problems(lab: Lab, language: str, stage: Stage, *, update: bool) -> Iterator[str]:
+    path = lab.text_file(language)
+    text = path.read_text(encoding="utf-8")
+    missing = step_missing(lab, text)
+    if missing is not None:
+        yield f"{path.name} does not show {missing!r} in its place"
+    session, typist = stage.session(lab, f"text-{language}")
+
+    def leave(name: str) -> None:
+        step = lab.step(name)
+        if step.solution.commands is None:
+            prepare(lab, step.solution, session.ground.files)
+        else:
+            session.play(step, step.solution, typist)
+
+    wrong, right = play_text(text, stage.shower(session), leave)
+    if wrong and update:
+        path.write_text(right, encoding="utf-8")
+    else:
+        yield from (f"{path.name}, {one}" for one in wrong)

@@ -1,0 +1,229 @@
+"""A student in a lab: the manifest, the ground it stands on and the progress, joined."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+
+from paictl.errors import PaictlError
+from paictl.lab import journal
+from paictl.lab.checks import Verdict, holds, judge
+from paictl.lab.findings import Finding
+from paictl.lab.ground import Ground
+from paictl.lab.journal import Typed, respelled
+from paictl.lab.manifest import Act, Check, Lab, NearMiss, Step, Text
+from paictl.lab.progress import LabProgress, Passed, ProgressFile
+from paictl.lab.scene import Scene
+from paictl.lab.steps import Player, Runner, Typist, prepare
+
+
+class Standing(StrEnum):
+    """How a check stands."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    LATER = "later"
+    """Its step is not reached yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A check, how it stands, and what leads on where it failed."""
+
+    check: Check
+    standing: Standing
+    findings: tuple[Finding, ...]
+    """What was found: when it passed, else now."""
+    advice: tuple[Text, ...] = ()
+    reason: str = ""
+    """Why it was skipped, or when it passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One lab of one student, under the student's labs folder."""
+
+    lab: Lab
+    root: Path
+
+    @property
+    def ground(self) -> Ground:
+        """The lab's folder."""
+        return Ground(self.root / self.lab.id)
+
+    @property
+    def file(self) -> ProgressFile:
+        """The progress of the student."""
+        return ProgressFile(self.root)
+
+    @property
+    def progress(self) -> LabProgress:
+        """The progress in this lab."""
+        return self.file.read().lab(self.lab.id)
+
+    # --- life
+
+    def start(self, language: str, *, played: bool = False) -> None:
+        """Begin the lab; raises `PaictlError` if it has begun."""
+        if self.ground.started:
+            raise PaictlError(
+                f"lab {self.lab.number} has begun already",
+                hint=f"go on: paictl lab next {self.lab.number}; or begin anew: paictl lab reset {self.lab.number}",
+            )
+        self.ground.remove()  # what a start that was interrupted left
+        self.ground.start(self.lab, language)
+        with self.file.changing() as progress:
+            progress.current = self.lab.id
+            mine = progress.lab(self.lab.id)
+            mine.started, mine.shown, mine.played = _now(), self.lab.steps[0].id, played
+
+    def reset(self) -> None:
+        """Forget the lab's cluster and what was done in it; answers stay."""
+        self.ground.remove()
+        with self.file.changing() as progress:
+            answers = progress.lab(self.lab.id).answers
+            progress.labs[self.lab.id] = LabProgress(answers=answers)
+
+    def require_started(self) -> None:
+        """Raise `PaictlError` that leads on if the lab was not started."""
+        if not self.ground.started:
+            raise PaictlError(
+                f"lab {self.lab.number} was not started", hint=f"start it: paictl lab start {self.lab.number}"
+            )
+
+    # --- judging
+
+    def scene(self) -> Scene:
+        """What there is to see now."""
+        return Scene(self.ground.cluster(), journal.read(self.ground.folder))
+
+    def observe(self) -> list[Check]:
+        """Judge what has not passed, note what passes now and return it.
+
+        Called after every command in the lab: some things can be seen for a moment only.
+        """
+        done = self.progress
+        scene = self.scene()
+        waiting = [check for check in self.lab.checks if check.id not in done.passed]
+        passed = [verdict for check in waiting if (verdict := judge(scene, check)).passed]
+        if passed:
+            now = scene.cluster.now
+            with self.file.changing() as progress:
+                noted = {verdict.check.id: Passed(_now(), now, _rows(verdict)) for verdict in passed}
+                progress.lab(self.lab.id).passed.update(noted)
+        return [verdict.check for verdict in passed]
+
+    def judged(self) -> list[Judged]:
+        """Every check as it stands; what passed once stays passed."""
+        self.observe()
+        done, scene = self.progress, self.scene()
+        here = self.current_step()
+        reached = self.lab.step_ids.index(here.id) if here else len(self.lab.steps)
+        return [self._judged(check, scene, done, reached) for check in self.lab.checks]
+
+    def _judged(self, check: Check, scene: Scene, done: LabProgress, reached: int) -> Judged:
+        if check.id in done.passed:
+            then = tuple(Finding(True, *row) for row in done.passed[check.id].findings)
+            return Judged(check, Standing.PASSED, then, reason=done.passed[check.id].at)
+        verdict = judge(scene, check).findings
+        skipped = done.skipped.get(check.id) or done.skipped.get(check.after)
+        if skipped is not None:
+            return Judged(check, Standing.SKIPPED, verdict, reason=skipped)
+        later = self.lab.step_ids.index(check.after) > reached
+        standing = Standing.LATER if later else Standing.FAILED
+        return Judged(check, standing, verdict, tuple(miss.says for miss in self.mistakes(scene, check)))
+
+    def mistakes(self, scene: Scene, check: Check) -> list[NearMiss]:
+        """The known mistakes that are to be seen and make a check fail."""
+        return [
+            miss for miss in self.lab.near_misses if check.id in miss.fails and miss.when and holds(scene, miss.when)
+        ]  # fmt: skip
+
+    # --- steps
+
+    def missing(self, step: Step) -> list[str]:
+        """The commands of a step that were not typed yet."""
+        typed = {one.command for one in journal.read(self.ground.folder)}
+        return [command for command in step.commands if respelled(command) not in typed]
+
+    def is_done(self, step: Step, done: LabProgress) -> bool:
+        """Whether a step is behind the student: its checks have passed, or without checks its commands were typed."""
+        if step.id in done.skipped or step.id in done.solved:
+            return True
+        checks = self.lab.checks_after(step.id)
+        if checks:
+            return all(check.id in done.passed or check.id in done.skipped for check in checks)
+        return not self.missing(step)
+
+    def current_step(self) -> Step | None:
+        """The first step that is not done, None after the last."""
+        done = self.progress
+        return next((step for step in self.lab.steps if not self.is_done(step, done)), None)
+
+    def last_refusal(self) -> Typed | None:
+        """The last command if it was refused."""
+        typed = journal.read(self.ground.folder)
+        return typed[-1] if typed and typed[-1].message else None
+
+    def player(self, user: str, other: Runner | None = None) -> Player:
+        """Who types for the student; commands that the table does not know go to `other`."""
+        return Player(self.ground.cluster, self.ground.files, user, other)
+
+    def play(self, step: Step, act: Act, typist: Typist) -> list[Typed]:
+        """Do a step as an act says, observing after each command as if a student typed it."""
+        prepare(self.lab, act, self.ground.files)
+        ended = []
+        for command in step.done_by(act):
+            ended.append(typist(command))
+            journal.append(self.ground.folder, ended[-1])
+            self.observe()
+        return ended
+
+    def solve(self, step: Step, typist: Typist) -> list[Typed]:
+        """Do a step for the student and note it."""
+        ended = self.play(step, step.solution, typist)
+        with self.file.changing() as progress:
+            progress.lab(self.lab.id).solved.append(step.id)
+        return ended
+
+    def skip(self, name: str, reason: str) -> None:
+        """Leave a step or check out; the report gives the reason."""
+        if name not in self.lab.step_ids and name not in {check.id for check in self.lab.checks}:
+            raise PaictlError(f"lab {self.lab.number} has no step or check {name!r}", hint="see: paictl lab status")
+        with self.file.changing() as progress:
+            progress.lab(self.lab.id).skipped[name] = reason
+
+    def show(self, step: Step) -> None:
+        """Note that a step was shown."""
+        with self.file.changing() as progress:
+            progress.lab(self.lab.id).shown = step.id
+
+    def hint(self, step: Step) -> tuple[int, Text] | None:
+        """The next layer of help for a step (number from 1, text); the last one again when there is no more."""
+        if not step.hints:
+            return None
+        with self.file.changing() as progress:
+            used = progress.lab(self.lab.id).hints
+            used[step.id] = min(used.get(step.id, 0) + 1, len(step.hints))
+            return used[step.id], step.hints[used[step.id] - 1]
+
+    def answer(self, number: int, words: str) -> None:
+        """Note the student's answer to a question."""
+        if not 1 <= number <= len(self.lab.questions):
+            raise PaictlError(
+                f"lab {self.lab.number} has questions 1 to {len(self.lab.questions)}",
+                hint=f"see them: paictl lab status {self.lab.number}",
+            )
+        with self.file.changing() as progress:
+            progress.lab(self.lab.id).answers[str(number)] = words
+
+
+def _rows(verdict: Verdict) -> list[list[str]]:
+    return [[one.subject, one.aspect, one.expected, one.observed] for one in verdict.findings]
+
+
+def _now() -> str:
+    return datetime.now().astimezone().isoformat(timespec="seconds")

@@ -1,0 +1,77 @@
+"""The shape of the operations that `replay` takes: which fields each has and what they hold.
+
+Operations come from files and other programs, so a wrong one is answered with an error that names the field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from paictl.scheduler.decision import Phase
+
+Test = tuple[Callable[[Any], bool], str]
+"""Whether a value will do, and what is expected."""
+
+_TEXT: Final[Test] = (lambda value: isinstance(value, str) and value != "", "a text")
+_FLAG: Final[Test] = (lambda value: isinstance(value, bool), "true or false")
+_NAMES: Final[Test] = (
+    lambda value: isinstance(value, list | tuple) and all(isinstance(name, str) for name in value),
+    "a list of names",
+)
+_MAPPING: Final[Test] = (lambda value: isinstance(value, dict), "an object")
+_PHASE: Final[Test] = (lambda value: value in list(Phase), f"one of {', '.join(Phase)}")
+
+_POD: Final[Mapping[str, Test]] = {"pod": _MAPPING, "pod.uid": _TEXT}
+_UID: Final[Mapping[str, Test]] = {"uid": _TEXT}
+_NEEDED: Final[Mapping[str, Mapping[str, Test]]] = {
+    "nodes": {"names": _NAMES, "healthy": _FLAG},
+    "node": {"name": _TEXT},
+    "schedule": _POD,
+    "filter": _POD,
+    "add_allocated": _UID,
+    "bound": _UID,
+    "delete_allocated": _UID,
+    "delete_unallocated": _UID,
+    "restart": {},
+    "status": {},
+    "mark": {},
+}
+"""Fields that an operation must have; a dotted one is a field of a field."""
+
+_OPTIONAL: Final[Mapping[str, Test]] = {
+    "healthy": _FLAG,
+    "deleted": _FLAG,
+    "suggested": _NAMES,
+    "phase": _PHASE,
+    "pod.name": _TEXT,
+    "pod.namespace": _TEXT,
+    "pod.annotation": (lambda value: isinstance(value, str), "a text"),
+    "config": _TEXT,
+    "lost": _NAMES,
+    "order": _TEXT,
+    "view": _TEXT,
+}
+"""Fields that an operation may have, or have as null."""
+
+
+def fault(operation: Mapping[str, Any]) -> tuple[str, str] | None:
+    """(field, what is wrong with it) of an operation that cannot be carried out, None if it can."""
+    name = operation.get("op")
+    if not isinstance(name, str) or name not in _NEEDED:
+        return "op", f"unknown operation {name!r}, expected one of {', '.join(_NEEDED)}"
+    for field, (fits, expected) in _NEEDED[name].items():
+        if not fits(_value(operation, field)):
+            return field, f"expected {expected}, found {_value(operation, field)!r}"
+    for field, (fits, expected) in _OPTIONAL.items():
+        value = _value(operation, field)
+        if value is not None and not fits(value):
+            return field, f"expected {expected}, found {value!r}"
+    return None
+
+
+def _value(operation: Mapping[str, Any], field: str) -> Any:
+    here: Any = operation
+    for part in field.split("."):
+        here = here.get(part) if isinstance(here, Mapping) else None
+    return here

@@ -1,0 +1,128 @@
+"""The report: complete in every form, and honest when somebody alters it."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+
+from paictl.errors import PaictlError
+from paictl.lab import journal
+from paictl.lab.report import Report, digest_of, inconsistencies, make_report
+from paictl.lab.report_file import FORMS, check_file, rendered
+from paictl.lab.report_timeline import drawn, lines_of, svg
+from tests.unit.lab.conftest import Begin
+
+
+@pytest.fixture
+def report(begin: Begin) -> Report:
+    session, typist = begin("03")
+    for step in session.lab.steps[:4]:
+        session.solve(step, typist)
+    journal.append(session.ground.folder, typist("paictl job submit job-1.yaml"))
+    session.skip("end", "no | time <b>")
+    session.answer(1, "quota of vc1 <script>alert(1)</script> `x` | y")
+    begin("02")
+    return make_report(session.root, "Li <Hua>", "en")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_every_form_holds_everything_and_is_consistent(
+    tmp_path: Path, report: Report, form: str, language: str
+) -> None:
+    report = {**report, "language": language}
+    report["digest"] = digest_of(report)
+    path = tmp_path / f"report{form}"
+    path.write_text(rendered(report, form), encoding="utf-8")
+    back, wrong = check_file(path)
+    assert wrong == []
+    assert back == json.loads(json.dumps(report))
+    text = path.read_text(encoding="utf-8")
+    assert report["digest"] in text
+    assert "preempted by ann~job-2" in text.replace("\\", "")
+    if form == ".html":
+        assert "<script>alert" not in text
+        assert "<svg" in text
+        assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
+    if form == ".md":
+        assert "▒" in text
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_altering_the_text_is_found(tmp_path: Path, report: Report, form: str) -> None:
+    text = rendered(report, form)
+    path = tmp_path / f"report{form}"
+    path.write_text(text.replace("preempted by ann", "preempted by bob", 1), encoding="utf-8")
+    assert check_file(path)[1]
+
+
+def test_altering_what_is_recorded_is_found_even_with_a_new_digest(report: Report) -> None:
+    def altered(change: str) -> list[str]:
+        forged = copy.deepcopy(report)
+        experiment = forged["experiments"][1]
+        if change == "event":
+            experiment["events"][-1][1] += 1000
+        elif change == "dropped":
+            experiment["events"].pop()
+        elif change == "command":
+            experiment["log"] = experiment["log"][:-1]
+        elif change == "nonsense":
+            experiment["log"][3][1] = {"do": "nothing"}
+        forged["digest"] = digest_of(forged)
+        return list(inconsistencies(forged))
+
+    assert altered("") == []
+    assert "the report says otherwise" in altered("event")[0]
+    assert "the commands make" in altered("dropped")[0]
+    assert altered("command")
+    assert "cannot be played" in altered("nonsense")[0]
+    forged = copy.deepcopy(report)
+    forged["experiments"][1]["checks"][0]["standing"] = "failed"
+    assert "digest" in next(iter(inconsistencies(forged)))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("hello", "holds no report"),
+        ("[1]", "holds no report"),
+        ('{"experiments": [], "format": 9}', "report format 9"),
+        ('{"experiments": [1], "format": 1}', "no whole report"),
+        ("# x\n<!-- paictl lab report: AAAA -->\n", "holds no report"),
+    ],
+)
+def test_what_is_no_report_is_refused(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(content)
+    with pytest.raises(PaictlError, match=said):
+        check_file(path)
+    with pytest.raises(PaictlError, match="cannot be read"):
+        check_file(tmp_path / "nothing.md")
+
+
+def test_a_form_that_is_not_known_is_refused(report: Report) -> None:
+    with pytest.raises(PaictlError, match="cannot be written as"):
+        rendered(report, ".pdf")
+
+
+def test_without_labs_there_is_nothing_to_report(tmp_path: Path) -> None:
+    with pytest.raises(PaictlError, match="no lab was started"):
+        make_report(tmp_path, "Li", "en")
+
+
+def test_the_timeline_shows_waiting_running_and_loss(begin: Begin) -> None:
+    session, typist = begin("03")
+    for step in session.lab.steps:
+        session.play(step, step.solution, typist)
+    lines = lines_of(session.scene().events, session.scene().cluster.now)
+    assert [line.name for line in lines] == ["job-1", "job-other", "job-2", "job-3"]
+    assert [(bar.start, bar.end, bar.outcome) for bar in lines[0].bars] == [
+        (0, 120_000, "preempted"), (120_000, 720_000, ""), (720_000, 1_020_000, "finished"),
+    ]  # fmt: skip
+    assert drawn(lines, 1_020_000)[0].startswith("job-1     |▒▒▒▒▒▒▒···")
+    assert svg(lines, 1_020_000).count("<rect") == 7
+    assert svg((), 1) == ""
+    assert drawn(lines, 0) == []

@@ -1,0 +1,178 @@
+"""A student in a lab: usual mistakes lead on, nothing is ever stuck."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from paictl.errors import PaictlError
+from paictl.lab import journal
+from paictl.lab.manifest import find_lab, read_lab
+from paictl.lab.progress import ProgressFile
+from paictl.lab.session import Session, Standing
+from paictl.lab.steps import Typist
+from tests.conftest import ROOT
+from tests.unit.lab.conftest import Begin
+
+
+def types(session: Session, typist: Typist, *commands: str) -> None:
+    for command in commands:
+        journal.append(session.ground.folder, typist(command))
+        session.observe()
+
+
+def standing(session: Session) -> dict[str, Standing]:
+    return {one.check.id: one.standing for one in session.judged()}
+
+
+def test_what_was_seen_for_a_moment_stays_passed_with_what_was_found_then(begin: Begin) -> None:
+    session, typist = begin("02")
+    types(session, typist, "paictl job submit job-2.yaml", "paictl job submit job-3.yaml")
+    types(session, typist, "paictl cluster tick 10m")
+    second = next(one for one in session.judged() if one.check.id == "second-waits")
+    assert second.standing is Standing.PASSED
+    assert any(finding.observed == "Waiting" for finding in second.findings)
+
+
+def test_the_wrong_vc_is_recognised_and_leads_on(begin: Begin) -> None:
+    session, typist = begin("02")
+    types(session, typist, "paictl job submit job-2.yaml", "paictl job submit job-3.yaml --vc default")
+    second = next(one for one in session.judged() if one.check.id == "second-waits")
+    assert second.standing is Standing.FAILED
+    assert any("leave --vc out" in advice.en for advice in second.advice)
+
+
+def test_checks_of_later_steps_are_not_failures(begin: Begin) -> None:
+    session, _ = begin("02")
+    assert set(standing(session).values()) == {Standing.FAILED, Standing.LATER}
+    assert standing(session)["first-runs"] is Standing.FAILED
+
+
+def test_another_way_to_the_same_end_counts_as_done(begin: Begin) -> None:
+    session, typist = begin("02")
+    types(session, typist, "paictl job submit job-3.yaml --name job-2")
+    step = session.current_step()
+    assert step is not None
+    assert step.id == "overfill"
+
+
+def test_a_skipped_step_takes_its_checks_along_and_gives_the_reason(begin: Begin) -> None:
+    session, _ = begin("02")
+    session.skip("fill", "no time")
+    session.skip("too-big", "seen in the lecture")
+    assert standing(session)["first-runs"] is Standing.SKIPPED
+    assert standing(session)["too-big"] is Standing.SKIPPED
+    step = session.current_step()
+    assert step is not None
+    assert step.id == "overfill"
+    with pytest.raises(PaictlError, match="no step or check"):
+        session.skip("nothing", "x")
+
+
+def test_solving_every_step_ends_the_lab(begin: Begin) -> None:
+    session, typist = begin("03")
+    while (step := session.current_step()) is not None:
+        session.solve(step, typist)
+    assert set(standing(session).values()) == {Standing.PASSED}
+    assert session.progress.solved == list(session.lab.step_ids)
+
+
+def test_hints_come_in_layers(begin: Begin) -> None:
+    session, _ = begin("02")
+    step = session.lab.step("overfill")
+    layers = [session.hint(step) for _ in range(3)]
+    assert [layer[0] for layer in layers if layer] == [1, 2, 2]
+    assert session.hint(session.lab.step("owner")) is None
+
+
+def test_reset_begins_anew_and_keeps_answers(begin: Begin) -> None:
+    session, typist = begin("02")
+    types(session, typist, "paictl job submit job-2.yaml")
+    (session.ground.files / "job-3.yaml").write_text("spoilt")
+    session.answer(1, "because")
+    with pytest.raises(PaictlError, match="has begun already"):
+        session.start("en")
+    session.reset()
+    with pytest.raises(PaictlError, match="was not started"):
+        session.require_started()
+    session.start("zh")
+    assert session.scene().jobs == []
+    assert session.progress.answers == {"1": "because"}
+    assert session.progress.passed == {}
+    assert "spoilt" not in (session.ground.files / "job-3.yaml").read_text()
+    with pytest.raises(PaictlError, match="questions 1 to 2"):
+        session.answer(3, "x")
+
+
+def test_labs_do_not_disturb_each_other(begin: Begin) -> None:
+    two, typist = begin("02")
+    three, _ = begin("03")
+    types(two, typist, "paictl job submit job-2.yaml")
+    assert [job.key for job in two.scene().jobs] == ["ann~job-2"]
+    assert three.scene().jobs == []
+
+
+def test_a_cluster_that_was_taken_down_is_told(begin: Begin) -> None:
+    session, _ = begin("02")
+    for file in session.ground.folder.glob("cluster.db*"):
+        file.unlink()
+    with pytest.raises(PaictlError) as caught:
+        session.observe()
+    assert "paictl lab reset" in str(caught.value.hint)
+
+
+def test_progress_is_one_versioned_file_replaced_as_a_whole(tmp_path: Path) -> None:
+    file = ProgressFile(tmp_path)
+    with file.changing() as progress:
+        progress.lab("02_vc_safety").answers["1"] = "中文"
+    assert file.read().lab("02_vc_safety").answers == {"1": "中文"}
+    assert json.loads(file.path.read_text())["version"] == 1
+
+    def fail_half_way() -> None:
+        with file.changing() as progress:
+            progress.current = "half"
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_half_way()
+    assert file.read().current == ""
+    file.path.write_text('{"version": 9}')
+    with pytest.raises(PaictlError, match="another version"):
+        file.read()
+    file.path.write_text("{")
+    with pytest.raises(PaictlError, match="is damaged"):
+        file.read()
+
+
+def test_a_command_that_a_kill_cut_short_is_left_out(tmp_path: Path) -> None:
+    journal.append(tmp_path, journal.Typed("paictl job list", 0))
+    with (tmp_path / journal.FILE).open("a") as file:
+        file.write('{"command": "pai')
+    assert [typed.command for typed in journal.read(tmp_path)] == ["paictl job list"]
+
+
+def test_a_manifest_with_a_mistake_names_the_line(tmp_path: Path) -> None:
+    folder = tmp_path / "02_vc_safety"
+    folder.mkdir()
+    text = (ROOT / "labs" / folder.name / "lab.yaml").read_text()
+    (folder / "lab.yaml").write_text(text.replace("after: fill", "after: fil"))
+    with pytest.raises(PaictlError, match=r"lab\.yaml:\d+:\d+: there is no step 'fil'"):
+        read_lab(folder)
+    (folder / "lab.yaml").write_text(text.replace("lab: 02_vc_safety", "lab: 03_vc_safety"))
+    with pytest.raises(PaictlError, match="calls itself"):
+        read_lab(folder)
+
+
+def test_labs_are_found_by_number_id_and_topic() -> None:
+    assert {find_lab(word).id for word in ("2", "02", "02_vc_safety", "vc_safety")} == {"02_vc_safety"}
+    with pytest.raises(PaictlError, match="no lab 'xyz'"):
+        find_lab("xyz")
+    with pytest.raises(PaictlError, match="several labs"):
+        find_lab("_")
+
+
+def test_a_chinese_text_that_yaml_folded_has_no_space_in_it() -> None:
+    answers = [question.answer.zh for lab in ("02", "03") for question in find_lab(lab).questions]
+    assert any("承诺的资源：这就是" in answer for answer in answers)

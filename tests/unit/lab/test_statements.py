@@ -1,0 +1,121 @@
+"""The vocabulary of checks: every kind of statement says yes and no, and tells what it saw."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from paictl.config.schema import load_schema
+from paictl.lab import journal
+from paictl.lab.checks import KINDS, findings
+from paictl.lab.manifest import Statement
+from paictl.lab.scene import Scene
+from paictl.lab.session import Session
+from paictl.lab.steps import Typist
+from tests.unit.lab.conftest import Begin
+
+
+def played(session: Session, typist: Typist) -> Scene:
+    """Lab 03 after its second step (job-1 preempted by job-2), and a refusal."""
+    for command in (
+        "paictl job submit job-1.yaml job-other.yaml",
+        "paictl cluster tick 2m",
+        "paictl job submit job-2.yaml",
+        "paictl job submit job-2.yaml",
+        "paictl job explain job-1",
+        "paictl node cordon worker2",
+    ):
+        journal.append(session.ground.folder, typist(command))
+    return session.scene()
+
+
+YES_AND_NO: list[tuple[str, Any, Any, str]] = [
+    ("job", {"name": "job-1", "state": "Waiting"}, {"name": "job-1", "state": ["Running", "Failed"]}, "Waiting"),
+    ("job", {"name": "job-1", "vc": "vc1"}, {"name": "job-1", "vc": "default"}, "vc1"),
+    ("job", {"name": "job-1", "priority": "test"}, {"name": "job-1", "priority": "prod"}, "test"),
+    ("job", {"name": "job-1", "devices": 1}, {"name": "job-1", "devices": 2}, "1"),
+    ("job", {"name": "job-1", "preemptions": {"at-least": 1}}, {"name": "job-1", "preemptions": {"at-most": 0}}, "1"),
+    ("job", {"name": "job-1", "attempt": 2}, {"name": "job-1", "attempt": 1}, "2"),
+    ("job", {"name": "job-2", "running": 1}, {"name": "job-1", "running": 1}, "0"),
+    ("job", {"name": "job-1", "ran": "2m"}, {"name": "job-1", "ran": {"at-least": "3m"}}, "2m"),
+    ("job", {"name": "job-2", "waited": "0s"}, {"name": "job-2", "waited": {"at-least": "1s"}}, "0s"),
+    ("job", {"name": "job-9", "absent": True}, {"name": "job-1", "absent": True}, "exists"),
+    ("job", {"name": "job-1", "absent": False}, {"name": "job-9", "absent": False}, "no such job"),
+    ("job", {"name": "job-1", "reason": "^$"}, {"name": "job-1", "reason": "lazily"}, "nothing"),
+    ("job", {"name": "job-1"}, {"name": "job-9", "state": "Running"}, "no such job"),
+    ("placement", {"job": "job-2", "nodes": "worker1"}, {"job": "job-2", "nodes": ["worker2"]}, "worker1"),
+    ("placement", {"job": "job-2", "devices": [0]}, {"job": "job-2", "devices": [1]}, "0"),
+    ("placement", {"job": "job-2", "within": 1}, {"job": "job-9", "within": 1}, "nothing"),
+    ("placement", {"job": "job-2", "apart-from": "job-other"}, {"job": "job-2", "apart-from": "job-2"}, "worker1"),
+    ("placement", {"job": "job-2", "apart-from": "job-other"}, {"job": "job-2", "apart-from": "job-9"}, "not both"),
+    ("placement", {"job": "job-2", "same-node-as": "job-2"}, {"job": "job-2", "same-node-as": "job-other"}, "worker1"),
+    ("placement", {"job": "job-2", "node-count": 1}, {"job": "job-9", "node-count": 1}, "0"),
+    ("events",
+     [{"what": "Preempted", "job": "job-1", "task": "train[0]"}, {"what": "Started", "job": "job-2", "on": "worker1"}],
+     [{"what": "Started", "job": "job-2"}, {"what": "Preempted", "job": "job-1"}], "only Started job job-2"),
+    ("events", [{"what": "Cordoned", "node": "worker2"}], [{"what": "Failed", "node": "worker2"}], "nothing"),
+    ("events", [{"what": "Started", "service": "hivedscheduler"}],
+     [{"what": "Preempted", "job": "job-1", "detail": "job-3"}], "nothing"),
+    ("never", {"what": "Preempted", "job": "job-2"}, {"what": "Preempted", "job": "job-1"}, "1"),
+    ("count", {"event": {"what": "Started", "job": "job-1"}, "times": 1},
+     {"event": {"what": "Started", "job": "job-1"}, "times": 2}, "1"),
+    ("together", {"jobs": ["job-1", "job-other"], "ever": True}, {"jobs": ["job-1", "job-2"], "ever": True}, "no"),
+    ("together", {"jobs": ["job-1", "job-2"], "ever": False}, {"jobs": ["job-1", "job-9"], "ever": False}, "not both"),
+    ("explain", {"job": "job-1", "decision": "wait", "text": "In the way", "change": "priority"},
+     {"job": "job-2", "decision": "wait"}, "Running"),
+    ("explain", {"job": "job-1"}, {"job": "job-1", "change": "quota everywhere"}, "priority"),
+    ("service", {"name": "hivedscheduler", "running": True, "ready": True, "loaded": "newest"},
+     {"name": "hivedscheduler", "running": False}, "yes"),
+    ("service", {"name": "grafana", "loaded": 1}, {"name": "nothing-such", "running": True}, "nothing"),
+    ("service", {"name": "grafana", "reason": "^$"}, {"name": "grafana", "reason": "restart"}, "nothing"),
+    ("configuration", {"version": 1, "text": "GPU-POOL"}, {"text": "DGX2"}, "no"),
+    ("configuration", {"no-text": "DGX2"}, {"no-text": "GPU-POOL"}, "no"),
+    ("configuration", {"file": "layout.yaml", "text": "worker2"}, {"version": {"at-least": 2}}, "1"),
+    ("promise", {"vc": "vc1", "devices": 1}, {"vc": "vc1", "devices": 2}, "1"),
+    ("promise", {"vc": "vc9", "absent": True}, {"vc": "vc9", "devices": 1}, "no such virtual cluster"),
+    ("node", {"name": "worker2", "condition": "Cordoned", "used": 1}, {"name": "worker2", "used": 0}, "1"),
+    ("node", {"name": "worker9", "absent": True}, {"name": "worker9", "used": 0}, "no such node"),
+    ("cluster", {"nodes": 3, "devices": 2, "used": 2, "jobs": 3, "time": "2m"}, {"time": {"at-least": "3m"}}, "2m"),
+    ("typed", {"command": "paictl job explain *"}, {"command": "paictl job logs *"}, "not typed yet"),
+    ("typed", {"command": "paictl job submit job-2.yaml", "exit": 2},
+     {"command": "paictl job explain *", "exit": 1}, "0"),
+    ("refused", {"command": "paictl job submit *", "reason": "there is a job"},
+     {"command": "paictl job submit *", "reason": "can never run"}, "there is a job"),
+    ("refused", {"command": "paictl job submit job-2.yaml", "reason": "another name"},
+     {"command": "paictl job explain *", "reason": "x"}, "not refused yet"),
+]  # fmt: skip
+
+
+def test_every_kind_of_statement_says_yes_and_no_and_what_it_saw(begin: Begin) -> None:
+    scene = played(*begin("03"))
+    for kind, yes, no, seen in YES_AND_NO:
+        found = list(findings(scene, [Statement(kind, yes)]))
+        assert all(one.ok for one in found), (kind, yes, found)
+        assert found or yes == {"name": "job-1"} or kind == "explain"
+        failed = [one for one in findings(scene, [Statement(kind, no)]) if not one.ok]
+        assert failed, (kind, no)
+        assert seen in failed[0].observed, (kind, no, failed)
+
+
+def test_the_schema_and_the_judge_know_the_same_words() -> None:
+    schema = load_schema("lab")
+    items = schema["definitions"]["statements"]["items"]["properties"]
+    assert set(items) == set(KINDS) == {kind for kind, *_ in YES_AND_NO}
+    for kind, properties in items.items():
+        used = {key for name, yes, no, _ in YES_AND_NO if name == kind for says in (yes, no)
+                for one in (says if isinstance(says, list) else [says]) for key in one}  # fmt: skip
+        declared = properties.get("properties") or schema["definitions"]["event"]["properties"]
+        assert set(declared) - used <= ({"node", "service", "on", "task", "detail"} if kind == "never" else set()), kind
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_findings_are_said_in_both_languages(begin: Begin, language: str) -> None:
+    scene = played(*begin("03"))
+    for kind, _, no, _ in YES_AND_NO:
+        for one in findings(scene, [Statement(kind, no)]):
+            expected, observed = one.say(language)
+            assert expected.strip()
+            assert observed.strip()
+            if language == "zh" and kind not in ("typed", "refused"):  # these hold command lines
+                assert not any(word in f" {expected} {observed} " for word in (" job ", " at least ", " nothing "))
