@@ -88,14 +88,14 @@ def _state(word: str) -> JobState:
 
 @app.command(
     "list",
-    epilog="Examples: paictl job list --watch · paictl job list --vc vc1 --state waiting · DEVICES is used/asked for, "
+    epilog="Examples: paictl job list --watch · paictl job list --vc vc1 -s waiting · DEVICES is used/asked for, "
     "RAN the time of the present attempt",
 )
 def list_jobs(
     unfinished: Annotated[bool, typer.Option("--unfinished", help="Only jobs that wait or run.")] = False,
     vc: Annotated[str | None, typer.Option("--vc", help="Only jobs of a virtual cluster.")] = None,
     states: Annotated[
-        list[str] | None, typer.Option("--state", "-s", metavar="STATE", help="Only waiting, running, succeeded, …")
+        list[str] | None, typer.Option("--job-state", "-s", metavar="STATE", help="Only waiting, running, succeeded, …")
     ] = None,
     user: Annotated[str | None, typer.Option("--user", help="Only jobs of a user.")] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again every second, until Ctrl-C.")] = False,

@@ -208,11 +208,12 @@ class EmbeddedCluster:
     def _meant_job(self, world: World, key: str) -> str:
         """A hint for a key that no job has: the same name of another user, or a name that is nearly the same."""
         keys = [*self._store.job_keys(), *(job.key for job in world.ended), *world.jobs]
-        name = key.partition("~")[2]
+        user, _, name = key.partition("~")
         others = [other for other in keys if other.partition("~")[2] == name]
         if others:
             return f"did you mean {listed(others, 3)}?"
-        return did_you_mean(key, keys[-MOST_COMPARED:]) or "list them with: paictl job list"
+        own = [other.partition("~")[2] for other in keys if other.startswith(f"{user}~")]
+        return did_you_mean(name, own[-MOST_COMPARED:]) or "list them with: paictl job list"
 
     def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
         """Events in order, of one object or of all."""

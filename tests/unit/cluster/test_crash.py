@@ -6,8 +6,10 @@ import os
 import random
 import resource
 import select
+import shutil
 import signal
 import sqlite3
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -136,6 +138,36 @@ def test_a_read_only_folder_gives_a_clear_error(tmp_path: Path) -> None:
         Store.create(tmp_path / "state", lambda _: None)
 
 
+def test_a_cluster_that_may_not_be_written_can_be_read(bench: MakeBench) -> None:
+    """Even in a folder where SQLite cannot put its files beside the database, as long as all is in that."""
+    lab = bench()
+    key = lab.submit("one")
+    lab.cluster._store.close()
+    folder = Path(tempfile.mkdtemp(prefix="paictl-"))  # unlike tmp_path, below a folder that anybody may enter
+    shutil.copy(lab.folder / FILE, folder)
+    (folder / FILE).chmod(0o444)
+    folder.chmod(0o555)
+    reader, writer = os.pipe()
+
+    def work() -> None:
+        if os.geteuid() == 0:
+            os.setuid(65534)
+        cluster = EmbeddedCluster.at(folder, lambda: 1_000_000.0)
+        os.write(writer, f"{cluster.jobs()[0].key} ".encode())
+        try:
+            cluster.stop_job(key)
+        except ClusterError as error:
+            os.write(writer, str(error.hint).encode())
+
+    os.waitpid(forked(work), 0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        assert pipe.read() == "ann~one the folder or file is read-only; take another with --state DIR"
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+    lab.cluster = lab.again()
+
+
 def test_what_is_no_cluster_is_told_apart(tmp_path: Path, bench: MakeBench) -> None:
     (tmp_path / FILE).write_text("just text " * 1000)
     with pytest.raises(ClusterError, match="cannot be used"):
@@ -148,7 +180,7 @@ def test_what_is_no_cluster_is_told_apart(tmp_path: Path, bench: MakeBench) -> N
     with pytest.raises(ClusterError, match="another version"):
         lab.again()
     with sqlite3.connect(lab.folder / FILE) as database:
-        database.execute("UPDATE meta SET value = '1' WHERE key = 'schema'")
+        database.execute("UPDATE meta SET value = '2' WHERE key = 'schema'")
 
 
 def test_only_the_owner_may_read_the_state(bench: MakeBench) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from paictl.cluster.embedded import commands, written
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import FOREVER, JobRequest, Machine, Role
+from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import PRESETS, SERVICES, preset_files
 from paictl.errors import PaictlError
 from paictl.scheduler.invariants import validate
@@ -27,8 +29,6 @@ from tests.unit.cluster.conftest import SERVICES as RUNNING
 
 SMALL = ("lab", "dgx2", "three-tenants")
 CHANGES = ("cordon", "uncordon", "fail", "heal")
-EXTRA = "worker9"
-
 shapes = st.sampled_from([(1, 1), (1, 1), (2, 1), (1, 2), (2, 2), (3, 4), (1, 8), (2, 8), (1, 16)])
 """Tasks and devices of each."""
 
@@ -40,16 +40,17 @@ class Commands(RuleBasedStateMachine):
     bench: Bench
     preset: str
     names: list[str]
+    workers: list[Machine]
+    """Those of the preset, and one of which its configuration knows nothing."""
 
     @initialize(preset=st.sampled_from(SMALL))
     def bring_up(self, preset: str) -> None:
         self.folder, self.preset, self.names = Path(tempfile.mkdtemp(prefix="paictl-")), preset, []
-        chosen = PRESETS[preset]
-        machines = [Machine("master1", "10.0.0.1", Role.MASTER)] + [
-            Machine(name, f"10.0.1.{number}", Role.WORKER, "gpu", devices=chosen.hardware.devices)
-            for number, name in enumerate(chosen.nodes, 1)
-        ]
-        first, *then = commands.bring_up("pai", RUNNING, machines, preset_files(preset))
+        files = preset_files(preset)
+        machines = machines_in(files)
+        workers = [machine for machine in machines if machine.role is Role.WORKER]
+        self.workers = [*workers, replace(workers[0], name="worker9", address="10.0.9.9")]
+        first, *then = commands.bring_up("pai", RUNNING, machines, files)
         wall = [1_000_000.0]
         cluster = EmbeddedCluster.up(self.folder, first, then, clock=(0.0, False), wall=lambda: wall[0])
         self.bench = Bench(self.folder, cluster, wall)
@@ -103,10 +104,7 @@ class Commands(RuleBasedStateMachine):
     @rule(which=st.integers(0, 1000))
     def add_node(self, which: int) -> None:
         """One that was removed comes back, or one that nobody knows."""
-        names = [*PRESETS[self.preset].nodes, EXTRA]
-        name = names[which % len(names)]
-        devices = PRESETS[self.preset].hardware.devices
-        machine = Machine(name, f"10.0.1.{names.index(name) + 1}", Role.WORKER, "gpu", devices=devices)
+        machine = self.workers[which % len(self.workers)]
         self.attempt(lambda: self.cluster.add_node(machine))
 
     @rule(name=st.sampled_from(RUNNING), running=st.booleans())
@@ -200,13 +198,10 @@ class Commands(RuleBasedStateMachine):
         if not hasattr(self, "folder"):
             return
         self.attempt(lambda: self.cluster.push(preset_files(self.preset), "the first again"))
-        for name in PRESETS[self.preset].nodes:
-            number = PRESETS[self.preset].nodes.index(name) + 1
-            devices = PRESETS[self.preset].hardware.devices
-            machine = Machine(name, f"10.0.1.{number}", Role.WORKER, "gpu", devices=devices)
+        for machine in self.workers:
             self.attempt(lambda machine=machine: self.cluster.add_node(machine))
             for change in ("heal", "uncordon"):
-                self.cluster.set_node(name, change)
+                self.cluster.set_node(machine.name, change)
         for name in RUNNING:
             self.cluster.set_service(name, running=False)
         for name in RUNNING:

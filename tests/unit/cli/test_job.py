@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from paictl.cluster.embedded.store import FILE
+from tests.unit.cli.conftest import Paictl
+
+JOB = """\
+protocolVersion: 2
+name: {name}
+type: job
+prerequisites:
+  - {{name: image, type: dockerimage, uri: openpai/standard}}
+taskRoles:
+  train:
+    dockerImage: image
+    resourcePerInstance: {{cpu: 2, memoryMB: 4096, gpu: 1}}
+    commands: [sleep 5m]
+defaults: {{virtualCluster: {vc}}}
+"""
+
+
+@pytest.fixture
+def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paictl: Paictl) -> Path:
+    """A cluster, and a folder with two jobs and a file that is none."""
+    monkeypatch.setenv("PAICTL_STATE", str(tmp_path / "state"))
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    for name, vc in (("a", "default"), ("b", "vc1")):
+        (folder / f"{name}.yaml").write_text(JOB.format(name=name, vc=vc), encoding="utf-8")
+    (folder / "README.md").write_text("no job", encoding="utf-8")
+    assert paictl("cluster", "up", "--speed", "0").code == 0
+    return folder
+
+
+def keys(paictl: Paictl, *words: str) -> list[str]:
+    return [job["key"] for job in json.loads(paictl("job", "list", "-o", "json", *words).out)]
+
+
+def test_a_folder_stands_for_all_jobs_in_it(paictl: Paictl, jobs: Path) -> None:
+    assert paictl("job", "submit", str(jobs), "--user", "me").out == "me~a  Running\nme~b  Running\n"
+    done = paictl("job", "submit", str(jobs), "--name", "c")
+    assert (done.code, "holds 2 jobs" in done.err) == (2, True)
+    (jobs / "a.yaml").unlink()
+    (jobs / "b.yaml").unlink()
+    assert "there is no job file in this folder" in paictl("job", "submit", str(jobs)).err
+
+
+def test_all_jobs_are_taken_or_none(paictl: Paictl, jobs: Path) -> None:
+    (jobs / "c.yaml").write_text(JOB.format(name="c", vc="vc9"), encoding="utf-8")
+    done = paictl("job", "submit", str(jobs))
+    assert done.code == 2
+    assert "no virtual cluster vc9" in done.err
+    assert "did you mean" in done.err
+    assert keys(paictl) == []
+
+
+def test_a_list_shows_only_what_was_asked_for(paictl: Paictl, jobs: Path) -> None:
+    paictl("job", "submit", str(jobs), "--user", "me", "--repeat", "2")
+    assert keys(paictl) == ["me~a-1", "me~a-2", "me~b-1", "me~b-2"]
+    assert keys(paictl, "--vc", "vc1") == ["me~b-1", "me~b-2"]
+    assert keys(paictl, "-s", "waiting") == ["me~a-2", "me~b-2"]
+    assert keys(paictl, "-s", "waiting", "-s", "running", "--vc", "default") == ["me~a-1", "me~a-2"]
+    assert keys(paictl, "--user", "you") == []
+    done = paictl("job", "list", "-s", "waitin")
+    assert (done.code, "did you mean 'Waiting'?" in done.err) == (2, True)
+    assert "0/1" in next(line for line in paictl("job", "list").out.splitlines() if "Waiting" in line)
+
+
+def test_stopping_says_what_became_of_each_job(paictl: Paictl, jobs: Path) -> None:
+    paictl("job", "submit", str(jobs), "--user", "me")
+    assert paictl("job", "stop", "me~a").err == "job me~a stopped\n"
+    done = paictl("job", "stop", "me~a", "me~b")
+    assert (done.code, done.err) == (0, "job me~a had ended already: Stopped\njob me~b stopped\n")
+    done = paictl("job", "stop", "me~a", "you~a")
+    assert (done.code, "did you mean me~a?" in done.err) == (3, True)
+    assert paictl("job", "stop", "nobody~x").code == 2
+    paictl("job", "submit", str(jobs), "--user", "you")
+    paictl("service", "stop", "-n", "rest-server")
+    assert paictl("job", "stop", "you~a").code == 4
+
+
+def test_a_layout_alone_is_enough(paictl: Paictl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from paictl.cluster.presets import LAYOUT, preset_files
+
+    (tmp_path / LAYOUT).write_text(preset_files("dgx2")[LAYOUT], encoding="utf-8")
+    monkeypatch.setenv("PAICTL_STATE", str(tmp_path / "state"))
+    done = paictl("cluster", "up", "--layout", str(tmp_path / LAYOUT))
+    assert "each kind of worker is in a VC of its own" in done.err
+    assert "3 nodes, 32 devices" in done.err
+    assert "16 running" in paictl("cluster", "status").out
+
+
+def test_what_cannot_come_up_leaves_nothing(paictl: Paictl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from paictl.cluster.presets import LAYOUT, SERVICES, preset_files
+
+    files = preset_files("lab")
+    (tmp_path / LAYOUT).write_text(files[LAYOUT], encoding="utf-8")
+    (tmp_path / SERVICES).write_text(files[SERVICES].partition("hivedscheduler:")[0], encoding="utf-8")
+    monkeypatch.setenv("PAICTL_STATE", str(tmp_path / "state"))
+    done = paictl("cluster", "up", "--layout", str(tmp_path / LAYOUT))
+    assert (done.code, "hivedscheduler" in done.err) == (2, True)
+    assert not (tmp_path / "state" / FILE).exists()
+
+
+@pytest.mark.usefixtures("jobs")
+def test_a_node_is_added_like_another_and_said_to_be_in_no_cell(paictl: Paictl) -> None:
+    done = paictl("node", "add", "worker3", "--address", "10.0.1.3", "--like", "worker1")
+    assert "in no cell of the scheduler's configuration" in done.err
+    assert "gpu-machine, 8 cores, 32 GiB" in paictl("node", "show", "worker3").out
+    assert "note: worker3: in no cell" in paictl("cluster", "status").out
+    assert paictl("node", "add", "w4", "--address", "10.0.1.4", "--sku", "X=gpu:3,cpu:9,memory:64Gi").code == 0
+    assert "devices:  0 of 3 in use (nvidia.com/gpu)" in paictl("node", "show", "w4").out
+    assert "did you mean 'worker3'?" in paictl("node", "add", "w5", "--address", "10.0.1.5", "--like", "worker33").err
+    assert paictl("node", "add", "w5", "--address", "10.0.1.3", "--like", "w4").code == 2
+    assert "say what the machine has" in paictl("node", "add", "w5", "--address", "10.0.1.5").err
