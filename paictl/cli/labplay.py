@@ -25,6 +25,10 @@ def in_ground(session: Session) -> Iterator[None]:
     state = os.environ.get("PAICTL_STATE")
     os.environ["PAICTL_STATE"] = str(session.ground.folder)
     try:
+        Path.cwd()
+    except FileNotFoundError:  # the shell still stands in the folder that `lab reset` took away
+        os.chdir(session.ground.folder)
+    try:
         with contextlib.chdir(session.ground.files):
             yield
     finally:

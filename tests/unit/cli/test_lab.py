@@ -124,6 +124,13 @@ def test_reset_inside_the_shell_and_begin_anew(in_shell: Path, paictl: Paictl) -
     assert not in_shell.exists()
 
 
+def test_solve_works_in_a_shell_whose_folder_was_taken_away(in_shell: Path, paictl: Paictl) -> None:
+    assert paictl("lab", "reset").code == 0
+    assert not in_shell.exists()
+    assert paictl("lab", "start", "2").code == 0
+    assert "job-2  Running" in paictl("lab", "solve").out
+
+
 def test_commands_outside_a_lab_are_not_noted(home: Path, paictl: Paictl) -> None:
     paictl("lab", "start", "2")
     paictl("cluster", "up", "--speed", "0")
