@@ -59,7 +59,11 @@ STEPS = (
     Step("Why the preempted one waits, and the smallest change that would help:", ("job explain ann~first",)),
     Step("Who uses what:", ("cluster view",)),
     Step("Five minutes later the urgent one has ended, and the other starts again:", ("cluster tick 5m", "job list")),
-    Step("Done:", ("cluster down --yes",)),
+    Step("The cluster is not needed any more:", ("cluster down --yes",)),
+    Step(
+        "One of the sixteen guided labs, played for you and verified:",
+        ("lab run 03 --fast --lang en",),
+    ),
 )
 
 
@@ -77,7 +81,7 @@ def main() -> int:
                 if code != expected:
                     print(f"demo: expected exit code {expected}, got {code}", file=sys.stderr)
                     return 1
-    print("\nNext: .venv/bin/paictl config validate FOLDER on your own files, or .venv/bin/paictl cluster up")
+    print("\nNext: .venv/bin/paictl config validate FOLDER on your own files, or .venv/bin/paictl lab start 01")
     return 0
 
 
