@@ -73,7 +73,7 @@ def up(
     console.info(f"cluster {name} is up: {len(nodes)} nodes, {devices} devices, in {folder_of(state)}")
     for remark in _remarks(nodes, cluster.services()):
         console.info(f"note: {remark}")
-    console.info("next: paictl job submit FILE, paictl cluster status")
+    console.info("next: paictl job submit FILE, paictl cluster view")
 
 
 def _from_lists(masters: str | None, workers: str | None, config: str | None, skus: list[str]) -> dict[str, str]:
