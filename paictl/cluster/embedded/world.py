@@ -12,9 +12,10 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from paictl.cluster.embedded.admission import admitted
 from paictl.cluster.embedded.configs import Configuration, Configurations
 from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted
-from paictl.cluster.embedded.jobs import LiveJob, Run, as_taken, with_wishes
+from paictl.cluster.embedded.jobs import LiveJob, Run
 from paictl.cluster.embedded.machines import Machines, Node
 from paictl.cluster.embedded.services import (
     API,
@@ -39,13 +40,7 @@ from paictl.scheduler.events import NodeHealth
 from paictl.scheduler.request import PodRequest
 from paictl.sim.loop import Loop, Millis, Urgency
 from paictl.workload import lifecycle
-from paictl.workload.duration import FOREVER, task_seconds
-from paictl.workload.job import Job
 from paictl.workload.lifecycle import Happening, State, Step, TaskRef
-from paictl.workload.pods import plan_job
-
-DEFAULT_SECONDS: Final = 60.0
-"""How long a task runs whose commands do not say it."""
 
 TOLERATION: Final = Millis(300_000)
 """How long pods on a failed node are given, as Kubernetes tolerates an unreachable node by default."""
@@ -209,7 +204,7 @@ class World:
         """Take jobs, all or none."""
         self.services.need(API)
         configuration = self.configs.get(self._api_version())
-        jobs = [self._accept(request, configuration) for request in requests]
+        jobs = [admitted(request, configuration, self.now) for request in requests]
         taken = {*self.jobs, *(job.key for job in self.ended)}  # one may have ended on the way to this instant
         for job in jobs:
             if job.key in taken:
@@ -231,25 +226,6 @@ class World:
     def _api_version(self) -> int | None:
         loaded = next((service.loaded for service in self.services if service.name == API), None)
         return loaded or self.configs.newest or None
-
-    def _accept(self, request: JobRequest, configuration: Configuration) -> LiveJob:
-        job = with_wishes(Job.from_mapping(request.data), request.vc, request.priority)
-        plan = plan_job(job, configuration.supply, request.user)
-        refusal = configuration.judge.refusal(plan)
-        if refusal is not None:
-            raise refusal.error()
-        told = None if request.duration is None else FOREVER if request.duration < 0 else request.duration / 1000
-        seconds = {role.name: task_seconds(role.commands, default=DEFAULT_SECONDS, told=told) for role in job.roles}
-        return LiveJob(
-            key=f"{request.user}~{job.name}",
-            number=0,
-            data=as_taken(request, job),
-            job=job,
-            plan=plan,
-            durations={role: None if s == FOREVER else Millis(round(s * 1000)) for role, s in seconds.items()},
-            submitted=self.now,
-            status=lifecycle.submit(job).status,
-        )
 
     def stop_job(self, key: str) -> None:
         """End a job."""
