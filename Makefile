@@ -44,7 +44,7 @@ lock:  ## renew the lock files (needs uv)
 	  --no-header --upgrade --resolution lowest-direct -o requirements/lowest.lock
 
 test-lowest: .venv-lowest/.installed  ## the test suite with the lowest versions that pyproject.toml allows
-	.venv-lowest/bin/python -m pytest -q -m "not slow"
+	.venv-lowest/bin/python -m pytest -q -m "not slow" tests/unit
 
 $(STAMP): requirements/dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "paictl needs Python 3.11 or newer: make PYTHON=python3.12")'

@@ -62,7 +62,9 @@ class Page:
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
-            ready, _, _ = select.select([self._answers], [], [], _PATIENCE)
+            poll = select.poll()
+            poll.register(self._answers, select.POLLIN)
+            ready = poll.poll(_PATIENCE * 1000)
             assert ready, "the browser does not answer"
             chunk = os.read(self._answers, 1 << 20)
             assert chunk, "the browser went away"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import gc
 import io
 import os
 import sys
@@ -18,9 +18,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = sys.argv[1:] if arguments is None else list(arguments)
     _prepare(words)
     code = run(words)
-    with contextlib.suppress(BrokenPipeError):
+    sys.exit(int(_flushed(code)))
+
+
+def _flushed(code: int) -> int:
+    """The exit code once the output has left; what is still buffered may not find its way."""
+    from paictl.cli import console
+
+    try:
         sys.stdout.flush()
-    sys.exit(int(code))
+    except OSError as error:
+        _forget_output()
+        if not isinstance(error, BrokenPipeError):
+            console.error(PaictlError(f"the output cannot be written: {error.strerror}", hint="free some space"))
+            return ExitCode.USAGE
+    return code
+
+
+def _forget_output() -> None:
+    """Send the rest of the output nowhere: Python would complain once more when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _prepare(words: Sequence[str]) -> None:
@@ -60,8 +77,7 @@ def attempt(arguments: Sequence[str]) -> tuple[int, PaictlError | None]:
         console.info("interrupted")
         return ExitCode.INTERRUPTED, None
     except BrokenPipeError:
-        # The reader went away, as `head` does. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()  # the reader went away, as `head` does
         return 141, None
     except Exception as error:
         if settings.debug:
@@ -71,6 +87,8 @@ def attempt(arguments: Sequence[str]) -> tuple[int, PaictlError | None]:
         bug = PaictlError(f"internal error: {reason}", hint=hint)
         console.error(bug)
         return ExitCode.USAGE, bug
+    finally:
+        gc.enable()  # commands that read much switch it off; labs and tests run many of them in one process
 
 
 def hoisted(arguments: Sequence[str]) -> list[str]:

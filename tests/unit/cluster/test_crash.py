@@ -61,7 +61,9 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_acknowledged(bench: MakeBen
         pid = forked(lambda moment=moment, writer=writer: submit_for_ever(lab, writer, f"k{moment}n"))  # type: ignore[misc]
         os.close(writer)
         if moment % 2:  # half of the kills come after the first acknowledgement, however slow the machine is
-            select.select([reader], [], [], 30)
+            poll = select.poll()
+            poll.register(reader, select.POLLIN)
+            poll.poll(30_000)
         time.sleep(chance.uniform(0.0, 0.05))
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
