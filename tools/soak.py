@@ -1,49 +1,84 @@
 #!/usr/bin/env python3
 """Random operations on random clusters, all invariants after each, until the count is reached or one fails.
 
-A failure prints the seed; ``tools/soak.py --seed N --operations 200`` shows it again.
+The clusters are shared out among the processors. A failure prints the seed; ``tools/soak.py --seed N --operations
+150 --jobs 1`` shows it again.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import sys
 import time
+import traceback
 from collections import Counter
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+OPERATIONS = 150
+"""Operations on one cluster."""
 
-def main() -> None:
-    """Run worlds of 150 operations with consecutive seeds."""
+
+class ViolationError(Exception):
+    """A random cluster on which an invariant does not hold."""
+
+
+def play(seed: int, operations: int, check_plans: bool) -> Counter[str]:
+    """Random operations on the random cluster of a seed; how often each kind happened."""
     from tests.unit.scheduler.world import World
 
+    numbers = random.Random(seed)  # noqa: S311 (a test, not a secret)
+    world = World(numbers.randrange, check_plans=check_plans)
+    try:
+        for _ in range(operations):
+            world.step()
+    except Exception as error:
+        last = "\n".join(world.log[-3:])
+        raise ViolationError(f"seed {seed} failed after {len(world.log)} entries; the last:\n{last}\n"
+                        f"{traceback.format_exc()}") from error  # fmt: skip
+    return world.stats
+
+
+def main() -> int:
+    """Play clusters with consecutive seeds until the operations are done."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--operations", type=int, default=2_000_000)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="the first cluster")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time")
     parser.add_argument("--no-digests", action="store_true", help="do not check that plans leave the state unchanged")
     args = parser.parse_args()
-    done, seed, stats, begin = 0, args.seed, Counter[str](), time.monotonic()
-    while done < args.operations:
-        numbers = random.Random(seed)  # noqa: S311 (a test, not a secret)
-        world = World(numbers.randrange, check_plans=not args.no_digests)
-        try:
-            for _ in range(min(150, args.operations - done)):
-                world.step()
+    clusters = -(-args.operations // OPERATIONS)
+    seeds = iter(range(args.seed, args.seed + clusters))
+    stats, begin, done = Counter[str](), time.monotonic(), 0
+    with ProcessPoolExecutor(args.jobs) as pool:
+        running = set()
+        while True:
+            for seed in seeds:
+                running.add(pool.submit(play, seed, OPERATIONS, not args.no_digests))
+                if len(running) >= 4 * args.jobs:
+                    break
+            if not running:
+                break
+            ended, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in ended:
+                try:
+                    stats += future.result()
+                except ViolationError as violation:
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    print(violation, file=sys.stderr)
+                    return 1
                 done += 1
-        except Exception:
-            print(f"seed {seed} failed after {len(world.log)} entries; the last:", *world.log[-3:], sep="\n")
-            raise
-        stats += world.stats
-        seed += 1
-        if seed % 500 == 0:
-            print(f"{done} operations, {seed - args.seed} clusters, {time.monotonic() - begin:.0f} s", flush=True)
-    print(f"{done} operations on {seed - args.seed} clusters in {time.monotonic() - begin:.0f} s without a violation")
+                if done % 500 == 0:
+                    print(f"{done * OPERATIONS} operations, {time.monotonic() - begin:.0f} s", flush=True)
+    print(f"{done * OPERATIONS} operations on {done} clusters in {time.monotonic() - begin:.0f} s without a violation")
     for what, count in stats.most_common():
         print(f"  {what or 'pod joined its group':<32} {count}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
