@@ -11,6 +11,7 @@ from paictl.config.rules.job import (
     duplicate_prerequisite,
     gang_retries,
     ignored_sku_number,
+    misplaced_wish,
     mixed_affinity_group,
     opportunistic_pin,
     port_label,
@@ -56,5 +57,6 @@ MODULES: tuple[ModuleType, ...] = (
     opportunistic_pin,
     unused_prerequisite,
     unknown_plugin_role,
+    misplaced_wish,
 )
 """The rules of this package, by id."""
