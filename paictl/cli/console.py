@@ -54,7 +54,8 @@ def write_data(data: object, output: Output) -> None:
     else:
         import yaml
 
-        write(yaml.safe_dump(data, sort_keys=False, allow_unicode=_has_all_characters(sys.stdout)).rstrip())
+        dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # ten times as fast, where it was compiled
+        write(yaml.dump(data, None, dumper, sort_keys=False, allow_unicode=_has_all_characters(sys.stdout)).rstrip())
 
 
 def _has_all_characters(stream: TextIO) -> bool:
