@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from paictl.cluster.embedded import commands
@@ -19,7 +22,7 @@ from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.embedded.store import Store, default_folder
 from paictl.cluster.interface import Cluster, Event
 from paictl.cluster.machines import machines_in
-from paictl.cluster.presets import LAYOUT, SERVICES, preset_files
+from paictl.cluster.presets import DEFAULT, LAYOUT, SERVICES, preset_files
 from paictl.config.fileset import seal_files
 from paictl.errors import PaictlError
 from paictl.lab.manifest import Lab
@@ -90,12 +93,9 @@ class Ground:
         """Bring the lab's cluster up and lay out the student's files."""
         files = _configuration(lab)
         services = tuple(load_catalogue().services)
-        command = commands.up(f"lab{lab.number}", services, machines_in(files))
+        first, *then = commands.bring_up(f"lab{lab.number}", services, machines_in(files), files)
         beginning = BEGINNING.timestamp()
-        cluster = EmbeddedCluster.up(self.folder, command, clock=(0.0, False), wall=lambda: beginning)
-        cluster.push(seal_files(files), "at start")
-        for service in services:
-            cluster.set_service(service, running=True)
+        cluster = EmbeddedCluster.up(self.folder, first, then, clock=(0.0, False), wall=lambda: beginning)
         self.files.mkdir(exist_ok=True)
         for path in lab.files():
             shutil.copyfile(path, self.files / path.name)
@@ -130,12 +130,18 @@ def present_lab() -> Ground | None:
     return Ground(folder) if is_lab(folder) else None
 
 
-def _configuration(lab: Lab) -> dict[str, str]:
-    """The configuration with which the lab's cluster begins."""
+def _configuration(lab: Lab) -> Mapping[str, str]:
+    """The configuration with which the lab's cluster begins, secrets sealed."""
     if lab.layout is None:
-        return preset_files(lab.preset or "lab")
+        return _sealed_preset(lab.preset or DEFAULT)
     files = {LAYOUT: (lab.folder / lab.layout).read_text(encoding="utf-8")}
     services = lab.folder / SERVICES
     if services.is_file():
         files[SERVICES] = services.read_text(encoding="utf-8")
-    return files
+    return seal_files(files)
+
+
+@cache
+def _sealed_preset(name: str) -> Mapping[str, str]:
+    """A preset with its secrets sealed: once in a process, because a seal takes a quarter of a second on purpose."""
+    return MappingProxyType(seal_files(preset_files(name)))
