@@ -41,6 +41,10 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
 IMPURE = frozenset({"time", "random", "logging", "os"})
 """What the core may not import although it is in the standard library: same state, same decision."""
 
+SEAM = "paictl.cluster.embedded"
+ONE_KIND_OF_CLUSTER = {"lab": "embedded.py"}
+"""Packages that know a cluster through its interface, and the one module of each that knows which kind it is."""
+
 MAX_LINES = 400
 
 
@@ -94,6 +98,16 @@ def test_third_party_imports_are_on_the_list(path: Path) -> None:
                 assert top not in IMPURE, f"{path}:{line}: the core must not import {top}"
             continue
         assert top in THIRD_PARTY.get(own, frozenset()), f"{path}:{line}: {own} must not import {top}"
+
+
+def test_only_the_seam_of_a_package_knows_which_kind_of_cluster_it_has() -> None:
+    for package, seam in ONE_KIND_OF_CLUSTER.items():
+        users = {
+            path.name
+            for path in (PACKAGE / package).rglob("*.py")
+            if any(module == SEAM or module.startswith(f"{SEAM}.") for _, module in imports_of(path))
+        }
+        assert users == {seam}
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))

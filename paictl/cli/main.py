@@ -6,7 +6,8 @@ import gc
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 
 from paictl.errors import ExitCode, PaictlError
 
@@ -104,10 +105,9 @@ def _run_app(arguments: list[str]) -> int:
     import typer
 
     from paictl.cli import usage
-    from paictl.cli.app import app
 
     try:
-        result = app(args=arguments, prog_name="paictl", standalone_mode=False)
+        result = _command_tree()(args=arguments, prog_name="paictl", standalone_mode=False)
     except typer.Abort:
         return ExitCode.INTERRUPTED
     except Exception as error:
@@ -116,3 +116,13 @@ def _run_app(arguments: list[str]) -> int:
         usage.say(error)
         return ExitCode.USAGE
     return result if isinstance(result, int) else ExitCode.OK
+
+
+@cache
+def _command_tree() -> Callable[..., object]:
+    """The commands as typer builds them from the app: once, for labs and tests run many of them in one process."""
+    import typer
+
+    from paictl.cli.app import app
+
+    return typer.main.get_command(app)

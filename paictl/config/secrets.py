@@ -13,6 +13,7 @@ import hmac
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 
 from paictl.config.keypath import dotted
 from paictl.config.kinds import Kind
@@ -170,7 +171,9 @@ def _matches(seal_text: str, clear: str) -> bool:
     return hmac.compare_digest(_encoded(_hash(clear, salt, cost)), match[5])
 
 
+@lru_cache(maxsize=256)
 def _hash(clear: str, salt: bytes, cost: tuple[int, int, int]) -> bytes:
+    """Slow on purpose, so never done twice in a process: labs and tests push the same files again and again."""
     log_n, r, p = cost
     data = clear.encode("utf-8", errors="surrogatepass")
     return hashlib.scrypt(data, salt=salt, n=2**log_n, r=r, p=p, dklen=32, maxmem=(256 << log_n) * r)

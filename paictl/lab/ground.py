@@ -1,8 +1,7 @@
-"""The ground a lab stands on: its own folder with its own embedded cluster.
+"""The ground a lab stands on: its own folder, and the cluster that belongs to it.
 
-The only module here that knows which kind of cluster it is. A lab's folder is a state folder of paictl (`PAICTL_STATE`
-may name it) that holds, beside the cluster, the mark that makes it a lab's, the commands that were typed, and the files
-on which the student works.
+A lab's folder is a state folder of paictl (`PAICTL_STATE` may name it) that holds, beside the cluster, the mark that
+makes it a lab's, the commands that were typed, and the files on which the student works.
 """
 
 from __future__ import annotations
@@ -10,28 +9,16 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from paictl.cluster.embedded import commands
-from paictl.cluster.embedded.cluster import EmbeddedCluster
-from paictl.cluster.embedded.store import Store, default_folder
-from paictl.cluster.interface import Cluster, Event
-from paictl.cluster.machines import machines_in
-from paictl.cluster.presets import LAYOUT, SERVICES, preset_files
-from paictl.config.fileset import seal_files
-from paictl.errors import PaictlError
+from paictl.cluster.interface import Cluster
+from paictl.lab import embedded
 from paictl.lab.manifest import Lab
-from paictl.service.catalogue import load_catalogue
-from paictl.sim.loop import Millis
 
 MARK: Final = "lab.json"
 FILES: Final = "files"
 LABS: Final = "labs"
-
-BEGINNING: Final = datetime(2026, 1, 5, 9, 0)
-"""When every lab begins, so that what the texts show is what a student sees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,30 +59,15 @@ class Ground:
 
     def cluster(self) -> Cluster:
         """The lab's cluster; raises `PaictlError` that leads on if it is not up."""
-        return self._embedded()
+        return embedded.open_cluster(self.folder)
 
-    def _embedded(self) -> EmbeddedCluster:
-        if not Store.exists(self.folder):
-            raise PaictlError(
-                "the lab's cluster is not up", where=str(self.folder),
-                hint="begin the lab again: paictl lab reset, then paictl lab start",
-            )  # fmt: skip
-        return EmbeddedCluster.at(self.folder)
-
-    def log(self) -> list[tuple[Millis, dict[str, Any]]]:
+    def log(self) -> embedded.Log:
         """(instant, command) of everything that changed the cluster, for the report."""
-        return self._embedded().log()
+        return embedded.log_of(self.folder)
 
     def start(self, lab: Lab, language: str) -> None:
         """Bring the lab's cluster up and lay out the student's files."""
-        files = _configuration(lab)
-        services = tuple(load_catalogue().services)
-        command = commands.up(f"lab{lab.number}", services, machines_in(files))
-        beginning = BEGINNING.timestamp()
-        cluster = EmbeddedCluster.up(self.folder, command, clock=(0.0, False), wall=lambda: beginning)
-        cluster.push(seal_files(files), "at start")
-        for service in services:
-            cluster.set_service(service, running=True)
+        cluster = embedded.bring_up(self.folder, lab)
         self.files.mkdir(exist_ok=True)
         for path in lab.files():
             shutil.copyfile(path, self.files / path.name)
@@ -108,11 +80,6 @@ class Ground:
             shutil.rmtree(self.folder)
 
 
-def replayed_events(log: list[tuple[Millis, dict[str, Any]]]) -> list[Event]:
-    """All events that a command log makes, computed anew."""
-    return commands.replay(log).events
-
-
 def is_lab(folder: Path) -> bool:
     """Whether a state folder is a lab's."""
     return (folder / MARK).is_file()
@@ -120,22 +87,11 @@ def is_lab(folder: Path) -> bool:
 
 def labs_folder() -> Path:
     """Where the labs of this user live: beside the user's own cluster, or where the present lab stands."""
-    folder = default_folder()
+    folder = embedded.state_folder()
     return folder.parent if is_lab(folder) else folder / LABS
 
 
 def present_lab() -> Ground | None:
     """The lab that this shell works in (`PAICTL_STATE` names its folder), or None."""
-    folder = default_folder()
+    folder = embedded.state_folder()
     return Ground(folder) if is_lab(folder) else None
-
-
-def _configuration(lab: Lab) -> dict[str, str]:
-    """The configuration with which the lab's cluster begins."""
-    if lab.layout is None:
-        return preset_files(lab.preset or "lab")
-    files = {LAYOUT: (lab.folder / lab.layout).read_text(encoding="utf-8")}
-    services = lab.folder / SERVICES
-    if services.is_file():
-        files[SERVICES] = services.read_text(encoding="utf-8")
-    return files

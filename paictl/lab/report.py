@@ -8,24 +8,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from paictl.cluster.interface import Event
 from paictl.errors import PaictlError
 from paictl.lab import journal
+from paictl.lab.embedded import replayed_events
 from paictl.lab.environment import environment
-from paictl.lab.ground import BEGINNING, replayed_events
 from paictl.lab.manifest import all_labs
 from paictl.lab.session import Judged, Session
 from paictl.sim.loop import Millis
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 
 Report = dict[str, Any]
+
+Dial = Callable[[int], str]
+"""An instant (milliseconds since the lab's cluster came up) as time of day."""
 
 
 def make_report(root: Path, name: str, language: str) -> Report:
@@ -58,6 +61,7 @@ def _experiment(session: Session, language: str) -> dict[str, Any]:
         "solved": list(done.solved),
         "hints": dict(done.hints),
         "skipped": {step: reason for step, reason in done.skipped.items() if step in lab.step_ids},
+        "beginning": datetime.fromtimestamp(scene.cluster.epoch).isoformat(timespec="seconds"),
         "now": scene.cluster.now,
         "first": session.ground.first_event,
         "typed": [asdict(typed) for typed in journal.read(session.ground.folder)],
@@ -93,9 +97,10 @@ def events_in(experiment: Mapping[str, Any]) -> list[Event]:
     return [Event(number, Millis(at), *rest) for number, at, *rest in experiment["events"]]
 
 
-def time_text(at: int) -> str:
-    """An instant of a lab's clock as time of day."""
-    return datetime.fromtimestamp(BEGINNING.timestamp() + at / 1000).strftime("%H:%M:%S")
+def dial_of(experiment: Mapping[str, Any]) -> Dial:
+    """The clock of an experiment, as the student saw it wherever the report is read."""
+    beginning = datetime.fromisoformat(experiment["beginning"])
+    return lambda at: (beginning + timedelta(milliseconds=at)).strftime("%H:%M:%S")
 
 
 def digest_of(report: Mapping[str, Any]) -> str:
@@ -108,7 +113,11 @@ def digest_of(report: Mapping[str, Any]) -> str:
 def inconsistencies(report: Mapping[str, Any]) -> Iterator[str]:
     """In what a report contradicts itself."""
     if report.get("format") != FORMAT:
-        raise PaictlError(f"this is report format {report.get('format')}, this paictl reads {FORMAT}")
+        made_by = report.get("environment", {}).get("paictl", "another version")
+        raise PaictlError(
+            f"this is report format {report.get('format')}, this paictl reads {FORMAT}",
+            hint=f"check it with the paictl that made it ({made_by}), or ask the student for a new one",
+        )
     if report.get("digest") != digest_of(report):
         yield "the digest does not belong to the content: something was altered"
     for experiment in report["experiments"]:
@@ -125,7 +134,8 @@ def _contradictions(experiment: Mapping[str, Any]) -> Iterator[str]:
     told = [json.loads(json.dumps(event_row(event))) for event in replayed]
     for real, recorded in zip(told, experiment["events"], strict=False):
         if real != recorded:
-            yield f"event {recorded[0]} was {real[2]} {real[3]} at {time_text(real[1])}, the report says otherwise"
+            at = dial_of(experiment)(real[1])
+            yield f"event {recorded[0]} was {real[2]} {real[3]} at {at}, the report says otherwise"
             return
     if len(told) != len(experiment["events"]):
         yield f"the commands make {len(told)} events, the report has {len(experiment['events'])}"

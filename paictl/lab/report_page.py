@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any, Final
 
-from paictl.lab.report import phenomena, time_text
+from paictl.lab.report import dial_of, phenomena
 from paictl.lab.report_text import remarks
 from paictl.lab.report_timeline import lines_of, svg
 from paictl.lab.report_words import word
@@ -85,7 +85,7 @@ def _experiment(experiment: Mapping[str, Any], lang: str) -> Iterator[str]:
             f'\n  <span class="refused">{escape(refusal)}</span>' if typed["message"] else ""
         )
     yield "</pre>"
-    picture = svg(lines_of(phenomena(experiment), experiment["now"]), experiment["now"])
+    picture = svg(lines_of(phenomena(experiment), experiment["now"]), experiment["now"], dial_of(experiment))
     if picture:
         yield f'<h3>{escape(word("timeline", lang))}</h3><div class="scroll">{picture}</div>'
     yield from _events(experiment, lang)
@@ -102,8 +102,9 @@ def _experiment(experiment: Mapping[str, Any], lang: str) -> Iterator[str]:
 def _events(experiment: Mapping[str, Any], lang: str) -> Iterator[str]:
     yield f"<h3>{escape(word('phenomena', lang))}</h3><table><tr>"
     yield "".join(f"<th>{escape(word(key, lang))}</th>" for key in ("time", "what", "of", "detail")) + "</tr>"
+    dial = dial_of(experiment)
     for event in phenomena(experiment):
-        cells = (time_text(event.at), event.kind, event.subject, event.message)
+        cells = (dial(event.at), event.kind, event.subject, event.message)
         yield "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
     yield "</table>"
 

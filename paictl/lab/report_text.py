@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from paictl.lab.report import phenomena, time_text
+from paictl.lab.report import dial_of, phenomena
 from paictl.lab.report_timeline import drawn, lines_of
 from paictl.lab.report_words import word
 
@@ -44,9 +44,10 @@ def _experiment(experiment: Experiment, lang: str) -> Iterator[str]:
     yield from ("```", "", f"### {word('phenomena', lang)}", "")
     yield f"| {word('time', lang)} | {word('what', lang)} | {word('of', lang)} | {word('detail', lang)} |"
     yield "| --- | --- | --- | --- |"
+    dial = dial_of(experiment)
     for event in phenomena(experiment):
-        yield f"| {time_text(event.at)} | {event.kind} | {_cell(event.subject)} | {_cell(event.message)} |"
-    picture = drawn(lines_of(phenomena(experiment), experiment["now"]), experiment["now"])
+        yield f"| {dial(event.at)} | {event.kind} | {_cell(event.subject)} | {_cell(event.message)} |"
+    picture = drawn(lines_of(phenomena(experiment), experiment["now"]), experiment["now"], dial)
     if picture:
         yield from ("", f"### {word('timeline', lang)}", "", "```", *picture, "```", "", word("legend", lang))
     yield from ("", f"### {word('checks', lang)}", "")

@@ -10,7 +10,7 @@ from typing import Final
 from paictl.cluster.interface import Event
 from paictl.cluster.picture import Outcome, TaskLine
 from paictl.cluster.timeline import timeline
-from paictl.lab.report import time_text
+from paictl.lab.report import Dial
 from paictl.sim.loop import Millis
 
 
@@ -60,7 +60,7 @@ def _bars(task: TaskLine, now: int) -> Iterator[Bar]:
 _WIDTH: Final = 60
 
 
-def drawn(lines: Sequence[Line], now: int) -> list[str]:
+def drawn(lines: Sequence[Line], now: int, dial: Dial) -> list[str]:
     """The picture in characters: ``█`` runs, ``▒`` runs and is preempted or lost at the end, ``·`` waits."""
     if not lines or not now:
         return []
@@ -73,7 +73,7 @@ def drawn(lines: Sequence[Line], now: int) -> list[str]:
             first, last = bar.start * _WIDTH // now, max(bar.end * _WIDTH // now, bar.start * _WIDTH // now + 1)
             cells[first:last] = [sign] * (min(last, _WIDTH) - first)
         rows.append(f"{line.name:<{label}} |{''.join(cells)}|")
-    return [*rows, f"{'':<{label}}  {time_text(0)}{time_text(now):>{_WIDTH - 8}}"]
+    return [*rows, f"{'':<{label}}  {dial(0)}{dial(now):>{_WIDTH - 8}}"]
 
 
 _LOST: Final = (Outcome.PREEMPTED.value, Outcome.LOST.value, Outcome.FAILED.value)
@@ -87,19 +87,19 @@ _COLOURS: Final = {"": "#d9d9d9", "finished": "#4c9f70", "running": "#5b8def", "
 _LOST_COLOUR: Final = "#d9694f"
 
 
-def svg(lines: Sequence[Line], now: int) -> str:
+def svg(lines: Sequence[Line], now: int, dial: Dial) -> str:
     """The picture as a self-contained SVG element; empty if there is nothing to see."""
     if not lines or not now:
         return ""
     height = _ROW * len(lines) + 30
-    body = "".join(part for number, line in enumerate(lines) for part in _svg_line(line, number, now))
+    body = "".join(part for number, line in enumerate(lines) for part in _svg_line(line, number, now, dial))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_LEFT + _SPAN + 20} {height}" role="img" '
-        f'font-family="sans-serif" font-size="12">{body}{_axis(height, now)}</svg>'
+        f'font-family="sans-serif" font-size="12">{body}{_axis(height, now, dial)}</svg>'
     )
 
 
-def _svg_line(line: Line, number: int, now: int) -> Iterator[str]:
+def _svg_line(line: Line, number: int, now: int, dial: Dial) -> Iterator[str]:
     y = number * _ROW + 4
     yield f'<text x="{_LEFT - 8}" y="{y + 14}" text-anchor="end" fill="currentColor">{escape(line.name)}</text>'
     for bar in line.bars:
@@ -107,7 +107,7 @@ def _svg_line(line: Line, number: int, now: int) -> Iterator[str]:
         width = max((bar.end - bar.start) * _SPAN / now, 2)
         colour = _LOST_COLOUR if bar.outcome in _LOST else _COLOURS.get(bar.outcome, "#5b8def")
         title = f"{bar.place} {bar.outcome}".strip() or "waits"
-        times = f"{time_text(bar.start)}–{time_text(bar.end)}"
+        times = f"{dial(bar.start)}–{dial(bar.end)}"
         size = _ROW - 8 if bar.place else 6
         top = y if bar.place else y + 6
         yield (
@@ -118,12 +118,12 @@ def _svg_line(line: Line, number: int, now: int) -> Iterator[str]:
             yield f'<text x="{x + 5:.1f}" y="{y + 13}" fill="#fff">{escape(bar.place)}</text>'
 
 
-def _axis(height: int, now: int) -> str:
+def _axis(height: int, now: int, dial: Dial) -> str:
     y = height - 8
     anchors = ("start", "middle", "middle", "middle", "end")
     ticks = (
         f'<text x="{_LEFT + part * _SPAN / 4:.0f}" y="{y}" text-anchor="{anchors[part]}" fill="currentColor" '
-        f'opacity="0.7">{time_text(now * part // 4)}</text>'
+        f'opacity="0.7">{dial(now * part // 4)}</text>'
         for part in range(5)
     )
     return "".join(ticks)

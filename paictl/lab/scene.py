@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from paictl.cells.spec import ClusterSpec
 from paictl.cluster.interface import Cluster, ConfigVersion, Event, JobView, NodeView, ServiceView
@@ -75,12 +75,7 @@ class Scene:
     def promised(self, vc: str) -> int | None:
         """Devices that the newest configuration promises to a VC; None if it has no such VC."""
         files = self.configuration.files if self.configuration else {}
-        loaded = load_memory({name: text.encode() for name, text in files.items()})
-        for document in loaded.documents:
-            if document.kind is Kind.HIVED and isinstance(document.data, dict):
-                views = Supply.from_spec(ClusterSpec.from_mapping(document.data)).vcs
-                return sum(view.leaves for view in views[vc]) if vc in views else None
-        return None
+        return _promises(tuple(files.items())).get(vc)
 
     def running_times(self, name: str) -> list[tuple[int, int | None]]:
         """From which to which event tasks of a job ran; None while they run.
@@ -102,3 +97,14 @@ class Scene:
                 spans.extend((since, event.number) for since in open_since.values())
                 open_since.clear()
         return [*spans, *((since, None) for since in open_since.values())]
+
+
+@lru_cache(maxsize=16)
+def _promises(files: tuple[tuple[str, str], ...]) -> Mapping[str, int]:
+    """VC → devices that a configuration promises to it; read once, for it is asked after every command."""
+    loaded = load_memory({name: text.encode() for name, text in files})
+    for document in loaded.documents:
+        if document.kind is Kind.HIVED and isinstance(document.data, dict):
+            views = Supply.from_spec(ClusterSpec.from_mapping(document.data)).vcs
+            return {vc: sum(view.leaves for view in views[vc]) for vc in views}
+    return {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from paictl.config.load import load
@@ -37,14 +38,21 @@ class Stage:
     runner: Callable[[Session], Runner]
     shower: Callable[[Session], Callable[[str], str]]
 
-    def session(self, lab: Lab, name: str) -> tuple[Session, Typist]:
-        """A lab begun anew, and who types in it; it is started once and copied, which costs a tenth."""
-        fresh = Session(lab, self.folder / "fresh")
-        if not fresh.ground.started:
-            fresh.start("en")
+    def session(self, lab: Lab, name: str, like: str = "") -> tuple[Session, Typist]:
+        """A lab begun anew, or as it was `kept`, and who types in it.
+
+        It is started once and copied, which costs a tenth.
+        """
+        origin = Session(lab, self.folder / (like or "fresh"))
+        if not like and not origin.ground.started:
+            origin.start("en")
         session = Session(lab, self.folder / name)
-        shutil.copytree(fresh.root, session.root)
+        shutil.copytree(origin.root, session.root)
         return session, session.player(USER, self.runner(session)).play
+
+    def keep(self, session: Session, name: str) -> None:
+        """Keep a lab as it is now, to go on from there several times."""
+        shutil.copytree(session.root, self.folder / name)
 
 
 def problems(lab: Lab, stage: Stage, *, update: bool = False) -> Iterator[str]:
@@ -72,7 +80,10 @@ def _solution_problems(lab: Lab, stage: Stage) -> Iterator[str]:
     session, typist = stage.session(lab, "solution")
     for check in session.observe():
         yield f"check {check.id} passes before any step"
-    for step in lab.steps:
+    parting = {_parting(lab, miss) for miss in lab.near_misses}
+    for number, step in enumerate(lab.steps):
+        if number in parting:
+            stage.keep(session, f"before-{number}")
         before = set(session.progress.passed)
         for typed in session.play(step, step.solution, typist):
             if typed.exit and not _is_meant(lab, typed):
@@ -110,11 +121,15 @@ def _is_meant(lab: Lab, typed: Typed) -> bool:
 
 
 def _near_miss_problems(lab: Lab, miss: NearMiss, stage: Stage) -> Iterator[str]:
-    """The named checks never pass, and who asks is told why."""
-    session, typist = stage.session(lab, f"miss-{miss.id}")
-    order = [lab.step(name) for name in miss.order] or list(lab.steps)
-    recognised: dict[str, bool] = {}
-    for step in order:
+    """The named checks never pass, and who asks is told why.
+
+    What comes before the mistake was played with the solution, which also proved that no `when` holds there.
+    """
+    parting = _parting(lab, miss)
+    session, typist = stage.session(lab, f"miss-{miss.id}", like=f"before-{parting}")
+    order = _order(lab, miss)
+    recognised = {step.id: not miss.when for step in order[:parting]}
+    for step in order[parting:]:
         session.play(step, _act_in(miss, step), typist)
         recognised[step.id] = not miss.when or holds(session.scene(), miss.when)
     for name in miss.fails:
@@ -123,6 +138,17 @@ def _near_miss_problems(lab: Lab, miss: NearMiss, stage: Stage) -> Iterator[str]
             yield f"check {name} passes under the mistake {miss.id}"
         elif not _is_recognised(recognised, check.after, reordered=bool(miss.order)):
             yield f"mistake {miss.id} is not recognised after step {check.after}, where check {name} fails"
+
+
+def _order(lab: Lab, miss: NearMiss) -> list[Step]:
+    return [lab.step(name) for name in miss.order] or list(lab.steps)
+
+
+def _parting(lab: Lab, miss: NearMiss) -> int:
+    """How many steps go as in the solution before a mistake."""
+    pairs = zip(_order(lab, miss), lab.steps, strict=False)
+    same = takewhile(lambda pair: pair[0] is pair[1] and pair[0].id not in miss.acts, pairs)
+    return min(sum(1 for _ in same), len(lab.steps) - 1)
 
 
 def _is_recognised(recognised: dict[str, bool], step: str, *, reordered: bool) -> bool:

@@ -9,8 +9,11 @@ import pytest
 
 from paictl.cli.labplay import called, in_ground, self_test, type_silently
 from paictl.cli.main import run
-from paictl.lab.manifest import all_labs
+from paictl.cluster.interface import Cluster
+from paictl.lab.ground import Ground
+from paictl.lab.manifest import Lab, all_labs
 from paictl.lab.session import Session
+from paictl.lab.verbs import HandClock
 from tests.conftest import ROOT
 
 LABS = all_labs()
@@ -23,11 +26,29 @@ def test_no_check_is_hollow_and_the_texts_show_what_is_so(name: str, tmp_path: P
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("lab", LABS, ids=IDS)
-def test_the_step_table_does_what_the_command_line_does(lab: object, tmp_path: Path) -> None:
-    from paictl.lab.manifest import Lab
+class OnlyTheInterface:
+    """A cluster of which nothing can be used but the interface, and the clock that is advanced by hand."""
 
-    assert isinstance(lab, Lab)
+    OFFERED = frozenset({*vars(Cluster), *vars(HandClock)})
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def __getattr__(self, name: str) -> object:
+        assert name in self.OFFERED, f"{name} is not in the interface"
+        return getattr(self._cluster, name)
+
+
+@pytest.mark.parametrize("lab", LABS, ids=IDS)
+def test_steps_and_checks_need_the_interface_only_and_do_what_the_command_line_does(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Ground.cluster
+
+    def shown(ground: Ground) -> object:
+        return OnlyTheInterface(real(ground)) if ground.folder.parent.name == "table" else real(ground)
+
+    monkeypatch.setattr(Ground, "cluster", shown)
     table, line = Session(lab, tmp_path / "table"), Session(lab, tmp_path / "line")
     for session in (table, line):
         session.start("en")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from paictl.cells.spec import ClusterSpec
@@ -84,4 +84,10 @@ class Configurations:
     def load(self, data: Mapping[str, Any]) -> None:
         """The inverse of `dump`."""
         self.newest, self._given = data["newest"], data["given"]
-        self._versions = {number: Configuration(number, files) for number, files in data["versions"]}
+        self._versions = {number: _same(number, tuple(files.items())) for number, files in data["versions"]}
+
+
+@lru_cache(maxsize=16)
+def _same(number: int, files: tuple[tuple[str, str], ...]) -> Configuration:
+    """A version as it was read last time: what a process loads again and again, it interprets once."""
+    return Configuration(number, dict(files))

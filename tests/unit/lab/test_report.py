@@ -10,7 +10,7 @@ import pytest
 
 from paictl.errors import PaictlError
 from paictl.lab import journal
-from paictl.lab.report import Report, digest_of, inconsistencies, make_report
+from paictl.lab.report import Report, dial_of, digest_of, inconsistencies, make_report
 from paictl.lab.report_file import FORMS, check_file, rendered
 from paictl.lab.report_timeline import drawn, lines_of, svg
 from tests.unit.lab.conftest import Begin
@@ -90,7 +90,7 @@ def test_altering_what_is_recorded_is_found_even_with_a_new_digest(report: Repor
         ("hello", "holds no report"),
         ("[1]", "holds no report"),
         ('{"experiments": [], "format": 9}', "report format 9"),
-        ('{"experiments": [1], "format": 1}', "no whole report"),
+        ('{"experiments": [1], "format": 2}', "no whole report"),
         ("# x\n<!-- paictl lab report: AAAA -->\n", "holds no report"),
     ],
 )
@@ -118,11 +118,12 @@ def test_the_timeline_shows_waiting_running_and_loss(begin: Begin) -> None:
     for step in session.lab.steps:
         session.play(step, step.solution, typist)
     lines = lines_of(session.scene().events, session.scene().cluster.now)
+    dial = dial_of({"beginning": "2026-01-05T09:00:00"})
     assert [line.name for line in lines] == ["job-1", "job-other", "job-2", "job-3"]
     assert [(bar.start, bar.end, bar.outcome) for bar in lines[0].bars] == [
         (0, 120_000, "preempted"), (120_000, 720_000, ""), (720_000, 1_020_000, "finished"),
     ]  # fmt: skip
-    assert drawn(lines, 1_020_000)[0].startswith("job-1     |▒▒▒▒▒▒▒···")
-    assert svg(lines, 1_020_000).count("<rect") == 7
-    assert svg((), 1) == ""
-    assert drawn(lines, 0) == []
+    assert drawn(lines, 1_020_000, dial)[0].startswith("job-1     |▒▒▒▒▒▒▒···")
+    assert svg(lines, 1_020_000, dial).count("<rect") == 7
+    assert svg((), 1, dial) == ""
+    assert drawn(lines, 0, dial) == []

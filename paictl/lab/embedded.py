@@ -1,0 +1,89 @@
+"""The kind of cluster that labs have: an embedded one of their own, in the lab's folder.
+
+The seam. Everything else in this package knows a cluster through `paictl.cluster.interface` only, which
+`tests/test_architecture.py` keeps so. Labs on clusters of another kind need another module with these five functions,
+and a ground that chooses between them; its clock need not be a `HandClock` (steps that tick are then refused with
+"wait until then"), and where `replayed_events` has nothing to replay, reports can be checked by their digest only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from paictl.cluster.embedded import commands
+from paictl.cluster.embedded.cluster import EmbeddedCluster
+from paictl.cluster.embedded.store import Store, default_folder
+from paictl.cluster.interface import Cluster, Event
+from paictl.cluster.machines import machines_in
+from paictl.cluster.presets import DEFAULT, LAYOUT, SERVICES, preset_files
+from paictl.config.fileset import seal_files
+from paictl.errors import PaictlError
+from paictl.lab.manifest import Lab
+from paictl.service.catalogue import load_catalogue
+from paictl.sim.loop import Millis
+
+BEGINNING: Final = datetime(2026, 1, 5, 9, 0)
+"""When every lab begins, so that what the texts show is what a student sees."""
+
+Log = list[tuple[Millis, dict[str, Any]]]
+"""(instant, command) of everything that changed a cluster."""
+
+
+def state_folder() -> Path:
+    """The folder of the cluster that commands in this shell are about."""
+    return default_folder()
+
+
+def bring_up(folder: Path, lab: Lab) -> Cluster:
+    """Make a lab's cluster: its services run, and its clock stands until somebody ticks."""
+    files = _configuration(lab)
+    services = tuple(load_catalogue().services)
+    first, *then = commands.bring_up(f"lab{lab.number}", services, machines_in(files), files)
+    beginning = BEGINNING.timestamp()
+    return EmbeddedCluster.up(folder, first, then, clock=(0.0, False), wall=lambda: beginning)
+
+
+def open_cluster(folder: Path) -> Cluster:
+    """The cluster of a lab; raises `PaictlError` that leads on if it is not up."""
+    return _opened(folder)
+
+
+def log_of(folder: Path) -> Log:
+    """The command log of a lab's cluster, for the report."""
+    return _opened(folder).log()
+
+
+def replayed_events(log: Log) -> list[Event]:
+    """All events that a command log makes, computed anew."""
+    return commands.replay(log).events
+
+
+def _opened(folder: Path) -> EmbeddedCluster:
+    if not Store.exists(folder):
+        raise PaictlError(
+            "the lab's cluster is not up", where=str(folder),
+            hint="begin the lab again: paictl lab reset, then paictl lab start",
+        )  # fmt: skip
+    return EmbeddedCluster.at(folder)
+
+
+def _configuration(lab: Lab) -> Mapping[str, str]:
+    """The configuration with which the lab's cluster begins, secrets sealed."""
+    if lab.layout is None:
+        return _sealed_preset(lab.preset or DEFAULT)
+    files = {LAYOUT: (lab.folder / lab.layout).read_text(encoding="utf-8")}
+    services = lab.folder / SERVICES
+    if services.is_file():
+        files[SERVICES] = services.read_text(encoding="utf-8")
+    return seal_files(files)
+
+
+@cache
+def _sealed_preset(name: str) -> Mapping[str, str]:
+    """A preset with its secrets sealed: once in a process, because a seal takes a quarter of a second on purpose."""
+    return MappingProxyType(seal_files(preset_files(name)))
