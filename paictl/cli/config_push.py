@@ -131,14 +131,16 @@ def write_differences(differences: Sequence[FileDifference]) -> None:
 
 
 def _say_readers(cluster: Cluster, differences: Sequence[FileDifference]) -> None:
-    """Name the running services that read what changed: they go on with what they loaded until they are refreshed."""
+    """Say how the services that read what changed come to load it; until then they go on with what they have."""
     from paictl.service.catalogue import load_catalogue
     from paictl.service.live import readers_of
 
-    running = {service.name for service in cluster.services() if service.running}
-    names = [name for name in readers_of(differences, load_catalogue()) if name in running]
-    if names:
-        console.info(f"to load it: paictl service refresh {' '.join(f'-n {name}' for name in names)}")
+    running = {service.name: service.running for service in cluster.services()}
+    readers = [name for name in readers_of(differences, load_catalogue()) if name in running]
+    for verb, wanted in (("refresh", True), ("start", False)):
+        names = [name for name in readers if running[name] is wanted]
+        if names:
+            console.info(f"to load it: paictl service {verb} {' '.join(f'-n {name}' for name in names)}")
 
 
 def pull(

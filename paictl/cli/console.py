@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from paictl.errors import PaictlError
 
+PIPE_WIDTH = 100
+"""Columns where there is no terminal and COLUMNS is not set."""
+
 
 class Output(StrEnum):
     """Forms in which a command can give its result."""
@@ -35,7 +38,7 @@ def reflowed(paragraph: str) -> str:
     import shutil
     import textwrap
 
-    width = min(shutil.get_terminal_size((100, 24)).columns, 100)
+    width = min(shutil.get_terminal_size((PIPE_WIDTH, 24)).columns, 100)
     return textwrap.fill(" ".join(paragraph.split()), width, break_long_words=False, break_on_hyphens=False)
 
 
