@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from paictl.cells.quota import surplus
 
 if TYPE_CHECKING:
+    from paictl.cells.ids import PhysicalCell
     from paictl.cells.tree import PhysicalTree, VirtualTree
     from paictl.scheduler.buddy import Buddy
     from paictl.scheduler.journal import Journal
@@ -59,7 +60,7 @@ class Ledger:
         """Free cells of each level over all free quotas at and above it."""
         return surplus(self.buddy.count[chain], self.quota[chain], self.tree.chains[chain].fanout)
 
-    def may_take(self, cell: int) -> bool:
+    def may_take(self, cell: PhysicalCell) -> bool:
         """Whether a physical cell can be given to a VC that has quota at its level, and all promises still be kept.
 
         Splitting a free cell of level L for it costs one surplus cell at every level above its own up to L.

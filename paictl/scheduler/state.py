@@ -16,7 +16,7 @@ from paictl.scheduler.health import Health
 from paictl.scheduler.journal import Journal
 from paictl.scheduler.ledger import Ledger
 from paictl.scheduler.occupancy import Occupancy
-from paictl.scheduler.views import Counts, Views, VirtualIndex
+from paictl.scheduler.views import Counts, NodeIndex, Views, VirtualIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,7 +116,9 @@ class State:
                     yield Box(f"{part}.{name}/{index}", values, f"{part}.{name}" in _BIT_SETS)
             for level, by_use in enumerate(self.buddy.open[index]):
                 yield Box(f"buddy.open/{index}/{level}", by_use, bits=True)
-        views = (*self.views.physical, *self.views.virtual.values(), *self.views.pinned.values())
+        views: tuple[NodeIndex[Any], ...] = (
+            *self.views.physical, *self.views.virtual.values(), *self.views.pinned.values(),
+        )  # fmt: skip
         for number, view in enumerate(views):
             for row, columns in enumerate(view.rows):
                 yield Box(f"views/{number}/{row}", columns, bits=True)
