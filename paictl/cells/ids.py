@@ -7,7 +7,10 @@ than from arithmetic.
 
 from __future__ import annotations
 
-from typing import Final, NewType, TypeVar
+from typing import TYPE_CHECKING, Final, NewType, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 PhysicalCell = NewType("PhysicalCell", int)
 """A cell of the physical tree: devices that are there."""
@@ -21,3 +24,31 @@ NO_PHYSICAL: Final = PhysicalCell(-1)
 """In the place of a physical cell: there is none."""
 NO_VIRTUAL: Final = VirtualCell(-1)
 """In the place of a virtual cell: there is none."""
+
+Cell_contra = TypeVar("Cell_contra", contravariant=True)
+Value = TypeVar("Value")
+
+
+class ByCell(Protocol[Cell_contra, Value]):
+    """A list with a value for each cell of a tree, as the type checker is to see it: only cells of that tree index it.
+
+    What is behind it is a plain list, or a bytearray.
+    """
+
+    def __getitem__(self, cell: Cell_contra, /) -> Value:
+        """The value of a cell."""
+
+    def __setitem__(self, cell: Cell_contra, value: Value, /) -> None:
+        """Change the value of a cell (state only through the journal)."""
+
+    def __len__(self) -> int:
+        """The number of cells."""
+
+    def __iter__(self) -> Iterator[Value]:
+        """The values in order of ids."""
+
+    def append(self, value: Value, /) -> None:
+        """Add the value of the next cell (while a tree is built)."""
+
+    def extend(self, values: Iterable[Value], /) -> None:
+        """Add the values of the next cells (while a tree is built)."""

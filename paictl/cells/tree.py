@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, cast
 
 from paictl.cells.chain import Chain, build_chains, pinned_levels, preassigned_levels
-from paictl.cells.ids import NO_PHYSICAL, NO_VIRTUAL, C, PhysicalCell, VirtualCell
+from paictl.cells.ids import NO_PHYSICAL, NO_VIRTUAL, ByCell, C, PhysicalCell, VirtualCell
 from paictl.cells.spec import LEAF_LEVEL, ClusterSpec, PhysicalCellSpec, SpecError
 
 if TYPE_CHECKING:
@@ -51,10 +51,10 @@ class Tree(Generic[C]):
     """What physical and virtual cells have in common; lists are indexed by cell and must not be changed."""
 
     chains: tuple[Chain, ...]
-    chain: list[int] = field(default_factory=list)
+    chain: ByCell[C, int] = field(default_factory=list)
     """Index into `chains`."""
-    level: list[int] = field(default_factory=list)
-    parent: list[C] = field(default_factory=list)
+    level: ByCell[C, int] = field(default_factory=list)
+    parent: ByCell[C, C] = field(default_factory=list)
     templates: dict[tuple[int, int], Template] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -109,11 +109,11 @@ class Tree(Generic[C]):
 class PhysicalTree(Tree[PhysicalCell]):
     """The cells of the cluster, in the order of `physicalCells`."""
 
-    rank: list[int] = field(default_factory=list)
+    rank: ByCell[PhysicalCell, int] = field(default_factory=list)
     """Position of a cell among those of its chain and level; the children of rank r have ranks from r * fanout."""
     at: list[list[list[PhysicalCell]]] = field(default_factory=list)
     """``at[chain][level][rank]`` is the cell."""
-    component: list[str] = field(default_factory=list)
+    component: ByCell[PhysicalCell, str] = field(default_factory=list)
     """Last part of the cell's address: node name at node level, device index at a leaf."""
     nodes: dict[str, tuple[PhysicalCell, ...]] = field(default_factory=dict)
     """Node-level cells by node name (several if chains share a node)."""
@@ -165,7 +165,7 @@ class Preassigned:
 class VirtualTree(Tree[VirtualCell]):
     """The cells promised to the VCs, VC by VC in order of declaration."""
 
-    root: list[VirtualCell] = field(default_factory=list)
+    root: ByCell[VirtualCell, VirtualCell] = field(default_factory=list)
     """The preassigned cell above each cell (itself if it is one)."""
     preassigned: dict[VirtualCell, Preassigned] = field(default_factory=dict)
     """By cell, in order of id."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
-from paictl.cells.ids import NO_PHYSICAL, NO_VIRTUAL, PhysicalCell, VirtualCell
+from paictl.cells.ids import NO_PHYSICAL, NO_VIRTUAL
 from paictl.cells.tree import NO_PARENT
 from paictl.scheduler.errors import InvariantError
 
 if TYPE_CHECKING:
+    from paictl.cells.ids import ByCell, PhysicalCell, VirtualCell
     from paictl.cells.tree import PhysicalTree, VirtualTree
     from paictl.scheduler.journal import Journal
     from paictl.scheduler.views import Views
@@ -37,11 +38,11 @@ class Binding:
         self.tree = tree
         self.journal = journal
         self.views = views
-        self.virtual = [NO_VIRTUAL] * len(physical_tree)
+        self.virtual: ByCell[PhysicalCell, VirtualCell] = [NO_VIRTUAL] * len(physical_tree)
         """Virtual cell by physical cell."""
-        self.physical = [NO_PHYSICAL] * len(tree)
+        self.physical: ByCell[VirtualCell, PhysicalCell] = [NO_PHYSICAL] * len(tree)
         """Physical cell by virtual cell."""
-        self.children = [0] * len(tree)
+        self.children: ByCell[VirtualCell, int] = [0] * len(tree)
         """How many children of a virtual cell are bound."""
         self.pinned: dict[PhysicalCell, VirtualCell] = {}
         """Preassigned cell by the physical cell it is pinned to."""

@@ -12,7 +12,7 @@ from paictl.cells.tree import NO_PARENT
 from paictl.scheduler.errors import InvariantError
 
 if TYPE_CHECKING:
-    from paictl.cells.ids import PhysicalCell
+    from paictl.cells.ids import ByCell, PhysicalCell
     from paictl.cells.tree import PhysicalTree
     from paictl.scheduler.journal import Journal
 
@@ -27,12 +27,18 @@ class Buddy:
 
     __slots__ = ("bad", "bits", "count", "free", "journal", "open", "opportunistic", "tree")
 
-    def __init__(self, tree: PhysicalTree, journal: Journal, bad: bytearray, opportunistic: list[int]) -> None:
+    def __init__(
+        self,
+        tree: PhysicalTree,
+        journal: Journal,
+        bad: ByCell[PhysicalCell, int],
+        opportunistic: ByCell[PhysicalCell, int],
+    ) -> None:
         self.tree = tree
         self.journal = journal
         self.bad = bad
         self.opportunistic = opportunistic
-        self.free = bytearray(len(tree))
+        self.free: ByCell[PhysicalCell, int] = bytearray(len(tree))
         """1 for a cell that is in a free list (not for the cells below it)."""
         self.bits = [[0] * (chain.top + 1) for chain in tree.chains]
         self.count = [[0] * (chain.top + 1) for chain in tree.chains]

@@ -13,7 +13,7 @@ from paictl.cells.tree import NO_PARENT
 from paictl.scheduler.binding import UNBOUND, Binding
 
 if TYPE_CHECKING:
-    from paictl.cells.ids import PhysicalCell, VirtualCell
+    from paictl.cells.ids import ByCell, PhysicalCell, VirtualCell
     from paictl.scheduler.doomed import Doomed
     from paictl.scheduler.journal import Journal
 
@@ -28,7 +28,7 @@ class Health:
         self.doomed = doomed
         self.journal = journal
         self.tree = doomed.tree
-        self.bad_children = [0] * len(self.tree)
+        self.bad_children: ByCell[PhysicalCell, int] = [0] * len(self.tree)
         self.bad_nodes: dict[str, bool] = {}
 
     def turn_bad(self, name: str) -> None:

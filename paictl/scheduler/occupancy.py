@@ -15,7 +15,7 @@ from paictl.cells.tree import NO_PARENT
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from paictl.cells.ids import C, PhysicalCell, VirtualCell
+    from paictl.cells.ids import ByCell, C, PhysicalCell, VirtualCell
     from paictl.scheduler.buddy import Buddy
     from paictl.scheduler.journal import Journal
     from paictl.scheduler.views import Views
@@ -45,7 +45,9 @@ class Occupancy:
 
     __slots__ = ("buddy", "counts", "journal", "physical", "priority", "reserver", "user", "views", "virtual_priority")
 
-    def __init__(self, views: Views, buddy: Buddy, physical: list[PhysicalCell], journal: Journal) -> None:
+    def __init__(
+        self, views: Views, buddy: Buddy, physical: ByCell[VirtualCell, PhysicalCell], journal: Journal
+    ) -> None:
         self.counts = views.counts
         self.physical = physical
         self.views = views
@@ -137,7 +139,7 @@ class Occupancy:
                     view.insert(slot, after, size - after)
 
 
-def rising(leaves: Sequence[C], parent: list[C]) -> list[tuple[C, int]]:
+def rising(leaves: Sequence[C], parent: ByCell[C, C]) -> list[tuple[C, int]]:
     """The cells at and above some leaves, lowest level first, each with the number of these leaves below it."""
     out: list[tuple[C, int]] = []
     cells = dict.fromkeys(leaves, 1)

@@ -14,7 +14,7 @@ from paictl.cells.ids import C, VirtualCell
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from paictl.cells.ids import PhysicalCell
+    from paictl.cells.ids import ByCell, PhysicalCell
     from paictl.cells.tree import PhysicalTree, VirtualTree
     from paictl.scheduler.journal import Journal
 
@@ -29,10 +29,10 @@ class Counts:
     __slots__ = ("bad", "guaranteed", "opportunistic", "used")
 
     def __init__(self, physical: int, virtual: int) -> None:
-        self.opportunistic = [0] * physical
-        self.guaranteed = [0] * physical
-        self.used = [0] * virtual
-        self.bad = bytearray(physical)
+        self.opportunistic: ByCell[PhysicalCell, int] = [0] * physical
+        self.guaranteed: ByCell[PhysicalCell, int] = [0] * physical
+        self.used: ByCell[VirtualCell, int] = [0] * virtual
+        self.bad: ByCell[PhysicalCell, int] = bytearray(physical)
 
 
 class NodeIndex(Generic[C]):
