@@ -256,7 +256,7 @@ class _PhysicalBuilder:
     def _append_below_node(self, node: PhysicalCell) -> None:
         """The undeclared inside of a node, which is the same for all nodes of the chain."""
         tree, shape = self.tree, self.tree.shape(node)
-        rows, cells = tree.at[self.index], tree.subtree(node)
+        rows, cells = tree.at[self.index], list(tree.subtree(node))
         for cell, level in zip(cells[1:], shape.levels[1:], strict=True):
             row = rows[level]
             tree.rank.append(len(row))
@@ -302,7 +302,7 @@ def build_virtual(spec: ClusterSpec, physical: PhysicalTree) -> VirtualTree:
             tree.chain.extend([index[chain_name]] * size)
             tree.level.extend(shape.levels)
             tree.root.extend([cell] * size)
-            cells = tree.subtree(cell)
+            cells = list(tree.subtree(cell))
             tree.parent.append(NO_VIRTUAL)
             tree.parent.extend([cells[above] for above in shape.parents[1:]])
     _check_nesting(physical, owner)
