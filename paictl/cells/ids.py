@@ -1,4 +1,4 @@
-"""The kinds of cell ids, told apart by the type checker; at run time they are plain integers and cost nothing.
+"""The kinds of ids, told apart by the type checker; at run time they are plain integers and cost nothing.
 
 Both trees number their cells from 0, so that a physical id in the place of a virtual one goes unnoticed. Ids are made
 by the trees alone: take them from a tree (`Tree.children`, `Tree.subtree`, `PhysicalTree.at` and so on) rather
@@ -16,6 +16,8 @@ PhysicalCell = NewType("PhysicalCell", int)
 """A cell of the physical tree: devices that are there."""
 VirtualCell = NewType("VirtualCell", int)
 """A cell of the virtual tree: a promise to a VC, or a part of one."""
+ChainIndex = NewType("ChainIndex", int)
+"""A chain as its place in `Tree.chains`; mostly goes with a level, for which it must not be taken."""
 
 C = TypeVar("C", PhysicalCell, VirtualCell)
 """Either kind, the same throughout a signature."""

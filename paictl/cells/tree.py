@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, cast
 
 from paictl.cells.chain import Chain, build_chains, pinned_levels, preassigned_levels
-from paictl.cells.ids import NO_PHYSICAL, NO_VIRTUAL, ByCell, C, PhysicalCell, VirtualCell
+from paictl.cells.ids import NO_PHYSICAL, NO_VIRTUAL, ByCell, C, ChainIndex, PhysicalCell, VirtualCell
 from paictl.cells.spec import LEAF_LEVEL, ClusterSpec, PhysicalCellSpec, SpecError
 
 if TYPE_CHECKING:
@@ -51,14 +51,18 @@ class Tree(Generic[C]):
     """What physical and virtual cells have in common; lists are indexed by cell and must not be changed."""
 
     chains: tuple[Chain, ...]
-    chain: ByCell[C, int] = field(default_factory=list)
+    chain: ByCell[C, ChainIndex] = field(default_factory=list)
     """Index into `chains`."""
     level: ByCell[C, int] = field(default_factory=list)
     parent: ByCell[C, C] = field(default_factory=list)
-    templates: dict[tuple[int, int], Template] = field(default_factory=dict)
+    templates: dict[tuple[ChainIndex, int], Template] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.level)
+
+    def chain_indexes(self) -> Sequence[ChainIndex]:
+        """All chains, as other lists are indexed by them."""
+        return cast("Sequence[ChainIndex]", range(len(self.chains)))
 
     def cells(self) -> Sequence[C]:
         """All cells, smallest id first."""
@@ -83,7 +87,7 @@ class Tree(Generic[C]):
         """The template of a cell's subtree."""
         return self.shape_at(self.chain[cell], self.level[cell])
 
-    def shape_at(self, chain: int, level: int) -> Template:
+    def shape_at(self, chain: ChainIndex, level: int) -> Template:
         """The template of any cell of `level` in the chain with index `chain`."""
         found = self.templates.get((chain, level))
         if found is None:  # a cache of something immutable: filling it does not change the tree
@@ -199,7 +203,7 @@ def build_physical(spec: ClusterSpec) -> PhysicalTree:
     chains = build_chains(spec)
     tree = PhysicalTree(tuple(chains.values()))
     tree.at.extend([[] for _ in range(chain.top + 1)] for chain in tree.chains)
-    index = {name: i for i, name in enumerate(chains)}
+    index = dict(zip(chains, tree.chain_indexes(), strict=True))
     pinned_levels(spec, chains)  # two cells with one id
     builder = _PhysicalBuilder(tree)
     for i, cell in enumerate(spec.physical_cells):
@@ -218,7 +222,7 @@ class _PhysicalBuilder:
         self.nodes = tree.nodes
         self.default_components: dict[int, tuple[str, ...]] = {}
 
-    def start(self, chain: int) -> None:
+    def start(self, chain: ChainIndex) -> None:
         self.index = chain
         self.chain = self.tree.chains[chain]
 
@@ -285,7 +289,7 @@ def build_virtual(spec: ClusterSpec, physical: PhysicalTree) -> VirtualTree:
     cell, or one pinned cell lies inside another.
     """
     chains = {chain.name: chain for chain in physical.chains}
-    index = {chain.name: i for i, chain in enumerate(physical.chains)}
+    index = dict(zip(chains, physical.chain_indexes(), strict=True))
     pinned = pinned_levels(spec, chains)
     tree = VirtualTree(physical.chains, templates=physical.templates)
     owner: dict[str, str] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
-from paictl.cells.ids import NO_PHYSICAL, NO_VIRTUAL
+from paictl.cells.ids import NO_PHYSICAL, NO_VIRTUAL, ChainIndex
 from paictl.cells.tree import NO_PARENT
 from paictl.scheduler.errors import InvariantError
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 UNBOUND: Final = -1
 """What `Binding` holds for a cell that is not bound, in either direction; to compare with."""
 
-RootKey = tuple[str, int, int]
+RootKey = tuple[str, ChainIndex, int]
 """VC, index of the chain, level."""
 
 

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from paictl.cells.ids import NO_PHYSICAL
-from paictl.scheduler.binding import UNBOUND, Binding
+from paictl.scheduler.binding import UNBOUND, Binding, RootKey
 from paictl.scheduler.views import members
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from paictl.cells.ids import PhysicalCell
+    from paictl.cells.ids import ChainIndex, PhysicalCell
     from paictl.scheduler.buddy import Buddy
     from paictl.scheduler.journal import Journal
     from paictl.scheduler.ledger import Ledger
@@ -46,9 +46,9 @@ class Doomed:
         self.tree = tree = ledger.tree
         self.bad = [[0] * (chain.top + 1) for chain in tree.chains]
         self.bad_count = [[0] * (chain.top + 1) for chain in tree.chains]
-        self.cells: dict[tuple[str, int, int], int] = {}
+        self.cells: dict[RootKey, int] = {}
         self.count = [[0] * (chain.top + 1) for chain in tree.chains]
-        self.held: list[tuple[bool, int, int]] | None = None
+        self.held: list[tuple[bool, ChainIndex, int]] | None = None
         """Calls of `doom` (True) and `spare` put off by `hold`."""
         self.spoken_for: frozenset[PhysicalCell] = frozenset()
         """Cells with leaves that are bound for a pod but not counted as used yet; they are not idle."""
@@ -131,7 +131,7 @@ class Doomed:
         chain, level = self.tree.chain[cell], self.tree.level[cell]
         return bool(self.count[chain][level] and self.cells.get((vc, chain, level), 0) >> self.tree.rank[cell] & 1)
 
-    def doom(self, chain: int, level: int) -> None:
+    def doom(self, chain: ChainIndex, level: int) -> None:
         """Bind bad cells to VCs that can no longer be served by healthy ones of this level."""
         if self.held is not None:
             self.held.append((True, chain, level))
@@ -149,7 +149,7 @@ class Doomed:
                 self._set(cell, vc, 1)
                 self.take(cell, vc, doomed=True)
 
-    def spare(self, chain: int, level: int) -> None:
+    def spare(self, chain: ChainIndex, level: int) -> None:
         """Unbind doomed cells of this level that healthy ones can serve again."""
         if self.held is not None:
             self.held.append((False, chain, level))
@@ -166,7 +166,7 @@ class Doomed:
                 self._set(cell, vc, 0)
                 self.give(cell, vc, doomed=True)
 
-    def idle(self, vc: str, chain: int, level: int) -> PhysicalCell:
+    def idle(self, vc: str, chain: ChainIndex, level: int) -> PhysicalCell:
         """The doomed cell with the smallest id with no healthy part in use or about to be, `NO_PHYSICAL` if none."""
         at, guaranteed = self.tree.at[chain][level], self.counts.guaranteed
         for rank in members(self.cells.get((vc, chain, level), 0)):
@@ -195,7 +195,7 @@ class Doomed:
         child = self.binding.free_child(self.binding.virtual[self.tree.parent[cell]])
         self.binding.bind(cell, child)
 
-    def _choose(self, chain: int, level: int) -> PhysicalCell:
+    def _choose(self, chain: ChainIndex, level: int) -> PhysicalCell:
         """The bad cell with the smallest id that can be committed without breaking a promise, `NO_PHYSICAL` if none."""
         at = self.tree.at[chain][level]
         for rank in members(self.bad[chain][level]):

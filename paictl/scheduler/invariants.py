@@ -21,8 +21,9 @@ from paictl.scheduler.views import VirtualIndex, members
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from paictl.cells.ids import C, PhysicalCell
+    from paictl.cells.ids import C, ChainIndex, PhysicalCell
     from paictl.cells.tree import Tree
+    from paictl.scheduler.binding import RootKey
     from paictl.scheduler.state import State
 
 
@@ -170,7 +171,7 @@ def _binding(state: State) -> Iterator[str]:
 def _roots(state: State) -> Iterator[str]:
     """Preassigned cells: unbound ones are listed, pinned ones bound for good, others in use or doomed."""
     binding, virtual = state.binding, state.virtual
-    opened: dict[tuple[str, int, int], int] = dict.fromkeys(binding.roots, 0)
+    opened: dict[RootKey, int] = dict.fromkeys(binding.roots, 0)
     for root, top in virtual.preassigned.items():
         cell = binding.physical[root]
         if top.pinned_id is not None:
@@ -221,7 +222,7 @@ def _buddy(state: State) -> Iterator[str]:
 def _ledger(state: State) -> Iterator[str]:
     """Held and free quota make up what is configured, and every promise can be kept."""
     tree, ledger = state.physical, state.ledger
-    free: dict[str, dict[int, list[int]]] = {}
+    free: dict[str, dict[ChainIndex, list[int]]] = {}
     quota = [[0] * (chain.top + 1) for chain in tree.chains]
     for root, top in state.virtual.preassigned.items():
         chain, level = state.virtual.chain[root], state.virtual.level[root]
@@ -237,7 +238,7 @@ def _ledger(state: State) -> Iterator[str]:
             left[tree.chain[cell]][tree.level[cell]] += 1
     if left != ledger.left:
         yield "cells left are miscounted"
-    for index, types in enumerate(tree.chains):
+    for index, types in zip(tree.chain_indexes(), tree.chains, strict=True):
         if min(ledger.surplus(index)) < 0:
             yield f"promises of chain {types.name} cannot all be kept: surplus {ledger.surplus(index)}"
 

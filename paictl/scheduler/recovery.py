@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from paictl.cells.ids import NO_VIRTUAL, PhysicalCell, VirtualCell
 from paictl.cells.tree import NO_PARENT
-from paictl.scheduler.binding import UNBOUND
+from paictl.scheduler.binding import UNBOUND, RootKey
 from paictl.scheduler.decision import NO_LEAF, BindInfo, Placed
 from paictl.scheduler.groups import Group, GroupState, new_group
 from paictl.scheduler.occupancy import FREE_PRIORITY, OPPORTUNISTIC
@@ -251,7 +251,7 @@ class _VirtualFinder:
                     lazy_preempt(state, state.groups.by_name[user[held]], self.claim.group, self.now)
         return binding.physical[root] == UNBOUND and state.ledger.may_take(cell)
 
-    def _free_doomed_root(self, key: tuple[str, int, int]) -> None:
+    def _free_doomed_root(self, key: RootKey) -> None:
         """Unbind one of the VC's own idle doomed cells: a cell that runs a pod goes before one that shows badness."""
         cell = self.state.doomed.idle(*key)
         if cell != NO_PARENT:

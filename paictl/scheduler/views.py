@@ -14,7 +14,7 @@ from paictl.cells.ids import C, VirtualCell
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from paictl.cells.ids import ByCell, PhysicalCell
+    from paictl.cells.ids import ByCell, ChainIndex, PhysicalCell
     from paictl.cells.tree import PhysicalTree, VirtualTree
     from paictl.scheduler.journal import Journal
 
@@ -147,7 +147,7 @@ class Views:
         self.journal = journal
         self.physical: list[NodeIndex[PhysicalCell]] = []
         """By chain."""
-        self.virtual: dict[tuple[str, int], VirtualIndex] = {}
+        self.virtual: dict[tuple[str, ChainIndex], VirtualIndex] = {}
         """By VC and chain, without pinned cells."""
         self.pinned: dict[tuple[str, str], VirtualIndex] = {}
         """By VC and pinned cell id."""
@@ -162,7 +162,7 @@ class Views:
 
     def _build_virtual(self) -> None:
         tree = self.tree
-        cells: dict[tuple[str, int | str], list[VirtualCell]] = {}
+        cells: dict[tuple[str, ChainIndex | str], list[VirtualCell]] = {}
         for root, top in tree.preassigned.items():
             chain = tree.chains[tree.chain[root]]
             key = (top.vc, tree.chain[root] if top.pinned_id is None else top.pinned_id)

@@ -13,7 +13,7 @@ from paictl.scheduler.explain.scratch import holder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from paictl.cells.ids import PhysicalCell, VirtualCell
+    from paictl.cells.ids import ChainIndex, PhysicalCell, VirtualCell
     from paictl.cells.tree import Tree
     from paictl.scheduler.decision import Attempt
     from paictl.scheduler.placement.suggested import Suggested
@@ -42,7 +42,7 @@ class Survey:
     """
 
     index: NodeIndex[Any]
-    chain: int
+    chain: ChainIndex
     usable: list[NodeUse] = field(default_factory=list)
     leaves: Counter[str] = field(default_factory=Counter)
     """By name of a field of `LeafCounts`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paictl.cells.ids import NO_PHYSICAL, PhysicalCell, VirtualCell
+from paictl.cells.ids import NO_PHYSICAL, ChainIndex, PhysicalCell, VirtualCell
 from paictl.cells.quota import surplus
 from paictl.cells.spec import LEAF_LEVEL
 from paictl.cells.tree import NO_PARENT
@@ -83,7 +83,7 @@ class _Mapper:
         self.tree = state.physical
         self.suggested = suggested
         self.paths = paths
-        self.taken: list[tuple[int, int]] = []
+        self.taken: list[tuple[ChainIndex, int]] = []
         """Chain and level of the preassigned cells mapped so far."""
 
     def map_roots(self) -> bool:
@@ -107,7 +107,7 @@ class _Mapper:
             for above, cells in self.paths.below.items()
         )
 
-    def _allocate(self, root: VirtualCell, chain: int, level: int) -> PhysicalCell:
+    def _allocate(self, root: VirtualCell, chain: ChainIndex, level: int) -> PhysicalCell:
         """A cell from the lowest level at or above `level` that has a free one, split downwards."""
         counts = self.state.buddy.count[chain]
         start = next((at for at in range(level, len(counts)) if counts[at]), 0)
@@ -124,7 +124,7 @@ class _Mapper:
                     return found
         return NO_PHYSICAL
 
-    def _allocate_relaxed(self, root: VirtualCell, chain: int, level: int) -> PhysicalCell:
+    def _allocate_relaxed(self, root: VirtualCell, chain: ChainIndex, level: int) -> PhysicalCell:
         """A cell from higher levels, splitting as many free cells there as no promise needs."""
         state = self.state
         quota = list(state.ledger.quota[chain])
@@ -180,7 +180,7 @@ class _Mapper:
                 return False
         return all(self._fit(cell, one) for cell, one in chosen.items())
 
-    def _free(self, chain: int, level: int) -> Iterator[PhysicalCell]:
+    def _free(self, chain: ChainIndex, level: int) -> Iterator[PhysicalCell]:
         """Usable free cells of a level, in order of preference."""
         rows, at = self.state.buddy.open[chain][level], self.tree.at[chain][level]
         for used in sorted(rows):

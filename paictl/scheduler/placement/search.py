@@ -18,7 +18,7 @@ from paictl.scheduler.transitions import lazy_preempt
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from paictl.cells.ids import C, PhysicalCell, VirtualCell
+    from paictl.cells.ids import C, ChainIndex, PhysicalCell, VirtualCell
     from paictl.cells.tree import Tree
     from paictl.scheduler.placement.suggested import Suggested
     from paictl.scheduler.request import PodRequest
@@ -97,7 +97,7 @@ def _pinned_view(state: State, request: PodRequest) -> VirtualIndex:
     return index
 
 
-def _chains(state: State, request: PodRequest) -> list[int]:
+def _chains(state: State, request: PodRequest) -> list[ChainIndex]:
     """The chains that have the requested leaf cell type, or all of them, type by type."""
     _check_vc(state, request)
     if not request.leaf_type:

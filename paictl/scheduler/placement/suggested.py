@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
-    from paictl.cells.ids import PhysicalCell
+    from paictl.cells.ids import ChainIndex, PhysicalCell
     from paictl.cells.tree import PhysicalTree
 
 
@@ -19,7 +19,7 @@ class Suggested:
     def __init__(self, names: AbstractSet[str], tree: PhysicalTree) -> None:
         self.names = names
         self.tree = tree
-        self.masks: dict[int, int] = {}
+        self.masks: dict[ChainIndex, int] = {}
 
     def node(self, cell: PhysicalCell) -> bool:
         """Whether the first node of a cell is suggested."""
@@ -34,7 +34,7 @@ class Suggested:
     def _node_level(self, cell: PhysicalCell) -> int:
         return self.tree.chains[self.tree.chain[cell]].node_level
 
-    def _mask(self, chain: int) -> int:
+    def _mask(self, chain: ChainIndex) -> int:
         """The suggested nodes of a chain as a set of ranks, made when first asked for."""
         found = self.masks.get(chain)
         if found is None:
