@@ -188,12 +188,13 @@ class Views:
         found = view.weaker.get(priority)
         if found is not None:
             return found
-        tree, used = self.tree, self.counts.used
+        tree, used, low = self.tree, self.counts.used, priority - 1
         free = []
         for cell in view.cells:
-            size = len(tree.shape(cell).leaves)
-            stronger = sum(held.get(leaf, priority - 1) >= priority for leaf in tree.leaves(cell)) if used[cell] else 0
-            free.append(size - stronger)
+            if used[cell]:
+                free.append(len([leaf for leaf in tree.leaves(cell) if held.get(leaf, low) < priority]))
+            else:
+                free.append(len(tree.shape(cell).leaves))
         found = Weaker(view.leaves, free)
         for row, by_column in zip(found.rows, view.rows, strict=True):
             for slots in by_column.values():
