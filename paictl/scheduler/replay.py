@@ -236,13 +236,13 @@ class Replayer:
                 return {
                     "r": "status",
                     "groups": [inspect.group_record(state, group) for group in groups],
-                    "physical": [inspect.physical_row(state, cell) for cell in range(len(state.physical))],
+                    "physical": [inspect.physical_row(state, cell) for cell in state.physical.cells()],
                     "virtual": {
                         vc: [
                             inspect.virtual_row(state, cell)
                             for root, top in state.virtual.preassigned.items()
                             if top.vc == vc
-                            for cell in range(root, state.virtual.end(root))
+                            for cell in state.virtual.subtree(root)
                         ]
                         for vc in sorted(state.vcs)
                     },
