@@ -12,6 +12,7 @@ from paictl.config.rules.job import (
     gang_retries,
     ignored_sku_number,
     misplaced_wish,
+    misspelt_extra,
     mixed_affinity_group,
     opportunistic_pin,
     port_label,
@@ -58,5 +59,6 @@ MODULES: tuple[ModuleType, ...] = (
     unused_prerequisite,
     unknown_plugin_role,
     misplaced_wish,
+    misspelt_extra,
 )
 """The rules of this package, by id."""
