@@ -151,6 +151,12 @@ def detail(message: str) -> None:
         print(message, file=sys.stderr)  # noqa: T201
 
 
+def warning(message: str) -> None:
+    """Say on stderr what is most likely a mistake, unless --quiet; the command goes on."""
+    if settings.verbosity >= 0:
+        _say("warning", "bold yellow", message)
+
+
 def error(problem: PaictlError) -> None:
     """Say on stderr why the command did not do its work, and what to do next."""
     _say("error", "bold red", str(problem))
