@@ -71,8 +71,8 @@ def _write(line: str) -> None:
     try:
         sys.stdout.write(line)
         sys.stdout.flush()
-    except BrokenPipeError:
-        raise
+    except BrokenPipeError:  # the reader went away, as `head` does; typer would make it exit code 1
+        raise typer.Exit(141) from None
     except OSError as error:
         raise PaictlError(f"the output cannot be written: {error.strerror}", hint="free some space") from None
 

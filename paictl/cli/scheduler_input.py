@@ -60,7 +60,8 @@ def _find(node: Node, path: str) -> Node:
                 return node
             name, key, node = max(fits, key=lambda step: len(step[0]))  # names may hold dots
             path = path[len(name) :]
-            node = key if not path else node
+            if not path:  # a collection is best found by its name
+                return node if isinstance(node, yaml.ScalarNode) else key
         elif isinstance(node, yaml.SequenceNode) and path.startswith("["):
             number, _, path = path[1:].partition("]")
             if not number.isdecimal() or int(number) >= len(node.value):
