@@ -52,7 +52,11 @@ def written(folder: Path, *operations: object) -> Path:
     [
         ("childCellNumber: 4", "childCellNumber: x", ":3:49: physicalCluster.cellTypes.NODE.childCellNumber: expected"),
         ("cellNumber: 1", "cellNumber: 3", ":7:1: virtualClusters: chain NODE: 3 cells of NODE are assigned"),
-        ("{cellType: NODE, cellNumber", "{cellType: NODES, cellNumber", ":10:18: virtualClusters.A.virtualCells[0].cellType"),
+        (
+            "{cellType: NODE, cellNumber",
+            "{cellType: NODES, cellNumber",
+            ":10:18: virtualClusters.A.virtualCells[0].cellType",
+        ),
         ("{cellType: NODE, cellAddress: n1}", "{cellType: NOD}", ":6:16: physicalCluster.physicalCells[1].cellType"),
         ("virtualClusters:", "virtualClusters: [", "c.yaml:"),
         (CONFIG, "", "c.yaml: is empty"),
