@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Generic, cast
 
 from paictl.cells.chain import Chain, build_chains, pinned_levels, preassigned_levels
 from paictl.cells.ids import NO_PHYSICAL, NO_VIRTUAL, ByCell, C, ChainIndex, PhysicalCell, VirtualCell
-from paictl.cells.spec import LEAF_LEVEL, ClusterSpec, PhysicalCellSpec, SpecError
+from paictl.cells.spec import LEAF_LEVEL, MAX_CELLS, ClusterSpec, PhysicalCellSpec, SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -286,7 +286,7 @@ def build_virtual(spec: ClusterSpec, physical: PhysicalTree) -> VirtualTree:
     """The virtual tree of a cluster.
 
     Raises `SpecError` if a VC names a type or pinned cell that does not exist, or two VCs name the same pinned
-    cell, or one pinned cell lies inside another.
+    cell, or one pinned cell lies inside another, or there are more than `MAX_CELLS` cells.
     """
     chains = {chain.name: chain for chain in physical.chains}
     index = dict(zip(chains, physical.chain_indexes(), strict=True))
@@ -302,6 +302,10 @@ def build_virtual(spec: ClusterSpec, physical: PhysicalTree) -> VirtualTree:
                 owner[pinned_id] = vc.name
             cell, shape = VirtualCell(len(tree)), tree.shape_at(index[chain_name], level)
             size = len(shape.levels)
+            if cell + size > MAX_CELLS:
+                raise SpecError(
+                    f"virtualClusters.{vc.name}", f"with it the VCs would have more than {MAX_CELLS:,} cells"
+                )
             tree.preassigned[cell] = Preassigned(cell, vc.name, number, pinned_id)
             tree.chain.extend([index[chain_name]] * size)
             tree.level.extend(shape.levels)
