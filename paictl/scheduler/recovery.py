@@ -142,11 +142,14 @@ class _VirtualFinder:
         self.now = now
         self.lost = False
         """Whether some leaf has no virtual leaf, so that the whole group has to go without."""
+        self.mine: set[VirtualCell] = set()
+        """Preassigned cells of the present pod's leaves: these are bound, but their use is not counted yet."""
 
     def pod(self, leaves: tuple[PhysicalCell, ...], levels: tuple[int, ...]) -> tuple[VirtualCell, ...]:
         """The virtual leaf for each leaf of a pod; `NO_VIRTUAL` from the first one on that has none (then `lost`)."""
         out = []
         self.state.doomed.spoken_for = frozenset()
+        self.mine.clear()
         for leaf, level in zip(leaves, levels, strict=True):
             twin = NO_VIRTUAL
             if leaf != NO_LEAF and not self.lost:
@@ -182,6 +185,7 @@ class _VirtualFinder:
             return NO_VIRTUAL
         if binding.virtual[leaf] == UNBOUND and binding.bind(leaf, twin):
             state.doomed.take(cell, self.claim.vc)
+        self.mine.add(state.virtual.root[twin])
         if state.health.bad_nodes:  # without them there are no doomed cells
             state.doomed.spoken_for |= {binding.physical[state.virtual.root[twin]]}
         return twin
@@ -222,7 +226,9 @@ class _VirtualFinder:
         if root == NO_VIRTUAL:
             self._free_doomed_root(key)
             root = state.binding.free_root(key)
-        return root if root != NO_VIRTUAL else self._lowest(state.binding.roots.get(key, ()))
+        if root != NO_VIRTUAL:
+            return root
+        return self._lowest(other for other in state.binding.roots.get(key, ()) if other not in self.mine)
 
     def _child(self, twin: VirtualCell) -> VirtualCell:
         """The child of a virtual cell to use: an unbound one, else the one with the lowest priority below ours."""
