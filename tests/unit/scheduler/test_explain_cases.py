@@ -148,8 +148,8 @@ def test_the_data_is_json_and_has_no_empty_fields_in_changes() -> None:
     data = json.loads(json.dumps(to_data(explain(engine, pod("new", "A", 4, priority=1)))))
     assert data["decision"] == "wait"
     kinds = {change["kind"]: set(change) for change in data["changes"]}
-    assert kinds["groups end"] == {"kind", "groups", "outcome"}
-    assert kinds["priority"] == {"kind", "priority", "outcome"}
+    assert kinds["groups end"] == {"kind", "groups", "smallest", "outcome"}
+    assert kinds["priority"] == {"kind", "priority", "smallest", "outcome"}
 
 
 # --- pods of a stream of operations
