@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from paictl.scheduler.explain.cheaper import cheapest
+from paictl.scheduler.explain.cheaper import BUDGET, cheapest
 from paictl.scheduler.explain.data import Change, ChangeKind
 from paictl.scheduler.explain.ending import groups_to_end
 from paictl.scheduler.explain.quota import more_quota
@@ -83,7 +83,8 @@ def heal(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:
     names = ranked_names[: max(MANY_NODES, 4 * pods)]
     found = smallest(scratch, names, scratch.heal) if names else None
     below = len(found) if found else inf
-    fewer, complete = cheapest(scratch, [(1, name) for name in names], scratch.heal, below=below)
+    budget = BUDGET if found else BUDGET // 5
+    fewer, complete = cheapest(scratch, [(1, name) for name in names], scratch.heal, below=below, budget=budget)
     found = fewer or found
     if not found:
         return None

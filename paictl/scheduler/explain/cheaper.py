@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-BUDGET: Final = 1500
+BUDGET: Final = 1000
 """Changes that one search may try: a fraction of a second, whatever the size of the cluster."""
 LOOKS: Final = 20_000
 """Parts that one search may look at, those too cheap to be worth a trial among them."""
@@ -25,6 +25,7 @@ def cheapest(
     *,
     above: int = 0,
     below: float,
+    budget: int = BUDGET,
 ) -> tuple[list[Item] | None, bool]:
     """The cheapest part of `items` (cost and item, cheapest first) that helps.
 
@@ -34,7 +35,9 @@ def cheapest(
     next item instead.
     """
     heap: list[tuple[int, tuple[int, ...]]] = [(items[0][0], (0,))] if items and items[0][0] < below else []
-    trials, looks = BUDGET, LOOKS
+    if above >= below:
+        return None, True
+    trials, looks = budget, LOOKS
     while heap:
         cost, part = heappop(heap)
         if cost >= above:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from paictl.scheduler.explain.cheaper import cheapest
+from paictl.scheduler.explain.cheaper import BUDGET, cheapest
 from paictl.scheduler.explain.data import Change, ChangeKind
 from paictl.scheduler.explain.scratch import holder, smallest
 
@@ -44,24 +44,32 @@ def groups_to_end(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:
     names = next((found for _, names in plans if (found := _needed(scratch, names, leaves))), None)
     for candidates in (inside, [*inside, *around]) if around else (inside,):
         names = names or _needed(scratch, candidates[:MANY], leaves)
-    everyone = _by_size([*inside, *around][:MANY], leaves)
+    price = sum(leaves[name] for name in names) if names else inf
+    rivals = [(leaves[name], name) for name in _by_size({*inside, *around}, leaves) if leaves[name] < price]
     fewer, complete = cheapest(
-        scratch,
-        [(leaves[name], name) for name in everyone],
-        scratch.end,
-        above=_least(scratch, surveys),
-        below=sum(leaves[name] for name in names) if names else inf,
-    )
+        scratch, rivals[:MANY], scratch.end,
+        above=_least(scratch, surveys, leaves), below=price, budget=BUDGET if names else BUDGET // 5,
+    )  # fmt: skip
     found = fewer or names
-    return _ended(scratch, found, smallest=complete and len(everyone) == len(inside) + len(around)) if found else None
+    return _ended(scratch, found, smallest=complete and len(rivals) <= MANY) if found else None
 
 
-def _least(scratch: Scratch, surveys: Sequence[Survey]) -> int:
-    """Leaves that must become free at the very least; unknown where bad nodes may change what a VC can see."""
-    if scratch.state.health.bad_nodes:
+def _least(scratch: Scratch, surveys: Sequence[Survey], leaves: dict[str, int]) -> int:
+    """Leaves of the groups that have to end at the very least: counted for one of the largest pods, and for all leaves.
+
+    0 where an end does more than free leaves: bad nodes, reservations, suggestions and promotions have a say as well.
+    """
+    state, request = scratch.state, scratch.request
+    counted = scratch.suggested is not None and not request.ignore_suggested
+    if counted or state.health.bad_nodes or state.occupancy.reserver or scratch.engine.spec.lazy_preemption_recovery:
         return 0
-    needed = sum(leaf_number * pods for leaf_number, pods in scratch.request.members)
-    return min((max(0, needed - sum(node.room for node in found.usable)) for found in surveys), default=0)
+    needed = sum(leaf_number * pods for leaf_number, pods in request.members)
+    bounds = []
+    for found in surveys:
+        one = _Counting(found, leaves).plan([(request.members[-1][0], 1)])
+        lacking = needed - sum(node.room for node in found.usable)
+        bounds.append(max(lacking, one[0] if one else needed))
+    return max(0, min(bounds, default=0))
 
 
 def _needed(scratch: Scratch, names: Sequence[str], leaves: dict[str, int]) -> list[str] | None:

@@ -90,16 +90,19 @@ def left_out(change: Change) -> list[Change]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(60))
+TELLING = (44, 48, 81, 152, 286, 317, 351, 626, 876)
+"""Seeds whose smallest change is none that counting, or leaving out one after the other, finds."""
+
+
+@pytest.mark.parametrize("seed", [*range(30), *TELLING])
 def test_no_smaller_change_of_its_kind_helps(seed: int) -> None:
     pick = random.Random(seed)  # noqa: S311 (a test, not a secret)
     config = CONFIGS[seed % len(CONFIGS)]
-    history = [(pick.randrange(12), *(pick.randrange(32) for _ in range(3))) for _ in range(pick.randrange(5, 60))]
-    for _ in range(3):
+    world = World(config)
+    for _ in range(pick.randrange(5, 60)):
+        world.step((pick.randrange(12), pick.randrange(32), pick.randrange(32), pick.randrange(32)))
+    for _ in range(4):
         row = [pick.randrange(32) for _ in range(4)]
-        world = World(config)
-        for step in history:
-            world.step(step)
         request, suggested = world.request(*row[:3]), world.suggested(row[3])
         try:
             explanation = explain(world.replayer.engine, request, suggested)
@@ -116,7 +119,7 @@ def all_smaller(
     world: World, config: dict[str, Any], request: PodRequest, found: dict[ChangeKind, Change]
 ) -> Iterator[Change]:
     """Every change that is smaller than the one found of its kind, or any where none was found."""
-    assert all(change.smallest for change in found.values()), "on a cluster as small as this all can be tried"
+    assert all(change.smallest for change in found.values()), "on a cluster as small as this all are tried"
     state = world.replayer.engine.state
     bad, heal = sorted(state.health.bad_nodes), found.get(ChangeKind.HEAL)
     for number in range(1, len(heal.nodes) if heal else len(bad) + 1):
