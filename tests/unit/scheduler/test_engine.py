@@ -192,7 +192,7 @@ def test_pinned_cells_that_split_what_was_promised_whole_are_refused() -> None:
     data["virtualClusters"]["B"] = {"pinnedCells": [{"pinnedCellId": f"pin{number}"} for number in range(3)]}
     healthy(data)
     data["virtualClusters"]["B"]["pinnedCells"].append({"pinnedCellId": "pin3"})
-    with pytest.raises(SpecError, match="1 cells of NODE are assigned, 0 are there once the pinned cells are taken out"):
+    with pytest.raises(SpecError, match="1 cells of NODE are assigned, 0 are there once the pinned cells are"):
         Engine.from_config(data)
 
 
