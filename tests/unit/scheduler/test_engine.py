@@ -11,7 +11,6 @@ from paictl.scheduler.errors import InvariantError, RequestError
 from paictl.scheduler.events import Ignored, NodeHealth, PodGone, PodRecovered
 from paictl.scheduler.groups import GroupState
 from paictl.scheduler.invariants import validate
-from paictl.scheduler.request import PodRequest
 from tests.unit.scheduler.support import config, gone, healthy, place, pod, run
 
 
