@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+import platform
+import subprocess
+from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cli.console import write, write_segments
 
 if TYPE_CHECKING:
+    from paictl.cluster.interface import ServiceView
     from paictl.lab.manifest import Lab, Step
     from paictl.lab.session import Judged, Session
 
@@ -60,17 +63,66 @@ SAYINGS: Final[dict[str, tuple[str, str]]] = {
         "note: service {name}: {reason}",
         "注意：服务 {name}：{reason}",
     ),
+    "stopped": ("stopped; start it: paictl service start -n {name}", "已停止；启动：paictl service start -n {name}"),
+    "stale": (
+        "{reason}; to load it: paictl service refresh -n {name}",
+        "仍按配置 {loaded} 运行，最新的是 {newest}；加载：paictl service refresh -n {name}",
+    ),
+    "perhaps": ("perhaps: {text}", "也许：{text}"),
+    "begun": ("bringing the lab's cluster up", "正在启动实验集群"),
+    "in-shell": ("lab {lab}: a shell in {folder}; leave it with exit", "实验 {lab}：终端位于 {folder}；用 exit 退出"),
+    "skip-done": ("{name} skipped; go on: paictl lab next", "已跳过 {name}；继续：paictl lab next"),
+    "as-new": ("lab {lab} is as new; begin: paictl lab start {lab}", "实验 {lab} 已重置；开始：paictl lab start {lab}"),
+    "noted": ("answer {number} of lab {lab} noted", "已记下实验 {lab} 第 {number} 题的回答"),
+    "reported": (
+        "report of {count} labs written to {file}, digest {digest}",
+        "{count} 个实验的报告已写入 {file}，校验摘要 {digest}",
+    ),
+    "elsewhere": (
+        "{file} is in the lab's folder, not here: cd {folder}",
+        "{file} 在实验的文件夹中，不在这里：cd {folder}",
+    ),
+    "not-noted": ("this command could not be noted: {reason}", "无法记录这条命令：{reason}"),
 }
 
 
 def language(given: str | None, session: Session | None = None) -> str:
-    """The language: as asked, else as the lab was started, else as the locale says."""
+    """The language: as asked, else as the lab was started, else of the last lab, else as the locale says."""
     if given is not None:
         return given
     if session is not None and session.ground.started:
         return session.ground.language
-    locale = os.environ.get("LC_ALL") or os.environ.get("LC_MESSAGES") or os.environ.get("LANG") or ""
+    return language_here()
+
+
+def _language_of_locale() -> str:
+    names = ("LC_ALL", "LC_MESSAGES", "LANG")
+    locale = next((found for name in names if (found := os.environ.get(name))), None) or _mac_locale()
     return "zh" if locale.lower().startswith("zh") else "en"
+
+
+def _mac_locale() -> str:
+    """The language of macOS, whose programs start without LANG when no terminal sets it; empty elsewhere."""
+    if platform.system() != "Darwin":
+        return ""
+    command = ["/usr/bin/defaults", "read", "-g", "AppleLocale"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=5, check=True).stdout  # noqa: S603
+    except (subprocess.SubprocessError, OSError):
+        return ""
+
+
+def language_here() -> str:
+    """The language where no lab is named: of the lab of this shell, else of the last start, else of the locale."""
+    from paictl.lab.errors import LabError
+    from paictl.lab.ground import labs_folder, present_lab
+    from paictl.lab.progress import ProgressFile
+
+    try:
+        present = present_lab()
+        return (present.language if present else ProgressFile(labs_folder()).read().language) or _language_of_locale()
+    except LabError:  # a file is damaged
+        return _language_of_locale()
 
 
 def say(key: str, lang: str, **values: object) -> str:
@@ -107,8 +159,9 @@ def show_judged(judged: Judged, lang: str, *, brief: bool = False) -> None:
             write(f"    {say('expected', lang)}: {expected}")
             write(f"    {say('observed', lang)}: {observed}")
     write(f"    {say('look', lang)}: {judged.check.look}")
-    for advice in judged.advice:
-        write_segments([[("yellow", f"    → {advice.of(lang).strip()}")]])
+    guesses = [say("perhaps", lang, text=guess.of(lang).strip()) for guess in judged.guesses]
+    for advice in [*(advice.of(lang).strip() for advice in judged.advice), *guesses]:
+        write_segments([[("yellow", f"    → {advice}")]])
 
 
 def show_trouble(session: Session, lang: str) -> None:
@@ -121,9 +174,20 @@ def show_trouble(session: Session, lang: str) -> None:
     if refusal is not None:
         write("→ " + say("refused", lang, command=refusal.command))
         write(f"    {refusal.message}" + (f"; {refusal.hint}" if refusal.hint else ""))
-    for service in session.ground.cluster().services():
+    scene = session.scene()
+    newest = scene.configuration.number if scene.configuration else 0
+    for service in scene.services:
         if service.reason:
-            write("→ " + say("service", lang, name=service.name, reason=service.reason))
+            write("→ " + say("service", lang, name=service.name, reason=_remark(service, newest, lang)))
+
+
+def _remark(service: ServiceView, newest: int, lang: str) -> str:
+    """Why a service does not do its work, and what leads on."""
+    if not service.running:
+        return say("stopped", lang, name=service.name)
+    if service.loaded is not None and newest not in (0, service.loaded):
+        return say("stale", lang, name=service.name, loaded=service.loaded, newest=newest, reason=service.reason)
+    return service.reason
 
 
 def show_questions(session: Session, lang: str, *, solutions: bool = False) -> None:
@@ -137,3 +201,20 @@ def show_questions(session: Session, lang: str, *, solutions: bool = False) -> N
             write("     " + say("answered", lang, answer=answers[str(number)]))
         if solutions:
             write("     " + say("model", lang, answer=question.answer.of(lang).strip()))
+
+
+def judged_data(judged: Judged, words: str) -> dict[str, Any]:
+    """A check as plain data."""
+    return {
+        "check": judged.check.id,
+        "standing": judged.standing.value,
+        "says": judged.check.says.of(words),
+        "findings": [
+            {"ok": one.ok, "of": one.subject, "what": one.aspect, "expected": one.expected, "observed": one.observed}
+            for one in judged.findings
+        ],
+        "look": judged.check.look,
+        "advice": [advice.of(words) for advice in judged.advice],
+        "perhaps": [guess.of(words) for guess in judged.guesses],
+        "reason": judged.reason,
+    }

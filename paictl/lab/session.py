@@ -7,12 +7,12 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
-from paictl.errors import PaictlError
 from paictl.lab import journal
 from paictl.lab.checks import Verdict, holds, judge
+from paictl.lab.errors import LabError
 from paictl.lab.findings import Finding
 from paictl.lab.ground import Ground
-from paictl.lab.journal import Typed, respelled
+from paictl.lab.journal import Typed, means
 from paictl.lab.manifest import Act, Check, Lab, NearMiss, Step, Text
 from paictl.lab.progress import LabProgress, Passed, ProgressFile
 from paictl.lab.scene import Scene
@@ -40,6 +40,8 @@ class Judged:
     advice: tuple[Text, ...] = ()
     reason: str = ""
     """Why it was skipped, or when it passed."""
+    guesses: tuple[Text, ...] = ()
+    """What may have gone wrong; nothing tells for certain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,31 +69,38 @@ class Session:
     # --- life
 
     def start(self, language: str, *, played: bool = False) -> None:
-        """Begin the lab; raises `PaictlError` if it has begun."""
+        """Begin the lab; raises `LabError` if it has begun."""
         if self.ground.started:
-            raise PaictlError(
-                f"lab {self.lab.number} has begun already",
-                hint=f"go on: paictl lab next {self.lab.number}; or begin anew: paictl lab reset {self.lab.number}",
+            number = self.lab.number
+            raise LabError(
+                (f"lab {number} has begun already", f"实验 {number} 已经开始"),
+                (
+                    f"go on: paictl lab next {number}; or begin anew: paictl lab reset {number}",
+                    f"继续：paictl lab next {number}；或重新开始：paictl lab reset {number}",
+                ),
             )
         self.ground.remove()  # what a start that was interrupted left
         self.ground.start(self.lab, language)
         with self.file.changing() as progress:
-            progress.current = self.lab.id
+            progress.current, progress.language = self.lab.id, language
             mine = progress.lab(self.lab.id)
             mine.started, mine.shown, mine.played = _now(), self.lab.steps[0].id, played
 
     def reset(self) -> None:
-        """Forget the lab's cluster and what was done in it; answers stay."""
+        """Forget the lab's cluster and what was done in it; answers stay. It is the lab to start next."""
         self.ground.remove()
         with self.file.changing() as progress:
+            progress.current = self.lab.id
             answers = progress.lab(self.lab.id).answers
             progress.labs[self.lab.id] = LabProgress(answers=answers)
 
     def require_started(self) -> None:
-        """Raise `PaictlError` that leads on if the lab was not started."""
+        """Raise `LabError` that leads on if the lab was not started."""
         if not self.ground.started:
-            raise PaictlError(
-                f"lab {self.lab.number} was not started", hint=f"start it: paictl lab start {self.lab.number}"
+            number = self.lab.number
+            raise LabError(
+                (f"lab {number} was not started", f"实验 {number} 尚未开始"),
+                (f"start it: paictl lab start {number}", f"开始：paictl lab start {number}"),
             )
 
     # --- judging
@@ -134,7 +143,11 @@ class Session:
             return Judged(check, Standing.SKIPPED, verdict, reason=skipped)
         later = self.lab.step_ids.index(check.after) > reached
         standing = Standing.LATER if later else Standing.FAILED
-        return Judged(check, standing, verdict, tuple(miss.says for miss in self.mistakes(scene, check)))
+        if later:
+            return Judged(check, standing, verdict)
+        advice = tuple(miss.says for miss in self.mistakes(scene, check))
+        guesses = () if advice else tuple(miss.says for miss in self.suspected(scene, check))
+        return Judged(check, standing, verdict, advice, guesses=guesses)
 
     def mistakes(self, scene: Scene, check: Check) -> list[NearMiss]:
         """The known mistakes that are to be seen and make a check fail."""
@@ -142,12 +155,24 @@ class Session:
             miss for miss in self.lab.near_misses if check.id in miss.fails and miss.when and holds(scene, miss.when)
         ]  # fmt: skip
 
+    def suspected(self, scene: Scene, check: Check) -> list[NearMiss]:
+        """The mistakes that cannot be told from the cluster, if all that they type was typed."""
+        typed = [one.command for one in scene.typed]
+
+        def was_made(miss: NearMiss) -> bool:
+            wanted = [command for act in miss.acts.values() for command in act.commands or ()]
+            return bool(typed) and all(any(means(command, one) for one in typed) for command in wanted)
+
+        return [
+            miss for miss in self.lab.near_misses if check.id in miss.fails and not miss.when and was_made(miss)
+        ]  # fmt: skip
+
     # --- steps
 
     def missing(self, step: Step) -> list[str]:
         """The commands of a step that were not typed yet."""
-        typed = {one.command for one in journal.read(self.ground.folder)}
-        return [command for command in step.commands if respelled(command) not in typed]
+        typed = [one.command for one in journal.read(self.ground.folder)]
+        return [command for command in step.commands if not any(means(command, one) for one in typed)]
 
     def is_done(self, step: Step, done: LabProgress) -> bool:
         """Whether a step is behind the student: its checks have passed, or without checks its commands were typed."""
@@ -192,7 +217,11 @@ class Session:
     def skip(self, name: str, reason: str) -> None:
         """Leave a step or check out; the report gives the reason."""
         if name not in self.lab.step_ids and name not in {check.id for check in self.lab.checks}:
-            raise PaictlError(f"lab {self.lab.number} has no step or check {name!r}", hint="see: paictl lab status")
+            number = self.lab.number
+            raise LabError(
+                (f"lab {number} has no step or check {name!r}", f"实验 {number} 没有步骤或检查 {name!r}"),
+                (f"see them: paictl lab status {number}", f"查看：paictl lab status {number}"),
+            )
         with self.file.changing() as progress:
             progress.lab(self.lab.id).skipped[name] = reason
 
@@ -213,9 +242,13 @@ class Session:
     def answer(self, number: int, words: str) -> None:
         """Note the student's answer to a question."""
         if not 1 <= number <= len(self.lab.questions):
-            raise PaictlError(
-                f"lab {self.lab.number} has questions 1 to {len(self.lab.questions)}",
-                hint=f"see them: paictl lab status {self.lab.number}",
+            lab, last = self.lab.number, len(self.lab.questions)
+            raise LabError(
+                (
+                    f"lab {lab} has questions 1 to {last}, not {number}",
+                    f"实验 {lab} 的思考题为 1 至 {last}",
+                ),
+                (f"see them: paictl lab status {lab}", f"查看：paictl lab status {lab}"),
             )
         with self.file.changing() as progress:
             progress.lab(self.lab.id).answers[str(number)] = words

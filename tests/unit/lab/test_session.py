@@ -44,6 +44,26 @@ def test_the_wrong_vc_is_recognised_and_leads_on(begin: Begin) -> None:
     assert any("leave --vc out" in advice.en for advice in second.advice)
 
 
+def test_a_mistake_that_leaves_no_trace_is_a_guess_once_its_commands_were_typed(begin: Begin) -> None:
+    session, typist = begin("02")
+    assert not any(one.guesses for one in session.judged())
+    for step in session.lab.steps[:3]:
+        session.play(step, step.solution, typist)
+    types(session, typist, "paictl job list")
+    late = next(one for one in session.judged() if one.check.id == "then-runs")
+    assert late.advice == ()
+    assert any("No time has passed" in guess.en for guess in late.guesses)
+
+
+def test_the_order_of_options_does_not_matter(begin: Begin) -> None:
+    session, _ = begin("15")
+    step = session.lab.step("compare")
+    assert "paictl sim compare trace.yaml --config services-configuration.yaml" in session.missing(step)
+    typed = journal.Typed("paictl sim compare --config=services-configuration.yaml trace.yaml", 1)
+    journal.append(session.ground.folder, typed)
+    assert "paictl sim compare trace.yaml --config services-configuration.yaml" not in session.missing(step)
+
+
 def test_checks_of_later_steps_are_not_failures(begin: Begin) -> None:
     session, _ = begin("02")
     assert set(standing(session).values()) == {Standing.FAILED, Standing.LATER}
