@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PYTEST := -m pytest -q -n auto --dist worksteal
 
 .PHONY: demo test lint format bench fuzz soak lock test-lowest clean help
 
@@ -14,7 +15,7 @@ demo: $(STAMP)  ## the main job, without a cluster
 	@$(BIN)/python tools/demo.py
 
 test: $(STAMP)  ## the whole test suite
-	$(BIN)/python -m pytest -q
+	$(BIN)/python $(PYTEST)
 
 lint: $(STAMP)  ## style and types
 	$(BIN)/ruff check .
@@ -44,7 +45,7 @@ lock:  ## renew the lock files (needs uv)
 	  --no-header --upgrade --resolution lowest-direct -o requirements/lowest.lock
 
 test-lowest: .venv-lowest/.installed  ## the test suite with the lowest versions that pyproject.toml allows
-	.venv-lowest/bin/python -m pytest -q -m "not slow" tests/unit
+	.venv-lowest/bin/python $(PYTEST) -m "not slow" tests/unit
 
 $(STAMP): requirements/dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "paictl needs Python 3.11 or newer: make PYTHON=python3.12")'

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Replay the benchmark streams through the scheduler core and print what a decision costs.
 
-For each size: start-up with all nodes turning healthy, mean, p50 and p99 of a schedule, an allocation and a
-release, peak memory; then a gang that takes a VC's whole quota beside one that wants a node more and has to wait, and
-a storm in which 5 % of the nodes flap;
-then the same stream through ``paictl scheduler replay`` with JSON in and out. Streams: ``../shared/bench``.
+First in process: start-up with all nodes turning healthy; p50 and p99 of a schedule, an allocation and a release; mean
+of an operation; peak memory; then a gang that takes a VC's whole quota (fits) beside one that wants a node more and has
+to wait (waits), and the mean of an operation in a storm, where 5 % of the nodes flap. Then the same stream through
+``paictl scheduler replay`` with JSON in and out: start-up of the process, mean of an operation where all lines are
+written at once, and p50 and p99 where each line waits for the answer to the one before; beside it the mean of HiveD's
+Go implementation. Streams and Go's figures: ``../shared/bench``.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import gc
 import gzip
 import json
 import os
+import platform
 import resource
 import subprocess
 import sys
@@ -28,6 +31,11 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 BENCH = Path(os.environ.get("PAICTL_SHARED", ROOT.parent / "shared")) / "bench"
 SIZES = (64, 512, 2048, 8192, 32768, 131072)
+GO_MEAN = {64: 63, 512: 136, 2048: 252, 8192: 785, 32768: 1290}
+"""Microseconds an operation of HiveD's Go implementation with JSON in and out, on a machine with 2 cores."""
+KINDS = ("schedule", "allocate", "release")
+IN_PROCESS = ("devices", "start s", "mean", "ops/s", *KINDS, "MB", "fits", "waits", "storm")
+THROUGH_JSON = ("devices", "start s", "mean", "Go's mean", *KINDS)
 
 
 def main() -> None:
@@ -40,22 +48,34 @@ def main() -> None:
     if args.one:
         print(json.dumps(measure(args.one)))
         return
-    print(
-        f"{'devices':>8} {'start s':>8} {'mean µs':>8} {'ops/s':>7} {'schedule':>12} {'allocate':>12} {'release':>12}"
-        f" {'MB':>5} {'fits':>6} {'waits':>6} {'storm':>6} {'JSON':>6}"
-    )
+    print(f"Machine: {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; times in µs")
+    print("in process; schedule, allocate and release: p50/p99")
+    write_row(IN_PROCESS)
     for size in args.sizes:
         done = subprocess.run(
             [sys.executable, __file__, "--one", str(size)], capture_output=True, text=True, check=True
         )
         row = json.loads(done.stdout)
-        through = "" if args.no_json else f"{through_json(size):.0f}"
-        print(
-            f"{size:>8} {row['start']:>8.2f} {row['mean']:>8.1f} {1e6 / row['mean']:>7.0f}"
-            + "".join(f" {row[kind][0]:>5.0f}/{row[kind][1]:>6.0f}" for kind in ("schedule", "allocate", "release"))
-            + f" {row['memory']:>5.0f} {row['fits']:>6.1f} {row['waits']:>6.1f} {row['storm']:>6.1f} {through:>6}",
-            flush=True,
-        )
+        rest = (row["fits"], row["waits"], row["storm"])
+        ends = [f"{row['memory']:.0f}", *(f"{time:.1f}" for time in rest)]
+        write_row([size, f"{row['start']:.2f}", f"{row['mean']:.1f}", f"{1e6 / row['mean']:.0f}", *spread(row), *ends])
+    if not args.no_json:
+        print("through paictl scheduler replay, JSON in and out")
+        write_row(THROUGH_JSON)
+        for size in args.sizes:
+            row = through_json(size)
+            write_row([size, f"{row['start']:.2f}", f"{row['mean']:.0f}", GO_MEAN.get(size, "-"), *spread(row)])
+
+
+def write_row(cells: Any) -> None:
+    """One line of a table."""
+    first, *rest = cells
+    print(f"{first:>8}" + "".join(f"{cell!s:>10}" for cell in rest), flush=True)
+
+
+def spread(row: dict[str, Any]) -> list[str]:
+    """p50 and p99 by kind of operation."""
+    return [f"{row[kind][0]:.0f}/{row[kind][1]:.0f}" for kind in KINDS]
 
 
 def stream(size: int) -> list[dict[str, Any]]:
@@ -178,18 +198,47 @@ def run_some(engine: Any, steps: list[tuple[str, Any]]) -> None:
             engine.apply(PLANNED.pop(what))
 
 
-def through_json(size: int) -> float:
-    """Mean microseconds an operation through ``paictl scheduler replay``, start-up taken off."""
+def through_json(size: int) -> dict[str, Any]:
+    """Start-up in seconds, mean and spread in microseconds of the stream through ``paictl scheduler replay``."""
     operations = [operation for operation in stream(size) if operation["op"] != "mark"][:20_000]
+    lines = [json.dumps(operation) + "\n" for operation in operations]
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "config.yaml"
         with gzip.open(BENCH / f"{size}.yaml.gz") as text:
             config.write_bytes(text.read())
-        names = node_names(config)
-        nodes = json.dumps({"op": "nodes", "names": names, "healthy": True}) + "\n"
-        empty = timed(config, nodes)
-        full = timed(config, nodes + "".join(json.dumps(operation) + "\n" for operation in operations))
-    return (full - empty) / len(operations) * 1e6
+        nodes = json.dumps({"op": "nodes", "names": node_names(config), "healthy": True}) + "\n"
+        empty, full = timed(config, nodes), timed(config, nodes + "".join(lines))
+        answers = one_by_one(config, nodes, lines)
+    times: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    for operation, seconds in zip(operations, answers, strict=True):
+        name = operation["op"]
+        times["schedule" if name == "schedule" else "allocate" if name == "add_allocated" else "release"].append(
+            seconds
+        )
+    out: dict[str, Any] = {kind: (middle(found, 0.5), middle(found, 0.99)) for kind, found in times.items()}
+    return out | {"start": empty, "mean": (full - empty) / len(operations) * 1e6}
+
+
+def replay_command(config: Path) -> list[str]:
+    """The command line of a replay."""
+    return [sys.executable, "-m", "paictl", "scheduler", "replay", "--config", str(config)]
+
+
+def one_by_one(config: Path, nodes: str, lines: list[str]) -> list[float]:
+    """Seconds from writing each line to reading its answer."""
+    command, clock, times = replay_command(config), time.perf_counter, []
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as replay:
+        source, sink = replay.stdin, replay.stdout
+        assert source is not None
+        assert sink is not None
+        for line in (nodes, *lines):
+            begin = clock()
+            source.write(line)
+            source.flush()
+            sink.readline()
+            times.append(clock() - begin)
+        source.close()
+    return times[1:]
 
 
 def node_names(config: Path) -> list[str]:
@@ -202,9 +251,8 @@ def node_names(config: Path) -> list[str]:
 
 def timed(config: Path, text: str) -> float:
     """Seconds to replay a text."""
-    command = [sys.executable, "-m", "paictl.cli.scheduler", "replay", "--config", str(config)]
     begin = time.perf_counter()
-    subprocess.run(command, input=text, text=True, stdout=subprocess.DEVNULL, check=True, cwd=ROOT)
+    subprocess.run(replay_command(config), input=text, text=True, stdout=subprocess.DEVNULL, check=True, cwd=ROOT)
     return time.perf_counter() - begin
 
 

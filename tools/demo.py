@@ -81,7 +81,10 @@ def main() -> int:
                 if code != expected:
                     print(f"demo: expected exit code {expected}, got {code}", file=sys.stderr)
                     return 1
-    print("\nNext: .venv/bin/paictl config validate FOLDER on your own files, or .venv/bin/paictl lab start 01")
+    print(
+        "\nNext: source .venv/bin/activate makes paictl a command of this shell; then paictl config validate FOLDER\n"
+        "on your own files, or paictl lab start 01 for the first lab."
+    )
     return 0
 
 

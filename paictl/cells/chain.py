@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from paictl.cells.spec import LEAF_LEVEL, CellTypeSpec, ClusterSpec, PhysicalCellSpec, SpecError, VirtualClusterSpec
+from paictl.cells.spec import (
+    LEAF_LEVEL,
+    MAX_CELLS,
+    MAX_LEVELS,
+    CellTypeSpec,
+    ClusterSpec,
+    PhysicalCellSpec,
+    SpecError,
+    VirtualClusterSpec,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,14 +61,16 @@ class Chain:
 def build_chain(name: str, cell_types: Mapping[str, CellTypeSpec], path: str) -> Chain:
     """The chain under the type `name`.
 
-    Raises `SpecError` (at `path`) if the types run in a circle, if the top is itself a leaf cell type, or if
-    not exactly one type of the chain is node-level.
+    Raises `SpecError` (at `path`) if the types run in a circle, if the top is itself a leaf cell type, if
+    not exactly one type of the chain is node-level, or if there are absurdly many levels or cells.
     """
     types = [name]
     while (spec := cell_types.get(types[-1])) is not None:
         if spec.child_type in types:
             raise SpecError(path, f"cell types run in a circle: {' > '.join([*types, spec.child_type])}")
         types.append(spec.child_type)
+        if len(types) > MAX_LEVELS:
+            raise SpecError(path, f"the chain {name} has more than {MAX_LEVELS} levels")
     if len(types) == 1:
         raise SpecError(path, f"cell type {name} is not defined in cellTypes", hint="define it, or fix the name")
     types.reverse()
@@ -73,21 +84,35 @@ def build_chain(name: str, cell_types: Mapping[str, CellTypeSpec], path: str) ->
         fanout.append(number)
         cells.append(1 + number * cells[-1])
         leaves.append(number * leaves[-1])
+        if cells[-1] > MAX_CELLS:
+            where = f"physicalCluster.cellTypes.{kind}.childCellNumber"
+            raise SpecError(where, f"one {kind} would have {_more_cells(cells[-1])}", hint=_TOO_LARGE)
     return Chain(name, ("", *types), tuple(fanout), tuple(cells), tuple(leaves), nodes[0])
+
+
+_TOO_LARGE = "check childCellNumber of the types and the number of cells: they multiply"
+
+
+def _more_cells(number: int) -> str:
+    return f"{number:,} cells of all levels, a cluster may have {MAX_CELLS:,}"
 
 
 def build_chains(spec: ClusterSpec) -> dict[str, Chain]:
     """All chains of a cluster by name, in order of first appearance in `physicalCells`.
 
-    Raises `SpecError` naming the field if a declared cell does not have the shape of its type.
+    Raises `SpecError` naming the field if a declared cell does not have the shape of its type, or there are too many.
     """
     chains: dict[str, Chain] = {}
+    total = 0
     for i, cell in enumerate(spec.physical_cells):
         path = f"physicalCluster.physicalCells[{i}]"
         chain = chains.get(cell.cell_type)
         if chain is None:
             chain = chains[cell.cell_type] = build_chain(cell.cell_type, spec.cell_types, f"{path}.cellType")
         _check_shape(cell, chain, chain.top, path)
+        total += chain.cells[chain.top]
+        if total > MAX_CELLS:
+            raise SpecError(path, f"with it the cluster would have {_more_cells(total)}", hint=_TOO_LARGE)
     return chains
 
 
@@ -133,10 +158,11 @@ def preassigned_levels(
 ) -> list[tuple[str, int, str | None]]:
     """Chain, level and pinned cell id (or None) of each preassigned cell of a virtual cluster, in address order.
 
-    Raises `SpecError` if a cell type path does not lie in a chain, or a pinned cell does not exist.
+    Raises `SpecError` if a cell type path does not lie in a chain, a pinned cell does not exist, or there are too many.
     """
     path = f"virtualClusters.{vc.name}"
     out: list[tuple[str, int, str | None]] = []
+    total = 0
     for i, cell in enumerate(vc.cells):
         where = f"{path}.virtualCells[{i}].cellType"
         chain = chains.get(cell.chain)
@@ -147,6 +173,9 @@ def preassigned_levels(
         level = chain.level_of(cell.cell_type)
         if level is None:
             raise SpecError(where, f"cell type {cell.cell_type} is not in the chain {chain.name}")
+        total += cell.number * chain.cells[level]
+        if total > MAX_CELLS:
+            raise SpecError(f"{path}.virtualCells[{i}].cellNumber", f"with it the VC would have {_more_cells(total)}")
         out.extend([(chain.name, level, None)] * cell.number)
     for i, pinned_id in enumerate(vc.pinned_ids):
         if pinned_id not in pinned:

@@ -13,6 +13,11 @@ from paictl.errors import PaictlError
 
 LEAF_LEVEL = 1
 """Level of a leaf cell type; a parent is one level above its child."""
+MAX_CELLS = 4_000_000
+"""Physical cells of a cluster, of all levels together, and virtual cells of all VCs: sixteen times those of the
+largest cluster that is planned for (131,072 devices), and what still fits into the memory of one machine."""
+MAX_LEVELS = 64
+"""Levels of a chain."""
 
 
 class SpecError(PaictlError, ValueError):
@@ -137,7 +142,9 @@ def _count(value: object, path: str, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise SpecError(path, f"expected a whole number, found {_kind(value)}")
     if value < least:
-        raise SpecError(path, f"must be at least {least}, is {value}")
+        raise SpecError(path, f"must be at least {least}, is {value if value > -MAX_CELLS else 'far below'}")
+    if value > MAX_CELLS:
+        raise SpecError(path, f"must be at most {MAX_CELLS:,}, as many cells as a cluster may have")
     return value
 
 
@@ -166,7 +173,9 @@ def _cell_types(value: object, path: str) -> dict[str, CellTypeSpec]:
     return types
 
 
-def _physical_cell(value: object, path: str, default_type: str | None) -> PhysicalCellSpec:
+def _physical_cell(value: object, path: str, default_type: str | None, depth: int = 1) -> PhysicalCellSpec:
+    if depth > MAX_LEVELS:
+        raise SpecError(path, f"cells are nested deeper than {MAX_LEVELS} levels")
     fields = _mapping(value, path)
     address, pinned = fields.get("cellAddress"), fields.get("pinnedCellId")
     cell_type = fields.get("cellType")
@@ -175,7 +184,7 @@ def _physical_cell(value: object, path: str, default_type: str | None) -> Physic
         address=None if address is None or address == "" else _name(address, f"{path}.cellAddress"),
         pinned_id=None if pinned is None or pinned == "" else _name(pinned, f"{path}.pinnedCellId"),
         children=tuple(
-            _physical_cell(item, f"{path}.cellChildren[{i}]", "")
+            _physical_cell(item, f"{path}.cellChildren[{i}]", "", depth + 1)
             for i, item in enumerate(_list(fields.get("cellChildren") or [], f"{path}.cellChildren"))
         ),
     )

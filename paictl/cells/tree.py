@@ -9,15 +9,17 @@ and leaves are arithmetic, not stored lists.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Generic, cast
 
 from paictl.cells.chain import Chain, build_chains, pinned_levels, preassigned_levels
-from paictl.cells.spec import LEAF_LEVEL, ClusterSpec, PhysicalCellSpec, SpecError
+from paictl.cells.ids import NO_PHYSICAL, NO_VIRTUAL, ByCell, C, ChainIndex, PhysicalCell, VirtualCell
+from paictl.cells.spec import LEAF_LEVEL, MAX_CELLS, ClusterSpec, PhysicalCellSpec, SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-NO_PARENT = -1
+NO_PARENT: Final = -1
+"""Parent of a top cell of either tree, to compare with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,49 +47,62 @@ def template(chain: Chain, level: int) -> Template:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(Generic[C]):
     """What physical and virtual cells have in common; lists are indexed by cell and must not be changed."""
 
     chains: tuple[Chain, ...]
-    chain: list[int] = field(default_factory=list)
+    chain: ByCell[C, ChainIndex] = field(default_factory=list)
     """Index into `chains`."""
-    level: list[int] = field(default_factory=list)
-    parent: list[int] = field(default_factory=list)
-    templates: dict[tuple[int, int], Template] = field(default_factory=dict)
+    level: ByCell[C, int] = field(default_factory=list)
+    parent: ByCell[C, C] = field(default_factory=list)
+    templates: dict[tuple[ChainIndex, int], Template] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.level)
 
-    def end(self, cell: int) -> int:
+    def chain_indexes(self) -> Sequence[ChainIndex]:
+        """All chains, as other lists are indexed by them."""
+        return cast("Sequence[ChainIndex]", range(len(self.chains)))
+
+    def cells(self) -> Sequence[C]:
+        """All cells, smallest id first."""
+        return cast("Sequence[C]", range(len(self.level)))
+
+    def end(self, cell: C) -> int:
         """One past the last cell of the subtree of `cell`."""
         return cell + self.chains[self.chain[cell]].cells[self.level[cell]]
 
-    def children(self, cell: int) -> range:
+    def subtree(self, cell: C) -> Sequence[C]:
+        """A cell and all cells below it, smallest id first."""
+        return cast("Sequence[C]", range(cell, self.end(cell)))
+
+    def children(self, cell: C) -> Sequence[C]:
         """The children of a cell, smallest id first; empty for a leaf."""
         cells = self.chains[self.chain[cell]].cells
         level = self.level[cell]
-        return range(cell + 1, cell + cells[level], cells[level - 1]) if level > LEAF_LEVEL else range(0)
+        # not `cast` here and in `leaves`: the scheduler asks so often that a call without effect would show
+        return range(cell + 1, cell + cells[level], cells[level - 1]) if level > LEAF_LEVEL else range(0)  # type: ignore[return-value]
 
-    def shape(self, cell: int) -> Template:
+    def shape(self, cell: C) -> Template:
         """The template of a cell's subtree."""
         return self.shape_at(self.chain[cell], self.level[cell])
 
-    def shape_at(self, chain: int, level: int) -> Template:
+    def shape_at(self, chain: ChainIndex, level: int) -> Template:
         """The template of any cell of `level` in the chain with index `chain`."""
         found = self.templates.get((chain, level))
         if found is None:  # a cache of something immutable: filling it does not change the tree
             found = self.templates[chain, level] = template(self.chains[chain], level)
         return found
 
-    def leaves(self, cell: int) -> list[int]:
+    def leaves(self, cell: C) -> list[C]:
         """The leaves below a cell (itself if it is one), smallest id first."""
-        return [cell + offset for offset in self.shape(cell).leaves]
+        return [cell + offset for offset in self.shape(cell).leaves]  # type: ignore[misc]
 
-    def type_of(self, cell: int) -> str:
+    def type_of(self, cell: C) -> str:
         """Name of the cell's type."""
         return self.chains[self.chain[cell]].types[self.level[cell]]
 
-    def ancestor(self, cell: int, level: int) -> int:
+    def ancestor(self, cell: C, level: int) -> C:
         """The cell of `level` above `cell` (or the cell itself)."""
         while self.level[cell] < level:
             cell = self.parent[cell]
@@ -95,40 +110,40 @@ class Tree:
 
 
 @dataclass(frozen=True, slots=True)
-class PhysicalTree(Tree):
+class PhysicalTree(Tree[PhysicalCell]):
     """The cells of the cluster, in the order of `physicalCells`."""
 
-    rank: list[int] = field(default_factory=list)
+    rank: ByCell[PhysicalCell, int] = field(default_factory=list)
     """Position of a cell among those of its chain and level; the children of rank r have ranks from r * fanout."""
-    at: list[list[list[int]]] = field(default_factory=list)
+    at: list[list[list[PhysicalCell]]] = field(default_factory=list)
     """``at[chain][level][rank]`` is the cell."""
-    component: list[str] = field(default_factory=list)
+    component: ByCell[PhysicalCell, str] = field(default_factory=list)
     """Last part of the cell's address: node name at node level, device index at a leaf."""
-    nodes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    nodes: dict[str, tuple[PhysicalCell, ...]] = field(default_factory=dict)
     """Node-level cells by node name (several if chains share a node)."""
-    pinned: dict[str, int] = field(default_factory=dict)
+    pinned: dict[str, PhysicalCell] = field(default_factory=dict)
     """Cells by pinned cell id."""
 
-    def address(self, cell: int) -> str:
+    def address(self, cell: PhysicalCell) -> str:
         """Full address: the components on the path from the top, joined with ``/``."""
         parts = [self.component[cell]]
         while (cell := self.parent[cell]) != NO_PARENT:
             parts.append(self.component[cell])
         return "/".join(reversed(parts))
 
-    def node(self, cell: int) -> int:
+    def node(self, cell: PhysicalCell) -> PhysicalCell:
         """The node-level cell at or above `cell`."""
         return self.ancestor(cell, self.chains[self.chain[cell]].node_level)
 
-    def node_name(self, cell: int) -> str:
+    def node_name(self, cell: PhysicalCell) -> str:
         """Name of the node that a cell at or below node level lies in."""
         return self.component[self.node(cell)]
 
-    def device(self, leaf: int) -> int:
+    def device(self, leaf: PhysicalCell) -> int:
         """Index of a leaf's device within its node."""
         return int(self.component[leaf])
 
-    def node_ranks(self, cell: int) -> range:
+    def node_ranks(self, cell: PhysicalCell) -> range:
         """Ranks, among the chain's node-level cells, of the nodes that `cell` touches."""
         chain = self.chains[self.chain[cell]]
         level = self.level[cell]
@@ -143,7 +158,7 @@ class PhysicalTree(Tree):
 class Preassigned:
     """A top virtual cell: the unit of a VC's quota."""
 
-    cell: int
+    cell: VirtualCell
     vc: str
     number: int
     """Its place among the VC's preassigned cells, the last part of its address."""
@@ -151,19 +166,19 @@ class Preassigned:
 
 
 @dataclass(frozen=True, slots=True)
-class VirtualTree(Tree):
+class VirtualTree(Tree[VirtualCell]):
     """The cells promised to the VCs, VC by VC in order of declaration."""
 
-    root: list[int] = field(default_factory=list)
+    root: ByCell[VirtualCell, VirtualCell] = field(default_factory=list)
     """The preassigned cell above each cell (itself if it is one)."""
-    preassigned: dict[int, Preassigned] = field(default_factory=dict)
+    preassigned: dict[VirtualCell, Preassigned] = field(default_factory=dict)
     """By cell, in order of id."""
 
-    def vc(self, cell: int) -> str:
+    def vc(self, cell: VirtualCell) -> str:
         """Name of the VC that a cell belongs to."""
         return self.preassigned[self.root[cell]].vc
 
-    def address(self, cell: int) -> str:
+    def address(self, cell: VirtualCell) -> str:
         """``<vc>/<number>`` of the preassigned cell, then the running index per level below it."""
         path = []
         while (above := self.parent[cell]) != NO_PARENT:
@@ -188,13 +203,13 @@ def build_physical(spec: ClusterSpec) -> PhysicalTree:
     chains = build_chains(spec)
     tree = PhysicalTree(tuple(chains.values()))
     tree.at.extend([[] for _ in range(chain.top + 1)] for chain in tree.chains)
-    index = {name: i for i, name in enumerate(chains)}
+    index = dict(zip(chains, tree.chain_indexes(), strict=True))
     pinned_levels(spec, chains)  # two cells with one id
     builder = _PhysicalBuilder(tree)
     for i, cell in enumerate(spec.physical_cells):
         builder.path = f"physicalCluster.physicalCells[{i}]"
         builder.start(index[cell.cell_type])
-        builder.add(cell, builder.chain.top, i, NO_PARENT)
+        builder.add(cell, builder.chain.top, i, NO_PHYSICAL)
     return tree
 
 
@@ -204,18 +219,18 @@ class _PhysicalBuilder:
     def __init__(self, tree: PhysicalTree) -> None:
         self.tree = tree
         self.path = ""
-        self.nodes: dict[str, tuple[int, ...]] = tree.nodes
+        self.nodes = tree.nodes
         self.default_components: dict[int, tuple[str, ...]] = {}
 
-    def start(self, chain: int) -> None:
+    def start(self, chain: ChainIndex) -> None:
         self.index = chain
         self.chain = self.tree.chains[chain]
 
-    def add(self, spec: PhysicalCellSpec | None, level: int, default: int, parent: int) -> None:
+    def add(self, spec: PhysicalCellSpec | None, level: int, default: int, parent: PhysicalCell) -> None:
         """Append a cell and its subtree; `default` is the index that makes its address if none is given."""
-        tree, chain, cell = self.tree, self.chain, len(self.tree)
+        tree, chain, cell = self.tree, self.chain, PhysicalCell(len(self.tree))
         component = str(default) if spec is None or spec.address is None else spec.address
-        self._append(level, component, parent)
+        self._append(cell, level, component, parent)
         if spec is not None and spec.pinned_id is not None:
             tree.pinned[spec.pinned_id] = cell
         if level == LEAF_LEVEL:
@@ -232,26 +247,26 @@ class _PhysicalBuilder:
         for i, child in enumerate(children):
             self.add(child, level - 1, default * chain.fanout[level] + i, cell)
 
-    def _append(self, level: int, component: str, parent: int) -> None:
+    def _append(self, cell: PhysicalCell, level: int, component: str, parent: PhysicalCell) -> None:
         tree = self.tree
         row = tree.at[self.index][level]
         tree.rank.append(len(row))
-        row.append(len(tree))
+        row.append(cell)
         tree.chain.append(self.index)
         tree.parent.append(parent)
         tree.component.append(component)
         tree.level.append(level)  # last: the tree's length is that of `level`
 
-    def _append_below_node(self, node: int) -> None:
+    def _append_below_node(self, node: PhysicalCell) -> None:
         """The undeclared inside of a node, which is the same for all nodes of the chain."""
         tree, shape = self.tree, self.tree.shape(node)
-        rows = tree.at[self.index]
-        for offset, level in enumerate(shape.levels[1:], 1):
+        rows, cells = tree.at[self.index], list(tree.subtree(node))
+        for cell, level in zip(cells[1:], shape.levels[1:], strict=True):
             row = rows[level]
             tree.rank.append(len(row))
-            row.append(node + offset)
+            row.append(cell)
         tree.chain.extend([self.index] * (len(shape.levels) - 1))
-        tree.parent.extend([node + above for above in shape.parents[1:]])
+        tree.parent.extend([cells[above] for above in shape.parents[1:]])
         tree.component.extend(self._components())
         tree.level.extend(shape.levels[1:])
 
@@ -271,10 +286,10 @@ def build_virtual(spec: ClusterSpec, physical: PhysicalTree) -> VirtualTree:
     """The virtual tree of a cluster.
 
     Raises `SpecError` if a VC names a type or pinned cell that does not exist, or two VCs name the same pinned
-    cell, or one pinned cell lies inside another.
+    cell, or one pinned cell lies inside another, or there are more than `MAX_CELLS` cells.
     """
     chains = {chain.name: chain for chain in physical.chains}
-    index = {chain.name: i for i, chain in enumerate(physical.chains)}
+    index = dict(zip(chains, physical.chain_indexes(), strict=True))
     pinned = pinned_levels(spec, chains)
     tree = VirtualTree(physical.chains, templates=physical.templates)
     owner: dict[str, str] = {}
@@ -285,14 +300,19 @@ def build_virtual(spec: ClusterSpec, physical: PhysicalTree) -> VirtualTree:
                 if pinned_id in owner:
                     raise SpecError(where, f"pinned cell {pinned_id} already belongs to VC {owner[pinned_id]}")
                 owner[pinned_id] = vc.name
-            cell, shape = len(tree), tree.shape_at(index[chain_name], level)
+            cell, shape = VirtualCell(len(tree)), tree.shape_at(index[chain_name], level)
             size = len(shape.levels)
+            if cell + size > MAX_CELLS:
+                raise SpecError(
+                    f"virtualClusters.{vc.name}", f"with it the VCs would have more than {MAX_CELLS:,} cells"
+                )
             tree.preassigned[cell] = Preassigned(cell, vc.name, number, pinned_id)
             tree.chain.extend([index[chain_name]] * size)
-            tree.root.extend([cell] * size)
-            tree.parent.append(NO_PARENT)
-            tree.parent.extend([cell + above for above in shape.parents[1:]])
             tree.level.extend(shape.levels)
+            tree.root.extend([cell] * size)
+            cells = list(tree.subtree(cell))
+            tree.parent.append(NO_VIRTUAL)
+            tree.parent.extend([cells[above] for above in shape.parents[1:]])
     _check_nesting(physical, owner)
     return tree
 

@@ -81,7 +81,7 @@ def push(
     confirm(f"cluster {cluster.name} gets a new configuration", cluster.name, yes=yes or cluster_id is not None)
     version = cluster.push(prepared.files, message)
     console.info(f"version {version.number} stored")
-    _say_readers(prepared.differences)
+    _say_readers(cluster, prepared.differences)
 
 
 def _refuse_errors(folder: str, names: list[str]) -> None:
@@ -130,14 +130,17 @@ def write_differences(differences: Sequence[FileDifference]) -> None:
         write_table(("FILE", "CHANGE", "KEY", "CLUSTER", "NEW"), rows)
 
 
-def _say_readers(differences: Sequence[FileDifference]) -> None:
-    """Name the services that read what changed: they go on with what they loaded until they are refreshed."""
+def _say_readers(cluster: Cluster, differences: Sequence[FileDifference]) -> None:
+    """Say how the services that read what changed come to load it; until then they go on with what they have."""
     from paictl.service.catalogue import load_catalogue
     from paictl.service.live import readers_of
 
-    names = readers_of(differences, load_catalogue())
-    if names:
-        console.info(f"to load it: paictl service refresh {' '.join(f'-n {name}' for name in names)}")
+    running = {service.name: service.running for service in cluster.services()}
+    readers = [name for name in readers_of(differences, load_catalogue()) if name in running]
+    for verb, wanted in (("refresh", True), ("start", False)):
+        names = [name for name in readers if running[name] is wanted]
+        if names:
+            console.info(f"to load it: paictl service {verb} {' '.join(f'-n {name}' for name in names)}")
 
 
 def pull(
@@ -189,7 +192,7 @@ def rollback(
     confirm(question, cluster.name, yes=yes or cluster_id is not None)
     version = cluster.push(wanted.files, f"version {number} again")
     console.info(f"version {version.number} stored")
-    _say_readers(differences)
+    _say_readers(cluster, differences)
 
 
 def diff_with_cluster(folder: str, output: Output, state: Path | None, *, unified: bool) -> None:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from paictl.errors import PaictlError
 
+PIPE_WIDTH = 100
+"""Columns where there is no terminal and COLUMNS is not set."""
+
 
 class Output(StrEnum):
     """Forms in which a command can give its result."""
@@ -35,7 +38,7 @@ def reflowed(paragraph: str) -> str:
     import shutil
     import textwrap
 
-    width = min(shutil.get_terminal_size((100, 24)).columns, 100)
+    width = min(shutil.get_terminal_size((PIPE_WIDTH, 24)).columns, 100)
     return textwrap.fill(" ".join(paragraph.split()), width, break_long_words=False, break_on_hyphens=False)
 
 
@@ -54,7 +57,8 @@ def write_data(data: object, output: Output) -> None:
     else:
         import yaml
 
-        write(yaml.safe_dump(data, sort_keys=False, allow_unicode=_has_all_characters(sys.stdout)).rstrip())
+        dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # ten times as fast, where it was compiled
+        write(yaml.dump(data, None, dumper, sort_keys=False, allow_unicode=_has_all_characters(sys.stdout)).rstrip())
 
 
 def _has_all_characters(stream: TextIO) -> bool:
@@ -145,6 +149,12 @@ def detail(message: str) -> None:
     """Say something on stderr with --verbose only."""
     if settings.verbosity > 0:
         print(message, file=sys.stderr)  # noqa: T201
+
+
+def warning(message: str) -> None:
+    """Say on stderr what is most likely a mistake, unless --quiet; the command goes on."""
+    if settings.verbosity >= 0:
+        _say("warning", "bold yellow", message)
 
 
 def error(problem: PaictlError) -> None:

@@ -18,6 +18,7 @@ from paictl.errors import ExitCode, PaictlError
 if TYPE_CHECKING:
     from paictl.cluster.embedded.cluster import EmbeddedCluster
     from paictl.cluster.interface import JobState, JobView
+    from paictl.config.problem import Problem
 
 app = typer.Typer(help="Submit jobs, follow them, understand why they wait.", no_args_is_help=True)
 
@@ -51,13 +52,16 @@ def submit(
         raise PaictlError("no job file given", hint="paictl job submit FILE, or --file LIST")
     if name is not None and len(paths) > 1:
         raise PaictlError("--name goes with one file only")
+    warnings: list[Problem] = []
     with console.progress("submitting"):
         try:
-            requests = list(requests_in(paths, user or _me(), Wishes(vc, priority, duration, name, repeat)))
+            wishes = Wishes(vc, priority, duration, name, repeat)
+            requests = list(requests_in(paths, user or _me(), wishes, warnings.append))
         except BadFileError as error:
             console.info(plain(FORMATS["text"](error.report)))
             raise
         jobs = open_cluster(state).submit(requests)
+    _warn(warnings)
     if output is not Output.TABLE:
         write_data([job_data(job) for job in jobs], output)
         return
@@ -65,6 +69,15 @@ def submit(
         write(f"{job.key}  {job.state.value}")
     if len(jobs) > 20:
         write(f"… and {len(jobs) - 20} more")
+
+
+def _warn(problems: list[Problem]) -> None:
+    """Show what is most likely a mistake in files of jobs that were submitted all the same."""
+    for problem in problems[:10]:
+        then = f" ({problem.hint})" if problem.hint else ""
+        console.warning(f"{problem.place}: {problem.message}{then} [{problem.rule}]")
+    if len(problems) > 10:
+        console.warning(f"and {len(problems) - 10} more: paictl config validate FILE")
 
 
 def _me() -> str:

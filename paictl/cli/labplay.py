@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paictl.cli.console import PIPE_WIDTH
 from paictl.cli.settings import Settings, settings
 from paictl.errors import ExitCode, PaictlError
 
@@ -77,16 +78,18 @@ def shown(session: Session, command: str) -> str:
 
 @contextlib.contextmanager
 def called(user: str) -> Iterator[None]:
-    """Be a user of another name, so that texts show the same for every author."""
-    before = os.environ.get("LOGNAME")
-    os.environ["LOGNAME"] = user
+    """Be a user of another name, whose output goes to a pipe, so that texts show the same for every author."""
+    ours = {"LOGNAME": user, "COLUMNS": str(PIPE_WIDTH)}
+    before = {name: os.environ.get(name) for name in ours}
+    os.environ.update(ours)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["LOGNAME"]
-        else:
-            os.environ["LOGNAME"] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def self_test(word: str, folder: Path, *, update: bool) -> list[str]:

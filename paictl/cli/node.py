@@ -120,11 +120,22 @@ def _change(names: list[str], change: str, done: str, state: object) -> None:
     from pathlib import Path
 
     cluster = open_cluster(state if isinstance(state, Path) else None)
-    for name in names:
-        _find(cluster, name)
-    for name in names:
-        cluster.set_node(name, change)
-        console.info(f"node {name} {done}")
+    before = {name: _find(cluster, name) for name in names}
+    for name in before:
+        after = cluster.set_node(name, change)
+        same = before[name].condition is after.condition
+        console.info(f"node {name} {done}" + _still(after, change, same=same))
+
+
+def _still(node: NodeView, change: str, *, same: bool) -> str:
+    """What a change of a node left as it was, and what to do about it."""
+    from paictl.cluster.interface import NodeCondition
+
+    name, condition = node.machine.name, node.condition
+    if change in ("uncordon", "heal") and condition is not NodeCondition.READY:
+        other = "heal" if condition is NodeCondition.FAILED else "uncordon"
+        return f"; it is {condition.value} still: paictl node {other} {name}"
+    return " already" if same and condition is not NodeCondition.FAILED else ""
 
 
 @app.command(

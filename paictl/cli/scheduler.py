@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from paictl.cells.spec import ClusterSpec
+    from paictl.errors import PaictlError
     from paictl.scheduler.replay import Replayer
 
 app = typer.Typer(no_args_is_help=True, help="Ask the scheduler core: replay operations, explain waiting pods.")
@@ -48,25 +46,52 @@ def replay(
     The exit code is 0 if all operations were carried out (also if some were refused), 2 if the input is unusable
     or an invariant broke; then the last operations and the state are in the dump, which `replay` can load.
     """
-    from paictl.scheduler.errors import InvariantError
+    from paictl.cli.scheduler_input import load_dump, operations
+    from paictl.errors import PaictlError
 
     replayer = _replayer(config, validate=validate)
     if load is not None:
-        replayer.restore(json.loads(load.read_text(encoding="utf-8")))
-    write, encode = sys.stdout.write, json.JSONEncoder(separators=(",", ":")).encode
-    lines = sys.stdin if ops is None else ops.read_text(encoding="utf-8").splitlines()
-    for number, operation in _operations(lines):
+        try:
+            replayer.restore(load_dump(load))
+        except PaictlError as error:
+            raise PaictlError(error.message, where=error.where or str(load), hint=error.hint) from None
+    encode = json.JSONEncoder(separators=(",", ":")).encode
+    for number, operation in operations(ops):
         try:
             result = replayer.run(operation)
-        except InvariantError as error:
-            _write_dump(dump, replayer, str(error))
-            typer.echo(
-                f"error: line {number}: {error}\nhint: the state and the last operations are in {dump}", err=True
-            )
-            raise typer.Exit(2) from error
-        write(encode(result))
-        write("\n")
-        sys.stdout.flush()  # whoever drives us line by line waits for the answer
+        except Exception as error:  # an InvariantError, or another bug of ours: what led to it must not be lost
+            raise _stopped(dump, replayer, ops, number, error) from error
+        _write(f"{encode(result)}\n")
+
+
+def _write(line: str) -> None:
+    """Write a line to stdout at once: whoever drives us line by line waits for the answer."""
+    from paictl.errors import PaictlError
+
+    try:
+        sys.stdout.write(line)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader went away, as `head` does; typer would make it exit code 1
+        raise typer.Exit(141) from None
+    except OSError as error:
+        raise PaictlError(f"the output cannot be written: {error.strerror}", hint="free some space") from None
+
+
+def _stopped(dump: Path, replayer: Replayer, ops: Path | None, number: int, error: Exception) -> PaictlError:
+    """Write the dump after a bug; returns what to say."""
+    from paictl.cli.scheduler_input import STDIN
+    from paictl.errors import PaictlError
+    from paictl.scheduler.errors import InvariantError
+
+    reason = str(error) if isinstance(error, InvariantError) else f"{type(error).__name__}: {error}"
+    where = f"{ops or STDIN}:{number}"
+    try:
+        dump.write_text(json.dumps({"error": reason, **replayer.dump()}, indent=1), encoding="utf-8")
+    except OSError as failed:
+        hint = f"the dump could not be written to {dump} ({failed.strerror}): run again with --dump FILE"
+    else:
+        hint = f"this is a bug in paictl: report it with {dump}, which has the state and the last operations"
+    return PaictlError(f"the scheduler has stopped: {reason}", where=where, hint=hint)
 
 
 class Form(StrEnum):
@@ -74,6 +99,7 @@ class Form(StrEnum):
 
     TEXT = "text"
     JSON = "json"
+    YAML = "yaml"
 
 
 @app.command(epilog="Example: paictl scheduler explain --config hived.yaml operations.jsonl train-0")
@@ -88,18 +114,24 @@ def explain(
 
     The exit code is 0 if it runs or could, 1 if it does not, 2 if the input is unusable.
     """
+    from paictl.cli import console
+    from paictl.cli.scheduler_input import operations
+    from paictl.config.text import printable
     from paictl.errors import PaictlError
+    from paictl.scheduler.errors import InvariantError
     from paictl.scheduler.explain.pod import History, Situation, report, report_data, report_lines
 
     history = History(_replayer(config, validate=False))
     try:
-        lines = ops.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise PaictlError(f"cannot read: {error.strerror}", where=str(ops)) from None
-    history.run(_operations(lines))
-    found = report(history, pod)
-    text = json.dumps(report_data(found), indent=2) if output is Form.JSON else "\n".join(report_lines(found))
-    typer.echo(text)
+        history.run(operations(ops))
+        found = report(history, pod)
+    except InvariantError as error:
+        hint = "this is a bug in paictl: `paictl scheduler replay` on the same operations writes a dump to report"
+        raise PaictlError(f"the scheduler has stopped: {error}", where=str(ops), hint=hint) from error
+    if output is Form.TEXT:
+        console.write("\n".join(map(printable, report_lines(found))))
+    else:
+        console.write_data(report_data(found), console.Output(output))
     if found.situation not in (Situation.RUNNING, Situation.READY):
         raise typer.Exit(1)
 
@@ -108,70 +140,26 @@ def _replayer(config: Path, *, validate: bool) -> Replayer:
     """A replayer for a configuration file; `restart` finds other configurations in the same folder."""
     import gc
 
+    from paictl.cells.spec import SpecError
+    from paictl.cli.scheduler_input import load_spec, located, parse_yaml
     from paictl.scheduler.invariants import validate as check
     from paictl.scheduler.replay import Replayer
 
-    replayer = Replayer(
-        load_spec(config),
-        load=lambda name: load_spec(config.parent / name),
-        parse=_parse_yaml,
-        check=(lambda engine: check(engine.state)) if validate else None,
-    )
+    try:
+        replayer = Replayer(
+            load_spec(config),
+            load=lambda name: load_spec(config.parent / name),
+            parse=parse_yaml,
+            check=(lambda engine: check(engine.state)) if validate else None,
+        )
+    except SpecError as error:
+        raise located(error, config) from None
     gc.collect()
     gc.freeze()  # the trees live as long as the process: the collector need not walk them again and again
     return replayer
 
 
-def _operations(lines: Iterable[str]) -> Iterator[tuple[int, dict[str, object]]]:
-    """The operations of a stream with their line numbers."""
-    decode = json.loads
-    for number, line in enumerate(lines, 1):
-        if line.isspace() or not line:
-            continue
-        try:
-            operation = decode(line)
-        except ValueError as error:
-            typer.echo(f"error: line {number}: not JSON: {error}", err=True)
-            raise typer.Exit(2) from error
-        if not isinstance(operation, dict):
-            typer.echo(f"error: line {number}: expected an object", err=True)
-            raise typer.Exit(2)
-        yield number, operation
-
-
-def load_spec(path: Path) -> ClusterSpec:
-    """Read a configuration file; leaves with exit code 2 and one line if it is unusable."""
-    import yaml
-
-    from paictl.cells.spec import ClusterSpec
-    from paictl.errors import PaictlError
-
-    try:
-        with path.open(encoding="utf-8") as stream:
-            return ClusterSpec.from_mapping(yaml.load(stream, _safe_loader()))  # noqa: S506 (a safe loader)
-    except (OSError, yaml.YAMLError, PaictlError) as error:
-        typer.echo(f"error: {path}: {error}", err=True)
-        raise typer.Exit(2) from error
-
-
-def _parse_yaml(text: str) -> object:
-    import yaml
-
-    try:
-        return yaml.load(text, _safe_loader())  # noqa: S506 (a safe loader)
-    except yaml.YAMLError as error:
-        raise ValueError(str(error).replace("\n", " ")) from error
-
-
-def _safe_loader() -> type:
-    import yaml
-
-    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-def _write_dump(path: Path, replayer: Replayer, error: str) -> None:
-    path.write_text(json.dumps({"error": error, **replayer.dump()}, indent=1), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    app()
+    from paictl.cli.main import main
+
+    main(["scheduler", *sys.argv[1:]])

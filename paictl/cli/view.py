@@ -13,7 +13,7 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.clusters import OutputOption, StateOption, open_cluster
-from paictl.cli.console import Output, write_data, write_segments
+from paictl.cli.console import PIPE_WIDTH, Output, write_data, write_segments
 from paictl.cli.view_by import By
 from paictl.errors import PaictlError
 
@@ -27,8 +27,6 @@ EPILOG = (
     "Examples: paictl cluster view · paictl cluster view --watch · paictl cluster view --html cluster.html · "
     "paictl cluster view -o json"
 )
-_PIPE_WIDTH = 100
-"""Columns where there is no terminal and COLUMNS is not set."""
 _EVERY = 1.0
 """Seconds between two pictures with --watch."""
 
@@ -58,7 +56,7 @@ def view(
     elif watch:
         _watch(cluster, by)
     else:
-        write_segments(_lines(cluster, by, shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns))
+        write_segments(_lines(cluster, by, shutil.get_terminal_size((PIPE_WIDTH, 24)).columns))
 
 
 def _lines(cluster: Cluster, by: By, width: int) -> list[Line]:

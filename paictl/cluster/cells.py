@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
+from paictl.cells import ids
 from paictl.cells.spec import LEAF_LEVEL
 from paictl.cells.tree import NO_PARENT
 from paictl.cluster.picture import CellState, ChainPicture, Hold, PhysicalCell, Promise, VcPicture, VirtualCell
@@ -23,7 +24,7 @@ def chain_pictures(state: State, jobs: Mapping[str, str]) -> tuple[ChainPicture,
     """
     tree = state.physical
     tops: dict[int, list[PhysicalCell]] = {index: [] for index in range(len(tree.chains))}
-    for cell in range(len(tree)):
+    for cell in tree.cells():
         if tree.parent[cell] == NO_PARENT:
             tops[tree.chain[cell]].append(_physical(state, jobs, cell, ""))
     return tuple(
@@ -32,7 +33,7 @@ def chain_pictures(state: State, jobs: Mapping[str, str]) -> tuple[ChainPicture,
     )
 
 
-def _physical(state: State, jobs: Mapping[str, str], cell: int, above: str) -> PhysicalCell:
+def _physical(state: State, jobs: Mapping[str, str], cell: ids.PhysicalCell, above: str) -> PhysicalCell:
     tree = state.physical
     address = f"{above}/{tree.component[cell]}" if above else tree.component[cell]
     level, twin = tree.level[cell], state.binding.virtual[cell]
@@ -94,7 +95,7 @@ def vc_pictures(state: State, jobs: Mapping[str, str], waiting: Mapping[str, int
     return tuple(VcPicture(name, tuple(own), extra[name], waiting.get(name, 0)) for name, own in cells.items())
 
 
-def _virtual_users(state: State, jobs: Mapping[str, str]) -> Iterator[tuple[int, str]]:
+def _virtual_users(state: State, jobs: Mapping[str, str]) -> Iterator[tuple[ids.VirtualCell, str]]:
     """(virtual leaf, job) of every leaf that is used with a guarantee."""
     for group in state.groups.by_name.values():
         for pods in group.virtual or ():
@@ -102,7 +103,7 @@ def _virtual_users(state: State, jobs: Mapping[str, str]) -> Iterator[tuple[int,
                 yield from ((leaf, jobs.get(group.name, group.name)) for leaf in row if leaf != UNBOUND)
 
 
-def _virtual(state: State, users: Mapping[int, str], root: int) -> VirtualCell:
+def _virtual(state: State, users: Mapping[ids.VirtualCell, str], root: ids.VirtualCell) -> VirtualCell:
     top, bound = state.virtual.preassigned[root], state.binding.physical[root]
     used = tuple(users.get(leaf, "") for leaf in state.virtual.leaves(root))
     doomed = bound != UNBOUND and state.doomed.is_doomed(bound, top.vc)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from paictl.cluster.interface import JobRequest
 from paictl.config.document import Bundle
 from paictl.config.kinds import Kind
 from paictl.config.load import Loaded, is_folder, load
-from paictl.config.problem import Severity
+from paictl.config.problem import Problem, Severity
 from paictl.config.source import read_bytes
 from paictl.config.validate import Choice, Report, validate
 from paictl.errors import PaictlError
@@ -39,7 +39,11 @@ class Wishes:
     repeat: int = 1
 
 
-def requests_in(paths: Iterable[str], user: str, wishes: Wishes) -> Iterator[JobRequest]:
+Warn = Callable[[Problem], object]
+"""Told what is most likely a mistake, though the job can be submitted; once a file, however often it is submitted."""
+
+
+def requests_in(paths: Iterable[str], user: str, wishes: Wishes, warn: Warn = lambda _: None) -> Iterator[JobRequest]:
     """What to submit, in the order of the files; a folder stands for the jobs in it and below.
 
     Raises `BadFileError` for a file with errors, `PaictlError` for one that cannot be read and for a wrong wish.
@@ -51,7 +55,7 @@ def requests_in(paths: Iterable[str], user: str, wishes: Wishes) -> Iterator[Job
     known: dict[str, list[Mapping[str, object]]] = {}
     for path in paths:
         if path not in known:
-            known[path] = jobs_in(path)
+            known[path] = jobs_in(path, warn)
         if wishes.name is not None and len(known[path]) > 1:
             raise PaictlError(f"holds {len(known[path])} jobs, which cannot all be {wishes.name!r}", where=path)
         for found in known[path]:
@@ -61,7 +65,7 @@ def requests_in(paths: Iterable[str], user: str, wishes: Wishes) -> Iterator[Job
                 yield JobRequest(user, one, wishes.vc, wishes.priority, span)
 
 
-def jobs_in(path: str) -> list[Mapping[str, object]]:
+def jobs_in(path: str, warn: Warn) -> list[Mapping[str, object]]:
     """The data of a job file, or of all job files in a folder; raises `BadFileError` if one has errors."""
     loaded = load([path], None if is_folder(path) else Kind.JOB)
     for failure in loaded.failures:
@@ -69,9 +73,11 @@ def jobs_in(path: str) -> list[Mapping[str, object]]:
     jobs = [document for document in loaded.documents if document.kind is Kind.JOB]
     if not jobs:
         raise PaictlError("there is no job file in this folder", where=path, hint="jobs have protocolVersion: 2")
-    report = validate(Loaded((Bundle(path, tuple(jobs)),)), Choice(severity=Severity.ERROR))
-    if report.problems:
+    report = validate(Loaded((Bundle(path, tuple(jobs)),)), Choice(severity=Severity.WARNING))
+    if report.count(Severity.ERROR):
         raise BadFileError(path, report)
+    for problem in report.problems:
+        warn(problem)
     return [document.data for document in jobs if isinstance(document.data, dict)]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from paictl.scheduler.decision import NO_LEAF, Bind, BindInfo, PodPlacement, Slot
 
 if TYPE_CHECKING:
+    from paictl.cells.ids import PhysicalCell, VirtualCell
     from paictl.scheduler.state import State
 
 
@@ -40,7 +41,7 @@ def _old_place(old: BindInfo | None, leaf_number: int, slot: Slot) -> PodPlaceme
 
 
 def _pod(
-    state: State, leaves: tuple[int, ...], virtual: tuple[int, ...] | None, old: PodPlacement | None
+    state: State, leaves: tuple[PhysicalCell, ...], virtual: tuple[VirtualCell, ...] | None, old: PodPlacement | None
 ) -> PodPlacement:
     tree, cells = state.physical, state.virtual
     if NO_LEAF not in leaves:

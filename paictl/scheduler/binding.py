@@ -7,19 +7,22 @@ physical cell; a pinned cell is never unbound.
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from paictl.cells.ids import NO_PHYSICAL, NO_VIRTUAL, ChainIndex
 from paictl.cells.tree import NO_PARENT
 from paictl.scheduler.errors import InvariantError
 
 if TYPE_CHECKING:
+    from paictl.cells.ids import ByCell, PhysicalCell, VirtualCell
     from paictl.cells.tree import PhysicalTree, VirtualTree
     from paictl.scheduler.journal import Journal
     from paictl.scheduler.views import Views
 
-UNBOUND = -1
+UNBOUND: Final = -1
+"""What `Binding` holds for a cell that is not bound, in either direction; to compare with."""
 
-RootKey = tuple[str, int, int]
+RootKey = tuple[str, ChainIndex, int]
 """VC, index of the chain, level."""
 
 
@@ -35,15 +38,15 @@ class Binding:
         self.tree = tree
         self.journal = journal
         self.views = views
-        self.virtual = [UNBOUND] * len(physical_tree)
+        self.virtual: ByCell[PhysicalCell, VirtualCell] = [NO_VIRTUAL] * len(physical_tree)
         """Virtual cell by physical cell."""
-        self.physical = [UNBOUND] * len(tree)
+        self.physical: ByCell[VirtualCell, PhysicalCell] = [NO_PHYSICAL] * len(tree)
         """Physical cell by virtual cell."""
-        self.children = [0] * len(tree)
+        self.children: ByCell[VirtualCell, int] = [0] * len(tree)
         """How many children of a virtual cell are bound."""
-        self.pinned: dict[int, int] = {}
+        self.pinned: dict[PhysicalCell, VirtualCell] = {}
         """Preassigned cell by the physical cell it is pinned to."""
-        self.roots: dict[RootKey, list[int]] = {}
+        self.roots: dict[RootKey, list[VirtualCell]] = {}
         """Preassigned cells that are not pinned, by VC, chain and level."""
         self.open_roots: dict[RootKey, int] = {}
         """Those of them that are unbound, as a set of positions in `roots`."""
@@ -53,29 +56,29 @@ class Binding:
         for key, cells in self.roots.items():
             self.open_roots[key] = (1 << len(cells)) - 1
 
-    def key(self, root: int) -> RootKey:
+    def key(self, root: VirtualCell) -> RootKey:
         """Under which key a preassigned cell is listed."""
         return self.tree.preassigned[root].vc, self.tree.chain[root], self.tree.level[root]
 
-    def pin(self, cell: int, root: int) -> None:
+    def pin(self, cell: PhysicalCell, root: VirtualCell) -> None:
         """Bind a pinned physical cell to its preassigned cell for good."""
         self.pinned[cell] = root
         self._set(cell, root)
 
-    def free_root(self, key: RootKey) -> int:
-        """The unbound preassigned cell with the smallest id, `UNBOUND` if there is none."""
+    def free_root(self, key: RootKey) -> VirtualCell:
+        """The unbound preassigned cell with the smallest id, `NO_VIRTUAL` if there is none."""
         bits = self.open_roots.get(key, 0)
-        return self.roots[key][(bits & -bits).bit_length() - 1] if bits else UNBOUND
+        return self.roots[key][(bits & -bits).bit_length() - 1] if bits else NO_VIRTUAL
 
-    def free_child(self, cell: int) -> int:
-        """The unbound child of a virtual cell with the smallest id, `UNBOUND` if there is none."""
+    def free_child(self, cell: VirtualCell) -> VirtualCell:
+        """The unbound child of a virtual cell with the smallest id, `NO_VIRTUAL` if there is none."""
         physical = self.physical
         for child in self.tree.children(cell):
             if physical[child] == UNBOUND:
                 return child
-        return UNBOUND
+        return NO_VIRTUAL
 
-    def bind(self, cell: int, virtual: int) -> bool:
+    def bind(self, cell: PhysicalCell, virtual: VirtualCell) -> bool:
         """Bind a pair and, as far as they are unbound, their parents; True if that bound a preassigned cell."""
         above, above_virtual = self.physical_tree.parent, self.tree.parent
         while True:
@@ -89,7 +92,7 @@ class Binding:
                     raise InvariantError(f"parent of {self.tree.address(virtual)} is bound elsewhere")
                 return False
 
-    def release(self, cell: int) -> None:
+    def release(self, cell: PhysicalCell) -> None:
         """Unbind a physical cell that is no longer used and those of its parents that have no bound child left."""
         while cell not in self.pinned:
             virtual = self.virtual[cell]
@@ -99,11 +102,11 @@ class Binding:
                 return
             cell = self.physical[virtual]
 
-    def unbind(self, cell: int) -> int:
+    def unbind(self, cell: PhysicalCell) -> VirtualCell:
         """Unbind one pair and return its virtual cell."""
         virtual, journal = self.virtual[cell], self.journal
-        journal.set_item(self.virtual, cell, UNBOUND)
-        journal.set_item(self.physical, virtual, UNBOUND)
+        journal.set_item(self.virtual, cell, NO_VIRTUAL)
+        journal.set_item(self.physical, virtual, NO_PHYSICAL)
         above = self.tree.parent[virtual]
         if above != NO_PARENT:
             journal.set_item(self.children, above, self.children[above] - 1)
@@ -112,7 +115,7 @@ class Binding:
         self.views.unbound(virtual, cell)
         return virtual
 
-    def _set(self, cell: int, virtual: int) -> None:
+    def _set(self, cell: PhysicalCell, virtual: VirtualCell) -> None:
         journal = self.journal
         if self.virtual[cell] != UNBOUND or self.physical[virtual] != UNBOUND:
             raise InvariantError(f"{self.physical_tree.address(cell)} or {self.tree.address(virtual)} is already bound")
@@ -125,7 +128,7 @@ class Binding:
             self._flip_root(virtual)
         self.views.bound(virtual, cell)
 
-    def _flip_root(self, root: int) -> None:
+    def _flip_root(self, root: VirtualCell) -> None:
         key = self.key(root)
         cells = self.roots.get(key)
         if cells is None or self.tree.preassigned[root].pinned_id is not None:

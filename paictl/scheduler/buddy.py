@@ -12,6 +12,7 @@ from paictl.cells.tree import NO_PARENT
 from paictl.scheduler.errors import InvariantError
 
 if TYPE_CHECKING:
+    from paictl.cells.ids import ByCell, PhysicalCell
     from paictl.cells.tree import PhysicalTree
     from paictl.scheduler.journal import Journal
 
@@ -26,12 +27,18 @@ class Buddy:
 
     __slots__ = ("bad", "bits", "count", "free", "journal", "open", "opportunistic", "tree")
 
-    def __init__(self, tree: PhysicalTree, journal: Journal, bad: bytearray, opportunistic: list[int]) -> None:
+    def __init__(
+        self,
+        tree: PhysicalTree,
+        journal: Journal,
+        bad: ByCell[PhysicalCell, int],
+        opportunistic: ByCell[PhysicalCell, int],
+    ) -> None:
         self.tree = tree
         self.journal = journal
         self.bad = bad
         self.opportunistic = opportunistic
-        self.free = bytearray(len(tree))
+        self.free: ByCell[PhysicalCell, int] = bytearray(len(tree))
         """1 for a cell that is in a free list (not for the cells below it)."""
         self.bits = [[0] * (chain.top + 1) for chain in tree.chains]
         self.count = [[0] * (chain.top + 1) for chain in tree.chains]
@@ -40,14 +47,14 @@ class Buddy:
             for cell in tree.at[index][chain.top]:
                 self._add(cell)
 
-    def holder(self, cell: int) -> int:
+    def holder(self, cell: PhysicalCell) -> PhysicalCell:
         """The free cell that `cell` is or lies in, `NO_PARENT` if it is taken or split."""
         free, parent = self.free, self.tree.parent
         while cell != NO_PARENT and not free[cell]:
             cell = parent[cell]
         return cell
 
-    def take(self, cell: int) -> int:
+    def take(self, cell: PhysicalCell) -> int:
         """Take a cell out, splitting the free cell it lies in; returns the level of that free cell."""
         tree = self.tree
         holder = self.holder(cell)
@@ -63,7 +70,7 @@ class Buddy:
             holder = inner
         return top
 
-    def give(self, cell: int) -> int:
+    def give(self, cell: PhysicalCell) -> int:
         """Put a taken cell back and merge it with its siblings; returns the level it merged up to."""
         tree = self.tree
         chain = tree.chain[cell]
@@ -80,7 +87,7 @@ class Buddy:
         self._add(cell)
         return tree.level[cell]
 
-    def split(self, cell: int, level: int) -> None:
+    def split(self, cell: PhysicalCell, level: int) -> None:
         """Split a free cell all the way down to cells of `level`."""
         tree = self.tree
         self._remove(cell)
@@ -90,29 +97,29 @@ class Buddy:
         for part in cells:
             self._add(part)
 
-    def moved(self, cell: int, before: int, after: int) -> None:
+    def moved(self, cell: PhysicalCell, before: int, after: int) -> None:
         """A free cell's opportunistic use changed."""
         if self._usable(cell):
             self._close(cell, before)
             self._open(cell, after)
 
-    def turned_bad(self, cell: int) -> None:
+    def turned_bad(self, cell: PhysicalCell) -> None:
         """A free cell turned bad (already marked)."""
         if self._is_one_node(cell):
             self._close(cell, self.opportunistic[cell])
 
-    def turned_healthy(self, cell: int) -> None:
+    def turned_healthy(self, cell: PhysicalCell) -> None:
         """A free cell turned healthy (already marked)."""
         if self._is_one_node(cell):
             self._open(cell, self.opportunistic[cell])
 
-    def _is_one_node(self, cell: int) -> bool:
+    def _is_one_node(self, cell: PhysicalCell) -> bool:
         return self.tree.chains[self.tree.chain[cell]].nodes(self.tree.level[cell]) == 1
 
-    def _usable(self, cell: int) -> bool:
+    def _usable(self, cell: PhysicalCell) -> bool:
         return not self.bad[cell] or not self._is_one_node(cell)
 
-    def _add(self, cell: int) -> None:
+    def _add(self, cell: PhysicalCell) -> None:
         chain, level, journal = self.tree.chain[cell], self.tree.level[cell], self.journal
         journal.set_item(self.free, cell, 1)
         bits, count = self.bits[chain], self.count[chain]
@@ -121,7 +128,7 @@ class Buddy:
         if self._usable(cell):
             self._open(cell, self.opportunistic[cell])
 
-    def _remove(self, cell: int) -> None:
+    def _remove(self, cell: PhysicalCell) -> None:
         chain, level, journal = self.tree.chain[cell], self.tree.level[cell], self.journal
         journal.set_item(self.free, cell, 0)
         bits, count = self.bits[chain], self.count[chain]
@@ -130,11 +137,11 @@ class Buddy:
         if self._usable(cell):
             self._close(cell, self.opportunistic[cell])
 
-    def _open(self, cell: int, used: int) -> None:
+    def _open(self, cell: PhysicalCell, used: int) -> None:
         box = self.open[self.tree.chain[cell]][self.tree.level[cell]]
         self.journal.put(box, used, box.get(used, 0) | 1 << self.tree.rank[cell])
 
-    def _close(self, cell: int, used: int) -> None:
+    def _close(self, cell: PhysicalCell, used: int) -> None:
         box = self.open[self.tree.chain[cell]][self.tree.level[cell]]
         left = box[used] ^ 1 << self.tree.rank[cell]
         if left:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from paictl.cells.ids import NO_PHYSICAL
 
 if TYPE_CHECKING:
+    from paictl.cells.ids import PhysicalCell, VirtualCell
     from paictl.scheduler.request import PodRequest
 
-Leaves = tuple[int, ...]
-"""Leaf cells of one pod; `NO_LEAF` for one that the configuration no longer has."""
+T = TypeVar("T")
 
-Placed = tuple[tuple[Leaves, ...], ...]
-"""Leaf cells per member of a group and pod of that member."""
+Placed = tuple[tuple[tuple[T, ...], ...], ...]
+"""A value (the cell itself, or its level) for each leaf cell of a group, by member, pod of that member and leaf."""
 
-NO_LEAF = -1
+NO_LEAF: Final = NO_PHYSICAL
+"""In the place of a physical leaf cell that the configuration no longer has."""
 
 
 class Phase(StrEnum):
@@ -50,8 +53,8 @@ class BindInfo:
 class Placement:
     """A whole group on physical and, for a guaranteed group, virtual leaves."""
 
-    physical: Placed
-    virtual: Placed | None
+    physical: Placed[PhysicalCell]
+    virtual: Placed[VirtualCell] | None
 
 
 class Slot(NamedTuple):

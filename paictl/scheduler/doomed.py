@@ -11,13 +11,14 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from paictl.cells.tree import NO_PARENT
-from paictl.scheduler.binding import UNBOUND, Binding
+from paictl.cells.ids import NO_PHYSICAL
+from paictl.scheduler.binding import UNBOUND, Binding, RootKey
 from paictl.scheduler.views import members
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from paictl.cells.ids import ChainIndex, PhysicalCell
     from paictl.scheduler.buddy import Buddy
     from paictl.scheduler.journal import Journal
     from paictl.scheduler.ledger import Ledger
@@ -45,11 +46,11 @@ class Doomed:
         self.tree = tree = ledger.tree
         self.bad = [[0] * (chain.top + 1) for chain in tree.chains]
         self.bad_count = [[0] * (chain.top + 1) for chain in tree.chains]
-        self.cells: dict[tuple[str, int, int], int] = {}
+        self.cells: dict[RootKey, int] = {}
         self.count = [[0] * (chain.top + 1) for chain in tree.chains]
-        self.held: list[tuple[bool, int, int]] | None = None
+        self.held: list[tuple[bool, ChainIndex, int]] | None = None
         """Calls of `doom` (True) and `spare` put off by `hold`."""
-        self.spoken_for: frozenset[int] = frozenset()
+        self.spoken_for: frozenset[PhysicalCell] = frozenset()
         """Cells with leaves that are bound for a pod but not counted as used yet; they are not idle."""
 
     @contextmanager
@@ -70,7 +71,7 @@ class Doomed:
         for dooms, chain, level in pending:
             (self.doom if dooms else self.spare)(chain, level)
 
-    def take(self, cell: int, vc: str, *, doomed: bool = False) -> None:
+    def take(self, cell: PhysicalCell, vc: str, *, doomed: bool = False) -> None:
         """Commit a free physical cell, already bound to a preassigned cell of `vc`, and doom what that dooms."""
         tree, ledger, bad = self.tree, self.ledger, self.counts.bad
         chain, level = tree.chain[cell], tree.level[cell]
@@ -94,7 +95,7 @@ class Doomed:
             for lower in range(level - 1, 0, -1):
                 self.doom(chain, lower)
 
-    def give(self, cell: int, vc: str, *, doomed: bool = False) -> None:
+    def give(self, cell: PhysicalCell, vc: str, *, doomed: bool = False) -> None:
         """Take a committed physical cell back, already unbound if it is healthy, and spare what that spares."""
         tree, ledger, bad = self.tree, self.ledger, self.counts.bad
         chain, level = tree.chain[cell], tree.level[cell]
@@ -118,19 +119,19 @@ class Doomed:
             for lower in range(level - 1, 0, -1):
                 self.spare(chain, lower)
 
-    def _leave_below(self, cell: int, sign: int) -> None:
+    def _leave_below(self, cell: PhysicalCell, sign: int) -> None:
         chain = self.tree.chain[cell]
         fanout, number = self.tree.chains[chain].fanout, sign
         for level in range(self.tree.level[cell], 1, -1):
             number *= fanout[level]
             self.ledger.leave(chain, level - 1, number)
 
-    def is_doomed(self, cell: int, vc: str) -> bool:
+    def is_doomed(self, cell: PhysicalCell, vc: str) -> bool:
         """Whether a physical cell serves a doomed preassigned cell of `vc`."""
         chain, level = self.tree.chain[cell], self.tree.level[cell]
         return bool(self.count[chain][level] and self.cells.get((vc, chain, level), 0) >> self.tree.rank[cell] & 1)
 
-    def doom(self, chain: int, level: int) -> None:
+    def doom(self, chain: ChainIndex, level: int) -> None:
         """Bind bad cells to VCs that can no longer be served by healthy ones of this level."""
         if self.held is not None:
             self.held.append((True, chain, level))
@@ -141,14 +142,14 @@ class Doomed:
         for vc, free in ledger.vcs[chain]:
             while free[level] > left[level] - bad[level]:
                 cell = self._choose(chain, level)
-                if cell == NO_PARENT:
+                if cell == NO_PHYSICAL:
                     return
                 root = self.binding.free_root((vc, chain, level))
                 self.binding.bind(cell, root)
                 self._set(cell, vc, 1)
                 self.take(cell, vc, doomed=True)
 
-    def spare(self, chain: int, level: int) -> None:
+    def spare(self, chain: ChainIndex, level: int) -> None:
         """Unbind doomed cells of this level that healthy ones can serve again."""
         if self.held is not None:
             self.held.append((False, chain, level))
@@ -159,50 +160,50 @@ class Doomed:
         for vc, free in self.ledger.vcs[chain]:
             while free[level] < left[level] - bad[level]:
                 cell = self.idle(vc, chain, level)
-                if cell == NO_PARENT:
+                if cell == NO_PHYSICAL:
                     break
                 self.binding.unbind(cell)
                 self._set(cell, vc, 0)
                 self.give(cell, vc, doomed=True)
 
-    def idle(self, vc: str, chain: int, level: int) -> int:
-        """The doomed cell with the smallest id of which no healthy part is in use or about to be."""
+    def idle(self, vc: str, chain: ChainIndex, level: int) -> PhysicalCell:
+        """The doomed cell with the smallest id with no healthy part in use or about to be, `NO_PHYSICAL` if none."""
         at, guaranteed = self.tree.at[chain][level], self.counts.guaranteed
         for rank in members(self.cells.get((vc, chain, level), 0)):
             if not guaranteed[at[rank]] and at[rank] not in self.spoken_for:
                 return at[rank]
-        return NO_PARENT
+        return NO_PHYSICAL
 
-    def forget(self, cell: int, vc: str) -> None:
+    def forget(self, cell: PhysicalCell, vc: str) -> None:
         """A physical cell no longer serves a doomed cell: it healed."""
         self._set(cell, vc, 0)
 
-    def note_bad(self, cell: int) -> None:
+    def note_bad(self, cell: PhysicalCell) -> None:
         """A cell that is left is bad."""
         self._flip_bad(cell, 1)
 
-    def _forget_bad(self, cell: int) -> None:
+    def _forget_bad(self, cell: PhysicalCell) -> None:
         """A bad cell is no longer left."""
         self._flip_bad(cell, -1)
 
-    def note_healthy(self, cell: int) -> None:
+    def note_healthy(self, cell: PhysicalCell) -> None:
         """A cell that is left is no longer bad."""
         self._flip_bad(cell, -1)
 
-    def show(self, cell: int) -> None:
+    def show(self, cell: PhysicalCell) -> None:
         """Bind a bad cell below a bound one, so that the VC sees it."""
         child = self.binding.free_child(self.binding.virtual[self.tree.parent[cell]])
         self.binding.bind(cell, child)
 
-    def _choose(self, chain: int, level: int) -> int:
-        """The bad cell with the smallest id that can be committed without breaking a promise."""
+    def _choose(self, chain: ChainIndex, level: int) -> PhysicalCell:
+        """The bad cell with the smallest id that can be committed without breaking a promise, `NO_PHYSICAL` if none."""
         at = self.tree.at[chain][level]
         for rank in members(self.bad[chain][level]):
             if self.ledger.may_take(at[rank]):
                 return at[rank]
-        return NO_PARENT
+        return NO_PHYSICAL
 
-    def _show(self, cell: int) -> None:
+    def _show(self, cell: PhysicalCell) -> None:
         """Bind the bad cells below a cell that was committed."""
         if self._is_noted(cell):
             self._forget_bad(cell)
@@ -212,7 +213,7 @@ class Doomed:
             if self.counts.bad[child]:
                 self._show(child)
 
-    def _hide(self, cell: int) -> None:
+    def _hide(self, cell: PhysicalCell) -> None:
         """Unbind the bad cells below a cell that was given back, and the cell."""
         self.note_bad(cell)
         if self.binding.virtual[cell] != UNBOUND:
@@ -221,16 +222,16 @@ class Doomed:
             if self.counts.bad[child]:
                 self._hide(child)
 
-    def _is_noted(self, cell: int) -> bool:
+    def _is_noted(self, cell: PhysicalCell) -> bool:
         return bool(self.bad[self.tree.chain[cell]][self.tree.level[cell]] >> self.tree.rank[cell] & 1)
 
-    def _flip_bad(self, cell: int, number: int) -> None:
+    def _flip_bad(self, cell: PhysicalCell, number: int) -> None:
         chain, level, set_item = self.tree.chain[cell], self.tree.level[cell], self.journal.set_item
         bits, count = self.bad[chain], self.bad_count[chain]
         set_item(bits, level, bits[level] ^ 1 << self.tree.rank[cell])
         set_item(count, level, count[level] + number)
 
-    def _set(self, cell: int, vc: str, doomed: int) -> None:
+    def _set(self, cell: PhysicalCell, vc: str, doomed: int) -> None:
         chain, level = self.tree.chain[cell], self.tree.level[cell]
         key = (vc, chain, level)
         self.journal.put(self.cells, key, self.cells.get(key, 0) ^ 1 << self.tree.rank[cell])

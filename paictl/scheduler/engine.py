@@ -29,6 +29,7 @@ from paictl.scheduler.state import State
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
+    from paictl.cells.ids import PhysicalCell
     from paictl.scheduler.request import PodRequest
 
 
@@ -178,7 +179,7 @@ class Engine:
         slot = Slot(sizes.index(request.leaf_number), 0)
         return Bind(request, self.version, slot, found.placement, found.lazy, cancel, hold=found.hold)
 
-    def _victims(self, leaves: Iterable[int]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    def _victims(self, leaves: Iterable[PhysicalCell]) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """All pods of all groups that use one of the leaves, by node."""
         user, groups = self.state.occupancy.user, self.state.groups
         names = {user[leaf] for leaf in leaves if leaf in user}

@@ -15,6 +15,7 @@ from paictl.scheduler.errors import InvariantError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from paictl.cells.ids import PhysicalCell, VirtualCell
     from paictl.scheduler.journal import Journal
     from paictl.scheduler.request import Member, PodRequest
 
@@ -52,8 +53,8 @@ class Group:
     ignore_suggested: bool
     members: tuple[Member, ...]
     state: GroupState
-    physical: Placed
-    virtual: Placed | None
+    physical: Placed[PhysicalCell]
+    virtual: Placed[VirtualCell] | None
     pods: tuple[tuple[str, ...], ...]
     """Uid per slot, empty for a slot without pod."""
     preempting: frozenset[str] = frozenset()
@@ -64,17 +65,17 @@ class Group:
     """Who took its virtual leaves, if it was lazily preempted."""
     preempted_at: float | None = None
     """When, in seconds, by the caller's clock."""
-    levels: Placed | None = None
+    levels: Placed[int] | None = None
     """If it was lazily preempted: the level of the preassigned cell that each leaf had."""
     pinned_id: str = ""
 
-    def placements(self) -> Iterator[tuple[Slot, tuple[int, ...], tuple[int, ...] | None]]:
+    def placements(self) -> Iterator[tuple[Slot, tuple[PhysicalCell, ...], tuple[VirtualCell, ...] | None]]:
         """Every pod's slot with its physical and virtual leaves."""
         for member, pods in enumerate(self.physical):
             for pod, leaves in enumerate(pods):
                 yield Slot(member, pod), leaves, self.virtual[member][pod] if self.virtual else None
 
-    def leaves(self) -> Iterator[int]:
+    def leaves(self) -> Iterator[PhysicalCell]:
         """Every physical leaf that still exists."""
         for pods in self.physical:
             for leaves in pods:
@@ -90,7 +91,9 @@ class Group:
         return None
 
 
-def new_group(request: PodRequest, state: GroupState, physical: Placed, virtual: Placed | None) -> Group:
+def new_group(
+    request: PodRequest, state: GroupState, physical: Placed[PhysicalCell], virtual: Placed[VirtualCell] | None
+) -> Group:
     """A group without pods, as its first pod describes it."""
     return Group(
         request.group,

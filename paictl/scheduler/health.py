@@ -13,6 +13,7 @@ from paictl.cells.tree import NO_PARENT
 from paictl.scheduler.binding import UNBOUND, Binding
 
 if TYPE_CHECKING:
+    from paictl.cells.ids import ByCell, PhysicalCell, VirtualCell
     from paictl.scheduler.doomed import Doomed
     from paictl.scheduler.journal import Journal
 
@@ -27,7 +28,7 @@ class Health:
         self.doomed = doomed
         self.journal = journal
         self.tree = doomed.tree
-        self.bad_children = [0] * len(self.tree)
+        self.bad_children: ByCell[PhysicalCell, int] = [0] * len(self.tree)
         self.bad_nodes: dict[str, bool] = {}
 
     def turn_bad(self, name: str) -> None:
@@ -43,7 +44,7 @@ class Health:
                 above = tree.parent[above]
             for cell in reversed(path):
                 self._turn_bad(cell)
-            for cell in range(node, tree.end(node)):
+            for cell in tree.subtree(node):
                 self._turn_bad(cell)
 
     def turn_healthy(self, name: str) -> None:
@@ -58,12 +59,12 @@ class Health:
                 self._turn_healthy(cell)
                 cell = self.tree.parent[cell]
 
-    def _heal_below(self, cell: int) -> None:
+    def _heal_below(self, cell: PhysicalCell) -> None:
         for child in self.tree.children(cell):
             self._heal_below(child)
         self._turn_healthy(cell)
 
-    def _turn_bad(self, cell: int) -> None:
+    def _turn_bad(self, cell: PhysicalCell) -> None:
         doomed, tree, virtual = self.doomed, self.tree, self.binding.virtual
         self._mark(cell, 1)
         self.binding.views.turned_bad(cell, virtual[cell])
@@ -76,7 +77,7 @@ class Health:
             if parent != NO_PARENT and virtual[parent] != UNBOUND:
                 doomed.show(cell)
 
-    def _turn_healthy(self, cell: int) -> None:
+    def _turn_healthy(self, cell: PhysicalCell) -> None:
         doomed, tree, binding = self.doomed, self.tree, self.binding
         self._mark(cell, 0)
         virtual = binding.virtual[cell]
@@ -87,7 +88,7 @@ class Health:
         elif virtual != UNBOUND and cell not in binding.pinned:
             self._let_go(cell, virtual)
 
-    def _let_go(self, cell: int, virtual: int) -> None:
+    def _let_go(self, cell: PhysicalCell, virtual: VirtualCell) -> None:
         """A bound cell healed: unless it is in use, it was bound only to show that it was bad."""
         if self.doomed.counts.guaranteed[cell]:
             return
@@ -97,7 +98,7 @@ class Health:
             self.doomed.forget(cell, vc)  # an idle bound preassigned cell is a doomed one
             self.doomed.give(cell, vc, doomed=True)
 
-    def _mark(self, cell: int, bad: int) -> None:
+    def _mark(self, cell: PhysicalCell, bad: int) -> None:
         tree, journal = self.tree, self.journal
         journal.set_item(self.doomed.counts.bad, cell, bad)
         if self.doomed.buddy.free[cell]:

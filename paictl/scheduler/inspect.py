@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 from paictl.cells.spec import LEAF_LEVEL
 from paictl.cells.tree import NO_PARENT
 from paictl.scheduler.binding import UNBOUND
-from paictl.scheduler.decision import NO_LEAF
 from paictl.scheduler.occupancy import FREE_PRIORITY, LeafState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from paictl.cells.ids import C, PhysicalCell, VirtualCell
+    from paictl.scheduler.decision import Placed
     from paictl.scheduler.groups import Group
     from paictl.scheduler.state import State
 
@@ -48,9 +49,9 @@ def group_status(state: State, group: Group) -> Json:
 def group_record(state: State, group: Group) -> Json:
     """A group with the addresses of all its leaves, by leaf cells per pod."""
 
-    def addresses(placed: tuple[tuple[tuple[int, ...], ...], ...], tree: Any) -> Json:
+    def addresses(placed: Placed[C], address: Callable[[C], str]) -> Json:
         return {
-            str(size): [[tree.address(leaf) if leaf != NO_LEAF else "" for leaf in row] for row in pods]
+            str(size): [[address(leaf) if leaf >= 0 else "" for leaf in row] for row in pods]
             for (size, _), pods in zip(group.members, placed, strict=True)
         }
 
@@ -62,24 +63,24 @@ def group_record(state: State, group: Group) -> Json:
         "lazyPreemptor": group.preemptor,
         "allocated": {str(size): list(pods) for (size, _), pods in zip(group.members, group.pods, strict=True)},
         "preempting": sorted(group.preempting),
-        "physical": addresses(group.physical, state.physical),
-        "virtual": addresses(group.virtual, state.virtual) if group.virtual else None,
+        "physical": addresses(group.physical, state.physical.address),
+        "virtual": addresses(group.virtual, state.virtual.address) if group.virtual else None,
     }
 
 
-def _states(state: State, leaves: Iterator[int]) -> str:
+def _states(state: State, leaves: Iterator[PhysicalCell]) -> str:
     """State of a cell from those of its leaves: Used if one is, else what all of them are, else Free."""
     found = {state.occupancy.state(leaf) for leaf in leaves}
     return str(LeafState.USED if LeafState.USED in found else found.pop() if len(found) == 1 else LeafState.FREE)
 
 
-def physical_priority(state: State, cell: int) -> int:
+def physical_priority(state: State, cell: PhysicalCell) -> int:
     """Highest priority of a physical cell's leaves."""
     priority = state.occupancy.priority
     return max(priority.get(leaf, FREE_PRIORITY) for leaf in state.physical.leaves(cell))
 
 
-def virtual_priority(state: State, cell: int) -> int:
+def virtual_priority(state: State, cell: VirtualCell) -> int:
     """Highest priority of a virtual cell's leaves."""
     if not state.counts.used[cell]:
         return FREE_PRIORITY
@@ -87,12 +88,12 @@ def virtual_priority(state: State, cell: int) -> int:
     return max(priority.get(leaf, FREE_PRIORITY) for leaf in state.virtual.leaves(cell))
 
 
-def physical_state(state: State, cell: int) -> str:
+def physical_state(state: State, cell: PhysicalCell) -> str:
     """State of a physical cell."""
     return _states(state, iter(state.physical.leaves(cell)))
 
 
-def virtual_state(state: State, cell: int) -> str:
+def virtual_state(state: State, cell: VirtualCell) -> str:
     """State of a virtual cell: that of the physical leaves its used leaves are bound to."""
     used = state.occupancy.virtual_priority
     leaves = state.virtual.leaves(cell)
@@ -100,7 +101,7 @@ def virtual_state(state: State, cell: int) -> str:
     return str(LeafState.USED if LeafState.USED in found else found.pop() if len(found) == 1 else LeafState.FREE)
 
 
-def physical_row(state: State, cell: int) -> list[object]:
+def physical_row(state: State, cell: PhysicalCell) -> list[object]:
     """Address, level, state, healthy, priority, VC and virtual cell of a physical cell."""
     twin = state.binding.virtual[cell]
     return [
@@ -114,7 +115,7 @@ def physical_row(state: State, cell: int) -> list[object]:
     ]
 
 
-def virtual_row(state: State, cell: int) -> list[object]:
+def virtual_row(state: State, cell: VirtualCell) -> list[object]:
     """Address, level, state, healthy, priority and physical cell of a virtual cell."""
     bound = state.binding.physical[cell]
     return [
@@ -127,7 +128,7 @@ def virtual_row(state: State, cell: int) -> list[object]:
     ]
 
 
-def physical_status(state: State, cell: int, *, deep: bool = True) -> Json:
+def physical_status(state: State, cell: PhysicalCell, *, deep: bool = True) -> Json:
     """A physical cell (with its subtree and virtual cell if `deep`) as the original's API shapes it."""
     tree, twin = state.physical, state.binding.virtual[cell]
     level = tree.level[cell]
@@ -154,7 +155,7 @@ def physical_status(state: State, cell: int, *, deep: bool = True) -> Json:
     return out
 
 
-def virtual_status(state: State, cell: int, *, deep: bool = True) -> Json:
+def virtual_status(state: State, cell: VirtualCell, *, deep: bool = True) -> Json:
     """A virtual cell (with its subtree and physical cell if `deep`) as the original's API shapes it."""
     tree, bound = state.virtual, state.binding.physical[cell]
     level = tree.level[cell]
@@ -179,7 +180,7 @@ def virtual_status(state: State, cell: int, *, deep: bool = True) -> Json:
 def physical_cluster(state: State) -> list[Json]:
     """`GET /v1/inspect/clusterstatus/physicalcluster`."""
     tree = state.physical
-    return [physical_status(state, cell) for cell in range(len(tree)) if tree.parent[cell] == NO_PARENT]
+    return [physical_status(state, cell) for cell in tree.cells() if tree.parent[cell] == NO_PARENT]
 
 
 def virtual_cluster(state: State, vc: str) -> list[Json]:

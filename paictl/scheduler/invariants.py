@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paictl.cells.ids import NO_VIRTUAL
 from paictl.cells.spec import LEAF_LEVEL
 from paictl.cells.tree import NO_PARENT
 from paictl.scheduler.binding import UNBOUND
@@ -20,7 +21,9 @@ from paictl.scheduler.views import VirtualIndex, members
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from paictl.cells.ids import C, ChainIndex, PhysicalCell
     from paictl.cells.tree import Tree
+    from paictl.scheduler.binding import RootKey
     from paictl.scheduler.state import State
 
 
@@ -32,14 +35,14 @@ def validate(state: State) -> None:
         raise InvariantError("\n".join(problems[:40]))
 
 
-def _leaves(tree: Tree) -> Iterator[int]:
-    return (cell for cell, level in enumerate(tree.level) if level == LEAF_LEVEL)
+def _leaves(tree: Tree[C]) -> Iterator[C]:
+    return (cell for cell in tree.cells() if tree.level[cell] == LEAF_LEVEL)
 
 
-def _sums(tree: Tree, leaves: dict[int, int]) -> list[int]:
+def _sums(tree: Tree[C], leaves: dict[C, int]) -> list[int]:
     """Per cell the sum over its leaves."""
     total = [0] * len(tree)
-    for cell in range(len(tree) - 1, -1, -1):  # children come after their parent
+    for cell in reversed(tree.cells()):  # children come after their parent
         total[cell] += leaves.get(cell, 0)
         if tree.parent[cell] != NO_PARENT:
             total[tree.parent[cell]] += total[cell]
@@ -51,7 +54,7 @@ def _health(state: State) -> Iterator[str]:
     tree, bad = state.physical, state.counts.bad
     leaves = {leaf: 1 for leaf in _leaves(tree) if tree.node_name(leaf) in state.health.bad_nodes}
     total = _sums(tree, leaves)
-    for cell in range(len(tree)):
+    for cell in tree.cells():
         if bad[cell] != (total[cell] > 0):
             yield f"{tree.address(cell)} is marked {'bad' if bad[cell] else 'healthy'}"
         if state.health.bad_children[cell] != sum(bad[child] for child in tree.children(cell)):
@@ -109,7 +112,7 @@ def _groups(state: State) -> Iterator[str]:
 
 def _virtual_placement(state: State, group: Group) -> Iterator[str]:
     for _, leaves, twins in group.placements():
-        for leaf, twin in zip(leaves, twins or (UNBOUND,) * len(leaves), strict=True):
+        for leaf, twin in zip(leaves, twins or (NO_VIRTUAL,) * len(leaves), strict=True):
             if (leaf == NO_LEAF or twins is None) != (twin == UNBOUND):
                 yield f"group {group.name} has a physical without a virtual leaf, or the reverse"
             elif twin != UNBOUND and state.binding.virtual[leaf] != twin:
@@ -141,7 +144,7 @@ def _binding(state: State) -> Iterator[str]:
     """A bijection, parents bound to parents; what is bound is in use, pinned, or shows a bad cell."""
     binding, physical, virtual = state.binding, state.physical, state.virtual
     children = [0] * len(virtual)
-    for twin, cell in enumerate(binding.physical):
+    for twin, cell in zip(virtual.cells(), binding.physical, strict=True):
         if cell == UNBOUND:
             continue
         if binding.virtual[cell] != twin:
@@ -159,16 +162,16 @@ def _binding(state: State) -> Iterator[str]:
         yield "more physical than virtual cells are bound"
     if children != binding.children:
         yield "bound children are miscounted"
-    for cell, bad in enumerate(state.counts.bad):
-        above = physical.parent[cell]
-        if bad and above != NO_PARENT and binding.virtual[above] != UNBOUND == binding.virtual[cell]:
+    for cell, bad in zip(physical.cells(), state.counts.bad, strict=True):
+        parent = physical.parent[cell]
+        if bad and parent != NO_PARENT and binding.virtual[parent] != UNBOUND == binding.virtual[cell]:
             yield f"bad cell {physical.address(cell)} below a bound one is not shown"
 
 
 def _roots(state: State) -> Iterator[str]:
     """Preassigned cells: unbound ones are listed, pinned ones bound for good, others in use or doomed."""
     binding, virtual = state.binding, state.virtual
-    opened: dict[tuple[str, int, int], int] = dict.fromkeys(binding.roots, 0)
+    opened: dict[RootKey, int] = dict.fromkeys(binding.roots, 0)
     for root, top in virtual.preassigned.items():
         cell = binding.physical[root]
         if top.pinned_id is not None:
@@ -182,7 +185,7 @@ def _roots(state: State) -> Iterator[str]:
         yield "the unbound preassigned cells are not those listed"
 
 
-def _taken(state: State) -> list[int]:
+def _taken(state: State) -> list[PhysicalCell]:
     """The physical cells that serve a preassigned cell."""
     return [cell for root in state.virtual.preassigned if (cell := state.binding.physical[root]) != UNBOUND]
 
@@ -192,9 +195,9 @@ def _buddy(state: State) -> Iterator[str]:
     tree, buddy = state.physical, state.buddy
     held = [0] * len(tree)
     for cell in _taken(state):
-        for below in range(cell, tree.end(cell)):
+        for below in tree.subtree(cell):
             held[below] += 1
-    whole = {cell for cell in range(len(tree)) if not any(held[cell : tree.end(cell)])}
+    whole = {cell for cell in tree.cells() if not any(held[cell : tree.end(cell)])}
     free = {cell for cell in whole if tree.parent[cell] not in whole}
     if any(count > 1 for count in held):
         yield "a cell is taken twice"
@@ -219,7 +222,7 @@ def _buddy(state: State) -> Iterator[str]:
 def _ledger(state: State) -> Iterator[str]:
     """Held and free quota make up what is configured, and every promise can be kept."""
     tree, ledger = state.physical, state.ledger
-    free: dict[str, dict[int, list[int]]] = {}
+    free: dict[str, dict[ChainIndex, list[int]]] = {}
     quota = [[0] * (chain.top + 1) for chain in tree.chains]
     for root, top in state.virtual.preassigned.items():
         chain, level = state.virtual.chain[root], state.virtual.level[root]
@@ -230,12 +233,12 @@ def _ledger(state: State) -> Iterator[str]:
     if free != ledger.free or quota != ledger.quota:
         yield "free quota is not what is configured less what is held"
     left = [[0] * (chain.top + 1) for chain in tree.chains]
-    for cell in range(len(tree)):
+    for cell in tree.cells():
         if state.buddy.holder(cell) != NO_PARENT:
             left[tree.chain[cell]][tree.level[cell]] += 1
     if left != ledger.left:
         yield "cells left are miscounted"
-    for index, types in enumerate(tree.chains):
+    for index, types in zip(tree.chain_indexes(), tree.chains, strict=True):
         if min(ledger.surplus(index)) < 0:
             yield f"promises of chain {types.name} cannot all be kept: surplus {ledger.surplus(index)}"
 
@@ -244,7 +247,7 @@ def _doomed(state: State) -> Iterator[str]:
     """Bad cells left are noted; doomed cells serve their VC and are bad or in use; nobody is doomed without need."""
     tree, doomed = state.physical, state.doomed
     noted = [[0] * (chain.top + 1) for chain in tree.chains]
-    for cell, bad in enumerate(state.counts.bad):
+    for cell, bad in zip(tree.cells(), state.counts.bad, strict=True):
         if bad and state.buddy.holder(cell) != NO_PARENT:
             noted[tree.chain[cell]][tree.level[cell]] |= 1 << tree.rank[cell]
     if noted != doomed.bad or [[bits.bit_count() for bits in row] for row in noted] != doomed.bad_count:
@@ -274,15 +277,15 @@ def _views(state: State) -> Iterator[str]:
         if rows != view.rows:
             yield f"view of chain {tree.chains[index].name} is wrong"
     by_view: dict[int, tuple[VirtualIndex, list[dict[int, int]]]] = {}
-    for cell, (view, slot) in state.views.nodes.items():
-        rows = by_view.setdefault(id(view), (view, [{} for _ in view.rows]))[1]
-        bound = state.binding.physical[cell]
+    for twin, (own, slot) in state.views.nodes.items():
+        rows = by_view.setdefault(id(own), (own, [{} for _ in own.rows]))[1]
+        bound = state.binding.physical[twin]
         if bound == UNBOUND or not counts.bad[bound]:
-            _place(rows, slot, counts.used[cell], len(state.virtual.shape(cell).leaves) - counts.used[cell])
-    for view, rows in by_view.values():
-        if rows != view.rows:
-            yield f"view of {state.virtual.vc(view.cells[0])} is wrong"
-        yield from _priorities(state, view)
+            _place(rows, slot, counts.used[twin], len(state.virtual.shape(twin).leaves) - counts.used[twin])
+    for own, rows in by_view.values():
+        if rows != own.rows:
+            yield f"view of {state.virtual.vc(own.cells[0])} is wrong"
+        yield from _priorities(state, own)
 
 
 def _priorities(state: State, view: VirtualIndex) -> Iterator[str]:

@@ -7,7 +7,13 @@ write for any change, so none can be forgotten. Outside a transaction nothing is
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+if TYPE_CHECKING:
+    from paictl.cells.ids import ByCell
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 MISSING: Final = object()
 """Logged for a dict key that was not there."""
@@ -50,19 +56,19 @@ class Journal:
         if self.depth == 0:
             self.log = None
 
-    def set_item(self, box: list[Any] | bytearray, index: int, value: object) -> None:
+    def set_item(self, box: ByCell[Key, Value], index: Key, value: Value) -> None:
         """``box[index] = value`` for a list."""
         if self.log is not None:
             self.log.append((box, index, box[index]))
-        box[index] = value  # type: ignore[call-overload]
+        box[index] = value
 
-    def put(self, box: dict[Any, Any], key: object, value: object) -> None:
+    def put(self, box: dict[Key, Value], key: Key, value: Value) -> None:
         """``box[key] = value`` for a dict."""
         if self.log is not None:
             self.log.append((box, key, box.get(key, MISSING)))
         box[key] = value
 
-    def drop(self, box: dict[Any, Any], key: object) -> None:
+    def drop(self, box: dict[Key, Value], key: Key) -> None:
         """``del box[key]`` for a dict; the key must be there."""
         if self.log is not None:
             self.log.append((box, key, box[key]))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from paictl.cells.quota import surplus
 
 if TYPE_CHECKING:
+    from paictl.cells.ids import ChainIndex, PhysicalCell
     from paictl.cells.tree import PhysicalTree, VirtualTree
     from paictl.scheduler.buddy import Buddy
     from paictl.scheduler.journal import Journal
@@ -29,7 +30,7 @@ class Ledger:
         self.tree = tree
         self.buddy = buddy
         self.journal = journal
-        self.free: dict[str, dict[int, list[int]]] = {}
+        self.free: dict[str, dict[ChainIndex, list[int]]] = {}
         self.quota = [[0] * (chain.top + 1) for chain in tree.chains]
         self.left = [[0, *map(len, rows[1:])] for rows in tree.at]
         for cell, top in virtual.preassigned.items():
@@ -39,27 +40,27 @@ class Ledger:
             self.quota[chain][level] += 1
         self.vcs = [
             [(vc, by_chain[chain]) for vc, by_chain in sorted(self.free.items()) if chain in by_chain]
-            for chain in range(len(tree.chains))
+            for chain in tree.chain_indexes()
         ]
         """Per chain its VCs by name with their `free` levels."""
 
-    def charge(self, vc: str, chain: int, level: int, number: int) -> None:
+    def charge(self, vc: str, chain: ChainIndex, level: int, number: int) -> None:
         """A VC takes (1) or returns (-1) a preassigned cell."""
         levels, quota, set_item = self.free[vc][chain], self.quota[chain], self.journal.set_item
         set_item(levels, level, levels[level] - number)
         set_item(quota, level, quota[level] - number)
         self.leave(chain, level, -number)
 
-    def leave(self, chain: int, level: int, number: int) -> None:
+    def leave(self, chain: ChainIndex, level: int, number: int) -> None:
         """`number` more (or fewer) cells of a level are left."""
         left = self.left[chain]
         self.journal.set_item(left, level, left[level] + number)
 
-    def surplus(self, chain: int) -> list[int]:
+    def surplus(self, chain: ChainIndex) -> list[int]:
         """Free cells of each level over all free quotas at and above it."""
         return surplus(self.buddy.count[chain], self.quota[chain], self.tree.chains[chain].fanout)
 
-    def may_take(self, cell: int) -> bool:
+    def may_take(self, cell: PhysicalCell) -> bool:
         """Whether a physical cell can be given to a VC that has quota at its level, and all promises still be kept.
 
         Splitting a free cell of level L for it costs one surplus cell at every level above its own up to L.

@@ -15,6 +15,7 @@ from paictl.cells.tree import NO_PARENT
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from paictl.cells.ids import ByCell, C, PhysicalCell, VirtualCell
     from paictl.scheduler.buddy import Buddy
     from paictl.scheduler.journal import Journal
     from paictl.scheduler.views import Views
@@ -44,31 +45,33 @@ class Occupancy:
 
     __slots__ = ("buddy", "counts", "journal", "physical", "priority", "reserver", "user", "views", "virtual_priority")
 
-    def __init__(self, views: Views, buddy: Buddy, physical: list[int], journal: Journal) -> None:
+    def __init__(
+        self, views: Views, buddy: Buddy, physical: ByCell[VirtualCell, PhysicalCell], journal: Journal
+    ) -> None:
         self.counts = views.counts
         self.physical = physical
         self.views = views
         self.buddy = buddy
         self.journal = journal
-        self.user: dict[int, str] = {}
-        self.reserver: dict[int, str] = {}
-        self.priority: dict[int, int] = {}
-        self.virtual_priority: dict[int, int] = {}
+        self.user: dict[PhysicalCell, str] = {}
+        self.reserver: dict[PhysicalCell, str] = {}
+        self.priority: dict[PhysicalCell, int] = {}
+        self.virtual_priority: dict[VirtualCell, int] = {}
 
-    def state(self, leaf: int) -> LeafState:
+    def state(self, leaf: PhysicalCell) -> LeafState:
         """State of a physical leaf."""
         if leaf in self.user:
             return LeafState.RESERVING if leaf in self.reserver else LeafState.USED
         return LeafState.RESERVED if leaf in self.reserver else LeafState.FREE
 
-    def hold(self, leaves: Sequence[int], priority: int) -> None:
+    def hold(self, leaves: Sequence[PhysicalCell], priority: int) -> None:
         """Free physical leaves of one node get a priority."""
         put = self.journal.put
         for leaf in leaves:
             put(self.priority, leaf, priority)
         self._count_physical(leaves, priority, 1)
 
-    def drop(self, leaves: Sequence[int]) -> None:
+    def drop(self, leaves: Sequence[PhysicalCell]) -> None:
         """Physical leaves of one node lose their priority (all opportunistic, or all guaranteed)."""
         priority = self.priority[leaves[0]]
         drop = self.journal.drop
@@ -76,23 +79,23 @@ class Occupancy:
             drop(self.priority, leaf)
         self._count_physical(leaves, priority, -1)
 
-    def hold_virtual(self, leaves: Sequence[int], priority: int) -> None:
+    def hold_virtual(self, leaves: Sequence[VirtualCell], priority: int) -> None:
         """Free virtual leaves of one node get a priority."""
         put = self.journal.put
         for leaf in leaves:
             put(self.virtual_priority, leaf, priority)
         self._count_virtual(leaves, priority, 1)
 
-    def drop_virtual(self, leaves: Sequence[int]) -> None:
+    def drop_virtual(self, leaves: Sequence[VirtualCell]) -> None:
         """Used virtual leaves become free."""
-        held: dict[int, list[int]] = {}
+        held: dict[int, list[VirtualCell]] = {}
         for leaf in leaves:
             held.setdefault(self.virtual_priority[leaf], []).append(leaf)
             self.journal.drop(self.virtual_priority, leaf)
         for priority, at in held.items():
             self._count_virtual(at, priority, -1)
 
-    def _count_physical(self, leaves: Sequence[int], priority: int, sign: int) -> None:
+    def _count_physical(self, leaves: Sequence[PhysicalCell], priority: int, sign: int) -> None:
         """Carry a change of the leaves up to the top, and the node and free cells on the way to their new place."""
         counts, tree = self.counts, self.views.physical_tree
         opportunistic = priority == OPPORTUNISTIC
@@ -115,7 +118,7 @@ class Occupancy:
         if healthy:
             view.insert(tree.rank[node], counts.opportunistic[node], counts.guaranteed[node])
 
-    def _count_virtual(self, leaves: Sequence[int], priority: int, sign: int) -> None:
+    def _count_virtual(self, leaves: Sequence[VirtualCell], priority: int, sign: int) -> None:
         """Carry a change of the leaves up to the preassigned cell, and the node on the way to its new place."""
         counts, tree = self.counts, self.views.tree
         used, set_item, nodes = counts.used, self.journal.set_item, self.views.nodes
@@ -136,13 +139,13 @@ class Occupancy:
                     view.insert(slot, after, size - after)
 
 
-def rising(leaves: Sequence[int], parent: list[int]) -> list[tuple[int, int]]:
+def rising(leaves: Sequence[C], parent: ByCell[C, C]) -> list[tuple[C, int]]:
     """The cells at and above some leaves, lowest level first, each with the number of these leaves below it."""
-    out: list[tuple[int, int]] = []
+    out: list[tuple[C, int]] = []
     cells = dict.fromkeys(leaves, 1)
     while cells:
         out += cells.items()
-        above: dict[int, int] = {}
+        above: dict[C, int] = {}
         for cell, number in cells.items():
             top = parent[cell]
             if top != NO_PARENT:

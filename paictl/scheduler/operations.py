@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from paictl.scheduler.decision import Phase
+from paictl.scheduler.request import shown
 
 Test = tuple[Callable[[Any], bool], str]
 """Whether a value will do, and what is expected."""
@@ -21,6 +22,7 @@ _NAMES: Final[Test] = (
 )
 _MAPPING: Final[Test] = (lambda value: isinstance(value, dict), "an object")
 _PHASE: Final[Test] = (lambda value: value in list(Phase), f"one of {', '.join(Phase)}")
+_ORDER: Final[Test] = (lambda value: value in ["nodes_first", "pods_first"], "nodes_first or pods_first")
 
 _POD: Final[Mapping[str, Test]] = {"pod": _MAPPING, "pod.uid": _TEXT}
 _UID: Final[Mapping[str, Test]] = {"uid": _TEXT}
@@ -49,7 +51,7 @@ _OPTIONAL: Final[Mapping[str, Test]] = {
     "pod.annotation": (lambda value: isinstance(value, str), "a text"),
     "config": _TEXT,
     "lost": _NAMES,
-    "order": _TEXT,
+    "order": _ORDER,
     "view": _TEXT,
 }
 """Fields that an operation may have, or have as null."""
@@ -59,14 +61,16 @@ def fault(operation: Mapping[str, Any]) -> tuple[str, str] | None:
     """(field, what is wrong with it) of an operation that cannot be carried out, None if it can."""
     name = operation.get("op")
     if not isinstance(name, str) or name not in _NEEDED:
-        return "op", f"unknown operation {name!r}, expected one of {', '.join(_NEEDED)}"
+        return "op", f"unknown operation {shown(name)}, expected one of {', '.join(_NEEDED)}"
     for field, (fits, expected) in _NEEDED[name].items():
         if not fits(_value(operation, field)):
-            return field, f"expected {expected}, found {_value(operation, field)!r}"
+            return field, f"expected {expected}, found {shown(_value(operation, field))}"
     for field, (fits, expected) in _OPTIONAL.items():
         value = _value(operation, field)
         if value is not None and not fits(value):
-            return field, f"expected {expected}, found {value!r}"
+            return field, f"expected {expected}, found {shown(value)}"
+    if name == "node" and operation.get("healthy") is None and not operation.get("deleted"):
+        return "healthy", "is missing, expected true or false (or deleted: true)"
     return None
 
 

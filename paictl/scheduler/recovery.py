@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from paictl.cells.ids import NO_VIRTUAL, PhysicalCell, VirtualCell
 from paictl.cells.tree import NO_PARENT
-from paictl.scheduler.binding import UNBOUND
+from paictl.scheduler.binding import UNBOUND, RootKey
 from paictl.scheduler.decision import NO_LEAF, BindInfo, Placed
 from paictl.scheduler.groups import Group, GroupState, new_group
 from paictl.scheduler.occupancy import FREE_PRIORITY, OPPORTUNISTIC
@@ -29,7 +30,9 @@ UNKNOWN_LEVEL = -1
 """Preassigned level of a leaf whose preassigned type the chain does not have."""
 
 
-def adopt(state: State, request: PodRequest, physical: Placed, levels: Placed, now: float | None) -> Group:
+def adopt(
+    state: State, request: PodRequest, physical: Placed[PhysicalCell], levels: Placed[int], now: float | None
+) -> Group:
     """Enter a group that runs on `physical`; `levels` gives the preassigned level of each leaf.
 
     Leaves that another group uses are left out (nothing is allocated twice), preemptions that reserved leaves
@@ -44,11 +47,11 @@ def adopt(state: State, request: PodRequest, physical: Placed, levels: Placed, n
     guaranteed = not any(UNGUARANTEED in row for pods in levels for row in pods)
     claim = Claim(request.group, request.vc, request.priority, request.pinned_id)
     finder = _VirtualFinder(state, claim, now)
-    virtual: list[tuple[tuple[int, ...], ...]] = []
+    virtual: list[tuple[tuple[VirtualCell, ...], ...]] = []
     for pods, rows in zip(physical, levels, strict=True):
         twins = []
         for leaves, row in zip(pods, rows, strict=True):
-            found = finder.pod(leaves, row) if guaranteed else (UNBOUND,) * len(leaves)
+            found = finder.pod(leaves, row) if guaranteed else (NO_VIRTUAL,) * len(leaves)
             twins.append(found)
             _occupy(state, claim, leaves, found)
         virtual.append(tuple(twins))
@@ -87,7 +90,7 @@ def promote(state: State, group: Group) -> bool:
     return True
 
 
-def _cancel_in_the_way(state: State, physical: Placed) -> None:
+def _cancel_in_the_way(state: State, physical: Placed[PhysicalCell]) -> None:
     """Cancel the preemptions that reserve some of these leaves, by name."""
     reserver = state.occupancy.reserver
     if not reserver:
@@ -97,7 +100,7 @@ def _cancel_in_the_way(state: State, physical: Placed) -> None:
         cancel_preemption(state, state.groups.by_name[name])
 
 
-def _occupy(state: State, claim: Claim, leaves: tuple[int, ...], virtual: tuple[int, ...]) -> None:
+def _occupy(state: State, claim: Claim, leaves: tuple[PhysicalCell, ...], virtual: tuple[VirtualCell, ...]) -> None:
     """The leaves of a pod get their user and priority."""
     occupancy, put = state.occupancy, state.journal.put
     for leaf in leaves:
@@ -106,14 +109,14 @@ def _occupy(state: State, claim: Claim, leaves: tuple[int, ...], virtual: tuple[
     _hold(state, claim, leaves, virtual)
 
 
-def _hold(state: State, claim: Claim, leaves: tuple[int, ...], virtual: tuple[int, ...]) -> None:
+def _hold(state: State, claim: Claim, leaves: tuple[PhysicalCell, ...], virtual: tuple[VirtualCell, ...]) -> None:
     """The leaves of a pod get their priority."""
     occupancy = state.occupancy
-    held = [leaf for leaf, twin in zip(leaves, virtual, strict=True) if twin != UNBOUND]
+    held = [leaf for leaf, twin in zip(leaves, virtual, strict=True) if twin != NO_VIRTUAL]
     if held:
         occupancy.hold(held, claim.priority)
-        occupancy.hold_virtual([twin for twin in virtual if twin != UNBOUND], claim.priority)
-    rest = [leaf for leaf, twin in zip(leaves, virtual, strict=True) if twin == UNBOUND and leaf != NO_LEAF]
+        occupancy.hold_virtual([twin for twin in virtual if twin != NO_VIRTUAL], claim.priority)
+    rest = [leaf for leaf, twin in zip(leaves, virtual, strict=True) if twin == NO_VIRTUAL and leaf != NO_LEAF]
     if rest:
         occupancy.hold(rest, OPPORTUNISTIC)
     state.doomed.spoken_for = frozenset()
@@ -139,51 +142,55 @@ class _VirtualFinder:
         self.now = now
         self.lost = False
         """Whether some leaf has no virtual leaf, so that the whole group has to go without."""
+        self.mine: set[VirtualCell] = set()
+        """Preassigned cells of the present pod's leaves: these are bound, but their use is not counted yet."""
 
-    def pod(self, leaves: tuple[int, ...], levels: tuple[int, ...]) -> tuple[int, ...]:
-        """The virtual leaf for each leaf of a pod; `UNBOUND` from the first one on that has none (then `lost`)."""
+    def pod(self, leaves: tuple[PhysicalCell, ...], levels: tuple[int, ...]) -> tuple[VirtualCell, ...]:
+        """The virtual leaf for each leaf of a pod; `NO_VIRTUAL` from the first one on that has none (then `lost`)."""
         out = []
         self.state.doomed.spoken_for = frozenset()
+        self.mine.clear()
         for leaf, level in zip(leaves, levels, strict=True):
-            twin = UNBOUND
+            twin = NO_VIRTUAL
             if leaf != NO_LEAF and not self.lost:
                 twin = self._leaf(leaf, level)
-                self.lost = twin == UNBOUND
+                self.lost = twin == NO_VIRTUAL
             out.append(twin)
         return tuple(out)
 
-    def _leaf(self, leaf: int, level: int) -> int:
+    def _leaf(self, leaf: PhysicalCell, level: int) -> VirtualCell:
         state, binding = self.state, self.state.binding
         if level == UNKNOWN_LEVEL or self.claim.vc not in state.vcs:
-            return UNBOUND
+            return NO_VIRTUAL
         cell, path = leaf, []
         while binding.virtual[cell] == UNBOUND and state.physical.level[cell] != level:
             path.append(cell)
             cell = state.physical.parent[cell]
             if cell == NO_PARENT:
-                return UNBOUND
+                return NO_VIRTUAL
         twin = binding.virtual[cell]
-        if twin != UNBOUND and not self._fits(twin, level):
+        if twin != NO_VIRTUAL and not self._fits(twin, level):
             if not self._undoom(cell):
-                return UNBOUND
+                return NO_VIRTUAL
             twin = self._leaf(leaf, level)
             for higher in range(len(state.ledger.left[state.physical.chain[leaf]]) - 1, 0, -1):
                 state.doomed.doom(state.physical.chain[leaf], higher)  # its VC may need another bad cell now
             return twin
-        root = UNBOUND
-        if twin == UNBOUND:
+        root = NO_VIRTUAL
+        if twin == NO_VIRTUAL:
             root = twin = self._root(cell, level)
         for _ in path:
-            twin = self._child(twin) if twin != UNBOUND else UNBOUND
-        if twin == UNBOUND or (root != UNBOUND and not self._make_free(root, cell)):
-            return UNBOUND
+            twin = self._child(twin) if twin != NO_VIRTUAL else NO_VIRTUAL
+        if twin == NO_VIRTUAL or (root != NO_VIRTUAL and not self._make_free(root, cell)):
+            return NO_VIRTUAL
         if binding.virtual[leaf] == UNBOUND and binding.bind(leaf, twin):
             state.doomed.take(cell, self.claim.vc)
+        self.mine.add(state.virtual.root[twin])
         if state.health.bad_nodes:  # without them there are no doomed cells
             state.doomed.spoken_for |= {binding.physical[state.virtual.root[twin]]}
         return twin
 
-    def _fits(self, twin: int, level: int) -> bool:
+    def _fits(self, twin: VirtualCell, level: int) -> bool:
         """Whether a bound virtual cell belongs to the quota that the group was bound with."""
         root = self.state.virtual.root[twin]
         top = self.state.virtual.preassigned[root]
@@ -193,7 +200,7 @@ class _VirtualFinder:
             and (top.pinned_id or "") == self.claim.pinned_id
         )
 
-    def _undoom(self, cell: int) -> bool:
+    def _undoom(self, cell: PhysicalCell) -> bool:
         """Free a physical cell that is bound only because it is bad; False if it is bound for another reason."""
         state = self.state
         root = state.virtual.root[state.binding.virtual[cell]]
@@ -205,39 +212,41 @@ class _VirtualFinder:
         state.doomed.give(held, vc, doomed=True)
         return True
 
-    def _root(self, cell: int, level: int) -> int:
-        """A preassigned cell for a free physical cell, `UNBOUND` if there is none.
+    def _root(self, cell: PhysicalCell, level: int) -> VirtualCell:
+        """A preassigned cell for a free physical cell, `NO_VIRTUAL` if there is none.
 
         An unbound one; else one that was bound only to show a bad cell; else the one with the lowest priority
         below ours (after a reconfiguration there may be fewer than before).
         """
         state = self.state
         if self.claim.pinned_id or state.buddy.holder(cell) == NO_PARENT:
-            return UNBOUND
+            return NO_VIRTUAL
         key = (self.claim.vc, state.physical.chain[cell], level)
         root = state.binding.free_root(key)
-        if root == UNBOUND:
+        if root == NO_VIRTUAL:
             self._free_doomed_root(key)
             root = state.binding.free_root(key)
-        return root if root != UNBOUND else self._lowest(state.binding.roots.get(key, ()))
+        if root != NO_VIRTUAL:
+            return root
+        return self._lowest(other for other in state.binding.roots.get(key, ()) if other not in self.mine)
 
-    def _child(self, twin: int) -> int:
+    def _child(self, twin: VirtualCell) -> VirtualCell:
         """The child of a virtual cell to use: an unbound one, else the one with the lowest priority below ours."""
         child = self.state.binding.free_child(twin)
-        return child if child != UNBOUND else self._lowest(self.state.virtual.children(twin))
+        return child if child != NO_VIRTUAL else self._lowest(self.state.virtual.children(twin))
 
-    def _lowest(self, cells: Iterable[int]) -> int:
-        """The used virtual cell with the lowest priority below ours, smallest id first; `UNBOUND` if none."""
-        lowest, found = self.claim.priority, UNBOUND
+    def _lowest(self, cells: Iterable[VirtualCell]) -> VirtualCell:
+        """The used virtual cell with the lowest priority below ours, smallest id first; `NO_VIRTUAL` if none."""
+        lowest, found = self.claim.priority, NO_VIRTUAL
         if self.claim.gentle:
-            return UNBOUND
+            return NO_VIRTUAL
         for cell in cells:
             priority = self._priority(cell)
             if FREE_PRIORITY < priority < lowest:
                 lowest, found = priority, cell
         return found
 
-    def _make_free(self, root: int, cell: int) -> bool:
+    def _make_free(self, root: VirtualCell, cell: PhysicalCell) -> bool:
         """Lazily preempt whoever uses a preassigned cell; whether it can then be bound to `cell`."""
         state = self.state
         binding, user = state.binding, state.occupancy.user
@@ -248,20 +257,20 @@ class _VirtualFinder:
                     lazy_preempt(state, state.groups.by_name[user[held]], self.claim.group, self.now)
         return binding.physical[root] == UNBOUND and state.ledger.may_take(cell)
 
-    def _free_doomed_root(self, key: tuple[str, int, int]) -> None:
+    def _free_doomed_root(self, key: RootKey) -> None:
         """Unbind one of the VC's own idle doomed cells: a cell that runs a pod goes before one that shows badness."""
         cell = self.state.doomed.idle(*key)
         if cell != NO_PARENT:
             self._undoom(cell)
 
-    def _priority(self, cell: int) -> int:
+    def _priority(self, cell: VirtualCell) -> int:
         if not self.state.counts.used[cell]:
             return FREE_PRIORITY
         priority = self.state.occupancy.virtual_priority
         return max(priority.get(leaf, FREE_PRIORITY) for leaf in self.state.virtual.leaves(cell))
 
 
-def locate(state: State, request: PodRequest, info: BindInfo) -> tuple[Placed, Placed]:
+def locate(state: State, request: PodRequest, info: BindInfo) -> tuple[Placed[PhysicalCell], Placed[int]]:
     """The physical leaves of a bind annotation under the present configuration, and their preassigned levels.
 
     Leaves that no longer exist are `NO_LEAF`; one that moved is looked up in the other chains.
@@ -269,7 +278,7 @@ def locate(state: State, request: PodRequest, info: BindInfo) -> tuple[Placed, P
     chains = {chain.name: index for index, chain in enumerate(state.physical.chains)}
     first = chains.get(info.chain, -1)
     rows = {len(pods[0].devices): pods for pods in info.members if pods}
-    physical: list[tuple[tuple[int, ...], ...]] = []
+    physical: list[tuple[tuple[PhysicalCell, ...], ...]] = []
     levels: list[tuple[tuple[int, ...], ...]] = []
     for leaf_number, pod_number in request.members:
         found, wanted = [], []
@@ -289,7 +298,7 @@ def locate(state: State, request: PodRequest, info: BindInfo) -> tuple[Placed, P
     return tuple(physical), tuple(levels)
 
 
-def _find_leaf(state: State, node: str, device: int, first: int) -> int:
+def _find_leaf(state: State, node: str, device: int, first: int) -> PhysicalCell:
     tree = state.physical
     cells = tree.nodes.get(node, ())
     for cell in sorted(cells, key=lambda cell: tree.chain[cell] != first):
@@ -299,7 +308,7 @@ def _find_leaf(state: State, node: str, device: int, first: int) -> int:
     return NO_LEAF
 
 
-def _level(state: State, leaf: int, kind: str | None) -> int:
+def _level(state: State, leaf: PhysicalCell, kind: str | None) -> int:
     if kind == "":
         return UNGUARANTEED
     if kind is None or leaf == NO_LEAF:

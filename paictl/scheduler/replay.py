@@ -7,9 +7,11 @@ health of the nodes, the configuration to restart with.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from paictl.errors import PaictlError
 from paictl.scheduler import inspect, snapshot
 from paictl.scheduler.decision import Bind, BindInfo, Decision, Phase, PodPlacement, Preempt, Wait
 from paictl.scheduler.engine import Engine
@@ -19,7 +21,7 @@ from paictl.scheduler.operations import fault
 from paictl.scheduler.request import PodRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from paictl.cells.spec import ClusterSpec
 
@@ -159,7 +161,8 @@ class Replayer:
         """The pod's last Bind takes effect."""
         pod = self.pods.get(operation["uid"])
         if pod is None or pod.decision is None:
-            return {"r": "error", "message": f"pod {operation['uid']} has no decision to bind"}
+            name = operation["uid"] if pod is None else pod.request.name
+            raise RequestError(name, "uid", "the pod has no decision to bind")
         info = self.engine.bind_info(pod.decision)
         outcomes = self.engine.apply(pod.decision)
         pod.info, pod.decision = info, None
@@ -182,8 +185,9 @@ class Replayer:
     def bound(self, operation: Mapping[str, Any]) -> Json:
         """Kubernetes confirms a binding."""
         pod = self.pods.get(operation["uid"])
-        if pod is not None:
-            pod.bound = True
+        if pod is None:
+            return {"r": "ok", "_warnings": [f"pod {operation['uid']} is not known"]}
+        pod.bound = True
         return {"r": "ok"}
 
     def gone(self, operation: Mapping[str, Any]) -> Json:
@@ -194,34 +198,36 @@ class Replayer:
     def restart(self, operation: Mapping[str, Any]) -> Json:
         """The process restarts, perhaps with another configuration, and recovers from the annotations."""
         before = dict(self.engine.state.groups.by_name)
-        if operation.get("config") and self.load is not None:
-            self.spec = self.load(operation["config"])
-        self.engine = Engine(self.spec)
-        for uid in operation.get("lost") or ():
-            self.pods.pop(uid, None)
+        spec, name = self.spec, operation.get("config")
+        try:
+            if name and self.load is not None:
+                spec = self.load(name)
+            self.engine = Engine(spec)
+        except PaictlError as error:  # the old process goes on
+            return {"r": "error", "message": f"config: {error}", "field": "config"}
+        self.spec = spec
+        warnings = [f"pod {uid} is not known" for uid in operation.get("lost") or () if not self.pods.pop(uid, None)]
         self.pods = {uid: pod for uid, pod in self.pods.items() if pod.info is not None}
-        if operation.get("order") == "pods_first":
-            self._recover_pods()
-            self._recover_nodes()
-        else:
-            self._recover_nodes()
-            self._recover_pods()
+        steps = [self._recover_nodes, self._recover_pods]
+        outcomes = [
+            one for step in (steps[::-1] if operation.get("order") == "pods_first" else steps) for one in step()
+        ]
         after = self.engine.state.groups.by_name
         changes: list[Outcome] = [
             GroupChange(name, before.get(name), after.get(name)) for name in sorted({*before, *after})
         ]
         groups = [inspect.group_record(self.engine.state, group) for group in after.values()]
-        return self._result({"r": "ok", "groups": groups}, changes)
+        result: Json = {"r": "ok", "groups": groups} | ({"_warnings": warnings} if warnings else {})
+        return self._result(result, [*(one for one in outcomes if isinstance(one, Ignored)), *changes])
 
-    def _recover_nodes(self) -> None:
-        for name, healthy in self.health.items():
-            self.engine.observe(NodeHealth(name, healthy))
+    def _recover_nodes(self) -> list[Outcome]:
+        return [one for name, healthy in self.health.items() for one in self.engine.observe(NodeHealth(name, healthy))]
 
-    def _recover_pods(self) -> None:
+    def _recover_pods(self) -> list[Outcome]:
         pods = [pod for pod in self.pods.values() if pod.info is not None]
-        self.engine.recover(PodRecovered(pod.request, pod.info) for pod in pods if pod.info is not None)
         for pod in pods:
             pod.bound = True
+        return self.engine.recover(PodRecovered(pod.request, pod.info) for pod in pods if pod.info is not None)
 
     # --- inspection
 
@@ -236,13 +242,13 @@ class Replayer:
                 return {
                     "r": "status",
                     "groups": [inspect.group_record(state, group) for group in groups],
-                    "physical": [inspect.physical_row(state, cell) for cell in range(len(state.physical))],
+                    "physical": [inspect.physical_row(state, cell) for cell in state.physical.cells()],
                     "virtual": {
                         vc: [
                             inspect.virtual_row(state, cell)
                             for root, top in state.virtual.preassigned.items()
                             if top.vc == vc
-                            for cell in range(root, state.virtual.end(root))
+                            for cell in state.virtual.subtree(root)
                         ]
                         for vc in sorted(state.vcs)
                     },
@@ -283,19 +289,26 @@ class Replayer:
             "operations": list(self.history),
         }
 
-    def restore(self, dump: Mapping[str, Any]) -> None:
+    def restore(self, dump: Any) -> None:
         """Take over the state of a dump; its operations are not run again.
 
         An engine that stopped on an invariant error goes on, so that the failure can be looked into. Raises
         `SnapshotError` for a damaged dump or one of another configuration.
         """
-        self.engine = snapshot.restore(self.spec, dump["engine"])
+        if not isinstance(dump, Mapping) or "engine" not in dump:
+            raise snapshot.SnapshotError("is no dump of paictl scheduler replay")
+        engine = snapshot.restore(self.spec, dump["engine"])
+        pods = {}
+        try:
+            health = {str(name): bool(healthy) for name, healthy in dump["health"].items()}
+            for item in dump["pods"]:
+                fields = {**item["request"], "members": tuple(tuple(member) for member in item["request"]["members"])}
+                info = info_from_json(item["info"]) if item["info"] else None
+                pods[item["uid"]] = _Pod(PodRequest(**fields), None, info, item["bound"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise snapshot.SnapshotError(f"the dump is damaged ({type(error).__name__}: {error})") from error
+        self.engine, self.health, self.pods = engine, health, pods
         self.engine.stopped = False
-        self.health = dict(dump["health"])
-        for item in dump["pods"]:
-            fields = {**item["request"], "members": tuple(tuple(member) for member in item["request"]["members"])}
-            info = info_from_json(item["info"]) if item["info"] else None
-            self.pods[item["uid"]] = _Pod(PodRequest(**fields), None, info, item["bound"])
 
     def mark(self, operation: Mapping[str, Any]) -> Json:  # noqa: ARG002 (all operations are called alike)
         """A remark in a benchmark stream: nothing happens."""

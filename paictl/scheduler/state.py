@@ -16,10 +16,12 @@ from paictl.scheduler.health import Health
 from paictl.scheduler.journal import Journal
 from paictl.scheduler.ledger import Ledger
 from paictl.scheduler.occupancy import Occupancy
-from paictl.scheduler.views import Counts, Views, VirtualIndex
+from paictl.scheduler.views import Counts, NodeIndex, Views, VirtualIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from paictl.cells.ids import ChainIndex
 
 
 class Box(NamedTuple):
@@ -65,9 +67,9 @@ class State:
         self.physical = build_physical(spec)
         self.virtual = build_virtual(spec, self.physical)
         self.vcs = {vc.name for vc in spec.virtual_clusters}
-        self.chains_by_type: dict[str, list[int]] = {}
+        self.chains_by_type: dict[str, list[ChainIndex]] = {}
         """Chains of each leaf cell type, both in order of first appearance."""
-        for index, chain in enumerate(self.physical.chains):
+        for index, chain in zip(self.physical.chain_indexes(), self.physical.chains, strict=True):
             self.chains_by_type.setdefault(chain.leaf_type, []).append(index)
         self.counts = Counts(len(self.physical), len(self.virtual))
         self.views = Views(self.physical, self.virtual, self.counts, journal)
@@ -109,14 +111,16 @@ class State:
         for vc, by_chain in self.ledger.free.items():
             for index, levels in by_chain.items():
                 yield Box(f"ledger.free/{vc}/{index}", levels)
-        for index in range(len(self.physical.chains)):
+        for index in self.physical.chain_indexes():
             for part, names in _BY_CHAIN.items():
                 for name in names:
                     values = getattr(getattr(self, part), name)[index]
                     yield Box(f"{part}.{name}/{index}", values, f"{part}.{name}" in _BIT_SETS)
             for level, by_use in enumerate(self.buddy.open[index]):
                 yield Box(f"buddy.open/{index}/{level}", by_use, bits=True)
-        views = (*self.views.physical, *self.views.virtual.values(), *self.views.pinned.values())
+        views: tuple[NodeIndex[Any], ...] = (
+            *self.views.physical, *self.views.virtual.values(), *self.views.pinned.values(),
+        )  # fmt: skip
         for number, view in enumerate(views):
             for row, columns in enumerate(view.rows):
                 yield Box(f"views/{number}/{row}", columns, bits=True)

@@ -20,6 +20,7 @@ from paictl.scheduler.occupancy import OPPORTUNISTIC
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from paictl.cells.ids import PhysicalCell, VirtualCell
     from paictl.scheduler.request import PodRequest
     from paictl.scheduler.state import State
 
@@ -41,7 +42,9 @@ def delete(state: State, group: Group) -> None:
     state.groups.remove(group)
 
 
-def lazy_preempt(state: State, group: Group, preemptor: str, now: float | None, levels: Placed | None = None) -> None:
+def lazy_preempt(
+    state: State, group: Group, preemptor: str, now: float | None, levels: Placed[int] | None = None
+) -> None:
     """A group loses its virtual leaves and runs on as opportunistic where it is.
 
     `levels` are those of its preassigned cells, if not all of its leaves have a virtual leaf to tell them.
@@ -69,7 +72,7 @@ def start_preemption(state: State, request: PodRequest, placement: Placement) ->
         raise InvariantError(f"opportunistic group {request.group} would preempt")
     occupancy, journal = state.occupancy, state.journal
     group = new_group(request, GroupState.PREEMPTING, placement.physical, placement.virtual)
-    roots: list[int] = []
+    roots: list[VirtualCell] = []
     for _, leaves, virtual in group.placements():
         assert virtual is not None  # noqa: S101 (checked above)
         _drop_all(state, leaves)
@@ -90,7 +93,7 @@ def start_preemption(state: State, request: PodRequest, placement: Placement) ->
     state.groups.wait(request.uid, group)
 
 
-def _bind(state: State, leaf: int, twin: int) -> list[int]:
+def _bind(state: State, leaf: PhysicalCell, twin: VirtualCell) -> list[VirtualCell]:
     """Bind a leaf of a placement to its virtual leaf unless it is; returns the preassigned cell that this bound."""
     bound = state.binding.virtual[leaf]
     if bound == twin:
@@ -104,7 +107,7 @@ def cancel_preemption(state: State, group: Group) -> None:
     """A preemption ends without effect: its leaves go back to their users, priority, virtual leaf and all."""
     occupancy, binding, journal = state.occupancy, state.binding, state.journal
     victims = _users(state, group.leaves())
-    roots: dict[int, int] = {}
+    roots: dict[VirtualCell, PhysicalCell] = {}
     for _, leaves, virtual in group.placements():
         assert virtual is not None  # noqa: S101 (a preempting group is guaranteed)
         for twin in virtual:
@@ -145,7 +148,7 @@ def complete_preemption(state: State, group: Group) -> Group:
     return state.groups.put(replace(group, state=GroupState.ALLOCATED, preempting=frozenset()))
 
 
-def release_virtual(state: State, leaves: Sequence[int]) -> None:
+def release_virtual(state: State, leaves: Sequence[PhysicalCell]) -> None:
     """The virtual leaves of physical leaves that a pod held become free; so do preassigned cells left idle."""
     binding = state.binding
     virtual = [binding.virtual[leaf] for leaf in leaves]
@@ -157,7 +160,7 @@ def release_virtual(state: State, leaves: Sequence[int]) -> None:
     _give_idle(state, roots)
 
 
-def _give_idle(state: State, roots: dict[int, int]) -> None:
+def _give_idle(state: State, roots: dict[VirtualCell, PhysicalCell]) -> None:
     """Give back the physical cells of preassigned cells that nobody uses any more.
 
     A doomed one stays for as long as it is bad and needed: it shows what its VC cannot have. `roots` maps
@@ -178,14 +181,14 @@ def _give_idle(state: State, roots: dict[int, int]) -> None:
             doomed.give(cell, vc)
 
 
-def _drop_all(state: State, leaves: Sequence[int]) -> None:
+def _drop_all(state: State, leaves: Sequence[PhysicalCell]) -> None:
     """Physical leaves lose their priority, if they have one."""
     for held in _by_class(state, [leaf for leaf in leaves if leaf in state.occupancy.priority]):
         if held:
             state.occupancy.drop(held)
 
 
-def _by_class(state: State, leaves: Sequence[int]) -> tuple[list[int], list[int]]:
+def _by_class(state: State, leaves: Sequence[PhysicalCell]) -> tuple[list[PhysicalCell], list[PhysicalCell]]:
     """Held leaves, split into guaranteed and opportunistic ones."""
     priority = state.occupancy.priority
     guaranteed = [leaf for leaf in leaves if priority[leaf] != OPPORTUNISTIC]
@@ -194,7 +197,7 @@ def _by_class(state: State, leaves: Sequence[int]) -> tuple[list[int], list[int]
     return guaranteed, [leaf for leaf in leaves if priority[leaf] == OPPORTUNISTIC]
 
 
-def _users(state: State, leaves: Iterable[int]) -> list[Group]:
+def _users(state: State, leaves: Iterable[PhysicalCell]) -> list[Group]:
     """The groups that use some leaves, by name."""
     user, by_name = state.occupancy.user, state.groups.by_name
     return [by_name[name] for name in sorted({user[leaf] for leaf in leaves if leaf in user})]

@@ -7,11 +7,14 @@ so the journal keeps an old set for free, and the smallest id in a set is its lo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic
+
+from paictl.cells.ids import C, VirtualCell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from paictl.cells.ids import ByCell, ChainIndex, PhysicalCell
     from paictl.cells.tree import PhysicalTree, VirtualTree
     from paictl.scheduler.journal import Journal
 
@@ -26,13 +29,13 @@ class Counts:
     __slots__ = ("bad", "guaranteed", "opportunistic", "used")
 
     def __init__(self, physical: int, virtual: int) -> None:
-        self.opportunistic = [0] * physical
-        self.guaranteed = [0] * physical
-        self.used = [0] * virtual
-        self.bad = bytearray(physical)
+        self.opportunistic: ByCell[PhysicalCell, int] = [0] * physical
+        self.guaranteed: ByCell[PhysicalCell, int] = [0] * physical
+        self.used: ByCell[VirtualCell, int] = [0] * virtual
+        self.bad: ByCell[PhysicalCell, int] = bytearray(physical)
 
 
-class NodeIndex:
+class NodeIndex(Generic[C]):
     """Healthy nodes of one view: ``rows[row][column]`` is the set of slots with these counts.
 
     In a VC's view the row is the number of used leaves and the column of free ones. In a physical chain the row
@@ -42,8 +45,8 @@ class NodeIndex:
 
     __slots__ = ("cells", "journal", "leaves", "rows")
 
-    def __init__(self, cells: list[int], leaves: int, journal: Journal) -> None:
-        self.cells = cells
+    def __init__(self, cells: list[C], leaves: int, journal: Journal) -> None:
+        self.cells: list[C] = cells
         self.leaves = leaves
         self.journal = journal
         self.rows: list[dict[int, int]] = [{} for _ in range(leaves + 1)]
@@ -70,7 +73,7 @@ class Weaker:
         self.free = free
 
 
-class VirtualIndex(NodeIndex):
+class VirtualIndex(NodeIndex[VirtualCell]):
     """The nodes of a VC's view, also by priority.
 
     `by_priority` counts the used leaves of the view per priority. `weaker` caches the index per priority of those
@@ -82,7 +85,7 @@ class VirtualIndex(NodeIndex):
 
     CACHED = 4
 
-    def __init__(self, cells: list[int], leaves: int, journal: Journal) -> None:
+    def __init__(self, cells: list[VirtualCell], leaves: int, journal: Journal) -> None:
         super().__init__(cells, leaves, journal)
         self.by_priority: dict[int, int] = {}
         self.weaker: dict[int, Weaker] = {}
@@ -142,13 +145,13 @@ class Views:
         self.tree = tree
         self.counts = counts
         self.journal = journal
-        self.physical: list[NodeIndex] = []
+        self.physical: list[NodeIndex[PhysicalCell]] = []
         """By chain."""
-        self.virtual: dict[tuple[str, int], VirtualIndex] = {}
+        self.virtual: dict[tuple[str, ChainIndex], VirtualIndex] = {}
         """By VC and chain, without pinned cells."""
         self.pinned: dict[tuple[str, str], VirtualIndex] = {}
         """By VC and pinned cell id."""
-        self.nodes: dict[int, tuple[VirtualIndex, int]] = {}
+        self.nodes: dict[VirtualCell, tuple[VirtualIndex, int]] = {}
         """View and slot of each virtual cell that is a node of its view."""
         for index, chain in enumerate(physical_tree.chains):
             view = NodeIndex(physical_tree.at[index][chain.node_level], chain.leaves[chain.node_level], journal)
@@ -159,7 +162,7 @@ class Views:
 
     def _build_virtual(self) -> None:
         tree = self.tree
-        cells: dict[tuple[str, int | str], list[int]] = {}
+        cells: dict[tuple[str, ChainIndex | str], list[VirtualCell]] = {}
         for root, top in tree.preassigned.items():
             chain = tree.chains[tree.chain[root]]
             key = (top.vc, tree.chain[root] if top.pinned_id is None else top.pinned_id)
@@ -180,17 +183,18 @@ class Views:
                 self.nodes[cell] = (view, slot)
                 view.insert(slot, 0, len(tree.shape(cell).leaves))
 
-    def weaker(self, view: VirtualIndex, priority: int, held: dict[int, int]) -> Weaker:
+    def weaker(self, view: VirtualIndex, priority: int, held: dict[VirtualCell, int]) -> Weaker:
         """`view` as a request of `priority` sees it; `held` is the priority of used virtual leaves."""
         found = view.weaker.get(priority)
         if found is not None:
             return found
-        tree, used = self.tree, self.counts.used
+        tree, used, low = self.tree, self.counts.used, priority - 1
         free = []
         for cell in view.cells:
-            leaves = tree.shape(cell).leaves
-            stronger = sum(held.get(cell + leaf, priority - 1) >= priority for leaf in leaves) if used[cell] else 0
-            free.append(len(leaves) - stronger)
+            if used[cell]:
+                free.append(len([leaf for leaf in tree.leaves(cell) if held.get(leaf, low) < priority]))
+            else:
+                free.append(len(tree.shape(cell).leaves))
         found = Weaker(view.leaves, free)
         for row, by_column in zip(found.rows, view.rows, strict=True):
             for slots in by_column.values():
@@ -202,17 +206,17 @@ class Views:
             view.weaker[priority] = found
         return found
 
-    def bound(self, virtual: int, cell: int) -> None:
+    def bound(self, virtual: VirtualCell, cell: PhysicalCell) -> None:
         """A virtual cell was bound: if to a bad cell, it is no longer a node to walk."""
         if self.counts.bad[cell]:
             self._remove(virtual)
 
-    def unbound(self, virtual: int, cell: int) -> None:
+    def unbound(self, virtual: VirtualCell, cell: PhysicalCell) -> None:
         """A virtual cell was unbound: as far as its VC can see it is healthy again."""
         if self.counts.bad[cell]:
             self._insert(virtual)
 
-    def turned_bad(self, cell: int, virtual: int) -> None:
+    def turned_bad(self, cell: PhysicalCell, virtual: VirtualCell) -> None:
         """A physical cell turned bad; `virtual` is the cell bound to it (negative if none)."""
         tree = self.physical_tree
         if tree.level[cell] == tree.chains[tree.chain[cell]].node_level:
@@ -222,7 +226,7 @@ class Views:
         if virtual >= 0:
             self._remove(virtual)
 
-    def turned_healthy(self, cell: int, virtual: int) -> None:
+    def turned_healthy(self, cell: PhysicalCell, virtual: VirtualCell) -> None:
         """A physical cell turned healthy; `virtual` is the cell bound to it (negative if none)."""
         tree = self.physical_tree
         if tree.level[cell] == tree.chains[tree.chain[cell]].node_level:
@@ -232,13 +236,13 @@ class Views:
         if virtual >= 0:
             self._insert(virtual)
 
-    def _insert(self, virtual: int) -> None:
+    def _insert(self, virtual: VirtualCell) -> None:
         place = self.nodes.get(virtual)
         if place is not None:
             used = self.counts.used[virtual]
             place[0].insert(place[1], used, len(self.tree.shape(virtual).leaves) - used)
 
-    def _remove(self, virtual: int) -> None:
+    def _remove(self, virtual: VirtualCell) -> None:
         place = self.nodes.get(virtual)
         if place is not None:
             used = self.counts.used[virtual]

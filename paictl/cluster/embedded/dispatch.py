@@ -17,7 +17,7 @@ from paictl.scheduler.decision import Bind, BindInfo, Decision, Phase, Preempt, 
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import GroupChange, NodeHealth, Outcome, PodGone, PodRecovered
-from paictl.scheduler.groups import Group
+from paictl.scheduler.groups import Group, GroupState
 from paictl.scheduler.request import PodRequest
 
 Signature: TypeAlias = tuple[object, ...]
@@ -247,7 +247,9 @@ def signature(request: PodRequest) -> Signature:
 
 
 def _demotions(outcomes: Iterable[Outcome]) -> Iterator[Demoted]:
+    """Groups that lost their guarantee and run on; one whose devices are taken as well does not."""
     for outcome in outcomes:
         match outcome:
             case GroupChange(name, before, after) if before and after and before.virtual and not after.virtual:
-                yield Demoted(name, after.preemptor or "")
+                if after.state is not GroupState.BEING_PREEMPTED:
+                    yield Demoted(name, after.preemptor or "")

@@ -117,10 +117,12 @@ class CellTypes:
     def chain(self, top: str) -> Chain | None:
         """The chain below a defined type; None where it runs in a circle or a childCellType is missing."""
         names = [top]
+        seen = {top}
         while (cell_type := self.by_name.get(names[-1])) is not None:
-            if cell_type.child is None or cell_type.child in names:
+            if cell_type.child is None or cell_type.child in seen:
                 return None
             names.append(cell_type.child)
+            seen.add(cell_type.child)
         names.reverse()
         fanout, leaves, nodes = [0, 0], [0, 1], []
         for level, name in enumerate(names[1:], LEAF_LEVEL + 1):

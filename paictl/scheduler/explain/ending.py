@@ -72,9 +72,8 @@ def _in_chains(scratch: Scratch, surveys: Sequence[Survey]) -> set[str]:
     """Groups of any VC and priority that hold leaves in the chains of these views."""
     chains = {found.chain for found in surveys}
     chain_of = scratch.state.physical.chain
-    return {
-        group.name for group in scratch.state.groups.by_name.values() if chain_of[next(group.leaves(), 0)] in chains
-    }
+    first = ((name, next(group.leaves(), None)) for name, group in scratch.state.groups.by_name.items())
+    return {name for name, leaf in first if leaf is not None and chain_of[leaf] in chains}
 
 
 @dataclass(slots=True)

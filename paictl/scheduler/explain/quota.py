@@ -22,6 +22,7 @@ from paictl.scheduler.request import PodRequest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from paictl.cells.ids import ChainIndex
     from paictl.cells.spec import ClusterSpec
     from paictl.scheduler.explain.scratch import Scratch
     from paictl.scheduler.explain.survey import Survey
@@ -38,7 +39,7 @@ class _Amount:
 
     leaves: int
     number: int
-    chain: int
+    chain: ChainIndex
     level: int
 
 
@@ -52,7 +53,7 @@ def more_quota(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:
     state, request = scratch.state, scratch.request
     if not request.guaranteed or request.pinned_id:
         return None
-    chains = state.chains_by_type[request.leaf_type] if request.leaf_type else range(len(state.physical.chains))
+    chains = state.chains_by_type[request.leaf_type] if request.leaf_type else state.physical.chain_indexes()
     if any(_asks_back(state, group, chains) for group in state.groups.by_name.values()):
         return None
     own = {found.chain: found for found in surveys}
@@ -63,13 +64,13 @@ def more_quota(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:
     return None
 
 
-def _asks_back(state: State, group: Group, chains: Sequence[int]) -> bool:
+def _asks_back(state: State, group: Group, chains: Sequence[ChainIndex]) -> bool:
     """Whether a group runs in one of some chains and had a guarantee that it lost."""
     lost = group.virtual is None and group.priority > OPPORTUNISTIC
     return lost and any(state.physical.chain[leaf] in chains for leaf in group.leaves())
 
 
-def _amounts(state: State, request: PodRequest, chain: int, found: Survey | None) -> list[_Amount]:
+def _amounts(state: State, request: PodRequest, chain: ChainIndex, found: Survey | None) -> list[_Amount]:
     """For each level of a chain the least number of cells with which the pods could be walked to nodes."""
     shape = state.physical.chains[chain]
     promised, tops = promises(state, chain)
@@ -90,7 +91,7 @@ def _amounts(state: State, request: PodRequest, chain: int, found: Survey | None
     return out
 
 
-def promises(state: State, chain: int) -> tuple[list[int], list[int]]:
+def promises(state: State, chain: ChainIndex) -> tuple[list[int], list[int]]:
     """Cells of each level that are promised to all VCs together, and cells that there are (top level only)."""
     top = state.physical.chains[chain].top
     promised, tops = [0] * (top + 1), [0] * (top + 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from paictl.scheduler.binding import UNBOUND
 from paictl.scheduler.explain.data import LeafCounts, LevelCounts, NodeCounts, PodFit, Promise, ViewReport
@@ -13,6 +13,7 @@ from paictl.scheduler.explain.scratch import holder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from paictl.cells.ids import ChainIndex, PhysicalCell, VirtualCell
     from paictl.cells.tree import Tree
     from paictl.scheduler.decision import Attempt
     from paictl.scheduler.placement.suggested import Suggested
@@ -35,10 +36,13 @@ class NodeUse:
 
 @dataclass(slots=True)
 class Survey:
-    """What is to be found in one view."""
+    """What is to be found in one view: of virtual cells for a guaranteed request, else of physical ones.
 
-    index: NodeIndex
-    chain: int
+    Both are counted alike by the functions below, whose ids are `Any` where they may be of either kind.
+    """
+
+    index: NodeIndex[Any]
+    chain: ChainIndex
     usable: list[NodeUse] = field(default_factory=list)
     leaves: Counter[str] = field(default_factory=Counter)
     """By name of a field of `LeafCounts`."""
@@ -53,10 +57,10 @@ class Survey:
     """Leaves of every node, bad ones too."""
 
 
-def survey(state: State, request: PodRequest, index: NodeIndex, suggested: Suggested | None) -> Survey:
+def survey(state: State, request: PodRequest, index: NodeIndex[Any], suggested: Suggested | None) -> Survey:
     """Count a view for a request; walks every leaf of it."""
     cells = index.cells
-    tree: Tree = state.virtual if request.guaranteed else state.physical
+    tree: Tree[Any] = state.virtual if request.guaranteed else state.physical
     found = Survey(index, tree.chain[cells[0]])
     for cell in cells:
         size = len(tree.shape(cell).leaves)
@@ -75,15 +79,15 @@ def survey(state: State, request: PodRequest, index: NodeIndex, suggested: Sugge
     return found
 
 
-def _is_doomed(state: State, cell: int) -> bool:
+def _is_doomed(state: State, cell: VirtualCell) -> bool:
     root = state.virtual.root[cell]
     return state.doomed.is_doomed(state.binding.physical[root], state.virtual.preassigned[root].vc)
 
 
-def _look(state: State, request: PodRequest, cell: int, found: Survey) -> NodeUse:
+def _look(state: State, request: PodRequest, cell: Any, found: Survey) -> NodeUse:
     """Count the leaves of a node that may be used."""
     counts, occupancy = state.counts, state.occupancy
-    tree: Tree = state.virtual if request.guaranteed else state.physical
+    tree: Tree[Any] = state.virtual if request.guaranteed else state.physical
     priority = occupancy.virtual_priority if request.guaranteed else occupancy.priority
     used = counts.used[cell] if request.guaranteed else _used(state, cell)
     size = len(tree.shape(cell).leaves)
@@ -93,7 +97,7 @@ def _look(state: State, request: PodRequest, cell: int, found: Survey) -> NodeUs
         found.nodes["idle"] += 1
         found.free.update(tree.shape(cell).levels)
         return node
-    for below, level in enumerate(tree.shape(cell).levels, cell):
+    for below, level in zip(tree.subtree(cell), tree.shape(cell).levels, strict=True):
         found.free[level] += not (counts.used[below] if request.guaranteed else _used(state, below))
     for leaf in tree.leaves(cell):
         if leaf not in priority:
@@ -111,7 +115,7 @@ def _look(state: State, request: PodRequest, cell: int, found: Survey) -> NodeUs
     return node
 
 
-def _used(state: State, cell: int) -> int:
+def _used(state: State, cell: PhysicalCell) -> int:
     """Leaves in use below a physical cell."""
     return state.counts.opportunistic[cell] + state.counts.guaranteed[cell]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paictl.cells.ids import NO_PHYSICAL, ChainIndex, PhysicalCell, VirtualCell
 from paictl.cells.quota import surplus
 from paictl.cells.spec import LEAF_LEVEL
 from paictl.cells.tree import NO_PARENT
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from paictl.scheduler.placement.suggested import Suggested
     from paictl.scheduler.state import State
 
-Mapped = dict[int, int]
+Mapped = dict[VirtualCell, PhysicalCell]
 """Physical leaf by virtual leaf."""
 
 
@@ -29,14 +30,14 @@ class Paths:
 
     __slots__ = ("below", "children", "mapped", "roots")
 
-    def __init__(self, leaves: Iterable[int], state: State) -> None:
+    def __init__(self, leaves: Iterable[VirtualCell], state: State) -> None:
         self.mapped: Mapped = {}
         """Leaves that are bound keep their physical leaf."""
-        self.roots: list[int] = []
+        self.roots: list[VirtualCell] = []
         """Unbound preassigned cells."""
-        self.below: dict[int, list[int]] = {}
+        self.below: dict[VirtualCell, list[VirtualCell]] = {}
         """Unbound cells right below a bound one, by that one."""
-        self.children: dict[int, list[int]] = {}
+        self.children: dict[VirtualCell, list[VirtualCell]] = {}
         """Unbound cells by their unbound parent."""
         physical, parent = state.binding.physical, state.virtual.parent
         for leaf in leaves:
@@ -59,7 +60,7 @@ class Paths:
                 break
 
 
-def map_leaves(state: State, leaves: Sequence[int], suggested: Suggested | None) -> Mapped | None:
+def map_leaves(state: State, leaves: Sequence[VirtualCell], suggested: Suggested | None) -> Mapped | None:
     """A physical leaf for each virtual leaf of one view, or None if only bad or non-suggested nodes would do."""
     paths = Paths(leaves, state)
     mapper = _Mapper(state, suggested, paths)
@@ -82,7 +83,7 @@ class _Mapper:
         self.tree = state.physical
         self.suggested = suggested
         self.paths = paths
-        self.taken: list[tuple[int, int]] = []
+        self.taken: list[tuple[ChainIndex, int]] = []
         """Chain and level of the preassigned cells mapped so far."""
 
     def map_roots(self) -> bool:
@@ -90,9 +91,9 @@ class _Mapper:
         for root in self.paths.roots:
             chain, level = self.state.virtual.chain[root], self.state.virtual.level[root]
             cell = self._allocate(root, chain, level)
-            if cell == UNBOUND:
+            if cell == NO_PHYSICAL:
                 cell = self._allocate_relaxed(root, chain, level)
-            if cell == UNBOUND:
+            if cell == NO_PHYSICAL:
                 return False
             if len(self.paths.roots) > 1:
                 self.state.buddy.take(cell)
@@ -106,24 +107,24 @@ class _Mapper:
             for above, cells in self.paths.below.items()
         )
 
-    def _allocate(self, root: int, chain: int, level: int) -> int:
+    def _allocate(self, root: VirtualCell, chain: ChainIndex, level: int) -> PhysicalCell:
         """A cell from the lowest level at or above `level` that has a free one, split downwards."""
         counts = self.state.buddy.count[chain]
         start = next((at for at in range(level, len(counts)) if counts[at]), 0)
-        return self._descend(root, level, self._free(chain, start)) if start else UNBOUND
+        return self._descend(root, level, self._free(chain, start)) if start else NO_PHYSICAL
 
-    def _descend(self, root: int, level: int, candidates: Iterable[int]) -> int:
+    def _descend(self, root: VirtualCell, level: int, candidates: Iterable[PhysicalCell]) -> PhysicalCell:
         for cell in candidates:
             if self.tree.level[cell] == level:
                 if self._fit(root, cell):
                     return cell
             else:
                 found = self._descend(root, level, self._candidates(self.tree.children(cell)))
-                if found != UNBOUND:
+                if found != NO_PHYSICAL:
                     return found
-        return UNBOUND
+        return NO_PHYSICAL
 
-    def _allocate_relaxed(self, root: int, chain: int, level: int) -> int:
+    def _allocate_relaxed(self, root: VirtualCell, chain: ChainIndex, level: int) -> PhysicalCell:
         """A cell from higher levels, splitting as many free cells there as no promise needs."""
         state = self.state
         quota = list(state.ledger.quota[chain])
@@ -132,7 +133,7 @@ class _Mapper:
         counts = state.buddy.count[chain]
         spare = surplus(counts, quota, self.tree.chains[chain].fanout)
         mark = state.journal.begin()
-        found = UNBOUND
+        found = NO_PHYSICAL
         for higher in range(level + 1, len(counts)):
             if spare[higher] <= 0:
                 break  # a promise at this level needs all that comes from above
@@ -141,34 +142,34 @@ class _Mapper:
             for rank in ranks:
                 state.buddy.split(self.tree.at[chain][higher][rank], level)
             found = self._descend(root, level, self._free(chain, level))
-            if found != UNBOUND:
+            if found != NO_PHYSICAL:
                 break
         state.journal.rollback(mark)
         return found
 
-    def _fit(self, virtual: int, cell: int) -> bool:
+    def _fit(self, virtual: VirtualCell, cell: PhysicalCell) -> bool:
         """Whether the cells to bind below `virtual` have a place below `cell`."""
         if self.tree.level[cell] == LEAF_LEVEL:
             self.paths.mapped[virtual] = cell
             return True
         return self._map(self.paths.children[virtual], self._candidates(self.tree.children(cell)))
 
-    def _map(self, virtual: list[int], candidates: list[int]) -> bool:
+    def _map(self, virtual: list[VirtualCell], candidates: list[PhysicalCell]) -> bool:
         """Map cells to distinct candidates: the first mapping in order of cells and candidates."""
         if len(candidates) < len(virtual):
             return False
-        used: set[int] = set()
+        used: set[PhysicalCell] = set()
         for cell in virtual:
-            match = next((one for one in candidates if one not in used and self._fit(cell, one)), UNBOUND)
-            if match == UNBOUND:
+            match = next((one for one in candidates if one not in used and self._fit(cell, one)), NO_PHYSICAL)
+            if match == NO_PHYSICAL:
                 return self._match(virtual, candidates)
             used.add(match)
         return True
 
-    def _match(self, virtual: list[int], candidates: list[int]) -> bool:
+    def _match(self, virtual: list[VirtualCell], candidates: list[PhysicalCell]) -> bool:
         """`_map` when first come, first served failed: give way wherever all cells can still be served."""
         fits = {cell: [one for one in candidates if self._fit(cell, one)] for cell in virtual}
-        chosen: dict[int, int] = {}
+        chosen: dict[VirtualCell, PhysicalCell] = {}
         for position, cell in enumerate(virtual):
             rest = virtual[position + 1 :]
             for one in fits[cell]:
@@ -179,7 +180,7 @@ class _Mapper:
                 return False
         return all(self._fit(cell, one) for cell, one in chosen.items())
 
-    def _free(self, chain: int, level: int) -> Iterator[int]:
+    def _free(self, chain: ChainIndex, level: int) -> Iterator[PhysicalCell]:
         """Usable free cells of a level, in order of preference."""
         rows, at = self.state.buddy.open[chain][level], self.tree.at[chain][level]
         for used in sorted(rows):
@@ -187,7 +188,7 @@ class _Mapper:
                 if self.suggested is None or self.suggested.any(at[rank]):
                     yield at[rank]
 
-    def _candidates(self, cells: Iterable[int]) -> list[int]:
+    def _candidates(self, cells: Iterable[PhysicalCell]) -> list[PhysicalCell]:
         """Those of some cells that are unbound and usable, in order of preference."""
         counts, virtual, tree = self.state.counts, self.state.binding.virtual, self.tree
         usable = []
@@ -200,11 +201,13 @@ class _Mapper:
         return usable
 
 
-def _matchable(cells: Sequence[int], fits: dict[int, list[int]], used: set[int]) -> bool:
+def _matchable(
+    cells: Sequence[VirtualCell], fits: dict[VirtualCell, list[PhysicalCell]], used: set[PhysicalCell]
+) -> bool:
     """Whether the cells can all have different candidates outside `used` (augmenting paths)."""
-    owner: dict[int, int] = {}
+    owner: dict[PhysicalCell, VirtualCell] = {}
 
-    def place(cell: int, seen: set[int]) -> bool:
+    def place(cell: VirtualCell, seen: set[PhysicalCell]) -> bool:
         for one in fits[cell]:
             if one not in used and one not in seen:
                 seen.add(one)

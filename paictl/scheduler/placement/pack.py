@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from paictl.scheduler.views import NodeIndex, Weaker
+    from paictl.cells.ids import C, PhysicalCell
+    from paictl.scheduler.views import NodeIndex, VirtualIndex, Weaker
 
 Step = dict[int, int]
 """Nodes of equal rank in the walk, as a set of slots by number of leaves free for the request."""
 
 
-def idle_steps(view: NodeIndex) -> Iterator[Step]:
+def idle_steps(view: VirtualIndex) -> Iterator[Step]:
     """The walk in a VC's view if nobody may be preempted: most used leaves first."""
     return reversed(view.rows)
 
 
-def opportunistic_steps(view: NodeIndex) -> Iterator[Step]:
+def opportunistic_steps(view: NodeIndex[PhysicalCell]) -> Iterator[Step]:
     """The walk in a physical chain: most opportunistic leaves first, then fewest guaranteed ones."""
     for row in range(view.leaves, -1, -1):
         by_column = view.rows[row]
@@ -36,14 +37,14 @@ def preempting_steps(weaker: Weaker) -> Iterator[Step]:
 
 
 def pack(
-    steps: Iterable[Step], sizes: Sequence[int], cells: Sequence[int], allowed: Callable[[int], bool] | None
-) -> list[int] | None:
+    steps: Iterable[Step], sizes: Sequence[int], cells: Sequence[C], allowed: Callable[[C], bool] | None
+) -> list[C] | None:
     """A node for each pod, or None if they do not fit.
 
     `sizes` are the leaves per pod in ascending order, `cells` the nodes by slot; `allowed` says whether a node
     is suggested (None: all are).
     """
-    picked: list[int] = []
+    picked: list[C] = []
     need = sizes[0]
     for step in steps:
         slots = _fitting(step, need)

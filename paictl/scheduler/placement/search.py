@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from paictl.scheduler.binding import UNBOUND
 from paictl.scheduler.decision import Attempt, Failure, Placed, Placement
@@ -18,6 +18,7 @@ from paictl.scheduler.transitions import lazy_preempt
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from paictl.cells.ids import C, ChainIndex, PhysicalCell, VirtualCell
     from paictl.cells.tree import Tree
     from paictl.scheduler.placement.suggested import Suggested
     from paictl.scheduler.request import PodRequest
@@ -58,11 +59,11 @@ def search(state: State, request: PodRequest, suggested: Suggested | None) -> Fo
     return tuple(failed)
 
 
-def candidate_views(state: State, request: PodRequest) -> list[tuple[str, NodeIndex]]:
+def candidate_views(state: State, request: PodRequest) -> list[tuple[str, NodeIndex[Any]]]:
     """The views that `search` tries, in order, with their names; raises `RequestError` as it does."""
     if request.guaranteed:
         return list(_guaranteed_views(state, request))
-    return _opportunistic_views(state, request)
+    return list(_opportunistic_views(state, request))
 
 
 def _guaranteed_views(state: State, request: PodRequest) -> list[tuple[str, VirtualIndex]]:
@@ -79,7 +80,7 @@ def _guaranteed_views(state: State, request: PodRequest) -> list[tuple[str, Virt
     return views
 
 
-def _opportunistic_views(state: State, request: PodRequest) -> list[tuple[str, NodeIndex]]:
+def _opportunistic_views(state: State, request: PodRequest) -> list[tuple[str, NodeIndex[PhysicalCell]]]:
     """The views of an opportunistic request in order, with their names."""
     if request.pinned_id:
         _pinned_view(state, request)
@@ -96,7 +97,7 @@ def _pinned_view(state: State, request: PodRequest) -> VirtualIndex:
     return index
 
 
-def _chains(state: State, request: PodRequest) -> list[int]:
+def _chains(state: State, request: PodRequest) -> list[ChainIndex]:
     """The chains that have the requested leaf cell type, or all of them, type by type."""
     _check_vc(state, request)
     if not request.leaf_type:
@@ -120,7 +121,7 @@ class _Attempt:
         self.suggested = suggested
         self.sizes = [leaves for leaves, pods in request.members for _ in range(pods)]
 
-    def opportunistic(self, index: NodeIndex) -> Found | Failure:
+    def opportunistic(self, index: NodeIndex[PhysicalCell]) -> Found | Failure:
         """A place in a physical chain."""
         state = self.state
         allowed = self.suggested.node if self.suggested else None
@@ -149,17 +150,17 @@ class _Attempt:
         virtual = self._leaves(nodes, state.virtual, state.occupancy.virtual_priority, priority)
         return self._map(virtual)
 
-    def _allowed(self) -> Callable[[int], bool] | None:
+    def _allowed(self) -> Callable[[VirtualCell], bool] | None:
         """Whether a virtual node is bound to a suggested node (or not bound)."""
         suggested, physical = self.suggested, self.state.binding.physical
         if suggested is None:
             return None
         return lambda node: physical[node] == UNBOUND or suggested.node(physical[node])
 
-    def _leaves(self, nodes: Sequence[int], tree: Tree, held: dict[int, int], priority: int) -> Placed:
+    def _leaves(self, nodes: Sequence[C], tree: Tree[C], held: dict[C, int], priority: int) -> Placed[C]:
         """The leaves of each pod in its node; `held` has the priority of leaves in use."""
-        left: dict[int, list[int]] = {}
-        picked: list[tuple[int, ...]] = []
+        left: dict[C, list[int]] = {}
+        picked: list[tuple[C, ...]] = []
         for node, number in zip(nodes, self.sizes, strict=True):
             leaves = tree.leaves(node)
             if node not in left:
@@ -176,7 +177,7 @@ class _Attempt:
             start += pods
         return tuple(out)
 
-    def _map(self, virtual: Placed) -> Found | Failure:
+    def _map(self, virtual: Placed[VirtualCell]) -> Found | Failure:
         state = self.state
         flat = [leaf for pods in virtual for leaves in pods for leaf in leaves]
         lazy = self._lazy_victims(flat)
@@ -190,7 +191,7 @@ class _Attempt:
         physical = tuple(tuple(tuple(mapped[leaf] for leaf in leaves) for leaves in pods) for pods in virtual)
         return Found(Placement(physical, virtual), lazy, hold)
 
-    def _map_without(self, lazy: Sequence[str], leaves: Sequence[int], *, hold: bool) -> Mapped | None:
+    def _map_without(self, lazy: Sequence[str], leaves: Sequence[VirtualCell], *, hold: bool) -> Mapped | None:
         """Map as if some groups had been lazily preempted."""
         state = self.state
         mark = state.journal.begin()
@@ -202,7 +203,7 @@ class _Attempt:
         finally:
             state.journal.rollback(mark)
 
-    def _lazy_victims(self, virtual: Sequence[int]) -> tuple[str, ...]:
+    def _lazy_victims(self, virtual: Sequence[VirtualCell]) -> tuple[str, ...]:
         """Groups that run on these virtual leaves and may be lazily preempted."""
         state, occupancy = self.state, self.state.occupancy
         found: dict[str, None] = {}
@@ -215,7 +216,7 @@ class _Attempt:
                 found[name] = None
         return tuple(found)
 
-    def failed(self, label: str, index: NodeIndex, failure: Failure) -> Attempt:
+    def failed(self, label: str, index: NodeIndex[Any], failure: Failure) -> Attempt:
         """The data of a failed attempt."""
         free = healthy = 0
         for row, by_column in enumerate(index.rows):

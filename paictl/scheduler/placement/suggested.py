@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
+    from paictl.cells.ids import ChainIndex, PhysicalCell
     from paictl.cells.tree import PhysicalTree
 
 
@@ -18,22 +19,22 @@ class Suggested:
     def __init__(self, names: AbstractSet[str], tree: PhysicalTree) -> None:
         self.names = names
         self.tree = tree
-        self.masks: dict[int, int] = {}
+        self.masks: dict[ChainIndex, int] = {}
 
-    def node(self, cell: int) -> bool:
+    def node(self, cell: PhysicalCell) -> bool:
         """Whether the first node of a cell is suggested."""
         tree = self.tree
         return tree.component[tree.at[tree.chain[cell]][self._node_level(cell)][tree.node_ranks(cell)[0]]] in self.names
 
-    def any(self, cell: int) -> bool:
+    def any(self, cell: PhysicalCell) -> bool:
         """Whether some node of a cell is suggested."""
         ranks = self.tree.node_ranks(cell)
         return bool(self._mask(self.tree.chain[cell]) >> ranks.start & (1 << len(ranks)) - 1)
 
-    def _node_level(self, cell: int) -> int:
+    def _node_level(self, cell: PhysicalCell) -> int:
         return self.tree.chains[self.tree.chain[cell]].node_level
 
-    def _mask(self, chain: int) -> int:
+    def _mask(self, chain: ChainIndex) -> int:
         """The suggested nodes of a chain as a set of ranks, made when first asked for."""
         found = self.masks.get(chain)
         if found is None:

@@ -3,7 +3,8 @@ from typing import Any
 import pytest
 
 from paictl.cells.chain import build_chains, pinned_levels, preassigned_levels
-from paictl.cells.spec import ClusterSpec, SpecError
+from paictl.cells.spec import MAX_LEVELS, ClusterSpec, SpecError
+from paictl.cells.tree import build_physical, build_virtual
 
 
 def config() -> dict[str, Any]:
@@ -78,3 +79,73 @@ def test_errors_name_the_field(change: Any, path: str) -> None:
     with pytest.raises(SpecError) as caught:
         read_all(data)
     assert caught.value.path == path
+
+
+def types(*numbers: int) -> dict[str, Any]:
+    """Cell types t1 (nodes), t2 … with so many children each; ``config`` fields for a cluster of them."""
+    return {
+        f"t{level}": {"childCellType": f"t{level - 1}", "childCellNumber": number, "isNodeLevel": level == 1}
+        for level, number in enumerate(numbers, 1)
+    }
+
+
+def nested(depth: int) -> dict[str, Any]:
+    cell: dict[str, Any] = {"cellType": "t1"}
+    for _ in range(depth):
+        cell = {"cellType": "t1", "cellChildren": [cell]}
+    return cell
+
+
+def build(data: dict[str, Any]) -> None:
+    spec = ClusterSpec.from_mapping(data)
+    build_virtual(spec, build_physical(spec))
+
+
+CELLS = "physicalCluster.physicalCells"
+NUMBER = "physicalCluster.cellTypes.{}.childCellNumber"
+
+
+@pytest.mark.parametrize(
+    ("cell_types", "cells", "vcs", "path"),
+    [
+        (types(10**15), [{"cellType": "t1"}], [], NUMBER.format("t1")),
+        (types(10**4000), [{"cellType": "t1"}], [], NUMBER.format("t1")),
+        (types(-(10**4000)), [{"cellType": "t1"}], [], NUMBER.format("t1")),
+        (types(0), [{"cellType": "t1"}], [], NUMBER.format("t1")),
+        (types(1000, 10**6, 10**6), [{"cellType": "t3"}], [], NUMBER.format("t2")),
+        (types(10**6), [{"cellType": "t1"}] * 4, [], f"{CELLS}[3]"),
+        (types(*[1] * MAX_LEVELS), [{"cellType": f"t{MAX_LEVELS}"}], [], f"{CELLS}[0].cellType"),
+        (types(*[1] * 100_000), [{"cellType": "t100000"}], [], f"{CELLS}[0].cellType"),
+        ({**types(2, 2), "t0": {"childCellType": "t2", "childCellNumber": 2}}, [{"cellType": "t2"}], [],
+         f"{CELLS}[0].cellType"),
+        (types(2), [nested(400)], [], f"{CELLS}[0]{'.cellChildren[0]' * MAX_LEVELS}"),
+        (types(4), [{"cellType": "t1"}], [10**15], "virtualClusters.vc0.virtualCells[0].cellNumber"),
+        (types(4), [{"cellType": "t1"}], [10**6], "virtualClusters.vc0.virtualCells[0].cellNumber"),
+        (types(10**6), [{"cellType": "t1"}], [2, 1, 1], "virtualClusters.vc2"),
+    ],
+    ids=lambda value: str(value)[:40],
+)  # fmt: skip
+def test_absurd_sizes_are_refused_before_they_are_built(
+    cell_types: dict[str, Any], cells: list[Any], vcs: list[int], path: str
+) -> None:
+    data = {
+        "physicalCluster": {"cellTypes": cell_types, "physicalCells": cells},
+        "virtualClusters": {
+            f"vc{i}": {"virtualCells": [{"cellType": "t1", "cellNumber": number}]} for i, number in enumerate(vcs)
+        },
+    }
+    with pytest.raises(SpecError) as caught:
+        build(data)
+    assert caught.value.path == path
+    assert len(caught.value.message) < 200
+
+
+def test_as_many_levels_as_are_allowed_can_be_built() -> None:
+    data = {
+        "physicalCluster": {
+            "cellTypes": types(*[1] * (MAX_LEVELS - 1)), "physicalCells": [{"cellType": f"t{MAX_LEVELS - 1}"}],
+        },
+        "virtualClusters": {},
+    }  # fmt: skip
+    tree = build_physical(ClusterSpec.from_mapping(data))
+    assert (len(tree), tree.chains[0].top) == (MAX_LEVELS, MAX_LEVELS)

@@ -41,11 +41,12 @@ def spec(**change: Any) -> ClusterSpec:
 def test_ids_are_dense_and_in_pre_order() -> None:
     tree = build_physical(spec())
     assert len(tree) == 15 + 15 + 7
-    for cell in range(len(tree)):
+    for cell in tree.cells():
         children = list(tree.children(cell))
         assert all(tree.parent[child] == cell for child in children)
-        below = [other for other in range(cell + 1, len(tree)) if cell in ancestors(tree, other)]
+        below = [other for other in tree.cells()[cell + 1 :] if cell in ancestors(tree, other)]
         assert below == list(range(cell + 1, tree.end(cell)))
+        assert list(tree.subtree(cell)) == [cell, *below]
         assert tree.leaves(cell) == [other for other in (cell, *below) if tree.level[other] == 1]
 
 

@@ -40,6 +40,19 @@ def keys(paictl: Paictl, *words: str) -> list[str]:
     return [job["key"] for job in json.loads(paictl("job", "list", "-o", "json", *words).out)]
 
 
+def test_what_is_most_likely_a_mistake_is_told_once_and_the_job_submitted(paictl: Paictl, jobs: Path) -> None:
+    with (jobs / "a.yaml").open("a", encoding="utf-8") as file:
+        file.write("extras: {gangallocation: false, hivedScheduler: {skuType: V100}}\n")
+    done = paictl("job", "submit", str(jobs / "a.yaml"), "--repeat", "2", "--user", "me")
+    assert (done.code, done.out) == (0, "me~a-1  Running\nme~a-2  Waiting\n")
+    said = [line for line in done.err.splitlines() if line.startswith("warning: ")]
+    assert len(said) == 2, done.err
+    assert "a.yaml:12:10: extras has a key 'gangallocation'" in said[0]
+    assert "did you mean 'gangAllocation'?" in said[0]
+    assert "[SHP104]" in said[1]
+    assert "warning" not in paictl("--quiet", "job", "submit", str(jobs / "a.yaml"), "--name", "other").err
+
+
 def test_a_folder_stands_for_all_jobs_in_it(paictl: Paictl, jobs: Path) -> None:
     assert paictl("job", "submit", str(jobs), "--user", "me").out == "me~a  Running\nme~b  Running\n"
     done = paictl("job", "submit", str(jobs), "--name", "c")

@@ -138,6 +138,14 @@ def test_a_push_stores_a_version_and_names_who_has_to_load_it(paictl: Paictl, pu
     assert (loaded["hivedscheduler"], loaded["rest-server"], loaded["pylon"]) == (2, 2, 1)
 
 
+def test_a_push_says_which_services_to_refresh_and_which_to_start(paictl: Paictl, pulled: Path) -> None:
+    edit(pulled, "vc1:", "vc2:")
+    assert paictl("service", "stop", "-n", "rest-server").code == 0
+    said = paictl("config", "push", "-p", str(pulled), "-y").err
+    assert "to load it: paictl service refresh -n hivedscheduler\n" in said
+    assert "to load it: paictl service start -n rest-server\n" in said
+
+
 def test_a_push_asks_and_a_dry_run_does_not(paictl: Paictl, pulled: Path) -> None:
     edit(pulled, "vc1:", "vc2:")
     done = paictl("config", "push", "-p", str(pulled))

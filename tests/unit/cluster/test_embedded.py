@@ -52,6 +52,20 @@ def test_a_higher_priority_preempts_within_the_vc_and_the_victim_starts_again(be
     assert lab.state(low) == "Succeeded"
 
 
+def test_a_lazy_victim_runs_on_only_where_its_devices_are_not_needed(bench: MakeBench) -> None:
+    def low_job_with(others: list[str]) -> list[str]:
+        cluster = bench()
+        for vc in others:
+            cluster.submit(f"other-{vc}", vc)
+        low = cluster.submit("low", "vc1", hived={"lazyPreemptionEnable": True})
+        cluster.submit("high", "vc1", "prod")
+        kinds = [event.kind for event in cluster.cluster.events(f"job/{low}")]
+        return [kind for kind in kinds if kind in ("Demoted", "Preempted")]
+
+    assert low_job_with([]) == ["Demoted"]
+    assert low_job_with(["default"]) == ["Preempted"]
+
+
 def test_an_opportunistic_job_uses_what_is_idle_and_gives_way_to_the_owner(bench: MakeBench) -> None:
     lab = bench()
     own = lab.submit("own", "vc1", "prod")

@@ -57,7 +57,7 @@ def test_cells_have_the_addresses_and_states_of_the_scheduler(bench: MakeBench) 
         state = world.dispatcher.engine.state
         cells = [
             (state.physical.address(cell), physical_state(state, cell), not state.counts.bad[cell])
-            for cell in range(len(state.physical))
+            for cell in state.physical.cells()
         ]
     found = []
     todo = list(lab.cluster.picture().top_cells())

@@ -83,7 +83,7 @@ MISTAKES = [
     ("lab.yaml", "  - job: {name: job-2, vc: default}", "  - job: {name: job-2, vc: vc1}", "though nobody made it"),
     ("lab.yaml", "  - job: {name: job-3, vc: default}", "  - job: {name: job-3, priority: crit}", "is not recognised"),
     ("lab.yaml", "  - paictl node list\n", "  - paictl node show worker9\n", "there is no node"),
-    ("lab.zh.md", "### 主人到来\n", "", "headings differ"),
+    ("lab.zh.md", "### GPU 的主人来了\n", "", "headings differ"),
     ("lab.zh.md", "$ paictl node list", "$ paictl node show worker1", "Chinese 'paictl node show worker1'"),
     ("lab.en.md", "$ paictl cluster tick 5m", "$ paictl cluster tick 6m", "does not show 'paictl cluster tick 5m'"),
     ("lab.en.md", "student~job-2  Running", "student~job-2  Waiting", "paictl job submit job-2.yaml prints"),

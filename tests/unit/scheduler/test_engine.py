@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from paictl.scheduler.decision import Bind, Failure, Phase, Preempt, Wait
+from paictl.scheduler.decision import Bind, BindInfo, Failure, Phase, PodPlacement, Preempt, Wait
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import InvariantError, RequestError
 from paictl.scheduler.events import Ignored, NodeHealth, PodGone, PodRecovered
 from paictl.scheduler.groups import GroupState
 from paictl.scheduler.invariants import validate
+from paictl.scheduler.request import PodRequest
 from tests.unit.scheduler.support import config, gone, healthy, place, pod, run
 
 
@@ -162,6 +163,23 @@ def test_recovery_with_less_quota_keeps_the_job_without_its_guarantee() -> None:
     validate(again.state)
     group = again.state.groups.by_name["pair"]
     assert (group.virtual, group.preemptor) == (None, "pair")
+
+
+@pytest.mark.parametrize("bad", [False, True])
+def test_a_pod_that_needs_more_than_the_quota_takes_no_cell_of_its_own_twice(bad: bool) -> None:
+    engine = healthy(config(A={"SWITCH": 1}))
+    engine.observe(NodeHealth("n1", healthy=not bad))
+
+    def recovered(uid: str, priority: int, devices: tuple[int, ...]) -> PodRecovered:
+        place = PodPlacement("n1", devices, ("SWITCH",) * len(devices))
+        return PodRecovered(pod(uid, "A", len(devices), priority), BindInfo("n1", devices, "POOL", ((place,),)))
+
+    engine.observe(recovered("weak", 0, (0,)))
+    engine.observe(recovered("strong", 5, (1, 2)))  # both switches of the node, of which A has quota for one
+    validate(engine.state)
+    groups = engine.state.groups.by_name
+    assert groups["default/strong"].virtual is None
+    assert groups["default/weak"].virtual is not None, "it gave way for nothing"
 
 
 def test_an_invariant_error_stops_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,7 @@ def test_the_command_writes_a_dump_when_an_invariant_breaks_and_can_load_it(
         patch.setattr(Engine, "_bind_new", broken)
         assert run(words) == 2
     said = capsys.readouterr().err
-    assert "line 2" in said
+    assert f"{ops}:2: the scheduler has stopped: a cell is nowhere" in said
     assert str(dump) in said
     written = json.loads(dump.read_text())
     assert "is nowhere" in written["error"]
@@ -115,4 +115,4 @@ def test_the_command_reads_operations_and_prints_results(tmp_path: Path) -> None
     results = [json.loads(line) for line in done.stdout.splitlines()]
     assert [result["r"] for result in results] == ["ok", "bind", "wait"]
     wrong = subprocess.run(command, input="{", capture_output=True, text=True, check=False, cwd=ROOT)
-    assert (wrong.returncode, wrong.stderr.startswith("error: line 1: not JSON")) == (2, True)
+    assert (wrong.returncode, wrong.stderr.startswith("error: standard input:1:2: not JSON")) == (2, True)

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from paictl.cells.quota import shortfall
-from paictl.scheduler.decision import Bind, Phase, Preempt, Wait
+from paictl.scheduler.decision import Bind, Failure, Phase, Preempt, Wait
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import GroupChange, NodeHealth, PodGone, PodRecovered
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from paictl.scheduler.decision import BindInfo, Decision
-    from paictl.scheduler.events import Outcome
+    from paictl.scheduler.events import Event, Outcome
 
 
 def random_config(pick: Callable[[int], int]) -> dict[str, Any]:
@@ -185,11 +185,9 @@ class World:
         info = self.engine.bind_info(decision) if isinstance(decision, Bind) else None
         if isinstance(decision, Preempt) and not (decision.placement or decision.joins):
             return
-        outcomes: list[Outcome] = self.engine.apply(decision)
+        outcomes = self.engine.apply(decision)
         self.stats[type(decision).__name__] += 1
-        for outcome in outcomes:
-            assert isinstance(outcome, GroupChange)
-            self.stats[describe_change(outcome).split(" by:")[0]] += 1
+        self.check_guarantees(outcomes)
         self.log.append(f"{type(decision).__name__} {decision.request}: {outcomes!r}")
         group = self.engine.state.groups.by_name.get(decision.request.group)
         if isinstance(decision, Bind) and decision.placement.virtual is not None:
@@ -207,22 +205,44 @@ class World:
         assert self.engine.state.digest() == before, "plan changed the state"
         assert self.engine.plan(request, suggested, phase) == decision, "same state, other decision"
         self.check_victims(request, decision)
+        self.check_safety(request, suggested, decision)
         if isinstance(decision, Wait) and not self.pick(12):
             explain(self.engine, request, suggested)
             assert self.engine.state.digest() == before, "explain changed the state"
         return decision
 
     def check_victims(self, request: PodRequest, decision: Decision) -> None:
-        """No guaranteed group is preempted by another VC, or by one that is not stronger."""
-        if not isinstance(decision, Preempt):
-            return
+        """No guaranteed group falls, loses its guarantee or its preemption to another VC, or to one not stronger."""
         groups = self.engine.state.groups
-        for _, uids in decision.victims:
-            for uid in uids:
-                victim = groups.by_name[groups.slots[uid][0]]
-                assert victim.virtual is None or (victim.vc == request.vc and victim.priority < request.priority), (
-                    f"{request.group} of {request.vc} would preempt guaranteed {victim.name} of {victim.vc}"
-                )
+        names = {name for name in decision.cancel if name != request.group}
+        if not isinstance(decision, Wait):
+            names |= set(decision.lazy)
+        if isinstance(decision, Preempt):
+            names |= {groups.slots[uid][0] for _, uids in decision.victims for uid in uids}
+        for victim in (groups.by_name[name] for name in sorted(names)):
+            assert victim.virtual is None or (victim.vc == request.vc and victim.priority < request.priority), (
+                f"{request.group} of {request.vc} would preempt guaranteed {victim.name} of {victim.vc}"
+            )
+
+    def check_safety(self, request: PodRequest, suggested: list[str] | None, decision: Decision) -> None:
+        """On healthy hardware a VC's own cells are all that counts: what fits into them has physical cells."""
+        counted = suggested is not None and not request.ignore_suggested
+        if isinstance(decision, Wait) and not self.bad and not counted:
+            assert {attempt.failure for attempt in decision.attempts} <= {Failure.CAPACITY}, f"{request}: {decision}"
+
+    def check_guarantees(self, outcomes: list[Outcome]) -> None:
+        """A running group loses its guarantee to a stronger group of its VC alone, whatever happens."""
+        for outcome in outcomes:
+            assert isinstance(outcome, GroupChange)
+            self.stats[describe_change(outcome).split(" by:")[0]] += 1
+            before, after = outcome.before, outcome.after
+            if before is not None and after is not None and before.virtual is not None and after.virtual is None:
+                taker = self.groups[after.preemptor or ""]
+                assert (taker.vc, taker.priority > after.priority) == (after.vc, True), f"{after.name} lost to {taker}"
+
+    def observe(self, event: Event) -> None:
+        """Something happens outside."""
+        self.check_guarantees(self.engine.observe(event))
 
     def delete(self) -> None:
         """A pod ends, or a waiting one is deleted."""
@@ -230,7 +250,7 @@ class World:
         if known:
             uid = known[self.pick(len(known))]
             self.running.pop(uid, None)
-            self.engine.observe(PodGone(uid))
+            self.observe(PodGone(uid))
             self.log.append(f"gone {uid}")
 
     def flip_node(self) -> None:
@@ -238,45 +258,50 @@ class World:
         names = sorted(self.bad) if self.bad and self.pick(3) else self.nodes
         name = names[self.pick(len(names))]
         self.bad ^= {name}
-        self.engine.observe(NodeHealth(name, healthy=name not in self.bad))
+        self.observe(NodeHealth(name, healthy=name not in self.bad))
         self.log.append(f"node {name} {'bad' if name in self.bad else 'healthy'}")
 
     def restart(self) -> None:
-        """Recover, in any order, with nodes first or last; the same state must come out."""
+        """Recover, in any order, with nodes first or last, and go on; at times with another configuration."""
         pods = [PodRecovered(request, info) for request, info in self.running.values()]
-        shuffled = sorted(pods, key=lambda pod: (len(pod.request.uid) * self.pick(1000), pod.request.uid))
-        engines = []
-        for order in (pods, shuffled):
-            engine = Engine.from_config(self.config)
-            for name in self.nodes:
-                engine.observe(NodeHealth(name, healthy=name not in self.bad))
-            engine.recover(order)
-            validate(engine.state)
-            engines.append(engine)
+        engines = [self.recovered(self.config, order, self.bad) for order in (pods, self.shuffled(pods))]
         assert engines[0].state.digest() == engines[1].state.digest(), "the order of recovery matters"
-        self.recover_elsewhere(pods)
+        early = self.recovered(self.config, pods, self.bad, pods_first=True)
+        config = random_config(self.pick)
+        bad = {name for name in Engine.from_config(config).state.physical.nodes if not self.pick(4)}
+        other = self.recovered(config, self.shuffled(pods), bad, pods_first=not self.pick(2))
         held = {name for name, group in self.engine.state.groups.by_name.items() if any(map(any, group.pods))}
         assert held == engines[0].state.groups.by_name.keys(), "groups differ after a restart"
-        self.engine = engines[0]
+        match self.pick(4):
+            case 0:
+                self.engine, self.config = other, config
+                self.nodes, self.bad = list(other.state.physical.nodes), bad
+            case 1:
+                self.engine = early
+            case _:
+                self.engine = engines[0]
         self.log.append("restart")
 
-    def recover_elsewhere(self, pods: list[PodRecovered]) -> None:
-        """Under another configuration, or before any node is reported, recovery never raises nor breaks a promise."""
-        early = Engine.from_config(self.config)
-        early.recover(pods)
-        validate(early.state)
-        for name in self.nodes:
-            early.observe(NodeHealth(name, healthy=name not in self.bad))
-            validate(early.state)
-        other = Engine.from_config(random_config(self.pick))
-        for name in other.state.physical.nodes:
-            if self.pick(4):
-                other.observe(NodeHealth(name, healthy=True))
-        other.recover(pods)
-        validate(other.state)
-        for uid in sorted(other.state.groups.slots):
-            other.observe(PodGone(uid))
-        validate(other.state)
+    def shuffled(self, pods: list[PodRecovered]) -> list[PodRecovered]:
+        """Pods in a random order."""
+        return sorted(pods, key=lambda pod: (self.pick(1000), pod.request.uid))
+
+    def recovered(
+        self, config: dict[str, Any], pods: list[PodRecovered], bad: set[str], *, pods_first: bool = False
+    ) -> Engine:
+        """A new process, whatever its configuration, takes over what runs: it never raises nor breaks a promise."""
+        engine = Engine.from_config(config)
+        if pods_first:
+            engine.recover(pods)
+            validate(engine.state)
+        for name in engine.state.physical.nodes:
+            engine.observe(NodeHealth(name, healthy=name not in bad))
+            if pods_first:
+                validate(engine.state)
+        if not pods_first:
+            engine.recover(pods)
+            validate(engine.state)
+        return engine
 
     def in_quota(self) -> None:
         """With healthy hardware, a request within free quota is never made to wait."""

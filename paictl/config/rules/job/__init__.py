@@ -11,6 +11,8 @@ from paictl.config.rules.job import (
     duplicate_prerequisite,
     gang_retries,
     ignored_sku_number,
+    misplaced_wish,
+    misspelt_extra,
     mixed_affinity_group,
     opportunistic_pin,
     port_label,
@@ -56,5 +58,7 @@ MODULES: tuple[ModuleType, ...] = (
     opportunistic_pin,
     unused_prerequisite,
     unknown_plugin_role,
+    misplaced_wish,
+    misspelt_extra,
 )
 """The rules of this package, by id."""
