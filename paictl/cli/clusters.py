@@ -55,7 +55,8 @@ def _way_to_lab() -> str:
         return ""
     number = session.lab.number
     if folder_of(None).parent == labs_folder():
-        return f"begin the lab again: paictl lab reset {number}, then paictl lab start {number}"
+        again = f"begin the lab again: paictl lab reset {number}, then paictl lab start {number}"
+        return again if session.ground.started else f"begin the lab: paictl lab start {number}"
     other = "bring one up: paictl cluster up"
     return f"{other}; for lab {number}: paictl lab shell {number}" if session.ground.started else ""
 

@@ -82,6 +82,7 @@ def show(lab: LabWord = None, lang: LangOption = None) -> None:
 @app.command(epilog="Example: paictl lab start 1, then paictl lab shell")
 def start(lab: LabWord = None, lang: LangOption = None) -> None:
     """Begin a lab: its own cluster comes up, and the first step is shown."""
+    from paictl.cli.labshell import in_other_lab
     from paictl.cli.labwords import language, say, show_step
 
     words = language(lang)
@@ -89,9 +90,9 @@ def start(lab: LabWord = None, lang: LangOption = None) -> None:
     with console.progress(say("begun", words)):
         session.start(words)
     write(f"{session.lab.number} {session.lab.title.of(words)}")
-    write(f"{say('goal', words)}: {session.lab.goal.of(words).strip()}")
+    write(say("goal", words, text=session.lab.goal.of(words).strip()))
     write("")
-    write(say("shell", words, lab=session.lab.number))
+    write(say("leave", words) * in_other_lab(session) + say("shell", words, lab=session.lab.number))
     write("")
     show_step(session.lab, session.lab.steps[0], words)
     write(say("then", words))
@@ -114,9 +115,14 @@ def _to_start(word: str | None) -> Session:
 @app.command()
 def env(lab: LabWord = None) -> None:
     """Print what makes this shell the lab's: eval "$(paictl lab env)"."""
+    from paictl.cli.labshell import path_with_paictl
+
     session = _begun(lab)
     write(f"export PAICTL_STATE={shlex.quote(str(session.ground.folder.resolve()))}")
     write(f"cd {shlex.quote(str(session.ground.files.resolve()))}")
+    path = path_with_paictl(session.root)
+    if path is not None:
+        write(f"export PATH={shlex.quote(path)}")
 
 
 @app.command()
@@ -124,12 +130,14 @@ def shell(lab: LabWord = None) -> None:
     """Open a shell in which paictl works on the lab's cluster; leave it with exit."""
     import subprocess
 
+    from paictl.cli.labshell import path_with_paictl
     from paictl.cli.labwords import say
 
     session = _begun(lab)
     program = os.environ.get("SHELL") or "/bin/sh"
     console.info(say("in-shell", session.ground.language, lab=session.lab.number, folder=session.ground.files))
     environment = {**os.environ, "PAICTL_STATE": str(session.ground.folder.resolve())}
+    environment["PATH"] = path_with_paictl(session.root) or os.environ.get("PATH", "")
     ended = subprocess.run([program], cwd=session.ground.files, env=environment, check=False)  # noqa: S603 - theirs
     raise typer.Exit(ended.returncode)
 
@@ -162,13 +170,15 @@ def next_step(lab: LabWord = None, lang: LangOption = None) -> None:
 
 def _finish(session: Session, words: str) -> None:
     """What is left when all steps are done."""
+    from paictl.cli.labshell import in_lab_shell
     from paictl.cli.labwords import say, show_questions
     from paictl.lab.manifest import all_labs
 
     write(say("all-done", words))
     show_questions(session, words)
     following = [lab.number for lab in all_labs() if lab.id > session.lab.id]
-    write(say("next-lab", words, lab=following[0]) if following else say("report", words))
+    leave = say("leave", words) * in_lab_shell()
+    write(leave + say("next-lab", words, lab=following[0]) if following else say("report", words))
 
 
 @app.command()
@@ -203,12 +213,14 @@ def hint(lab: LabWord = None, lang: LangOption = None) -> None:
         write(say("no-hint", words))
         return
     number, text = given
-    write(f"{say('hint', words, number=number, of=len(step.hints))}: {text.of(words).strip()}")
+    write(say("hint", words, number=number, of=len(step.hints), text=text.of(words).strip()))
+    if number == len(step.hints):
+        write(say("last-hint", words))
 
 
 def _present_step(session: Session) -> Step:
     session.observe()
-    step = session.current_step()
+    step = session.reading()
     if step is None:
         from paictl.lab.errors import LabError
 
@@ -261,6 +273,8 @@ def _verify(session: Session, words: str, output: Output) -> bool:
         write(say("tally", words, passed=passed, of=len(judged)))
         if failed:
             show_trouble(session, words)
+        elif any(one.standing is Standing.LATER for one in judged):
+            write("→ " + say("go-on", words))
     return all(one.standing in (Standing.PASSED, Standing.SKIPPED) for one in judged)
 
 
@@ -304,7 +318,7 @@ def solve(
 ) -> None:
     """Do the present step for you, and show how; at the end, good answers to the questions."""
     from paictl.cli.labplay import type_words
-    from paictl.cli.labwords import language, show_questions, show_step
+    from paictl.cli.labwords import language, say, show_questions, show_step
 
     session = _begun(lab)
     words = language(lang, session)
@@ -314,9 +328,12 @@ def solve(
         write(f"$ {command}")
         return type_words(session, shlex.split(command)[1:])
 
-    while (step := session.current_step()) is not None:
+    while (step := session.reading()) is not None:
         show_step(session.lab, step, words)
         session.solve(step, typist)
+        if step.id not in session.progress.solved:
+            write("→ " + say("unsolved", words))
+            raise typer.Exit(ExitCode.NEGATIVE)
         if not whole:
             return
     show_questions(session, words, solutions=True)

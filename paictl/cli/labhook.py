@@ -57,4 +57,4 @@ def typed(words: Sequence[str], code: int, error: PaictlError | None) -> Typed:
 
     if error is not None:
         return Typed(spelled(words), code, str(error), error.hint or "")
-    return Typed(spelled(words), code, "the command line was not understood" if code == ExitCode.USAGE else "")
+    return Typed(spelled(words), code)

@@ -15,21 +15,23 @@ if TYPE_CHECKING:
     from paictl.lab.session import Judged, Session
 
 SAYINGS: Final[dict[str, tuple[str, str]]] = {
-    "goal": ("goal", "目标"),
+    "goal": ("goal: {text}", "目标：{text}"),
     "step": ("step {number} of {of}: {id}", "第 {number} 步，共 {of} 步：{id}"),
     "help": (
-        "stuck? paictl lab hint · paictl lab skip · paictl lab solve",
-        "卡住了？ paictl lab hint · paictl lab skip · paictl lab solve",
+        "stuck? paictl lab hint · paictl lab solve · paictl lab skip · begin anew: paictl lab reset",
+        "卡住了？paictl lab hint · paictl lab solve · paictl lab skip · 重新开始：paictl lab reset",
     ),
     "shell": (
         'work in it: paictl lab shell {lab}  (or in this shell: eval "$(paictl lab env {lab})")',
         '进入实验环境：paictl lab shell {lab}    （或在当前终端：eval "$(paictl lab env {lab})"）',
     ),
     "then": ("then: paictl lab verify", "然后：paictl lab verify"),
-    "expected": ("expected", "应为"),
-    "observed": ("observed", "实际"),
-    "look": ("look at", "查看"),
+    "check": ("{id}: {says}", "{id}：{says}"),
+    "expected": ("expected: {text}", "应为：{text}"),
+    "observed": ("observed: {text}", "实际：{text}"),
+    "look": ("look at: {text}", "查看：{text}"),
     "skipped": ("skipped", "已跳过"),
+    "skipped-why": ("skipped: {text}", "已跳过：{text}"),
     "later": ("comes with step {step}", "在步骤 {step} 之后检查"),
     "tally": ("{passed} of {of} checks passed", "{of} 项检查中通过 {passed} 项"),
     "nothing-typed": (
@@ -51,14 +53,30 @@ SAYINGS: Final[dict[str, tuple[str, str]]] = {
         "下一个实验：paictl lab start {lab}",
     ),
     "report": (
-        "write the report: paictl lab report -o report.html",
-        "生成报告：paictl lab report -o report.html",
+        'write the report: paictl lab report -o report.html --name "YOUR NAME"',
+        '生成报告：paictl lab report -o report.html --name "姓名"',
     ),
     "no-hint": (
         "there is no hint for this step; its commands say it all",
         "这一步没有提示；按命令操作即可",
     ),
-    "hint": ("hint {number} of {of}", "提示 {number}/{of}"),
+    "hint": ("hint {number} of {of}: {text}", "提示 {number}/{of}：{text}"),
+    "last-hint": (
+        "that was the last hint; to see it done: paictl lab solve",
+        "没有更多提示；查看做法：paictl lab solve",
+    ),
+    "leave": ("first leave this shell: exit; then ", "先退出当前终端：exit；然后"),
+    "go-on": ("go on: paictl lab next", "继续：paictl lab next"),
+    "unsolved": (
+        "its checks did not pass: something before went another way; begin anew with paictl lab reset, or go on with "
+        "paictl lab skip",
+        "检查没有通过：之前的操作与实验不同；用 paictl lab reset 重新开始，或用 paictl lab skip 继续",
+    ),
+    "anew": (
+        "everything was typed; what went wrong cannot be undone here: paictl lab reset begins anew",
+        "所有命令都已输入；此处无法撤销：请用 paictl lab reset 重新开始",
+    ),
+    "see-above": ("it ended with exit code {code}; see what it printed", "它以退出码 {code} 结束；请看它的输出"),
     "service": (
         "note: service {name}: {reason}",
         "注意：服务 {name}：{reason}",
@@ -146,9 +164,11 @@ _SIGNS: Final = {"passed": ("green", "✓"), "failed": ("red", "✗"), "skipped"
 def show_judged(judged: Judged, lang: str, *, brief: bool = False) -> None:
     """A check: passed in one line; failed with what was expected and observed, where to look and what leads on."""
     style, sign = _SIGNS[judged.standing.value]
-    write_segments([[(style, sign), ("", f" {judged.check.id}: {judged.check.says.of(lang)}")]])
+    write_segments(
+        [[(style, sign), ("", f" {say('check', lang, id=judged.check.id, says=judged.check.says.of(lang))}")]]
+    )
     if judged.standing.value == "skipped":
-        write(f"    {say('skipped', lang)}: {judged.reason}")
+        write(f"    {say('skipped-why', lang, text=judged.reason)}")
     if judged.standing.value == "later" and not brief:
         write(f"    {say('later', lang, step=judged.check.after)}")
     if brief or judged.standing.value in ("skipped", "later"):
@@ -156,10 +176,12 @@ def show_judged(judged: Judged, lang: str, *, brief: bool = False) -> None:
     for finding in judged.findings:
         if judged.standing.value == "passed" or not finding.ok:
             expected, observed = finding.say(lang)
-            write(f"    {say('expected', lang)}: {expected}")
-            write(f"    {say('observed', lang)}: {observed}")
-    write(f"    {say('look', lang)}: {judged.check.look}")
+            write(f"    {say('expected', lang, text=expected)}")
+            write(f"    {say('observed', lang, text=observed)}")
+    write(f"    {say('look', lang, text=judged.check.look)}")
     guesses = [say("perhaps", lang, text=guess.of(lang).strip()) for guess in judged.guesses]
+    if judged.stuck:
+        guesses.append(say("anew", lang))
     for advice in [*(advice.of(lang).strip() for advice in judged.advice), *guesses]:
         write_segments([[("yellow", f"    → {advice}")]])
 
@@ -173,7 +195,8 @@ def show_trouble(session: Session, lang: str) -> None:
     refusal = session.last_refusal()
     if refusal is not None:
         write("→ " + say("refused", lang, command=refusal.command))
-        write(f"    {refusal.message}" + (f"; {refusal.hint}" if refusal.hint else ""))
+        message = refusal.message or say("see-above", lang, code=refusal.exit)
+        write(f"    {message}" + (f"; {refusal.hint}" if refusal.hint else ""))
     scene = session.scene()
     newest = scene.configuration.number if scene.configuration else 0
     for service in scene.services:

@@ -220,11 +220,14 @@ def statements(rows: Sequence[Mapping[str, Any]]) -> tuple[Statement, ...]:
     return tuple(Statement(kind, says) for row in rows for kind, says in row.items())
 
 
-_FOLD = re.compile(r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]) (?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])")
+_FOLD = re.compile(
+    r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]) (?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])"
+    r"|(?<=[\u3000-\u303f\uff00-\uffef]) "
+)
 
 
 def _text(row: Mapping[str, str]) -> Text:
-    """A text; where YAML folded a line between Chinese characters, the space goes."""
+    """A text; where YAML folded a line beside Chinese characters or marks, the space goes."""
     return Text(row["en"].strip(), _FOLD.sub("", row["zh"].strip()))
 
 

@@ -36,6 +36,10 @@ class LabProgress:
     started: str = ""
     shown: str = ""
     """The step that was shown last."""
+    since: int = 0
+    """How many commands had been typed when it was shown."""
+    settled: int = 0
+    """How many commands had been typed when a check passed last."""
     passed: dict[str, Passed] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     """Steps and checks → reason."""

@@ -7,12 +7,13 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
+from paictl.errors import ExitCode
 from paictl.lab import journal
 from paictl.lab.checks import Verdict, holds, judge
 from paictl.lab.errors import LabError
 from paictl.lab.findings import Finding
 from paictl.lab.ground import Ground
-from paictl.lab.journal import Typed, means
+from paictl.lab.journal import VERB, Typed, means
 from paictl.lab.manifest import Act, Check, Lab, NearMiss, Step, Text
 from paictl.lab.progress import LabProgress, Passed, ProgressFile
 from paictl.lab.scene import Scene
@@ -42,6 +43,8 @@ class Judged:
     """Why it was skipped, or when it passed."""
     guesses: tuple[Text, ...] = ()
     """What may have gone wrong; nothing tells for certain."""
+    stuck: bool = False
+    """Whether it fails though everything was typed, and no known mistake is to be seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,15 +126,31 @@ class Session:
             with self.file.changing() as progress:
                 noted = {verdict.check.id: Passed(_now(), now, _rows(verdict)) for verdict in passed}
                 progress.lab(self.lab.id).passed.update(noted)
+                progress.lab(self.lab.id).settled = len(scene.typed)
         return [verdict.check for verdict in passed]
 
     def judged(self) -> list[Judged]:
         """Every check as it stands; what passed once stays passed."""
         self.observe()
         done, scene = self.progress, self.scene()
-        here = self.current_step()
-        reached = self.lab.step_ids.index(here.id) if here else len(self.lab.steps)
+        reached = self._reached(scene, done)
         return [self._judged(check, scene, done, reached) for check in self.lab.checks]
+
+    def _reached(self, scene: Scene, done: LabProgress) -> int:
+        """Index of the furthest step that the student has begun; a step that was neither shown nor tried is not.
+
+        Looking around is no try, unless the step asks for nothing else.
+        """
+        here = self.current_step()
+        if here is None:
+            return len(self.lab.steps)
+        at = self.lab.step_ids.index(here.id)
+        before = [command for step in self.lab.steps[:at] for command in step.commands]
+        only_looks = all(map(_is_look, here.commands))
+        tried = (one.command for one in scene.typed[done.settled :])
+        new = (one for one in tried if not any(means(command, one) for command in before))
+        begun = here.id == done.shown or any(only_looks or not _is_look(one) for one in new)
+        return at if begun else at - 1
 
     def _judged(self, check: Check, scene: Scene, done: LabProgress, reached: int) -> Judged:
         if check.id in done.passed:
@@ -147,7 +166,8 @@ class Session:
             return Judged(check, standing, verdict)
         advice = tuple(miss.says for miss in self.mistakes(scene, check))
         guesses = () if advice else tuple(miss.says for miss in self.suspected(scene, check))
-        return Judged(check, standing, verdict, advice, guesses=guesses)
+        stuck = not advice and not guesses and not self.missing(self.lab.step(check.after))
+        return Judged(check, standing, verdict, advice, guesses=guesses, stuck=stuck)
 
     def mistakes(self, scene: Scene, check: Check) -> list[NearMiss]:
         """The known mistakes that are to be seen and make a check fail."""
@@ -170,9 +190,10 @@ class Session:
     # --- steps
 
     def missing(self, step: Step) -> list[str]:
-        """The commands of a step that were not typed yet."""
-        typed = [one.command for one in journal.read(self.ground.folder)]
-        return [command for command in step.commands if not any(means(command, one) for one in typed)]
+        """The commands of a step that were not typed yet, or not since it was shown last."""
+        progress, typed = self.progress, journal.read(self.ground.folder)
+        typed = typed[progress.since :] if step.id == progress.shown else typed
+        return [command for command in step.commands if not any(means(command, one.command) for one in typed)]
 
     def is_done(self, step: Step, done: LabProgress) -> bool:
         """Whether a step is behind the student: its checks have passed, or without checks its commands were typed."""
@@ -188,10 +209,22 @@ class Session:
         done = self.progress
         return next((step for step in self.lab.steps if not self.is_done(step, done)), None)
 
+    def reading(self) -> Step | None:
+        """The step that the student is at, None after the last.
+
+        The first one that is not done; or the one before it, if that was shown last and still has commands to type.
+        """
+        here, done = self.current_step(), self.progress
+        at = len(self.lab.steps) if here is None else self.lab.step_ids.index(here.id)
+        last = self.lab.steps[at - 1]
+        if at and last.id == done.shown and last.id not in {*done.skipped, *done.solved} and self.missing(last):
+            return last
+        return here
+
     def last_refusal(self) -> Typed | None:
-        """The last command if it was refused."""
+        """The last command if it did not do its work."""
         typed = journal.read(self.ground.folder)
-        return typed[-1] if typed and typed[-1].message else None
+        return typed[-1] if typed and typed[-1].exit not in (ExitCode.OK, ExitCode.NEGATIVE) else None
 
     def player(self, user: str, other: Runner | None = None) -> Player:
         """Who types for the student; commands that the table does not know go to `other`."""
@@ -208,10 +241,14 @@ class Session:
         return ended
 
     def solve(self, step: Step, typist: Typist) -> list[Typed]:
-        """Do a step for the student and note it."""
-        ended = self.play(step, step.solution, typist)
+        """Do a step for the student, or what is left of it; it counts as solved if its checks pass then."""
+        left, done = tuple(self.missing(step)), self.is_done(step, self.progress)
+        begun = step.solution == Act() and step.id == self.progress.shown and left
+        ended = self.play(step, Act(commands=left) if done or begun else step.solution, typist)
         with self.file.changing() as progress:
-            progress.lab(self.lab.id).solved.append(step.id)
+            mine = progress.lab(self.lab.id)
+            if all(check.id in {*mine.passed, *mine.skipped} for check in self.lab.checks_after(step.id)):
+                mine.solved.append(step.id)
         return ended
 
     def skip(self, name: str, reason: str) -> None:
@@ -228,7 +265,9 @@ class Session:
     def show(self, step: Step) -> None:
         """Note that a step was shown."""
         with self.file.changing() as progress:
-            progress.lab(self.lab.id).shown = step.id
+            mine = progress.lab(self.lab.id)
+            if mine.shown != step.id:
+                mine.shown, mine.since = step.id, len(journal.read(self.ground.folder))
 
     def hint(self, step: Step) -> tuple[int, Text] | None:
         """The next layer of help for a step (number from 1, text); the last one again when there is no more."""
@@ -252,6 +291,16 @@ class Session:
             )
         with self.file.changing() as progress:
             progress.lab(self.lab.id).answers[str(number)] = words
+
+
+_LOOKS = frozenset(
+    ["list", "show", "status", "explain", "view", "logs", "events", "history", "capacity", "validate", "diff"]
+)
+
+
+def _is_look(command: str) -> bool:
+    """Whether a command line only shows something."""
+    return not _LOOKS.isdisjoint(command.split()[1:VERB])
 
 
 def _rows(verdict: Verdict) -> list[list[str]]:

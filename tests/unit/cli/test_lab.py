@@ -89,10 +89,17 @@ def test_a_stale_service_is_named(paictl: Paictl) -> None:
 def test_solve_skip_answer_status_and_report(paictl: Paictl) -> None:
     assert "needs its reason" in paictl("lab", "skip").err
     assert paictl("lab", "skip", "--reason", "known").code == 0
-    assert "$ paictl job submit job-3.yaml" in paictl("lab", "solve").out
+    unsolved = paictl("lab", "solve")
+    assert "$ paictl job submit job-3.yaml" in unsolved.out
+    assert unsolved.code == 1, "job-3 does not wait, because the step before was left out"
+    assert "begin anew with paictl lab reset" in unsolved.out
+    paictl("lab", "reset")
+    paictl("lab", "start")
+    paictl("lab", "skip", "too-big", "--reason", "known")
+    assert "$ paictl job submit job-2.yaml" in paictl("lab", "solve").out
     assert paictl("lab", "answer", "1", "the quota").code == 0
     status = paictl("lab", "status").out
-    assert "– first-runs" in status
+    assert "– too-big" in status
     assert "your answer: the quota" in status
     out = paictl("lab", "solve", "--all").out
     assert "a good answer" in out
@@ -226,6 +233,48 @@ def test_a_command_outside_the_shell_is_sent_there(home: Path, paictl: Paictl, m
     monkeypatch.setenv("PAICTL_STATE", str(home / "state" / "labs" / "02_vc_safety"))
     elsewhere = paictl("job", "submit", "job-2.yaml")
     assert "lab: job-2.yaml is in the lab's folder, not here: cd " in elsewhere.err
+
+
+def test_paictl_is_found_in_the_shell_however_it_was_called(
+    home: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import subprocess
+
+    paictl("lab", "start", "2")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    lines = paictl("lab", "env").out.splitlines()
+    script = "\n".join([*lines, "paictl job submit job-2.yaml && paictl lab verify"])
+    done = subprocess.run(["/bin/sh", "-c", script], cwd=home, capture_output=True, text=True, check=False)
+    assert "job-2  Running" in done.stdout
+    assert "✓ first-runs" in done.stdout
+    assert "go on: paictl lab next" in done.stdout
+    monkeypatch.setenv("SHELL", "/usr/bin/env")
+    assert paictl("lab", "shell").code == 0
+    (home / "bin").mkdir()
+    (home / "bin" / "paictl").write_text("#!/bin/sh\n")
+    (home / "bin" / "paictl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{home}/bin:/usr/bin:/bin")
+    assert "PATH" not in paictl("lab", "env").out, "the paictl of the student's PATH stays"
+
+
+def test_what_the_last_command_said_is_said_again(in_shell: Path, paictl: Paictl) -> None:
+    paictl("job", "submit", "job-2.yaml", "--vcc", "x")
+    out = paictl("lab", "verify").out
+    assert "your last command was refused: paictl job submit job-2.yaml --vcc x" in out
+    assert "no such option: --vcc" in out
+    paictl("job", "stop", "jobb")
+    assert in_shell.is_dir()
+    out = paictl("lab", "verify").out
+    assert "paictl job stop jobb" in out
+    assert "understood" not in out
+
+
+def test_the_last_hint_and_the_end_say_how_to_go_on(in_shell: Path, paictl: Paictl) -> None:
+    assert "that was the last hint" in paictl("lab", "hint").out
+    assert "first leave this shell: exit; then work in it: paictl lab shell 03" in paictl("lab", "start", "3").out
+    assert (in_shell.parent / "03_priority_preemption" / "lab.json").is_file()
+    paictl("lab", "solve", "--all")
+    assert "first leave this shell: exit; then next lab: paictl lab start 03" in paictl("lab", "next").out
 
 
 def test_a_cluster_that_was_taken_down_leads_to_reset(paictl: Paictl, in_shell: Path) -> None:
