@@ -35,8 +35,30 @@ def folder_of(state: Path | None) -> Path:
 def open_cluster(state: Path | None) -> EmbeddedCluster:
     """The cluster that a command is about."""
     from paictl.cluster.embedded.cluster import EmbeddedCluster
+    from paictl.cluster.interface import UnreachableError
 
-    return EmbeddedCluster.at(folder_of(state))
+    try:
+        return EmbeddedCluster.at(folder_of(state))
+    except UnreachableError as error:
+        error.hint = (state is None and _way_to_lab()) or error.hint
+        raise
+
+
+def _way_to_lab() -> str:
+    """What leads on for somebody who is in a lab but types where its cluster is not; empty for all others."""
+    from paictl.cli.lab import session_of
+    from paictl.lab.ground import labs_folder
+
+    try:
+        session = session_of(None)
+    except PaictlError:
+        return ""
+    number = session.lab.number
+    if folder_of(None).parent == labs_folder():
+        again = f"begin the lab again: paictl lab reset {number}, then paictl lab start {number}"
+        return again if session.ground.started else f"begin the lab: paictl lab start {number}"
+    other = "bring one up: paictl cluster up"
+    return f"{other}; for lab {number}: paictl lab shell {number}" if session.ground.started else ""
 
 
 def check_id(cluster: Cluster, wanted: str | None) -> None:

@@ -13,21 +13,22 @@ import typer
 from paictl.cli import console, labreport
 from paictl.cli.clusters import OutputOption
 from paictl.cli.console import Output, write, write_data, write_table
-from paictl.cli.labreport import LangOption
-from paictl.errors import ExitCode, PaictlError
+from paictl.cli.labreport import InLanguage, LangOption
+from paictl.errors import ExitCode
 
 if TYPE_CHECKING:
     from paictl.lab.manifest import Lab, Step
-    from paictl.lab.session import Judged, Session
+    from paictl.lab.session import Session
 
 
-app = typer.Typer(help="Guided labs: learn cluster scheduling by doing.", no_args_is_help=True)
+app = typer.Typer(cls=InLanguage, help="Guided labs: learn cluster scheduling by doing.", no_args_is_help=True)
 
 LabWord = Annotated[str | None, typer.Argument(metavar="[LAB]", help="Number or id (default: where you are).")]
 
 
 def session_of(word: str | None) -> Session:
     """The lab that is named, else the one of this shell, else the one that was started last."""
+    from paictl.lab.errors import LabError
     from paictl.lab.ground import labs_folder, present_lab
     from paictl.lab.manifest import find_lab
     from paictl.lab.progress import ProgressFile
@@ -36,7 +37,10 @@ def session_of(word: str | None) -> Session:
     root, present = labs_folder(), present_lab()
     name = word or (present.lab_id if present else "") or ProgressFile(root).read().current
     if not name:
-        raise PaictlError("no lab was started yet", hint="see: paictl lab list; begin: paictl lab start 1")
+        raise LabError(
+            ("no lab was started yet", "尚未开始任何实验"),
+            ("see: paictl lab list; begin: paictl lab start 1", "查看：paictl lab list；开始：paictl lab start 1"),
+        )
     return Session(find_lab(name), root)
 
 
@@ -78,27 +82,47 @@ def show(lab: LabWord = None, lang: LangOption = None) -> None:
 @app.command(epilog="Example: paictl lab start 1, then paictl lab shell")
 def start(lab: LabWord = None, lang: LangOption = None) -> None:
     """Begin a lab: its own cluster comes up, and the first step is shown."""
+    from paictl.cli.labshell import in_other_lab
     from paictl.cli.labwords import language, say, show_step
 
-    session = session_of(lab or "01")
     words = language(lang)
-    with console.progress("bringing the lab's cluster up"):
+    session = _to_start(lab)
+    with console.progress(say("begun", words)):
         session.start(words)
     write(f"{session.lab.number} {session.lab.title.of(words)}")
-    write(f"{say('goal', words)}: {session.lab.goal.of(words).strip()}")
+    write(say("goal", words, text=session.lab.goal.of(words).strip()))
     write("")
-    write(say("shell", words, lab=session.lab.number))
+    write(say("leave", words) * in_other_lab(session) + say("shell", words, lab=session.lab.number))
     write("")
     show_step(session.lab, session.lab.steps[0], words)
     write(say("then", words))
 
 
+def _to_start(word: str | None) -> Session:
+    """The lab that is named, else the one that was reset, the one after a finished one, or the first."""
+    from paictl.lab.ground import labs_folder
+    from paictl.lab.manifest import all_labs
+    from paictl.lab.progress import ProgressFile
+    from paictl.lab.session import Session
+
+    last = word or ProgressFile(labs_folder()).read().current
+    session = session_of(last or "01")
+    if word is None and last and session.ground.started and session.current_step() is None:
+        return next((Session(lab, session.root) for lab in all_labs() if lab.id > session.lab.id), session)
+    return session
+
+
 @app.command()
 def env(lab: LabWord = None) -> None:
     """Print what makes this shell the lab's: eval "$(paictl lab env)"."""
+    from paictl.cli.labshell import path_with_paictl
+
     session = _begun(lab)
     write(f"export PAICTL_STATE={shlex.quote(str(session.ground.folder.resolve()))}")
     write(f"cd {shlex.quote(str(session.ground.files.resolve()))}")
+    path = path_with_paictl(session.root)
+    if path is not None:
+        write(f"export PATH={shlex.quote(path)}")
 
 
 @app.command()
@@ -106,10 +130,14 @@ def shell(lab: LabWord = None) -> None:
     """Open a shell in which paictl works on the lab's cluster; leave it with exit."""
     import subprocess
 
+    from paictl.cli.labshell import path_with_paictl
+    from paictl.cli.labwords import say
+
     session = _begun(lab)
     program = os.environ.get("SHELL") or "/bin/sh"
-    console.info(f"lab {session.lab.number}: a shell in {session.ground.files}; leave it with exit")
+    console.info(say("in-shell", session.ground.language, lab=session.lab.number, folder=session.ground.files))
     environment = {**os.environ, "PAICTL_STATE": str(session.ground.folder.resolve())}
+    environment["PATH"] = path_with_paictl(session.root) or os.environ.get("PATH", "")
     ended = subprocess.run([program], cwd=session.ground.files, env=environment, check=False)  # noqa: S603 - theirs
     raise typer.Exit(ended.returncode)
 
@@ -142,13 +170,15 @@ def next_step(lab: LabWord = None, lang: LangOption = None) -> None:
 
 def _finish(session: Session, words: str) -> None:
     """What is left when all steps are done."""
+    from paictl.cli.labshell import in_lab_shell
     from paictl.cli.labwords import say, show_questions
     from paictl.lab.manifest import all_labs
 
     write(say("all-done", words))
     show_questions(session, words)
     following = [lab.number for lab in all_labs() if lab.id > session.lab.id]
-    write(say("next-lab", words, lab=following[0]) if following else say("report", words))
+    leave = say("leave", words) * in_lab_shell()
+    write(leave + say("next-lab", words, lab=following[0]) if following else say("report", words))
 
 
 @app.command()
@@ -183,14 +213,21 @@ def hint(lab: LabWord = None, lang: LangOption = None) -> None:
         write(say("no-hint", words))
         return
     number, text = given
-    write(f"{say('hint', words, number=number, of=len(step.hints))}: {text.of(words).strip()}")
+    write(say("hint", words, number=number, of=len(step.hints), text=text.of(words).strip()))
+    if number == len(step.hints):
+        write(say("last-hint", words))
 
 
 def _present_step(session: Session) -> Step:
     session.observe()
-    step = session.current_step()
+    step = session.reading()
     if step is None:
-        raise PaictlError(f"all steps of lab {session.lab.number} are done", hint="see: paictl lab status")
+        from paictl.lab.errors import LabError
+
+        raise LabError(
+            (f"all steps of lab {session.lab.number} are done", f"实验 {session.lab.number} 的所有步骤已完成"),
+            ("see: paictl lab status", "查看：paictl lab status"),
+        )
     return step
 
 
@@ -222,7 +259,7 @@ def verify(
 
 def _verify(session: Session, words: str, output: Output) -> bool:
     """Judge and show; whether the lab is complete."""
-    from paictl.cli.labwords import say, show_judged, show_trouble
+    from paictl.cli.labwords import judged_data, say, show_judged, show_trouble
     from paictl.lab.session import Standing
 
     judged = session.judged()
@@ -236,23 +273,9 @@ def _verify(session: Session, words: str, output: Output) -> bool:
         write(say("tally", words, passed=passed, of=len(judged)))
         if failed:
             show_trouble(session, words)
+        elif any(one.standing is Standing.LATER for one in judged):
+            write("→ " + say("go-on", words))
     return all(one.standing in (Standing.PASSED, Standing.SKIPPED) for one in judged)
-
-
-def judged_data(judged: Judged, words: str) -> dict[str, Any]:
-    """A check as plain data."""
-    return {
-        "check": judged.check.id,
-        "standing": judged.standing.value,
-        "says": judged.check.says.of(words),
-        "findings": [
-            {"ok": one.ok, "of": one.subject, "what": one.aspect, "expected": one.expected, "observed": one.observed}
-            for one in judged.findings
-        ],
-        "look": judged.check.look,
-        "advice": [advice.of(words) for advice in judged.advice],
-        "reason": judged.reason,
-    }
 
 
 @app.command(epilog='Example: paictl lab skip two-run --reason "no time"')
@@ -262,23 +285,29 @@ def skip(
     lab: Annotated[str | None, typer.Option("--lab", help="Number or id of the lab.")] = None,
 ) -> None:
     """Leave a step or check out, with a reason."""
+    from paictl.cli.labwords import say
+    from paictl.lab.errors import LabError
+
     session = _begun(lab)
     if not reason.strip():
-        raise PaictlError("a skip needs its reason", hint='paictl lab skip --reason "…"')
+        raise LabError(
+            ("a skip needs its reason", "跳过需要说明理由"),
+            ('paictl lab skip --reason "…"', 'paictl lab skip --reason "…"'),
+        )
     chosen = name or _present_step(session).id
     session.skip(chosen, reason.strip())
-    console.info(f"{chosen} skipped; go on: paictl lab next")
+    console.info(say("skip-done", session.ground.language, name=chosen))
 
 
 @app.command()
 def reset(lab: LabWord = None) -> None:
     """Begin a lab anew: its cluster, files and progress go, answers stay."""
+    from paictl.cli.labwords import language_here, say
+
+    words = language_here()
     session = session_of(lab)
-    inside = os.environ.get("PAICTL_STATE") == str(session.ground.folder.resolve())
     session.reset()
-    console.info(f"lab {session.lab.number} is as new; begin: paictl lab start {session.lab.number}")
-    if inside:
-        console.info("this shell stood in its folder: leave it with exit, then paictl lab shell")
+    console.info(say("as-new", words, lab=session.lab.number))
 
 
 @app.command()
@@ -289,7 +318,7 @@ def solve(
 ) -> None:
     """Do the present step for you, and show how; at the end, good answers to the questions."""
     from paictl.cli.labplay import type_words
-    from paictl.cli.labwords import language, show_questions, show_step
+    from paictl.cli.labwords import language, say, show_questions, show_step
 
     session = _begun(lab)
     words = language(lang, session)
@@ -299,9 +328,12 @@ def solve(
         write(f"$ {command}")
         return type_words(session, shlex.split(command)[1:])
 
-    while (step := session.current_step()) is not None:
+    while (step := session.reading()) is not None:
         show_step(session.lab, step, words)
         session.solve(step, typist)
+        if step.id not in session.progress.solved:
+            write("→ " + say("unsolved", words))
+            raise typer.Exit(ExitCode.NEGATIVE)
         if not whole:
             return
     show_questions(session, words, solutions=True)
@@ -314,9 +346,11 @@ def answer(
     lab: Annotated[str | None, typer.Option("--lab", help="Number or id of the lab.")] = None,
 ) -> None:
     """Answer a question of the lab; the report holds it."""
+    from paictl.cli.labwords import language_here, say
+
     session = session_of(lab)
     session.answer(number, words)
-    console.info(f"answer {number} of lab {session.lab.number} noted")
+    console.info(say("noted", language_here(), lab=session.lab.number, number=number))
 
 
 @app.command(epilog="Examples: paictl lab run 3 · paictl lab run --all --fast")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from paictl.cli.console import PIPE_WIDTH
 from paictl.cli.settings import Settings, settings
-from paictl.errors import PaictlError
+from paictl.errors import ExitCode, PaictlError
 
 if TYPE_CHECKING:
     from paictl.lab.journal import Typed
@@ -27,7 +27,7 @@ def in_ground(session: Session) -> Iterator[None]:
     os.environ["PAICTL_STATE"] = str(session.ground.folder)
     try:
         Path.cwd()
-    except FileNotFoundError:  # the shell still stands in the folder that `lab reset` took away
+    except FileNotFoundError:  # the shell stands in a folder that somebody took away
         os.chdir(session.ground.folder)
     try:
         with contextlib.chdir(session.ground.files):
@@ -48,6 +48,8 @@ def type_words(session: Session, words: Sequence[str]) -> Typed:
 
     with in_ground(session):
         code, error = attempt([*words, "--no-input"])
+    if code == ExitCode.INTERRUPTED:
+        raise KeyboardInterrupt  # whoever presses Ctrl-C means the whole of it
     return typed(words, int(code), error)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from paictl.cli import console
 from paictl.cli.clusters import OutputOption
 from paictl.cli.console import Output, write, write_data
-from paictl.errors import ExitCode, PaictlError
+from paictl.errors import ExitCode
 
 
 class Language(StrEnum):
@@ -21,7 +21,33 @@ class Language(StrEnum):
     ZH = "zh"
 
 
-LangOption = Annotated[Language | None, typer.Option("--lang", help="Language (default: of the locale).")]
+ASKED: Final = "paictl.lab.language"
+"""Where the context of a command line keeps which language was asked for, if one was."""
+
+
+def _remember(context: typer.Context, asked: Language | None) -> Language | None:
+    if asked is not None:
+        context.meta[ASKED] = asked.value
+    return asked
+
+
+LangOption = Annotated[
+    Language | None, typer.Option("--lang", callback=_remember, help="Language (default: of the locale).")
+]
+
+
+class InLanguage(typer.core.TyperGroup):
+    """The lab commands: their errors are said in the language of the labs."""
+
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        """Carry a command out."""
+        from paictl.cli.labwords import language_here
+        from paictl.lab.errors import LabError
+
+        try:
+            return super().invoke(ctx)
+        except LabError as error:
+            raise error.in_language(ctx.meta.get(ASKED) or language_here()) from None
 
 
 def report(
@@ -30,18 +56,19 @@ def report(
     lang: LangOption = None,
 ) -> None:
     """Write the report of all labs that you began: environment, observations, timeline, checks, answers, digest."""
-    from paictl.cli.labwords import language
+    from paictl.cli.labwords import language_here, say
+    from paictl.lab.errors import writing
     from paictl.lab.ground import labs_folder
     from paictl.lab.report import make_report
-    from paictl.lab.report_file import rendered
+    from paictl.lab.report_file import check_form, rendered
 
-    made = make_report(labs_folder(), name, language(lang))
-    text = rendered(made, output.suffix.lower())
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise PaictlError(f"cannot write: {error.strerror}", where=str(output)) from None
-    console.info(f"report of {len(made['experiments'])} labs written to {output}, digest {made['digest'][:16]}…")
+    words = language_here() if lang is None else lang.value
+    check_form(output)
+    made = make_report(labs_folder(), name, words)
+    with writing(output):
+        output.write_text(rendered(made, output.suffix.lower()), encoding="utf-8")
+    count, digest = len(made["experiments"]), f"{made['digest'][:16]}…"
+    console.info(say("reported", words, count=count, file=output, digest=digest))
 
 
 def check_report(

@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+import platform
+import subprocess
+from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cli.console import write, write_segments
 
 if TYPE_CHECKING:
+    from paictl.cluster.interface import ServiceView
     from paictl.lab.manifest import Lab, Step
     from paictl.lab.session import Judged, Session
 
 SAYINGS: Final[dict[str, tuple[str, str]]] = {
-    "goal": ("goal", "目标"),
+    "goal": ("goal: {text}", "目标：{text}"),
     "step": ("step {number} of {of}: {id}", "第 {number} 步，共 {of} 步：{id}"),
     "help": (
-        "stuck? paictl lab hint · paictl lab skip · paictl lab solve",
-        "卡住了？ paictl lab hint · paictl lab skip · paictl lab solve",
+        "stuck? paictl lab hint · paictl lab solve · paictl lab skip · begin anew: paictl lab reset",
+        "卡住了？paictl lab hint · paictl lab solve · paictl lab skip · 重新开始：paictl lab reset",
     ),
     "shell": (
         'work in it: paictl lab shell {lab}  (or in this shell: eval "$(paictl lab env {lab})")',
         '进入实验环境：paictl lab shell {lab}    （或在当前终端：eval "$(paictl lab env {lab})"）',
     ),
     "then": ("then: paictl lab verify", "然后：paictl lab verify"),
-    "expected": ("expected", "应为"),
-    "observed": ("observed", "实际"),
-    "look": ("look at", "查看"),
+    "check": ("{id}: {says}", "{id}：{says}"),
+    "expected": ("expected: {text}", "应为：{text}"),
+    "observed": ("observed: {text}", "实际：{text}"),
+    "look": ("look at: {text}", "查看：{text}"),
     "skipped": ("skipped", "已跳过"),
+    "skipped-why": ("skipped: {text}", "已跳过：{text}"),
     "later": ("comes with step {step}", "在步骤 {step} 之后检查"),
     "tally": ("{passed} of {of} checks passed", "{of} 项检查中通过 {passed} 项"),
     "nothing-typed": (
@@ -48,29 +53,94 @@ SAYINGS: Final[dict[str, tuple[str, str]]] = {
         "下一个实验：paictl lab start {lab}",
     ),
     "report": (
-        "write the report: paictl lab report -o report.html",
-        "生成报告：paictl lab report -o report.html",
+        'write the report: paictl lab report -o report.html --name "YOUR NAME"',
+        '生成报告：paictl lab report -o report.html --name "姓名"',
     ),
     "no-hint": (
         "there is no hint for this step; its commands say it all",
         "这一步没有提示；按命令操作即可",
     ),
-    "hint": ("hint {number} of {of}", "提示 {number}/{of}"),
+    "hint": ("hint {number} of {of}: {text}", "提示 {number}/{of}：{text}"),
+    "last-hint": (
+        "that was the last hint; to see it done: paictl lab solve",
+        "没有更多提示；查看做法：paictl lab solve",
+    ),
+    "leave": ("first leave this shell: exit; then ", "先退出当前终端：exit；然后"),
+    "go-on": ("go on: paictl lab next", "继续：paictl lab next"),
+    "unsolved": (
+        "its checks did not pass: something before went another way; begin anew with paictl lab reset, or go on with "
+        "paictl lab skip",
+        "检查没有通过：之前的操作与实验不同；用 paictl lab reset 重新开始，或用 paictl lab skip 继续",
+    ),
+    "anew": (
+        "everything was typed; what went wrong cannot be undone here: paictl lab reset begins anew",
+        "所有命令都已输入；此处无法撤销：请用 paictl lab reset 重新开始",
+    ),
+    "see-above": ("it ended with exit code {code}; see what it printed", "它以退出码 {code} 结束；请看它的输出"),
     "service": (
         "note: service {name}: {reason}",
         "注意：服务 {name}：{reason}",
     ),
+    "stopped": ("stopped; start it: paictl service start -n {name}", "已停止；启动：paictl service start -n {name}"),
+    "stale": (
+        "{reason}; to load it: paictl service refresh -n {name}",
+        "仍按配置 {loaded} 运行，最新的是 {newest}；加载：paictl service refresh -n {name}",
+    ),
+    "perhaps": ("perhaps: {text}", "也许：{text}"),
+    "begun": ("bringing the lab's cluster up", "正在启动实验集群"),
+    "in-shell": ("lab {lab}: a shell in {folder}; leave it with exit", "实验 {lab}：终端位于 {folder}；用 exit 退出"),
+    "skip-done": ("{name} skipped; go on: paictl lab next", "已跳过 {name}；继续：paictl lab next"),
+    "as-new": ("lab {lab} is as new; begin: paictl lab start {lab}", "实验 {lab} 已重置；开始：paictl lab start {lab}"),
+    "noted": ("answer {number} of lab {lab} noted", "已记下实验 {lab} 第 {number} 题的回答"),
+    "reported": (
+        "report of {count} labs written to {file}, digest {digest}",
+        "{count} 个实验的报告已写入 {file}，校验摘要 {digest}",
+    ),
+    "elsewhere": (
+        "{file} is in the lab's folder, not here: cd {folder}",
+        "{file} 在实验的文件夹中，不在这里：cd {folder}",
+    ),
+    "not-noted": ("this command could not be noted: {reason}", "无法记录这条命令：{reason}"),
 }
 
 
 def language(given: str | None, session: Session | None = None) -> str:
-    """The language: as asked, else as the lab was started, else as the locale says."""
+    """The language: as asked, else as the lab was started, else of the last lab, else as the locale says."""
     if given is not None:
         return given
     if session is not None and session.ground.started:
         return session.ground.language
-    locale = os.environ.get("LC_ALL") or os.environ.get("LC_MESSAGES") or os.environ.get("LANG") or ""
+    return language_here()
+
+
+def _language_of_locale() -> str:
+    names = ("LC_ALL", "LC_MESSAGES", "LANG")
+    locale = next((found for name in names if (found := os.environ.get(name))), None) or _mac_locale()
     return "zh" if locale.lower().startswith("zh") else "en"
+
+
+def _mac_locale() -> str:
+    """The language of macOS, whose programs start without LANG when no terminal sets it; empty elsewhere."""
+    if platform.system() != "Darwin":
+        return ""
+    command = ["/usr/bin/defaults", "read", "-g", "AppleLocale"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=5, check=True).stdout  # noqa: S603
+    except (subprocess.SubprocessError, OSError):
+        return ""
+
+
+def language_here() -> str:
+    """The language where no lab is named: of the lab of this shell, else of the last start, else of the locale."""
+    from paictl.lab.errors import LabError
+    from paictl.lab.ground import labs_folder, present_lab
+    from paictl.lab.progress import ProgressFile
+
+    try:
+        present = present_lab()
+        return (present.language if present else ProgressFile(labs_folder()).read().language) or _language_of_locale()
+    except LabError:  # a file is damaged
+        return _language_of_locale()
 
 
 def say(key: str, lang: str, **values: object) -> str:
@@ -94,9 +164,11 @@ _SIGNS: Final = {"passed": ("green", "✓"), "failed": ("red", "✗"), "skipped"
 def show_judged(judged: Judged, lang: str, *, brief: bool = False) -> None:
     """A check: passed in one line; failed with what was expected and observed, where to look and what leads on."""
     style, sign = _SIGNS[judged.standing.value]
-    write_segments([[(style, sign), ("", f" {judged.check.id}: {judged.check.says.of(lang)}")]])
+    write_segments(
+        [[(style, sign), ("", f" {say('check', lang, id=judged.check.id, says=judged.check.says.of(lang))}")]]
+    )
     if judged.standing.value == "skipped":
-        write(f"    {say('skipped', lang)}: {judged.reason}")
+        write(f"    {say('skipped-why', lang, text=judged.reason)}")
     if judged.standing.value == "later" and not brief:
         write(f"    {say('later', lang, step=judged.check.after)}")
     if brief or judged.standing.value in ("skipped", "later"):
@@ -104,11 +176,14 @@ def show_judged(judged: Judged, lang: str, *, brief: bool = False) -> None:
     for finding in judged.findings:
         if judged.standing.value == "passed" or not finding.ok:
             expected, observed = finding.say(lang)
-            write(f"    {say('expected', lang)}: {expected}")
-            write(f"    {say('observed', lang)}: {observed}")
-    write(f"    {say('look', lang)}: {judged.check.look}")
-    for advice in judged.advice:
-        write_segments([[("yellow", f"    → {advice.of(lang).strip()}")]])
+            write(f"    {say('expected', lang, text=expected)}")
+            write(f"    {say('observed', lang, text=observed)}")
+    write(f"    {say('look', lang, text=judged.check.look)}")
+    guesses = [say("perhaps", lang, text=guess.of(lang).strip()) for guess in judged.guesses]
+    if judged.stuck:
+        guesses.append(say("anew", lang))
+    for advice in [*(advice.of(lang).strip() for advice in judged.advice), *guesses]:
+        write_segments([[("yellow", f"    → {advice}")]])
 
 
 def show_trouble(session: Session, lang: str) -> None:
@@ -120,10 +195,22 @@ def show_trouble(session: Session, lang: str) -> None:
     refusal = session.last_refusal()
     if refusal is not None:
         write("→ " + say("refused", lang, command=refusal.command))
-        write(f"    {refusal.message}" + (f"; {refusal.hint}" if refusal.hint else ""))
-    for service in session.ground.cluster().services():
+        message = refusal.message or say("see-above", lang, code=refusal.exit)
+        write(f"    {message}" + (f"; {refusal.hint}" if refusal.hint else ""))
+    scene = session.scene()
+    newest = scene.configuration.number if scene.configuration else 0
+    for service in scene.services:
         if service.reason:
-            write("→ " + say("service", lang, name=service.name, reason=service.reason))
+            write("→ " + say("service", lang, name=service.name, reason=_remark(service, newest, lang)))
+
+
+def _remark(service: ServiceView, newest: int, lang: str) -> str:
+    """Why a service does not do its work, and what leads on."""
+    if not service.running:
+        return say("stopped", lang, name=service.name)
+    if service.loaded is not None and newest not in (0, service.loaded):
+        return say("stale", lang, name=service.name, loaded=service.loaded, newest=newest, reason=service.reason)
+    return service.reason
 
 
 def show_questions(session: Session, lang: str, *, solutions: bool = False) -> None:
@@ -137,3 +224,20 @@ def show_questions(session: Session, lang: str, *, solutions: bool = False) -> N
             write("     " + say("answered", lang, answer=answers[str(number)]))
         if solutions:
             write("     " + say("model", lang, answer=question.answer.of(lang).strip()))
+
+
+def judged_data(judged: Judged, words: str) -> dict[str, Any]:
+    """A check as plain data."""
+    return {
+        "check": judged.check.id,
+        "standing": judged.standing.value,
+        "says": judged.check.says.of(words),
+        "findings": [
+            {"ok": one.ok, "of": one.subject, "what": one.aspect, "expected": one.expected, "observed": one.observed}
+            for one in judged.findings
+        ],
+        "look": judged.check.look,
+        "advice": [advice.of(words) for advice in judged.advice],
+        "perhaps": [guess.of(words) for guess in judged.guesses],
+        "reason": judged.reason,
+    }

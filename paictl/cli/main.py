@@ -73,7 +73,7 @@ def attempt(arguments: Sequence[str]) -> tuple[int, PaictlError | None]:
     from paictl.cli.settings import settings
 
     try:
-        return _run_app(hoisted(arguments)), None
+        return _run_app(hoisted(arguments))
     except PaictlError as error:
         console.error(error)
         return error.exit_code, error
@@ -103,7 +103,7 @@ def hoisted(arguments: Sequence[str]) -> list[str]:
     return [*flags, *others, *arguments[end:]]
 
 
-def _run_app(arguments: list[str]) -> int:
+def _run_app(arguments: list[str]) -> tuple[int, PaictlError | None]:
     """Run the typer app outside its standalone mode, which would decide on exit codes by itself."""
     import typer
 
@@ -112,13 +112,12 @@ def _run_app(arguments: list[str]) -> int:
     try:
         result = _command_tree()(args=arguments, prog_name="paictl", standalone_mode=False)
     except typer.Abort:
-        return ExitCode.INTERRUPTED
+        return ExitCode.INTERRUPTED, None
     except Exception as error:
         if not usage.is_usage_error(error):
             raise
-        usage.say(error)
-        return ExitCode.USAGE
-    return result if isinstance(result, int) else ExitCode.OK
+        return ExitCode.USAGE, usage.say(error)
+    return result if isinstance(result, int) else ExitCode.OK, None
 
 
 @cache

@@ -21,14 +21,16 @@ def is_usage_error(error: Exception) -> bool:
     return hasattr(error, "exit_code") and hasattr(error, "format_message")
 
 
-def say(error: Any) -> None:
-    """Say a usage error on stderr; for a group without a command that is its help."""
+def say(error: Any) -> PaictlError | None:
+    """Say a usage error on stderr, and give it; for a group without a command that is its help."""
     context = getattr(error, "ctx", None)
     if context is None or type(error).__name__ == "NoArgsIsHelpError":
         error.show()
-        return
+        return None
+    told = PaictlError(_message(error), hint=f"{_hint(error)}{context.command_path} -h shows all")
     console.info(context.get_usage())
-    console.error(PaictlError(_message(error), hint=f"{_hint(error)}{context.command_path} -h shows all"))
+    console.error(told)
+    return told
 
 
 def _message(error: Any) -> str:

@@ -22,7 +22,7 @@ from paictl.cluster.interface import Cluster, Event
 from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import DEFAULT, LAYOUT, SERVICES, preset_files
 from paictl.config.fileset import seal_files
-from paictl.errors import PaictlError
+from paictl.lab.errors import LabError
 from paictl.lab.manifest import Lab
 from paictl.service.catalogue import load_catalogue
 from paictl.sim.loop import Millis
@@ -49,7 +49,7 @@ def bring_up(folder: Path, lab: Lab) -> Cluster:
 
 
 def open_cluster(folder: Path) -> Cluster:
-    """The cluster of a lab; raises `PaictlError` that leads on if it is not up."""
+    """The cluster of a lab; raises `LabError` that leads on if it is not up."""
     return _opened(folder)
 
 
@@ -65,10 +65,10 @@ def replayed_events(log: Log) -> list[Event]:
 
 def _opened(folder: Path) -> EmbeddedCluster:
     if not Store.exists(folder):
-        raise PaictlError(
-            "the lab's cluster is not up", where=str(folder),
-            hint="begin the lab again: paictl lab reset, then paictl lab start",
-        )  # fmt: skip
+        raise LabError(("the lab's cluster is not up", "实验集群未启动"), (
+            "begin the lab again: paictl lab reset, then paictl lab start",
+            "重新开始实验：paictl lab reset，然后 paictl lab start",
+        ), where=str(folder))  # fmt: skip
     return EmbeddedCluster.at(folder)
 
 

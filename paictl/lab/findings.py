@@ -13,6 +13,9 @@ from paictl.workload.duration import parse_duration
 NOTHING: Final = "nothing"
 """Observed where there is nothing to observe."""
 
+WHOLE: Final = frozenset({"no such job", "not typed yet", "not refused yet", "not both have run yet"})
+"""Observations that need no aspect before them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -26,12 +29,17 @@ class Finding:
 
     def say(self, language: str) -> tuple[str, str]:
         """(expected, observed) as lines in a language."""
+        aspects = (self.aspect, "" if self.observed in WHOLE else self.aspect)
+        pairs = list(zip(aspects, (self.expected, self.observed), strict=True))
         if language == "zh":
-            aspect = aspect_in_chinese(self.aspect)
-            expected, observed = (f"{aspect} {in_chinese(one)}".strip() for one in (self.expected, self.observed))
+            expected, observed = (_join(aspect_in_chinese(what), in_chinese(one)) for what, one in pairs)
             return f"{in_chinese(self.subject)}：{expected}", observed
-        expected, observed = (f"{self.aspect} {one}".strip() for one in (self.expected, self.observed))
+        expected, observed = (_join(what, one) for what, one in pairs)
         return f"{self.subject}: {expected}", observed
+
+
+def _join(aspect: str, value: str) -> str:
+    return f"{aspect}{value}" if aspect.endswith("：") else f"{aspect} {value}".strip()
 
 
 def exact(subject: str, aspect: str, wanted: Any, seen: Any) -> Finding:
@@ -55,8 +63,15 @@ def span(subject: str, aspect: str, wanted: str | Mapping[str, str], seen: int |
 
 
 def text(subject: str, aspect: str, pattern: str, seen: str) -> Finding:
-    """A pattern must be found in `seen`."""
-    return Finding(re.search(pattern, seen) is not None, subject, aspect, f"“{pattern}”", seen or NOTHING)
+    """A pattern must be found in `seen`; of several lines that with the pattern is shown, else the first."""
+    found = re.search(pattern, seen)
+    line = next((one for one in seen.splitlines() if re.search(pattern, one)), seen.partition("\n")[0]).strip()
+    return Finding(found is not None, subject, aspect, quoted(pattern), quoted(line) if line else NOTHING)
+
+
+def quoted(words: str) -> str:
+    """Words of a command or file, which stay as they are in every language."""
+    return f"“{words}”"
 
 
 def _bounds(wanted: Any) -> tuple[Any, Any, str]:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from paictl.cluster.interface import Cluster
 from paictl.lab import embedded
+from paictl.lab.errors import LabError, writing
 from paictl.lab.manifest import Lab
 
 MARK: Final = "lab.json"
@@ -54,7 +55,16 @@ class Ground:
 
     def _mark(self) -> dict[str, Any]:
         path = self.folder / MARK
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        try:
+            found: Any = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        except (OSError, ValueError):
+            found = None
+        if not isinstance(found, dict):
+            number = self.folder.name[:2]
+            raise LabError(("is damaged", "已损坏"), (
+                f"begin the lab again: paictl lab reset {number}, then paictl lab start {number}",
+                f"重新开始实验：paictl lab reset {number}，然后 paictl lab start {number}",
+            ), where=str(path))  # fmt: skip
         return found
 
     def cluster(self) -> Cluster:
@@ -68,16 +78,27 @@ class Ground:
     def start(self, lab: Lab, language: str) -> None:
         """Bring the lab's cluster up and lay out the student's files."""
         cluster = embedded.bring_up(self.folder, lab)
-        self.files.mkdir(exist_ok=True)
-        for path in lab.files():
-            shutil.copyfile(path, self.files / path.name)
         mark = {"lab": lab.id, "language": language, "events": len(cluster.events())}
-        (self.folder / MARK).write_text(json.dumps(mark) + "\n", encoding="utf-8")
+        with writing(self.folder):
+            self.files.mkdir(exist_ok=True)
+            for path in lab.files():
+                shutil.copyfile(path, self.files / path.name)
+            (self.folder / MARK).write_text(json.dumps(mark) + "\n", encoding="utf-8")
 
     def remove(self) -> None:
-        """Forget the cluster, what was typed and the student's files."""
-        if self.folder.is_dir():
-            shutil.rmtree(self.folder)
+        """Forget the cluster, what was typed and the student's files.
+
+        The mark goes first, so that a removal that was interrupted leaves no lab; the empty folder of the files stays,
+        for a shell may stand in it.
+        """
+        with writing(self.folder):
+            (self.folder / MARK).unlink(missing_ok=True)
+            for folder in (self.files, self.folder):
+                for path in folder.iterdir() if folder.is_dir() else ():
+                    if path.is_symlink() or not path.is_dir():
+                        path.unlink()
+                    elif path != self.files:
+                        shutil.rmtree(path)
 
 
 def is_lab(folder: Path) -> bool:
@@ -88,7 +109,8 @@ def is_lab(folder: Path) -> bool:
 def labs_folder() -> Path:
     """Where the labs of this user live: beside the user's own cluster, or where the present lab stands."""
     folder = embedded.state_folder()
-    return folder.parent if is_lab(folder) else folder / LABS
+    in_lab = is_lab(folder) or (folder.parent.name == LABS and (folder / FILES).is_dir())  # the second after a reset
+    return folder.parent if in_lab else folder / LABS
 
 
 def present_lab() -> Ground | None:

@@ -14,6 +14,7 @@ from paictl.config.load import load
 from paictl.config.problem import Severity
 from paictl.config.validate import Choice, validate
 from paictl.errors import PaictlError
+from paictl.lab.errors import LabError
 from paictl.resources import resource_folder
 
 MANIFEST: Final = "lab.yaml"
@@ -161,15 +162,18 @@ def all_labs(folder: Path | None = None) -> list[Lab]:
 
 
 def find_lab(word: str, folder: Path | None = None) -> Lab:
-    """The lab with an id, number or topic (``3``, ``03``, ``priority``); raises `PaictlError` if none or several."""
+    """The lab with an id, number or topic (``3``, ``03``, ``priority``); raises `LabError` if none or several."""
     root = folder or resource_folder("labs")
     ids = [path.parent.name for path in sorted(root.glob(f"[0-9]*/{MANIFEST}"))]
     number = f"{int(word):02}" if word.isdecimal() else None
     found = [name for name in ids if name == word or name[:2] == number]
     found = found or [name for name in ids if word in name]
     if len(found) != 1:
-        said = f"several labs match {word!r}: {', '.join(found)}" if found else f"there is no lab {word!r}"
-        raise PaictlError(said, hint="list them with: paictl lab list")
+        said = (
+            (f"several labs match {word!r}: {', '.join(found)}", f"{word!r} 与多个实验相符：{'、'.join(found)}")
+            if found else (f"there is no lab {word!r}", f"没有实验 {word!r}")
+        )  # fmt: skip
+        raise LabError(said, ("list them with: paictl lab list", "列出实验：paictl lab list"))
     return read_lab(root / found[0])
 
 
@@ -216,11 +220,14 @@ def statements(rows: Sequence[Mapping[str, Any]]) -> tuple[Statement, ...]:
     return tuple(Statement(kind, says) for row in rows for kind, says in row.items())
 
 
-_FOLD = re.compile(r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]) (?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])")
+_FOLD = re.compile(
+    r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]) (?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])"
+    r"|(?<=[\u3000-\u303f\uff00-\uffef]) "
+)
 
 
 def _text(row: Mapping[str, str]) -> Text:
-    """A text; where YAML folded a line between Chinese characters, the space goes."""
+    """A text; where YAML folded a line beside Chinese characters or marks, the space goes."""
     return Text(row["en"].strip(), _FOLD.sub("", row["zh"].strip()))
 
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from paictl.errors import PaictlError
+from paictl.lab.errors import LabError, writing
 
 FILE: Final = "progress.json"
 VERSION: Final = 1
@@ -36,6 +36,10 @@ class LabProgress:
     started: str = ""
     shown: str = ""
     """The step that was shown last."""
+    since: int = 0
+    """How many commands had been typed when it was shown."""
+    settled: int = 0
+    """How many commands had been typed when a check passed last."""
     passed: dict[str, Passed] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     """Steps and checks → reason."""
@@ -51,10 +55,11 @@ class LabProgress:
 
 @dataclass(slots=True)
 class Progress:
-    """All labs of a student; `current` is the one started last."""
+    """All labs of a student; `current` is the one started or reset last, `language` that of the last start."""
 
     current: str = ""
     labs: dict[str, LabProgress] = field(default_factory=dict)
+    language: str = ""
 
     def lab(self, name: str) -> LabProgress:
         """The progress in a lab; empty for one that was never started."""
@@ -68,27 +73,39 @@ class ProgressFile:
         self.path = folder / FILE
 
     def read(self) -> Progress:
-        """What is written; raises `PaictlError` for a file of a newer version or a damaged one."""
+        """What is written; raises `LabError` for a file of a newer version or a damaged one."""
         if not self.path.is_file():
             return Progress()
         try:
             data = json.loads(self.path.read_text(encoding="utf-8"))
             if data["version"] == VERSION:
                 return _progress(data)
-            said = f"was written by another version of paictl (file version {data['version']})"
+            version = data["version"]
+            said = (
+                f"was written by another version of paictl (file version {version})",
+                f"由另一版本的 paictl 写入（文件版本 {version}）",
+            )
+        except OSError as error:
+            said = (f"cannot be read: {error.strerror}", f"无法读取：{error.strerror}")
         except (ValueError, KeyError, TypeError, AttributeError):
-            said = "is damaged"
-        raise PaictlError(said, where=str(self.path), hint="move it away to begin anew; the labs' clusters stay")
+            said = ("is damaged", "已损坏")
+        raise LabError(said, (
+            "move it away: the labs' clusters stay, and checks are judged anew",
+            "请将它移走：实验集群会保留，检查会重新判定",
+        ), where=str(self.path))  # fmt: skip
 
     @contextmanager
     def changing(self) -> Iterator[Progress]:
         """Read, let the block change it, write; waits for another command that does the same."""
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with self.path.with_suffix(".lock").open("w") as lock:
+        with writing(self.path):
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = self.path.with_suffix(".lock").open("w")
+        with lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             progress = self.read()
             yield progress
-            self._write(progress)
+            with writing(self.path):
+                self._write(progress)
 
     def _write(self, progress: Progress) -> None:
         draft = self.path.with_suffix(".new")
@@ -100,7 +117,7 @@ class ProgressFile:
 
 
 def _progress(data: Mapping[str, Any]) -> Progress:
-    return Progress(data["current"], {name: _lab(row) for name, row in data["labs"].items()})
+    return Progress(data["current"], {name: _lab(row) for name, row in data["labs"].items()}, data.get("language", ""))
 
 
 def _lab(row: Mapping[str, Any]) -> LabProgress:

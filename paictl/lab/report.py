@@ -19,6 +19,7 @@ from paictl.errors import PaictlError
 from paictl.lab import journal
 from paictl.lab.embedded import replayed_events
 from paictl.lab.environment import environment
+from paictl.lab.errors import LabError
 from paictl.lab.manifest import all_labs
 from paictl.lab.session import Judged, Session
 from paictl.sim.loop import Millis
@@ -32,10 +33,13 @@ Dial = Callable[[int], str]
 
 
 def make_report(root: Path, name: str, language: str) -> Report:
-    """The report of all labs that were started in a labs folder; raises `PaictlError` if none was."""
+    """The report of all labs that were started in a labs folder; raises `LabError` if none was."""
     sessions = [session for lab in all_labs() if (session := Session(lab, root)).ground.started]
     if not sessions:
-        raise PaictlError("no lab was started yet, so there is nothing to report", hint="begin: paictl lab start 1")
+        raise LabError(
+            ("no lab was started yet, so there is nothing to report", "尚未开始任何实验，没有可报告的内容"),
+            ("begin: paictl lab start 1", "开始：paictl lab start 1"),
+        )
     report: Report = {
         "format": FORMAT,
         "name": name,

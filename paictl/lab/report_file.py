@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from paictl.errors import PaictlError
+from paictl.lab.errors import LabError
 from paictl.lab.report import Report, inconsistencies
 from paictl.lab.report_page import page
 from paictl.lab.report_text import markdown
@@ -26,17 +27,27 @@ _MOST: Final = 64 * 2**20
 """Bytes that a packed report may unpack to; a file from a stranger must not fill the memory."""
 
 
+def check_form(path: Path) -> None:
+    """Raise `LabError` unless a report can be written to a file of this name."""
+    suffix = path.suffix.lower()
+    if suffix not in FORMS:
+        raise LabError(
+            (
+                f"a report cannot be written as {suffix or 'a file without an ending'!r}",
+                f"报告文件的扩展名不能是 {suffix!r}",
+            ),
+            (f"let the name end with one of: {', '.join(FORMS)}", f"可用的扩展名：{'、'.join(FORMS)}"),
+        )
+
+
 def rendered(report: Report, suffix: str) -> str:
-    """The report in a form; raises `PaictlError` for an unknown one."""
+    """The report in one of the `FORMS`."""
     match suffix:
         case ".json":
             return json.dumps(report, ensure_ascii=False, indent=1) + "\n"
         case ".md":
             return f"{markdown(report)}\n{_packed(report)}\n"
-        case ".html":
-            return page(report, _packed(report))
-    raise PaictlError(f"a report cannot be written as {suffix or 'a file without an ending'!r}",
-                      hint=f"let the name end with one of: {', '.join(FORMS)}")  # fmt: skip
+    return page(report, _packed(report))
 
 
 def _packed(report: Report) -> str:
@@ -74,5 +85,8 @@ def _unpacked(text: str, path: Path) -> Report:
 
 def _visible(report: Report, text: str, path: Path) -> Iterator[str]:
     """Whether what people read is what the data say."""
-    if path.suffix != ".json" and rendered(report, path.suffix) != text:
+    suffix = path.suffix.lower()
+    if suffix not in FORMS:
+        suffix = ".html" if text.lstrip().startswith("<") else ".md"  # the ending got lost on the way
+    if suffix != ".json" and rendered(report, suffix) != text:
         yield "the visible text is not what the recorded data say: something was altered"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from paictl.cluster.interface import Event, JobView
-from paictl.lab.findings import NOTHING, Finding, exact, number, span, text
-from paictl.lab.journal import Typed, respelled
+from paictl.lab.findings import NOTHING, Finding, exact, number, quoted, span, text
+from paictl.lab.journal import Typed, means
 from paictl.lab.scene import Scene
 
 Says = Mapping[str, Any]
 
+_HOLDS: Final = {True: "holds it", False: "does not hold it"}
 _NOT_BOTH: Final = "not both have run yet"
 
 
@@ -72,7 +72,9 @@ def placement(scene: Scene, says: Says) -> Iterator[Finding]:
         size = int(says["within"])
         blocks = {device // size for device in devices}
         seen = f"{', '.join(map(str, devices))} on {', '.join(nodes)}" if devices else NOTHING
-        yield Finding(len(nodes) == 1 and len(blocks) == 1, subject, "one block of", str(size), seen)
+        yield Finding(
+            len(nodes) == 1 and len(blocks) == 1, subject, "device numbers", f"within one block of {size}", seen
+        )
     if "same-node-as" in says:
         others, _ = _places(scene, says["same-node-as"])
         wanted_nodes = ", ".join(others) or NOTHING
@@ -140,7 +142,7 @@ def _event_text(says: Says) -> str:
     names = [f"{kind} {says[kind]}" for kind in ("job", "node", "service") if kind in says]
     task = f" {says['task']}" if "task" in says else ""
     place = f" on {says['on']}" if "on" in says else ""
-    detail = f" “{says['detail']}”" if "detail" in says else ""
+    detail = f" {quoted(says['detail'])}" if "detail" in says else ""
     return f"{says['what']} {' '.join(names)}{task}{place}{detail}".strip()
 
 
@@ -207,11 +209,11 @@ def configuration(scene: Scene, says: Says) -> Iterator[Finding]:
     name = says.get("file", "services-configuration.yaml")
     written = newest.files.get(name, "") if newest else ""
     if "text" in says:
-        ok = re.search(says["text"], written) is not None
-        yield Finding(ok, "configuration", "holds", f"“{says['text']}”", "yes" if ok else "no")
+        there = re.search(says["text"], written) is not None
+        yield Finding(there, "configuration", "", f"holds {quoted(says['text'])}", _HOLDS[there])
     if "no-text" in says:
         there = re.search(says["no-text"], written) is not None
-        yield Finding(not there, "configuration", "does not hold", f"“{says['no-text']}”", "no" if there else "yes")
+        yield Finding(not there, "configuration", "", f"does not hold {quoted(says['no-text'])}", _HOLDS[there])
 
 
 def promise(scene: Scene, says: Says) -> Iterator[Finding]:
@@ -280,10 +282,9 @@ def refused(scene: Scene, says: Says) -> Iterator[Finding]:
     if seen or messages:
         yield text(subject, "was refused", says["reason"], seen or messages[-1])
     else:
-        yield Finding(False, subject, "was refused", f"“{says['reason']}”", "not refused yet")
+        yield Finding(False, subject, "was refused", quoted(says["reason"]), "not refused yet")
 
 
 def matching(typed: Iterable[Typed], pattern: str) -> list[Typed]:
-    """The commands that a pattern of a manifest means; ``*`` stands for anything."""
-    wanted = respelled(pattern).replace("'", "")
-    return [one for one in typed if fnmatchcase(one.command.replace("'", ""), wanted)]
+    """The commands that a pattern of a manifest means."""
+    return [one for one in typed if means(pattern, one.command)]

@@ -15,6 +15,7 @@ from pathlib import Path
 from paictl.cluster.interface import Cluster
 from paictl.errors import PaictlError
 from paictl.lab import verbs
+from paictl.lab.errors import LabError
 from paictl.lab.journal import Typed, spelled
 from paictl.lab.manifest import Act, Lab
 from paictl.lab.verbs import Desk
@@ -54,13 +55,23 @@ class Player:
 
 
 def prepare(lab: Lab, act: Act, folder: Path) -> None:
-    """Copy and edit the student's files as an act says; raises `PaictlError` where an edit finds no place."""
+    """Copy and edit the student's files as an act says; raises `LabError` where an edit finds no place."""
     for name, source in act.copies.items():
         (folder / name).write_bytes((lab.folder / source).read_bytes())
     for edit in act.edits:
         path = folder / edit.file
         text = path.read_text(encoding="utf-8") if path.is_file() else ""
         if text.count(edit.find) != 1:
-            said = f"{edit.find!r} stands {text.count(edit.find)} times in it, not once"
-            raise PaictlError(said, where=str(path), hint="begin again: paictl lab reset")
+            times = text.count(edit.find)
+            raise LabError(
+                (
+                    f"{edit.find!r} stands {times} times in it, not once",
+                    f"{edit.find!r} 出现 {times} 次，应为一次",
+                ),
+                (
+                    "begin again: paictl lab reset, then paictl lab start",
+                    "重新开始：paictl lab reset，然后 paictl lab start",
+                ),
+                where=str(path),
+            )
         path.write_text(text.replace(edit.find, edit.write), encoding="utf-8")

@@ -10,6 +10,10 @@ def in_chinese(words: str) -> str:
     """What the findings say, in Chinese; names, states and messages stay as the commands show them."""
     if _CHOICE.fullmatch(words):
         return words.replace(" or ", " 或 ")
+    return "".join(part if part.startswith("“") else _translated(part) for part in re.split("(“[^”]*”)", words))
+
+
+def _translated(words: str) -> str:
     for english, chinese in _WORDS:
         words = re.sub(english, chinese, words)
     return words
@@ -33,20 +37,17 @@ _ASPECTS: Final = {
     "ran": "运行时间",
     "runs on": "运行于",
     "device numbers": "设备编号",
-    "one block of": "同一对齐块，大小",
     "nodes": "节点数",
     "happened": "发生",
     "times": "次数",
-    "ever at the same time": "曾同时运行：",
+    "ever at the same time": "是否曾同时运行：",
     "decision": "调度决定",
     "says": "内容",
     "possible change": "可行的改变",
-    "running": "运行：",
-    "ready": "就绪：",
+    "running": "是否运行：",
+    "ready": "是否就绪：",
     "configuration loaded": "已加载的配置版本",
     "version": "版本",
-    "holds": "包含",
-    "does not hold": "不包含",
     "condition": "状况",
     "devices used": "已用设备数",
     "jobs": "作业数",
@@ -81,6 +82,11 @@ _WORDS: Final = (
     (r"^no such node$", "不存在该节点"),
     (r"^no such virtual cluster$", "不存在该虚拟集群"),
     (r"^exists$", "存在"),
+    (r"^holds it$", "包含"),
+    (r"^does not hold it$", "不包含"),
+    (r"^holds ", "包含 "),
+    (r"^does not hold ", "不包含 "),
+    (r"^within one block of (\d+)$", r"在一个大小为 \1 的对齐块内"),
     (r"^yes$", "是"),
     (r"^no$", "否"),
     (r"^was typed$", "已输入"),
@@ -89,4 +95,5 @@ _WORDS: Final = (
     (r"^not refused yet$", "尚未被拒绝"),
     (r", then ", "，然后 "),
     (r"^only ", "只有 "),
+    (r" on (?=[a-z])", " 于 "),
 )

@@ -45,7 +45,7 @@ def test_env_and_start_say_how_to_work_in_the_lab(home: Path, paictl: Paictl) ->
     assert lines[0] == f"export PAICTL_STATE={home}/state/labs/02_vc_safety"
     assert lines[1].startswith("cd ")
     assert "提示" in paictl("lab", "hint").out, "the language of the start is kept"
-    assert "has begun already" in paictl("lab", "start", "2").err
+    assert "已经开始" in paictl("lab", "start", "2").err
 
 
 @pytest.mark.usefixtures("in_shell")
@@ -89,10 +89,17 @@ def test_a_stale_service_is_named(paictl: Paictl) -> None:
 def test_solve_skip_answer_status_and_report(paictl: Paictl) -> None:
     assert "needs its reason" in paictl("lab", "skip").err
     assert paictl("lab", "skip", "--reason", "known").code == 0
-    assert "$ paictl job submit job-3.yaml" in paictl("lab", "solve").out
+    unsolved = paictl("lab", "solve")
+    assert "$ paictl job submit job-3.yaml" in unsolved.out
+    assert unsolved.code == 1, "job-3 does not wait, because the step before was left out"
+    assert "begin anew with paictl lab reset" in unsolved.out
+    paictl("lab", "reset")
+    paictl("lab", "start")
+    paictl("lab", "skip", "too-big", "--reason", "known")
+    assert "$ paictl job submit job-2.yaml" in paictl("lab", "solve").out
     assert paictl("lab", "answer", "1", "the quota").code == 0
     status = paictl("lab", "status").out
-    assert "– first-runs" in status
+    assert "– too-big" in status
     assert "your answer: the quota" in status
     out = paictl("lab", "solve", "--all").out
     assert "a good answer" in out
@@ -119,16 +126,225 @@ def test_verify_gives_data_and_its_exit_code_is_the_answer(paictl: Paictl) -> No
     assert done.code in (0, 1)
 
 
-def test_reset_inside_the_shell_and_begin_anew(in_shell: Path, paictl: Paictl) -> None:
-    assert "leave it with exit" in paictl("lab", "reset").err
-    assert not in_shell.exists()
+def test_reset_and_begin_anew_in_the_same_shell(in_shell: Path, paictl: Paictl) -> None:
+    paictl("job", "submit", "job-2.yaml")
+    Path("notes.txt").write_text("mine")
+    assert "paictl lab start 02" in paictl("lab", "reset").err
+    assert list(in_shell.rglob("*")) == [in_shell / "files"], "the folder where the shell stands is there, and empty"
+    gone = paictl("job", "list")
+    assert gone.code == 4
+    assert "paictl lab start 02" in gone.err
+    assert "VC safety" in paictl("lab", "start").out, "the lab that was reset, not the first"
+    assert "job-2  Running" in paictl("job", "submit", "job-2.yaml").out
+    assert "✓ first-runs" in paictl("lab", "verify").out
 
 
 def test_solve_works_in_a_shell_whose_folder_was_taken_away(in_shell: Path, paictl: Paictl) -> None:
-    assert paictl("lab", "reset").code == 0
-    assert not in_shell.exists()
+    import shutil
+
+    shutil.rmtree(in_shell)
     assert paictl("lab", "start", "2").code == 0
     assert "job-2  Running" in paictl("lab", "solve").out
+
+
+@pytest.mark.usefixtures("home")
+def test_start_without_a_number_goes_on(paictl: Paictl) -> None:
+    assert paictl("lab", "start").out.startswith("01 ")
+    assert "lab 01 has begun already" in paictl("lab", "start").err
+    paictl("lab", "solve", "--all")
+    assert paictl("lab", "start").out.startswith("02 ")
+    paictl("lab", "reset", "9")
+    assert paictl("lab", "start").out.startswith("09 ")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["verify"], 2, ["no lab was started yet", "paictl lab start 1"]),
+        (["answer", "1", "x"], 2, ["no lab was started yet"]),
+        (["report", "-o", "r.html", "--name", "L"], 2, ["nothing to report"]),
+        (["report", "-o", "r.pdf", "--name", "L"], 2, ["cannot be written as '.pdf'", ".md, .html, .json"]),
+        (["run", "99"], 2, ["there is no lab '99'", "paictl lab list"]),
+        (["start", "--lang", "fr"], 2, ["'fr' is not one of 'en', 'zh'"]),
+        (["verify", "--lang", "zh"], 2, ["尚未开始任何实验", "开始：paictl lab start 1"]),
+    ],
+)
+@pytest.mark.usefixtures("home")
+def test_before_the_first_lab_every_mistake_leads_on(
+    paictl: Paictl, words: list[str], code: int, said: list[str]
+) -> None:
+    done = paictl("lab", *words)
+    assert done.code == code
+    assert all(text in done.err for text in said), done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["answer", "99", "x"], ["questions 1 to 2, not 99", "paictl lab status 02"]),
+        (["skip"], ["needs its reason", "--reason"]),
+        (["skip", "nothing", "--reason", "x"], ["no step or check 'nothing'", "paictl lab status 02"]),
+        (["report", "-o", "none/r.html", "--name", "L"], ["none/r.html: cannot be written", "make the folder first"]),
+        (["hint", "3"], ["lab 03 was not started", "paictl lab start 03"]),
+    ],
+)
+@pytest.mark.usefixtures("in_shell")
+def test_mistakes_in_a_lab_lead_on(paictl: Paictl, words: list[str], said: list[str]) -> None:
+    done = paictl("lab", *words)
+    assert done.code == 2
+    assert all(text in done.err for text in said), done.err
+
+
+def test_a_lab_that_was_begun_in_chinese_says_everything_in_chinese(home: Path, paictl: Paictl) -> None:
+    paictl("lab", "start", "2", "--lang", "zh")
+    assert "的思考题为 1 至 2" in paictl("lab", "answer", "9", "x").err
+    assert "已记下实验 02" in paictl("lab", "answer", "1", "x").err
+    assert "已重置" in paictl("lab", "reset").err
+    assert "目标" in paictl("lab", "start").out, "the language stays"
+    assert "已跳过 fill" in paictl("lab", "skip", "--reason", "x").err
+    assert "实验的报告已写入" in paictl("lab", "report", "-o", str(home / "r.md"), "--name", "L").err
+    assert "VC safety" in paictl("lab", "list", "--lang", "en").out
+
+
+def test_in_chinese_a_stale_or_stopped_service_is_told_in_chinese(
+    home: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paictl("lab", "start", "2", "--lang", "zh")
+    ground = home / "state" / "labs" / "02_vc_safety"
+    monkeypatch.setenv("PAICTL_STATE", str(ground))
+    paictl("config", "pull", "-o", str(home))
+    services = home / "services-configuration.yaml"
+    services.write_text(services.read_text().replace("cpu: 8", "cpu: 7"))
+    paictl("config", "push", "-p", str(home), "-y")
+    paictl("service", "stop", "-n", "grafana")
+    out = paictl("lab", "verify").out
+    assert "注意：服务 grafana：已停止；启动：paictl service start -n grafana" in out
+    assert (
+        "注意：服务 hivedscheduler：仍按配置 1 运行，最新的是 2；加载：paictl service refresh -n hivedscheduler" in out
+    )
+
+
+def test_a_command_outside_the_shell_is_sent_there(home: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "lab" not in paictl("job", "list").err, "who does no labs hears nothing of them"
+    paictl("lab", "start", "2")
+    outside = paictl("job", "list")
+    assert outside.code == 4
+    assert "for lab 02: paictl lab shell 02" in outside.err
+    monkeypatch.setenv("PAICTL_STATE", str(home / "state" / "labs" / "02_vc_safety"))
+    elsewhere = paictl("job", "submit", "job-2.yaml")
+    assert "lab: job-2.yaml is in the lab's folder, not here: cd " in elsewhere.err
+
+
+def test_paictl_is_found_in_the_shell_however_it_was_called(
+    home: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import subprocess
+
+    paictl("lab", "start", "2")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    lines = paictl("lab", "env").out.splitlines()
+    script = "\n".join([*lines, "paictl job submit job-2.yaml && paictl lab verify"])
+    done = subprocess.run(["/bin/sh", "-c", script], cwd=home, capture_output=True, text=True, check=False)
+    assert "job-2  Running" in done.stdout
+    assert "✓ first-runs" in done.stdout
+    assert "go on: paictl lab next" in done.stdout
+    monkeypatch.setenv("SHELL", "/usr/bin/env")
+    assert paictl("lab", "shell").code == 0
+    (home / "bin").mkdir()
+    (home / "bin" / "paictl").write_text("#!/bin/sh\n")
+    (home / "bin" / "paictl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{home}/bin:/usr/bin:/bin")
+    assert "PATH" not in paictl("lab", "env").out, "the paictl of the student's PATH stays"
+
+
+def test_what_the_last_command_said_is_said_again(in_shell: Path, paictl: Paictl) -> None:
+    paictl("job", "submit", "job-2.yaml", "--vcc", "x")
+    out = paictl("lab", "verify").out
+    assert "your last command was refused: paictl job submit job-2.yaml --vcc x" in out
+    assert "no such option: --vcc" in out
+    paictl("job", "stop", "jobb")
+    assert in_shell.is_dir()
+    out = paictl("lab", "verify").out
+    assert "paictl job stop jobb" in out
+    assert "understood" not in out
+
+
+def test_the_last_hint_and_the_end_say_how_to_go_on(in_shell: Path, paictl: Paictl) -> None:
+    assert "that was the last hint" in paictl("lab", "hint").out
+    assert "first leave this shell: exit; then work in it: paictl lab shell 03" in paictl("lab", "start", "3").out
+    assert (in_shell.parent / "03_priority_preemption" / "lab.json").is_file()
+    paictl("lab", "solve", "--all")
+    assert "first leave this shell: exit; then next lab: paictl lab start 03" in paictl("lab", "next").out
+
+
+def test_a_cluster_that_was_taken_down_leads_to_reset(paictl: Paictl, in_shell: Path) -> None:
+    assert "paictl lab reset" in paictl("cluster", "down", "-y").err
+    assert "paictl lab reset 02" in paictl("job", "list").err
+    assert "paictl lab reset" in paictl("lab", "verify").err
+    assert paictl("lab", "reset").code == paictl("lab", "start").code == 0
+    assert (in_shell / "files" / "job-2.yaml").is_file()
+
+
+def test_damaged_files_are_named_and_spoil_no_command(paictl: Paictl, in_shell: Path) -> None:
+    progress = in_shell.parent / "progress.json"
+    for content, said in (("{", "is damaged"), ('{"version": 7}', "another version of paictl (file version 7)")):
+        progress.write_text(content)
+        done = paictl("job", "submit", "job-2.yaml", "--name", f"job-{len(content)}")
+        assert done.code == 0
+        assert said in done.err
+        assert said in paictl("lab", "verify").err
+    progress.unlink()
+    (in_shell / "commands.jsonl").write_bytes(b"\xff\xfe\n")
+    assert paictl("lab", "verify").code == 1
+    (in_shell / "lab.json").write_text("{")
+    assert "paictl lab reset 02" in paictl("lab", "verify").err
+    assert paictl("lab", "reset", "2").code == 0
+
+
+def test_a_full_disk_is_told(paictl: Paictl, in_shell: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import errno
+    import os
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    done = paictl("lab", "skip", "--reason", "x")
+    assert done.code == 2
+    assert "progress.json: cannot be written: No space left" in done.err
+    assert "free some space" in done.err
+    monkeypatch.undo()
+    monkeypatch.setenv("PAICTL_STATE", str(in_shell))
+    assert paictl("lab", "skip", "--reason", "x").code == 0
+
+
+def test_ctrl_c_ends_the_playing_of_a_lab(home: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tempfile
+
+    from paictl.cluster.embedded.cluster import EmbeddedCluster
+
+    def pressed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tempfile, "tempdir", str(home))
+    monkeypatch.setattr(EmbeddedCluster, "submit", pressed)
+    done = paictl("lab", "run", "2", "--fast")
+    assert done.code == 130
+    assert "paictl job list" not in done.out.partition("$ paictl job submit")[2].partition("\n\n")[2]
+    assert not list(home.glob("paictl-lab-*"))
+
+
+def test_ctrl_c_ends_watching(in_shell: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch) -> None:
+    import time
+
+    def pressed(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", pressed)
+    done = paictl("lab", "verify", "--watch")
+    assert done.code == 130
+    assert "✗ first-runs" in done.out
+    assert in_shell.is_dir()
 
 
 def test_commands_outside_a_lab_are_not_noted(home: Path, paictl: Paictl) -> None:

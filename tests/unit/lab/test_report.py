@@ -11,7 +11,7 @@ import pytest
 from paictl.errors import PaictlError
 from paictl.lab import journal
 from paictl.lab.report import Report, dial_of, digest_of, inconsistencies, make_report
-from paictl.lab.report_file import FORMS, check_file, rendered
+from paictl.lab.report_file import FORMS, check_file, check_form, rendered
 from paictl.lab.report_timeline import drawn, lines_of, svg
 from tests.unit.lab.conftest import Begin
 
@@ -103,9 +103,16 @@ def test_what_is_no_report_is_refused(tmp_path: Path, content: str, said: str) -
         check_file(tmp_path / "nothing.md")
 
 
-def test_a_form_that_is_not_known_is_refused(report: Report) -> None:
-    with pytest.raises(PaictlError, match="cannot be written as"):
-        rendered(report, ".pdf")
+def test_a_form_that_is_not_known_is_refused() -> None:
+    with pytest.raises(PaictlError, match=r"cannot be written as '\.pdf'"):
+        check_form(Path("report.pdf"))
+
+
+@pytest.mark.parametrize("form", [".md", ".html"])
+def test_a_report_whose_name_lost_its_ending_can_be_checked(tmp_path: Path, report: Report, form: str) -> None:
+    path = tmp_path / "attachment"
+    path.write_text(rendered(report, form), encoding="utf-8")
+    assert check_file(path)[1] == []
 
 
 def test_without_labs_there_is_nothing_to_report(tmp_path: Path) -> None:

@@ -45,6 +45,71 @@ def test_the_wrong_vc_is_recognised_and_leads_on(begin: Begin) -> None:
     assert any("leave --vc out" in advice.en for advice in second.advice)
 
 
+def test_a_mistake_that_leaves_no_trace_is_a_guess_once_its_commands_were_typed(begin: Begin) -> None:
+    session, typist = begin("02")
+    assert not any(one.guesses for one in session.judged())
+    for step in session.lab.steps[:3]:
+        session.play(step, step.solution, typist)
+    session.show(session.lab.step("release"))
+    types(session, typist, "paictl job list")
+    late = next(one for one in session.judged() if one.check.id == "then-runs")
+    assert late.advice == ()
+    assert any("No time has passed" in guess.en for guess in late.guesses)
+
+
+def test_a_step_that_was_neither_shown_nor_tried_has_not_failed(begin: Begin) -> None:
+    session, typist = begin("02")
+    types(session, typist, "paictl job submit job-2.yaml", "paictl job list")
+    assert standing(session)["second-waits"] is Standing.LATER
+    types(session, typist, "paictl job submit job-3.yaml --vc default")
+    assert standing(session)["second-waits"] is Standing.FAILED
+
+
+def test_help_is_for_the_step_that_is_read_though_its_checks_have_passed(begin: Begin) -> None:
+    session, typist = begin("02")
+    step = session.lab.step("overfill")
+    types(session, typist, "paictl job submit job-2.yaml", "paictl job list")
+    session.show(step)
+    types(session, typist, "paictl job submit job-3.yaml")
+    assert standing(session)["second-waits"] is Standing.PASSED
+    assert session.reading() == step
+    assert session.missing(step) == list(step.commands[1:]), "what was typed before it was shown does not count"
+    ended = session.solve(step, typist)
+    assert [typed.command for typed in ended] == list(step.commands[1:])
+    reading = session.reading()
+    assert reading is not None
+    assert reading.id == "owner"
+
+
+def test_a_step_whose_solution_is_refused_is_not_solved(begin: Begin) -> None:
+    session, typist = begin("02")
+    types(session, typist, "paictl job submit job-2.yaml --vc default")
+    step = session.lab.step("fill")
+    session.solve(step, typist)
+    assert session.progress.solved == []
+    assert session.current_step() == step
+
+
+def test_nothing_left_to_type_and_no_known_mistake_leads_to_reset(begin: Begin) -> None:
+    session, typist = begin("02")
+    types(session, typist, "paictl job submit job-2.yaml", "paictl job stop job-2", "paictl cluster tick 1h")
+    session.show(session.lab.step("overfill"))
+    assert not any(one.stuck for one in session.judged())
+    types(session, typist, *session.lab.step("overfill").commands)
+    failed = next(one for one in session.judged() if one.check.id == "second-waits")
+    assert failed.standing is Standing.FAILED
+    assert failed.stuck or failed.advice
+
+
+def test_the_order_of_options_does_not_matter(begin: Begin) -> None:
+    session, _ = begin("15")
+    step = session.lab.step("compare")
+    assert "paictl sim compare trace.yaml --config services-configuration.yaml" in session.missing(step)
+    typed = journal.Typed("paictl sim compare --config=services-configuration.yaml trace.yaml", 1)
+    journal.append(session.ground.folder, typed)
+    assert "paictl sim compare trace.yaml --config services-configuration.yaml" not in session.missing(step)
+
+
 def test_checks_of_later_steps_are_not_failures(begin: Begin) -> None:
     session, _ = begin("02")
     assert set(standing(session).values()) == {Standing.FAILED, Standing.LATER}
