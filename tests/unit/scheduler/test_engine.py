@@ -212,3 +212,35 @@ def test_a_device_that_two_annotations_claim_goes_to_one_pod() -> None:
     for uid in ("a", "b"):
         gone(again, uid)
     assert again.state.digest() == fresh
+
+
+def test_a_pod_that_is_found_running_ends_the_preemption_that_reserved_its_devices() -> None:
+    engine = healthy(config(A={"NODE": 1}, B={"NODE": 3}))
+    victim = pod("v", "A", 4)
+    decision = engine.plan(victim)
+    assert isinstance(decision, Bind)
+    info = engine.bind_info(decision)
+    engine.apply(decision)
+    run(engine, pod("s", "A", 4, priority=9), Phase.PREEMPTING)
+    gone(engine, "v")
+    engine.observe(PodRecovered(pod("late", "A", 4), info))
+    validate(engine.state)
+    assert set(engine.state.groups.by_name) == {"default/late"}
+    assert engine.state.groups.by_name["default/late"].virtual is not None
+
+
+def test_a_job_is_not_taken_for_one_that_named_the_pinned_cell_it_runs_on() -> None:
+    data = config(A={"NODE": 1})
+    request = pod("a", "A", 4)
+    engine = healthy(data)
+    decision = engine.plan(request)
+    assert isinstance(decision, Bind)
+    info = engine.bind_info(decision)
+    data["physicalCluster"]["physicalCells"][0]["cellChildren"][0]["pinnedCellId"] = "pin"
+    data["virtualClusters"]["A"]["pinnedCells"] = [{"pinnedCellId": "pin"}]
+    again = healthy(data)
+    again.recover([PodRecovered(request, info)])
+    validate(again.state)
+    assert again.state.groups.by_name["default/a"].virtual is None
+    named = pod("b", "A", 4, pinned_id="pin")
+    assert isinstance(run(again, named), Preempt), "the pinned cell belongs to those who name it"
