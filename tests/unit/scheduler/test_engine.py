@@ -244,3 +244,26 @@ def test_a_job_is_not_taken_for_one_that_named_the_pinned_cell_it_runs_on() -> N
     assert again.state.groups.by_name["default/a"].virtual is None
     named = pod("b", "A", 4, pinned_id="pin")
     assert isinstance(run(again, named), Preempt), "the pinned cell belongs to those who name it"
+
+
+@pytest.mark.parametrize("insists", [False, True])
+def test_a_preemption_whose_place_is_lost_starts_anew(insists: bool) -> None:
+    engine = healthy(config(A={"NODE": 2}))
+    for uid in ("v", "w"):
+        run(engine, pod(uid, "A", 4))
+    strong = pod("s", "A", 4, priority=5, ignore_suggested=not insists)
+    first = run(engine, strong, Phase.PREEMPTING)
+    assert isinstance(first, Preempt)
+    assert first.victims == (("n0", ("v",)),)
+    if insists:
+        assert engine.plan(strong, ["n0"], Phase.PREEMPTING) == engine.plan(strong, None, Phase.PREEMPTING)
+    else:
+        engine.observe(NodeHealth("n0", healthy=False))
+    suggested = ["n1"] if insists else None
+    assert isinstance(engine.plan(strong, suggested, Phase.FILTERING), Preempt), "only the preempting phase gives it up"
+    again = engine.plan(strong, suggested, Phase.PREEMPTING)
+    assert isinstance(again, Preempt)
+    assert (again.cancel, again.victims) == (("default/s",), (("n1", ("w",)),))
+    engine.apply(again)
+    validate(engine.state)
+    assert engine.state.groups.by_name["default/v"].state is GroupState.ALLOCATED
