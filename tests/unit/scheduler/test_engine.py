@@ -258,6 +258,9 @@ def test_a_preemption_whose_place_is_lost_starts_anew(insists: bool) -> None:
     if insists:
         assert engine.plan(strong, ["n0"], Phase.PREEMPTING) == engine.plan(strong, None, Phase.PREEMPTING)
     else:
+        kept = engine.plan(strong, ["n1"], Phase.PREEMPTING)
+        assert isinstance(kept, Preempt)
+        assert kept.joins, "a group that ignores suggestions keeps its place"
         engine.observe(NodeHealth("n0", healthy=False))
     suggested = ["n1"] if insists else None
     assert isinstance(engine.plan(strong, suggested, Phase.FILTERING), Preempt), "only the preempting phase gives it up"
