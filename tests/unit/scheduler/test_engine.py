@@ -270,3 +270,14 @@ def test_a_preemption_whose_place_is_lost_starts_anew(insists: bool) -> None:
     engine.apply(again)
     validate(engine.state)
     assert engine.state.groups.by_name["default/v"].state is GroupState.ALLOCATED
+
+
+def test_relaxed_splitting_stops_where_a_promise_needs_all_that_comes_from_above() -> None:
+    engine = healthy(config(A={"GPU": 2}, B={"SWITCH": 7}))
+    run(engine, pod("a", "A", 1))
+    picky = pod("b", "A", 1, ignore_suggested=False)
+    assert isinstance(engine.plan(picky, suggested=["n1"]), Wait), "a device of n1 would cost B a switch"
+    assert place(engine, engine.plan(picky, suggested=["n0"])) == ("n0", (1,))
+    less = healthy(config(A={"GPU": 2}, B={"SWITCH": 6}))
+    run(less, pod("a", "A", 1))
+    assert place(less, less.plan(picky, suggested=["n1"])) == ("n1", (0,))

@@ -268,8 +268,13 @@ class World:
                 assert (taker.vc, taker.priority > after.priority) == (after.vc, True), f"{after.name} lost to {taker}"
 
     def observe(self, event: Event) -> None:
-        """Something happens outside."""
-        self.check_guarantees(self.engine.observe(event))
+        """Something happens outside, which takes nobody's guarantee, not even in favour of a stronger group."""
+        outcomes = self.engine.observe(event)
+        self.check_guarantees(outcomes)
+        for outcome in outcomes:
+            assert isinstance(outcome, GroupChange)
+            lost = outcome.before and outcome.after and outcome.before.virtual and not outcome.after.virtual
+            assert not lost, f"{event} took the guarantee of {outcome.name}"
 
     def delete(self) -> None:
         """A pod ends, or a waiting one is deleted."""
