@@ -12,7 +12,7 @@ from paictl.cells.ids import NO_VIRTUAL
 from paictl.cells.spec import LEAF_LEVEL
 from paictl.cells.tree import NO_PARENT
 from paictl.scheduler.binding import UNBOUND
-from paictl.scheduler.decision import NO_LEAF
+from paictl.scheduler.decision import NO_LEAF, Slot
 from paictl.scheduler.errors import InvariantError
 from paictl.scheduler.groups import Group, GroupState
 from paictl.scheduler.occupancy import OPPORTUNISTIC
@@ -119,18 +119,28 @@ def _virtual_placement(state: State, group: Group) -> Iterator[str]:
                 yield f"group {group.name}: {state.physical.address(leaf)} is not on {state.virtual.address(twin)}"
             elif twin != UNBOUND and state.virtual.vc(twin) != group.vc:
                 yield f"group {group.name} of VC {group.vc} holds {state.virtual.address(twin)}"
+            elif twin != UNBOUND:
+                pin = state.virtual.preassigned[state.virtual.root[twin]].pinned_id or ""
+                if pin != group.pinned_id:
+                    yield f"group {group.name} for pinned cell '{group.pinned_id}' holds {state.virtual.address(twin)}"
 
 
 def _pods(state: State) -> Iterator[str]:
     """Pods and slots tell the same; a preempting group has pods that wait, any other has pods that run."""
     groups = state.groups
-    slots, waiting = {}, {}
+    slots: dict[str, tuple[str, Slot]] = {}
+    waiting: dict[str, str] = {}
     for name, group in groups.by_name.items():
         for slot, _, _ in group.placements():
             uid = group.pods[slot.member][slot.pod]
+            if uid in slots:
+                yield f"pod {uid} runs in {slots[uid][0]} and in {name}"
             if uid:
                 slots[uid] = (name, slot)
-        waiting.update(dict.fromkeys(group.preempting, name))
+        for uid in group.preempting:
+            if uid in waiting:
+                yield f"pod {uid} waits in {waiting[uid]} and in {name}"
+            waiting[uid] = name
         preempting = group.state is GroupState.PREEMPTING
         if preempting != bool(group.preempting) or preempting == any(any(row) for row in group.pods):
             yield f"group {name} is {group.state} with pods {group.pods} and {sorted(group.preempting)} waiting"

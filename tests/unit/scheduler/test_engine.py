@@ -229,3 +229,72 @@ def test_a_device_that_two_annotations_claim_goes_to_one_pod() -> None:
     for uid in ("a", "b"):
         gone(again, uid)
     assert again.state.digest() == fresh
+
+
+def test_a_pod_that_is_found_running_ends_the_preemption_that_reserved_its_devices() -> None:
+    engine = healthy(config(A={"NODE": 1}, B={"NODE": 3}))
+    victim = pod("v", "A", 4)
+    decision = engine.plan(victim)
+    assert isinstance(decision, Bind)
+    info = engine.bind_info(decision)
+    engine.apply(decision)
+    run(engine, pod("s", "A", 4, priority=9), Phase.PREEMPTING)
+    gone(engine, "v")
+    engine.observe(PodRecovered(pod("late", "A", 4), info))
+    validate(engine.state)
+    assert set(engine.state.groups.by_name) == {"default/late"}
+    assert engine.state.groups.by_name["default/late"].virtual is not None
+
+
+def test_a_job_is_not_taken_for_one_that_named_the_pinned_cell_it_runs_on() -> None:
+    data = config(A={"NODE": 1})
+    request = pod("a", "A", 4)
+    engine = healthy(data)
+    decision = engine.plan(request)
+    assert isinstance(decision, Bind)
+    info = engine.bind_info(decision)
+    data["physicalCluster"]["physicalCells"][0]["cellChildren"][0]["pinnedCellId"] = "pin"
+    data["virtualClusters"]["A"]["pinnedCells"] = [{"pinnedCellId": "pin"}]
+    again = healthy(data)
+    again.recover([PodRecovered(request, info)])
+    validate(again.state)
+    assert again.state.groups.by_name["default/a"].virtual is None
+    named = pod("b", "A", 4, pinned_id="pin")
+    assert isinstance(run(again, named), Preempt), "the pinned cell belongs to those who name it"
+
+
+@pytest.mark.parametrize("insists", [False, True])
+def test_a_preemption_whose_place_is_lost_starts_anew(insists: bool) -> None:
+    engine = healthy(config(A={"NODE": 2}))
+    for uid in ("v", "w"):
+        run(engine, pod(uid, "A", 4))
+    strong = pod("s", "A", 4, priority=5, ignore_suggested=not insists)
+    first = run(engine, strong, Phase.PREEMPTING)
+    assert isinstance(first, Preempt)
+    assert first.victims == (("n0", ("v",)),)
+    if insists:
+        assert engine.plan(strong, ["n0"], Phase.PREEMPTING) == engine.plan(strong, None, Phase.PREEMPTING)
+    else:
+        kept = engine.plan(strong, ["n1"], Phase.PREEMPTING)
+        assert isinstance(kept, Preempt)
+        assert kept.joins, "a group that ignores suggestions keeps its place"
+        engine.observe(NodeHealth("n0", healthy=False))
+    suggested = ["n1"] if insists else None
+    assert isinstance(engine.plan(strong, suggested, Phase.FILTERING), Preempt), "only the preempting phase gives it up"
+    again = engine.plan(strong, suggested, Phase.PREEMPTING)
+    assert isinstance(again, Preempt)
+    assert (again.cancel, again.victims) == (("default/s",), (("n1", ("w",)),))
+    engine.apply(again)
+    validate(engine.state)
+    assert engine.state.groups.by_name["default/v"].state is GroupState.ALLOCATED
+
+
+def test_relaxed_splitting_stops_where_a_promise_needs_all_that_comes_from_above() -> None:
+    engine = healthy(config(A={"GPU": 2}, B={"SWITCH": 7}))
+    run(engine, pod("a", "A", 1))
+    picky = pod("b", "A", 1, ignore_suggested=False)
+    assert isinstance(engine.plan(picky, suggested=["n1"]), Wait), "a device of n1 would cost B a switch"
+    assert place(engine, engine.plan(picky, suggested=["n0"])) == ("n0", (1,))
+    less = healthy(config(A={"GPU": 2}, B={"SWITCH": 6}))
+    run(less, pod("a", "A", 1))
+    assert place(less, less.plan(picky, suggested=["n1"])) == ("n1", (0,))

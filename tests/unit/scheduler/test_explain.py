@@ -16,12 +16,14 @@ from paictl.cells.spec import SpecError
 from paictl.scheduler.decision import Wait
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
+from paictl.scheduler.events import PodRecovered
 from paictl.scheduler.explain import explain, render, to_data
 from paictl.scheduler.explain.data import Change, ChangeKind, Explanation, Hold, Outcome, Quota, ViewReport
 from paictl.scheduler.explain.scratch import holder, outcome
 from paictl.scheduler.snapshot import dump
-from tests.unit.scheduler.scenarios.changed import Suggested, carried_out, run, waits, with_quota
+from tests.unit.scheduler.scenarios.changed import Suggested, carried_out, changed_engine, run, waits, with_quota
 from tests.unit.scheduler.scenarios.world import CONFIGS, World, steps
+from tests.unit.scheduler.world import World as AnyCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,6 +90,35 @@ def left_out(change: Change) -> list[Change]:
         *(replace(change, groups=groups[:i] + groups[i + 1 :]) for i in range(len(groups))),
         *(replace(change, nodes=nodes[:i] + nodes[i + 1 :]) for i in range(len(nodes))),
     ]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_claimed_change_comes_true_on_any_cluster(seed: int) -> None:
+    pick = random.Random(seed)  # noqa: S311 (a test, not a secret)
+    cluster = AnyCluster(pick.randrange, check_plans=False)
+    for _ in range(pick.randrange(10, 60)):
+        cluster.step()
+    for _ in range(4):
+        request = cluster.new_request()
+        suggested = None if pick.randrange(3) else [name for name in cluster.nodes if pick.randrange(3)]
+        try:
+            explanation = explain(cluster.engine, request, suggested)
+        except RequestError:
+            continue
+        for change in explanation.changes:
+            engine, changed = changed_cluster(cluster, change, request)
+            fell, binding = run(engine, changed, suggested)
+            done = outcome(engine.state, binding)
+            assert done is not None
+            assert (fell, done.places) == ([one.group for one in change.outcome.victims], change.outcome.places)
+
+
+def changed_cluster(cluster: AnyCluster, change: Change, request: PodRequest) -> tuple[Engine, PodRequest]:
+    """An engine of the cluster after a change, and the request as changed."""
+    if change.quota is None:
+        return changed_engine(cluster.engine, change, request)
+    pods = [PodRecovered(pod, info) for pod, info in cluster.running.values()]
+    return cluster.recovered(with_quota(cluster.config, change.quota), pods, cluster.bad), request
 
 
 TELLING = (44, 48, 81, 152, 286, 317, 351, 626, 876)

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paictl.scheduler.decision import Bind, Phase, Preempt
+from paictl.scheduler.decision import Bind, Phase, Wait
+from paictl.scheduler.events import NodeHealth, PodGone
+from paictl.scheduler.invariants import validate
 from paictl.scheduler.journal import Journal
 from tests.unit.scheduler.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from paictl.scheduler.engine import Engine
 
 
 @given(data=st.data())
@@ -45,34 +53,58 @@ class Bomb(list[Any]):
         super().append(entry)
 
 
+def assert_rolls_back(engine: Engine, change: Callable[[], object], step: int, patch: pytest.MonkeyPatch) -> None:
+    """A change that fails at any journal entry (every `step`-th is tried) leaves an equal state; then it is made."""
+    begin, before = Journal.begin, engine.state.digest()
+    for fuse in range(0, 2000, step):
+
+        def bombed(journal: Journal, fuse: int = fuse) -> int:
+            mark = begin(journal)
+            if journal.depth == 1:
+                journal.log = Bomb(fuse)
+            return mark
+
+        patch.setattr(Journal, "begin", bombed)
+        try:
+            change()
+        except OSError:
+            assert engine.state.digest() == before
+        else:
+            return
+        finally:
+            patch.setattr(Journal, "begin", begin)
+    raise AssertionError("the change never ends")
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_apply_completes_or_rolls_back(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = random.Random(seed)  # noqa: S311 (a test, not a secret)
     world = World(numbers.randrange, check_plans=False)
-    begin = Journal.begin
     for _ in range(60):
         world.step()
-        request = world.new_request()
+        engine, request = world.engine, world.new_request()
         decision = world.plan(request, None, Phase.PREEMPTING)
-        if not isinstance(decision, Bind | Preempt):
+        if isinstance(decision, Wait):
             continue
-        before = world.engine.state.digest()
-        for fuse in range(0, 400, 1 + numbers.randrange(9)):
+        info = engine.bind_info(decision) if isinstance(decision, Bind) else None
+        assert_rolls_back(engine, partial(engine.apply, decision), 1 + numbers.randrange(9), monkeypatch)
+        if info is not None:
+            world.running[request.uid] = (request, info)
 
-            def bombed(journal: Journal, fuse: int = fuse) -> int:
-                mark = begin(journal)
-                if journal.depth == 1:
-                    journal.log = Bomb(fuse)
-                return mark
 
-            monkeypatch.setattr(Journal, "begin", bombed)
-            try:
-                world.engine.apply(decision)
-            except OSError:
-                assert world.engine.state.digest() == before
-            else:
-                break
-            finally:
-                monkeypatch.setattr(Journal, "begin", begin)
-        if isinstance(decision, Bind):
-            world.running[request.uid] = (request, world.engine.bind_info(decision))
+@pytest.mark.parametrize("seed", range(12))
+def test_observe_completes_or_rolls_back(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = random.Random(seed)  # noqa: S311 (a test, not a secret)
+    world = World(numbers.randrange, check_plans=False)
+    for _ in range(60):
+        world.step()
+        engine, step = world.engine, 1 + numbers.randrange(9)
+        name = world.nodes[numbers.randrange(len(world.nodes))]
+        assert_rolls_back(engine, partial(engine.observe, NodeHealth(name, name in world.bad)), step, monkeypatch)
+        world.bad ^= {name}
+        known = sorted({*engine.state.groups.slots, *engine.state.groups.waiting})
+        if known:
+            uid = known[numbers.randrange(len(known))]
+            world.running.pop(uid, None)
+            assert_rolls_back(engine, partial(engine.observe, PodGone(uid)), step, monkeypatch)
+        validate(engine.state)

@@ -212,17 +212,17 @@ class World:
 
     def plan(self, request: PodRequest, suggested: list[str] | None, phase: Phase) -> Decision:
         """Plan, twice: nothing changes and the answer is the same."""
-        if not self.check_plans:
-            return self.engine.plan(request, suggested, phase)
-        before = self.engine.state.digest()
+        before = self.engine.state.digest() if self.check_plans else ""
         decision = self.engine.plan(request, suggested, phase)
-        assert self.engine.state.digest() == before, "plan changed the state"
-        assert self.engine.plan(request, suggested, phase) == decision, "same state, other decision"
         self.check_victims(request, decision)
         self.check_safety(request, suggested, decision)
-        if isinstance(decision, Wait) and not self.pick(12):
-            explain(self.engine, request, suggested)
-            assert self.engine.state.digest() == before, "explain changed the state"
+        self.check_place(request, suggested, decision)
+        if self.check_plans:
+            assert self.engine.state.digest() == before, "plan changed the state"
+            assert self.engine.plan(request, suggested, phase) == decision, "same state, other decision"
+            if isinstance(decision, Wait) and not self.pick(12):
+                explain(self.engine, request, suggested)
+                assert self.engine.state.digest() == before, "explain changed the state"
         return decision
 
     def check_victims(self, request: PodRequest, decision: Decision) -> None:
@@ -244,6 +244,19 @@ class World:
         if isinstance(decision, Wait) and not self.bad and not counted:
             assert {attempt.failure for attempt in decision.attempts} <= {Failure.CAPACITY}, f"{request}: {decision}"
 
+    def check_place(self, request: PodRequest, suggested: list[str] | None, decision: Decision) -> None:
+        """A new group goes to healthy nodes, and to suggested ones unless it ignores suggestions; no leaf twice."""
+        old = self.engine.state.groups.by_name.get(request.group)
+        if isinstance(decision, Wait) or decision.placement is None or (old and request.group not in decision.cancel):
+            return
+        tree = self.engine.state.physical
+        leaves = [leaf for pods in decision.placement.physical for row in pods for leaf in row]
+        assert len(leaves) == len(set(leaves)) == sum(size * pods for size, pods in request.members)
+        nodes = {tree.node_name(leaf) for leaf in leaves}
+        assert nodes.isdisjoint(self.bad), f"{request.group} would run on bad nodes"
+        if suggested is not None and not request.ignore_suggested:
+            assert nodes <= set(suggested), f"{request.group} would run on nodes that are not suggested"
+
     def check_guarantees(self, outcomes: list[Outcome]) -> None:
         """A running group loses its guarantee to a stronger group of its VC alone, whatever happens."""
         for outcome in outcomes:
@@ -255,8 +268,13 @@ class World:
                 assert (taker.vc, taker.priority > after.priority) == (after.vc, True), f"{after.name} lost to {taker}"
 
     def observe(self, event: Event) -> None:
-        """Something happens outside."""
-        self.check_guarantees(self.engine.observe(event))
+        """Something happens outside, which takes nobody's guarantee, not even in favour of a stronger group."""
+        outcomes = self.engine.observe(event)
+        self.check_guarantees(outcomes)
+        for outcome in outcomes:
+            assert isinstance(outcome, GroupChange)
+            lost = outcome.before and outcome.after and outcome.before.virtual and not outcome.after.virtual
+            assert not lost, f"{event} took the guarantee of {outcome.name}"
 
     def delete(self) -> None:
         """A pod ends, or a waiting one is deleted."""

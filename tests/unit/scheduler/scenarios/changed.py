@@ -48,16 +48,20 @@ def with_quota(config: Json, quota: Quota) -> Json:
 
 def carried_out(world: World, config: Json, change: Change, request: PodRequest) -> tuple[Engine, PodRequest]:
     """A copy of the world's engine on which a change has happened, and the request as changed."""
-    engine = copied(world.replayer.engine)
+    if change.quota is not None:
+        return restarted(world, with_quota(config, change.quota)), request
+    return changed_engine(world.replayer.engine, change, request)
+
+
+def changed_engine(old: Engine, change: Change, request: PodRequest) -> tuple[Engine, PodRequest]:
+    """A copy of an engine on which a change other than of quota has happened, and the request as changed."""
+    engine = copied(old)
     match change.kind:
         case ChangeKind.END:
             end(engine, [one.group for one in change.groups])
         case ChangeKind.HEAL:
             for name in change.nodes:
                 engine.observe(NodeHealth(name, healthy=True))
-        case ChangeKind.QUOTA:
-            assert change.quota is not None
-            engine = restarted(world, with_quota(config, change.quota))
         case ChangeKind.PRIORITY:
             assert change.priority is not None
             request = replace(request, priority=change.priority)
