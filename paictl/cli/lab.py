@@ -130,13 +130,13 @@ def shell(lab: LabWord = None) -> None:
     """Open a shell in which paictl works on the lab's cluster; leave it with exit."""
     import subprocess
 
-    from paictl.cli.labshell import path_with_paictl
+    from paictl.cli.labshell import SHELL_MARK, path_with_paictl
     from paictl.cli.labwords import say
 
     session = _begun(lab)
     program = os.environ.get("SHELL") or "/bin/sh"
     console.info(say("in-shell", session.ground.language, lab=session.lab.number, folder=session.ground.files))
-    environment = {**os.environ, "PAICTL_STATE": str(session.ground.folder.resolve())}
+    environment = {**os.environ, "PAICTL_STATE": str(session.ground.folder.resolve()), SHELL_MARK: session.lab.id}
     environment["PATH"] = path_with_paictl(session.root) or os.environ.get("PATH", "")
     ended = subprocess.run([program], cwd=session.ground.files, env=environment, check=False)  # noqa: S603 - theirs
     raise typer.Exit(ended.returncode)

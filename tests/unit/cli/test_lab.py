@@ -269,12 +269,17 @@ def test_what_the_last_command_said_is_said_again(in_shell: Path, paictl: Paictl
     assert "understood" not in out
 
 
-def test_the_last_hint_and_the_end_say_how_to_go_on(in_shell: Path, paictl: Paictl) -> None:
+def test_the_last_hint_and_the_end_say_how_to_go_on(
+    in_shell: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAICTL_LAB_SHELL", "02_vc_safety")
     assert "that was the last hint" in paictl("lab", "hint").out
     assert "first leave this shell: exit; then work in it: paictl lab shell 03" in paictl("lab", "start", "3").out
     assert (in_shell.parent / "03_priority_preemption" / "lab.json").is_file()
     paictl("lab", "solve", "--all")
     assert "first leave this shell: exit; then next lab: paictl lab start 03" in paictl("lab", "next").out
+    monkeypatch.delenv("PAICTL_LAB_SHELL")
+    assert "exit" not in paictl("lab", "next").out, "that would close the terminal of who took paictl lab env"
 
 
 def test_a_cluster_that_was_taken_down_leads_to_reset(paictl: Paictl, in_shell: Path) -> None:
