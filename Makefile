@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test lint format bench fuzz soak lock test-lowest clean help
+.PHONY: demo test lint format bench fuzz soak example-reports lock test-lowest clean help
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 16
@@ -37,6 +37,9 @@ fuzz: $(STAMP)  ## 20,000 mutated files; no input may give a traceback
 soak: $(STAMP)  ## 2 million random operations on the scheduler core, 500 runs of random commands on clusters; all invariants
 	@$(BIN)/python tools/soak.py
 	@PAICTL_SOAK=500 $(BIN)/python -m pytest -q tests/unit/cluster/test_properties.py
+
+example-reports: $(STAMP)  ## the reports of examples/lab-report, when labs have changed
+	$(BIN)/python tools/example_report.py
 
 lock:  ## renew the lock files (needs uv)
 	uv pip compile -q pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-header \

@@ -44,21 +44,41 @@ def adopt(
         for pods in physical
     )
     _cancel_in_the_way(state, physical)
-    guaranteed = not any(UNGUARANTEED in row for pods in levels for row in pods)
     claim = Claim(request.group, request.vc, request.priority, request.pinned_id)
+    wanted = not any(UNGUARANTEED in row for pods in levels for row in pods)
+    virtual = _guarantee(state, claim, physical, levels, now) if wanted else None
+    group = new_group(request, GroupState.ALLOCATED, physical, virtual)
+    if virtual is None:
+        for pods in physical:
+            for leaves in pods:
+                _occupy(state, claim, leaves, (NO_VIRTUAL,) * len(leaves))
+        if wanted:
+            group = replace(group, preemptor=group.name, preempted_at=now, levels=levels)
+    return state.groups.put(group)
+
+
+def _guarantee(
+    state: State, claim: Claim, physical: Placed[PhysicalCell], levels: Placed[int], now: float | None
+) -> Placed[VirtualCell] | None:
+    """Enter the leaves of a group with virtual ones; None (and no change) if not all of them can have one.
+
+    All or none, so that nobody gives way to a group that then runs without its guarantee all the same.
+    """
     finder = _VirtualFinder(state, claim, now)
+    mark = state.journal.begin()
     virtual: list[tuple[tuple[VirtualCell, ...], ...]] = []
     for pods, rows in zip(physical, levels, strict=True):
         twins = []
         for leaves, row in zip(pods, rows, strict=True):
-            found = finder.pod(leaves, row) if guaranteed else (NO_VIRTUAL,) * len(leaves)
-            twins.append(found)
+            found = finder.pod(leaves, row)
+            if found is None:
+                state.journal.rollback(mark)
+                return None
             _occupy(state, claim, leaves, found)
+            twins.append(found)
         virtual.append(tuple(twins))
-    group = state.groups.put(new_group(request, GroupState.ALLOCATED, physical, tuple(virtual) if guaranteed else None))
-    if finder.lost:
-        lazy_preempt(state, group, group.name, now, levels)
-    return state.groups.by_name[request.group]
+    state.journal.commit()
+    return tuple(virtual)
 
 
 def promote(state: State, group: Group) -> bool:
@@ -69,24 +89,19 @@ def promote(state: State, group: Group) -> bool:
     levels = group.levels
     if levels is None or group.state is not GroupState.ALLOCATED:
         return False
-    claim = Claim(group.name, group.vc, group.priority, group.pinned_id, gentle=True)
-    finder = _VirtualFinder(state, claim, None)
     mark = state.journal.begin()
-    virtual = []
-    for pods, rows in zip(group.physical, levels, strict=True):
-        twins = []
-        for leaves, row in zip(pods, rows, strict=True):
+    for pods in group.physical:
+        for leaves in pods:
             here = [leaf for leaf in leaves if leaf != NO_LEAF]
             if here:
                 state.occupancy.drop(here)
-            twins.append(finder.pod(leaves, row))
-            _hold(state, claim, leaves, twins[-1])
-        virtual.append(tuple(twins))
-    if finder.lost:
+    claim = Claim(group.name, group.vc, group.priority, group.pinned_id, gentle=True)
+    virtual = _guarantee(state, claim, group.physical, levels, None)
+    if virtual is None:
         state.journal.rollback(mark)
         return False
     state.journal.commit()
-    state.groups.put(replace(group, virtual=tuple(virtual), preemptor=None, preempted_at=None, levels=None))
+    state.groups.put(replace(group, virtual=virtual, preemptor=None, preempted_at=None, levels=None))
     return True
 
 
@@ -101,25 +116,17 @@ def _cancel_in_the_way(state: State, physical: Placed[PhysicalCell]) -> None:
 
 
 def _occupy(state: State, claim: Claim, leaves: tuple[PhysicalCell, ...], virtual: tuple[VirtualCell, ...]) -> None:
-    """The leaves of a pod get their user and priority."""
+    """The leaves of a pod get their user and priority; without virtual leaves, as opportunistic ones."""
     occupancy, put = state.occupancy, state.journal.put
-    for leaf in leaves:
-        if leaf != NO_LEAF:
-            put(occupancy.user, leaf, claim.group)
-    _hold(state, claim, leaves, virtual)
-
-
-def _hold(state: State, claim: Claim, leaves: tuple[PhysicalCell, ...], virtual: tuple[VirtualCell, ...]) -> None:
-    """The leaves of a pod get their priority."""
-    occupancy = state.occupancy
-    held = [leaf for leaf, twin in zip(leaves, virtual, strict=True) if twin != NO_VIRTUAL]
+    here = [leaf for leaf in leaves if leaf != NO_LEAF]
+    for leaf in here:
+        put(occupancy.user, leaf, claim.group)
+    held = [twin for twin in virtual if twin != NO_VIRTUAL]
     if held:
-        occupancy.hold(held, claim.priority)
-        occupancy.hold_virtual([twin for twin in virtual if twin != NO_VIRTUAL], claim.priority)
-    rest = [leaf for leaf, twin in zip(leaves, virtual, strict=True) if twin == NO_VIRTUAL and leaf != NO_LEAF]
-    if rest:
-        occupancy.hold(rest, OPPORTUNISTIC)
-    state.doomed.spoken_for = frozenset()
+        occupancy.hold(here, claim.priority)
+        occupancy.hold_virtual(held, claim.priority)
+    elif here:
+        occupancy.hold(here, OPPORTUNISTIC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,23 +147,21 @@ class _VirtualFinder:
         self.state = state
         self.claim = claim
         self.now = now
-        self.lost = False
-        """Whether some leaf has no virtual leaf, so that the whole group has to go without."""
         self.mine: set[VirtualCell] = set()
         """Preassigned cells of the present pod's leaves: these are bound, but their use is not counted yet."""
 
-    def pod(self, leaves: tuple[PhysicalCell, ...], levels: tuple[int, ...]) -> tuple[VirtualCell, ...]:
-        """The virtual leaf for each leaf of a pod; `NO_VIRTUAL` from the first one on that has none (then `lost`)."""
+    def pod(self, leaves: tuple[PhysicalCell, ...], levels: tuple[int, ...]) -> tuple[VirtualCell, ...] | None:
+        """The virtual leaf for each leaf of a pod, `NO_VIRTUAL` for one that is gone; None if one has none."""
         out = []
-        self.state.doomed.spoken_for = frozenset()
         self.mine.clear()
-        for leaf, level in zip(leaves, levels, strict=True):
-            twin = NO_VIRTUAL
-            if leaf != NO_LEAF and not self.lost:
-                twin = self._leaf(leaf, level)
-                self.lost = twin == NO_VIRTUAL
-            out.append(twin)
-        return tuple(out)
+        try:
+            for leaf, level in zip(leaves, levels, strict=True):
+                out.append(NO_VIRTUAL if leaf == NO_LEAF else self._leaf(leaf, level))
+                if leaf != NO_LEAF and out[-1] == NO_VIRTUAL:
+                    return None
+            return tuple(out)
+        finally:
+            self.state.doomed.spoken_for = frozenset()
 
     def _leaf(self, leaf: PhysicalCell, level: int) -> VirtualCell:
         state, binding = self.state, self.state.binding

@@ -161,8 +161,7 @@ class Replayer:
         """The pod's last Bind takes effect."""
         pod = self.pods.get(operation["uid"])
         if pod is None or pod.decision is None:
-            name = operation["uid"] if pod is None else pod.request.name
-            raise RequestError(name, "uid", "the pod has no decision to bind")
+            raise RequestError(pod.request.name if pod else operation["uid"], "uid", "there is no decision to bind")
         info = self.engine.bind_info(pod.decision)
         outcomes = self.engine.apply(pod.decision)
         pod.info, pod.decision = info, None
@@ -185,10 +184,9 @@ class Replayer:
     def bound(self, operation: Mapping[str, Any]) -> Json:
         """Kubernetes confirms a binding."""
         pod = self.pods.get(operation["uid"])
-        if pod is None:
-            return {"r": "ok", "_warnings": [f"pod {operation['uid']} is not known"]}
-        pod.bound = True
-        return {"r": "ok"}
+        if pod is not None:
+            pod.bound = True
+        return {"r": "ok"} if pod else {"r": "ok", "_warnings": [f"pod {operation['uid']} is not known"]}
 
     def gone(self, operation: Mapping[str, Any]) -> Json:
         """A pod was deleted."""
@@ -209,9 +207,9 @@ class Replayer:
         warnings = [f"pod {uid} is not known" for uid in operation.get("lost") or () if not self.pods.pop(uid, None)]
         self.pods = {uid: pod for uid, pod in self.pods.items() if pod.info is not None}
         steps = [self._recover_nodes, self._recover_pods]
-        outcomes = [
-            one for step in (steps[::-1] if operation.get("order") == "pods_first" else steps) for one in step()
-        ]
+        if operation.get("order") == "pods_first":
+            steps.reverse()
+        outcomes = [one for step in steps for one in step()]
         after = self.engine.state.groups.by_name
         changes: list[Outcome] = [
             GroupChange(name, before.get(name), after.get(name)) for name in sorted({*before, *after})
@@ -221,7 +219,10 @@ class Replayer:
         return self._result(result, [*(one for one in outcomes if isinstance(one, Ignored)), *changes])
 
     def _recover_nodes(self) -> list[Outcome]:
-        return [one for name, healthy in self.health.items() for one in self.engine.observe(NodeHealth(name, healthy))]
+        """In the order of the configuration: which cells are doomed depends on it."""
+        place = {name: number for number, name in enumerate(self.engine.state.physical.nodes)}
+        known = sorted(self.health.items(), key=lambda one: place.get(one[0], len(place)))
+        return [one for name, healthy in known for one in self.engine.observe(NodeHealth(name, healthy))]
 
     def _recover_pods(self) -> list[Outcome]:
         pods = [pod for pod in self.pods.values() if pod.info is not None]

@@ -86,17 +86,18 @@ class State:
                 cell = self.physical.pinned[top.pinned_id]
                 self.binding.pin(cell, root)
                 self.doomed.take(cell, top.vc)
+        self._check_quotas(" once the pinned cells are taken out")  # they split cells that counted as whole
         for name in self.physical.nodes:
             self.health.turn_bad(name)
 
-    def _check_quotas(self) -> None:
+    def _check_quotas(self, when: str = "") -> None:
         for index, chain in enumerate(self.physical.chains):
             short = shortfall(self.buddy.count[index], self.ledger.quota[index], chain.fanout)
             if short is not None:
                 raise SpecError(
                     "virtualClusters",
                     f"chain {chain.name}: {short.needed} cells of {chain.types[short.level]} are assigned, "
-                    f"{short.available} are there",
+                    f"{short.available} are there{when}",
                 )
 
     def containers(self) -> Iterator[Box]:

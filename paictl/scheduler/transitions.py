@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from paictl.cells.tree import NO_PARENT
 from paictl.scheduler.binding import UNBOUND
-from paictl.scheduler.decision import NO_LEAF, Placed, Placement
+from paictl.scheduler.decision import NO_LEAF, Placement
 from paictl.scheduler.errors import InvariantError
 from paictl.scheduler.groups import Group, GroupState, new_group
 from paictl.scheduler.occupancy import OPPORTUNISTIC
@@ -42,16 +42,11 @@ def delete(state: State, group: Group) -> None:
     state.groups.remove(group)
 
 
-def lazy_preempt(
-    state: State, group: Group, preemptor: str, now: float | None, levels: Placed[int] | None = None
-) -> None:
-    """A group loses its virtual leaves and runs on as opportunistic where it is.
-
-    `levels` are those of its preassigned cells, if not all of its leaves have a virtual leaf to tell them.
-    """
-    occupancy = state.occupancy
-    if levels is None and group.virtual is not None:
-        root, level = state.virtual.root, state.virtual.level
+def lazy_preempt(state: State, group: Group, preemptor: str, now: float | None) -> None:
+    """A group loses its virtual leaves and runs on as opportunistic where it is."""
+    occupancy, root, level = state.occupancy, state.virtual.root, state.virtual.level
+    levels = None
+    if group.virtual is not None:
         levels = tuple(
             tuple(tuple(UNBOUND if twin == UNBOUND else level[root[twin]] for twin in row) for row in pods)
             for pods in group.virtual

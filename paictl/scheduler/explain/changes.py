@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Final
 
+from paictl.scheduler.explain.cheaper import BUDGET, cheapest
 from paictl.scheduler.explain.data import Change, ChangeKind
 from paictl.scheduler.explain.ending import groups_to_end
 from paictl.scheduler.explain.quota import more_quota
@@ -77,15 +79,21 @@ def heal(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:
         if tree.chain[cell] in chains
     )
     pods = sum(number for _, number in scratch.request.members)
-    names = list(dict.fromkeys(name for _, _, name in ranked))[: max(MANY_NODES, 4 * pods)]
+    ranked_names = list(dict.fromkeys(name for _, _, name in ranked))
+    names = ranked_names[: max(MANY_NODES, 4 * pods)]
     found = smallest(scratch, names, scratch.heal) if names else None
+    below = len(found) if found else inf
+    budget = BUDGET if found else BUDGET // 5
+    fewer, complete = cheapest(scratch, [(1, name) for name in names], scratch.heal, below=below, budget=budget)
+    found = fewer or found
     if not found:
         return None
     with scratch.imagine():
         scratch.heal(found)
         outcome = scratch.decide(scratch.request, scratch.suggested)
     nodes = tuple(name for name in names if name in found)
-    return Change(ChangeKind.HEAL, outcome, nodes=nodes) if outcome else None
+    complete = complete and len(names) == len(ranked_names)
+    return Change(ChangeKind.HEAL, outcome, nodes=nodes, smallest=complete) if outcome else None
 
 
 _LOOKS: Final[tuple[Callable[[Scratch, Sequence[Survey]], Change | None], ...]] = (

@@ -169,6 +169,8 @@ class Change:
     nodes: tuple[str, ...] = ()
     priority: int | None = None
     quota: Quota | None = None
+    smallest: bool = True
+    """Whether every smaller change of this kind was tried in vain; False if there were too many to try."""
 
     @property
     def harm(self) -> tuple[int, int]:
@@ -219,7 +221,7 @@ def _change(change: Change) -> dict[str, Any]:
         value = getattr(change, name)
         if value is not None and value != ():
             data[name] = _plain(value)
-    return {**data, "outcome": _plain(change.outcome)}
+    return {**data, "smallest": change.smallest, "outcome": _plain(change.outcome)}
 
 
 def _plain(value: Any) -> Any:

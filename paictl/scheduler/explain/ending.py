@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Final
 
+from paictl.scheduler.explain.cheaper import BUDGET, cheapest
 from paictl.scheduler.explain.data import Change, ChangeKind
 from paictl.scheduler.explain.scratch import holder, smallest
 
@@ -28,40 +30,60 @@ FREE_OF_CHARGE: Final[Price] = (0, ())
 def groups_to_end(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:
     """The groups whose end lets the request run, fewest leaves first, then by names; None if no end is found to help.
 
-    For each view a set is put together by counting leaves, and the cheapest is tried first. Then every single group
-    that is cheaper is tried, as an end may help in ways that counting does not see. Where neither helps (the virtual
-    cells would be free, but no healthy physical ones), all holders of the chains are candidates. At most `MANY` of
-    them are looked at each time.
+    For each view a set is put together by counting leaves, and the cheapest is tried first. Where that does not help
+    (the virtual cells would be free, but no healthy physical ones), all holders of the chains are cut down to what is
+    needed. Then everything cheaper is tried, as an end may help in ways that counting does not see, and fewer ends
+    where more do not. At most `MANY` groups are candidates each time.
     """
     leaves = {group.name: holder(group).leaves for group in scratch.state.groups.by_name.values()}
     counts = (_Counting(found, leaves).plan(scratch.request.members) for found in surveys)
     plans = sorted(plan for plan in counts if plan is not None and len(plan[1]) <= LONG)
-    counted = next((change for _, names in plans if (change := _tried(scratch, names, leaves))), None)
     held = {name for found in surveys for name in found.held}
     inside = _by_size(held, leaves)
     around = _by_size(_in_chains(scratch, surveys) - held, leaves)
-    most = (counted.harm[0], tuple(one.group for one in counted.groups)) if counted else None
-    for name in [*inside, *around][:MANY]:
-        if (most is None or (leaves[name], (name,)) < most) and (change := _tried(scratch, [name], leaves)):
-            return change
-    if counted is not None:
-        return counted
-    for names in (inside, [*inside, *around]) if around else (inside,):
-        if change := _tried(scratch, names[:MANY], leaves):
-            return change
-    return None
+    names = next((found for _, names in plans if (found := _needed(scratch, names, leaves))), None)
+    for candidates in (inside, [*inside, *around]) if around else (inside,):
+        names = names or _needed(scratch, candidates[:MANY], leaves)
+    price = sum(leaves[name] for name in names) if names else inf
+    rivals = [(leaves[name], name) for name in _by_size({*inside, *around}, leaves) if leaves[name] < price]
+    fewer, complete = cheapest(
+        scratch, rivals[:MANY], scratch.end,
+        above=_least(scratch, surveys, leaves), below=price, budget=BUDGET if names else BUDGET // 5,
+    )  # fmt: skip
+    found = fewer or names
+    return _ended(scratch, found, smallest=complete and len(rivals) <= MANY) if found else None
 
 
-def _tried(scratch: Scratch, names: Sequence[str], leaves: dict[str, int]) -> Change | None:
-    """The end of as few of some groups as needed, if that helps."""
+def _least(scratch: Scratch, surveys: Sequence[Survey], leaves: dict[str, int]) -> int:
+    """Leaves of the groups that have to end at the very least: counted for one of the largest pods, and for all leaves.
+
+    0 where an end does more than free leaves: bad nodes, reservations, suggestions and promotions have a say as well.
+    """
+    state, request = scratch.state, scratch.request
+    counted = scratch.suggested is not None and not request.ignore_suggested
+    if counted or state.health.bad_nodes or state.occupancy.reserver or scratch.engine.spec.lazy_preemption_recovery:
+        return 0
+    needed = sum(leaf_number * pods for leaf_number, pods in request.members)
+    bounds = []
+    for found in surveys:
+        one = _Counting(found, leaves).plan([(request.members[-1][0], 1)])
+        lacking = needed - sum(node.room for node in found.usable)
+        bounds.append(max(lacking, one[0] if one else needed))
+    return max(0, min(bounds, default=0))
+
+
+def _needed(scratch: Scratch, names: Sequence[str], leaves: dict[str, int]) -> list[str] | None:
+    """As few of some groups as needed, if their end helps and they are not too many."""
     found = smallest(scratch, _by_size(names, leaves), scratch.end) if names else None
-    if not found or len(found) > LONG:
-        return None
-    groups = tuple(holder(scratch.state.groups.by_name[name]) for name in found)
+    return found if found and len(found) <= LONG else None
+
+
+def _ended(scratch: Scratch, names: Sequence[str], *, smallest: bool) -> Change | None:
+    groups = tuple(holder(scratch.state.groups.by_name[name]) for name in names)
     with scratch.imagine():
-        scratch.end(found)
+        scratch.end(names)
         outcome = scratch.decide(scratch.request, scratch.suggested)
-    return Change(ChangeKind.END, outcome, groups=groups) if outcome else None
+    return Change(ChangeKind.END, outcome, groups=groups, smallest=smallest) if outcome else None
 
 
 def _by_size(names: Iterable[str], leaves: dict[str, int]) -> list[str]:

@@ -15,6 +15,7 @@ from paictl.scheduler.explain.scratch import holder
 from paictl.scheduler.explain.text import render
 from paictl.scheduler.explain.why import explain
 from paictl.scheduler.groups import GroupState
+from paictl.scheduler.operations import fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -72,6 +73,8 @@ class History:
 
     waiting: set[str] = field(default_factory=set)
     """Pods that asked for room and did not get it yet."""
+    gone: set[str] = field(default_factory=set)
+    """Pods that were deleted, or lost in a restart; one that only waits outlives a restart of the scheduler."""
 
     def run(self, operations: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
         """Carry out numbered operations and take notes."""
@@ -80,25 +83,33 @@ class History:
             kind, pod = operation.get("op"), operation.get("pod")
             if isinstance(pod, dict):
                 self._scheduled(number, operation, pod, result)
-            elif kind in _SETTLING and result["r"] == "ok":
-                self._settled(str(operation["uid"]), number)
+            elif result["r"] != "ok":
+                continue
+            elif kind in _SETTLING:
+                self._settled(operation["uid"], number, gone=kind != "add_allocated")
+            elif kind == "restart":
+                for uid in operation.get("lost") or ():
+                    self._settled(uid, number, gone=True)
 
     def _scheduled(self, number: int, operation: Mapping[str, Any], pod: Mapping[str, Any], result: Any) -> None:
         name = f"{pod.get('namespace') or 'default'}/{pod.get('name') or pod.get('uid')}"
         uid = str(pod.get("uid", name))
         self.names |= dict.fromkeys((uid, str(pod.get("name") or uid), name), uid)
-        if result["r"] == "insist":
-            return
+        if uid in self.replayer.engine.state.groups.slots and result["r"] in ("insist", "error"):
+            return  # it runs, whatever it asks for now
+        self.gone.discard(uid)
         self.asked[uid] = number, operation
         if result["r"] == "error":
             self.last[uid] = number, result["message"]
         elif result["r"] == "ok" or (result["r"] == "bind" and operation["op"] == "filter"):
-            self._settled(uid, number)
+            self._settled(uid, number, gone=False)
         elif uid not in self.waiting:
             self.waiting.add(uid)
             self.last[uid] = number, ""
 
-    def _settled(self, uid: str, number: int) -> None:
+    def _settled(self, uid: str, number: int, *, gone: bool) -> None:
+        if gone:
+            self.gone.add(uid)
         self.waiting.discard(uid)
         self.last[uid] = number, ""
 
@@ -123,8 +134,10 @@ def report(history: History, word: str) -> PodReport:
     name = f"{pod.get('namespace') or 'default'}/{pod.get('name') or uid}"
     if uid in replayer.engine.state.groups.slots:
         return _running(history, uid, name, since)
-    if uid not in replayer.pods and not message:
+    if uid in history.gone:
         return PodReport(uid, name, Situation.GONE, since)
+    if fault(operation) is not None:
+        return PodReport(uid, name, Situation.REFUSED, since, message=message)
     try:
         explanation = explain(replayer.engine, replayer.request_of(operation), replayer.suggested_of(operation))
     except RequestError as error:

@@ -13,10 +13,8 @@ from paictl.scheduler.decision import Bind, Placement
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import NodeHealth, PodRecovered
 from paictl.scheduler.explain.data import Change, ChangeKind, Quota
-from paictl.scheduler.explain.scratch import outcome_of
+from paictl.scheduler.explain.scratch import holder, outcome_of
 from paictl.scheduler.explain.survey import sizes_of, walk
-from paictl.scheduler.groups import GroupState
-from paictl.scheduler.occupancy import OPPORTUNISTIC
 from paictl.scheduler.request import PodRequest
 
 if TYPE_CHECKING:
@@ -24,13 +22,18 @@ if TYPE_CHECKING:
 
     from paictl.cells.ids import ChainIndex
     from paictl.cells.spec import ClusterSpec
+    from paictl.scheduler.decision import BindInfo
     from paictl.scheduler.explain.scratch import Scratch
     from paictl.scheduler.explain.survey import Survey
     from paictl.scheduler.groups import Group
     from paictl.scheduler.state import State
 
 TRIALS: Final = 2
-"""A trial restarts a whole cluster; the smallest amounts of quota are tried, no more than so many."""
+"""A trial restarts a whole cluster; where it is large, only so many amounts are tried, smallest first."""
+UNKNOWN: Final = "?"
+"""A preassigned cell type that no chain has."""
+WORK: Final = 60_000
+"""Cells that all trials together may restart before a cluster counts as large."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -47,27 +50,38 @@ def more_quota(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:
     """The smallest number of cells of one level that, promised to the VC, lets the request run.
 
     Only cells that are promised to nobody count (`paictl.cells.quota.shortfall`). None for requests that do not
-    use their VC's quota, or name a pinned cell; and where a lazily preempted group runs, for it would ask for its
-    guarantee back at a restart, by an annotation that the engine does not have.
+    use their VC's quota, or name a pinned cell.
     """
     state, request = scratch.state, scratch.request
     if not request.guaranteed or request.pinned_id:
         return None
     chains = state.chains_by_type[request.leaf_type] if request.leaf_type else state.physical.chain_indexes()
-    if any(_asks_back(state, group, chains) for group in state.groups.by_name.values()):
-        return None
-    own = {found.chain: found for found in surveys}
-    amounts = [amount for chain in chains for amount in _amounts(state, request, chain, own.get(chain))]
-    for amount in sorted(amounts)[:TRIALS]:
+    amounts = [amount for chain in chains for amount in _all_amounts(state, request, chain)]
+    complete = len(amounts) * len(state.physical) <= WORK
+    if not complete:
+        own = {found.chain: found for found in surveys}
+        amounts = [amount for chain in chains for amount in _amounts(state, request, chain, own.get(chain))]
+    for amount in sorted(amounts) if complete else sorted(amounts)[:TRIALS]:
         if change := _tried(scratch, amount):
-            return change
+            return replace(change, smallest=complete)
     return None
 
 
-def _asks_back(state: State, group: Group, chains: Sequence[ChainIndex]) -> bool:
-    """Whether a group runs in one of some chains and had a guarantee that it lost."""
-    lost = group.virtual is None and group.priority > OPPORTUNISTIC
-    return lost and any(state.physical.chain[leaf] in chains for leaf in group.leaves())
+def _all_amounts(state: State, request: PodRequest, chain: ChainIndex) -> list[_Amount]:
+    """All numbers of cells of a chain that are promised to nobody and of use.
+
+    That is at most one for each pod, and for each leaf of a group that lost its guarantee: at a restart it may find a
+    place in the new cells and leave others.
+    """
+    shape = state.physical.chains[chain]
+    promised, tops = promises(state, chain)
+    lost = (group for name in state.groups.demoted if (group := state.groups.by_name[name]).vc == request.vc)
+    useful = sum(number for _, number in request.members) + sum(holder(group).leaves for group in lost)
+    return [
+        _Amount(number * shape.leaves[level], number, chain, level)
+        for level in range(1, shape.top + 1)
+        for number in range(1, min(_unpromised(promised, tops, shape.fanout, level), useful) + 1)
+    ]
 
 
 def _amounts(state: State, request: PodRequest, chain: ChainIndex, found: Survey | None) -> list[_Amount]:
@@ -159,18 +173,32 @@ def restarted(engine: Engine, spec: ClusterSpec) -> Engine:
     groups = engine.state.groups
     for uid, (name, slot, _) in sorted(groups.slots.items()):
         group = groups.by_name[name]
-        request = _request_of(engine, group, uid, group.members[slot.member][0])
-        decision = Bind(request, engine.version, slot, Placement(group.physical, group.virtual))
-        new.observe(PodRecovered(request, engine.bind_info(decision)))
+        request = _request_of(group, uid, group.members[slot.member][0])
+        info = engine.bind_info(Bind(request, engine.version, slot, Placement(group.physical, group.virtual)))
+        new.observe(PodRecovered(request, _with_levels(engine.state, group, info)))
     return new
 
 
-def _request_of(engine: Engine, group: Group, uid: str, leaf_number: int) -> PodRequest:
+def _with_levels(state: State, group: Group, info: BindInfo) -> BindInfo:
+    """The annotation of a lazily preempted group as it was bound: it asks for its guarantee back at a restart."""
+    chain = next((state.physical.chain[leaf] for leaf in group.leaves()), None)
+    if group.levels is None or chain is None:
+        return info
+    types = state.physical.chains[chain].types
+    return replace(
+        info,
+        members=tuple(
+            tuple(
+                replace(place, preassigned=tuple(types[level] if level > 0 else UNKNOWN for level in row))
+                for place, row in zip(pods, rows, strict=True)
+            )
+            for pods, rows in zip(info.members, group.levels, strict=True)
+        ),
+    )
+
+
+def _request_of(group: Group, uid: str, leaf_number: int) -> PodRequest:
     """A request as a pod of a running group must have made it."""
-    virtual, pinned = engine.state.virtual, ""
-    if group.virtual is not None and group.state is not GroupState.PREEMPTING:
-        twin = next((leaf for pods in group.virtual for leaves in pods for leaf in leaves if leaf >= 0), None)
-        pinned = (virtual.preassigned[virtual.root[twin]].pinned_id or "") if twin is not None else ""
     return PodRequest(
         uid=uid,
         name=uid,
@@ -179,7 +207,7 @@ def _request_of(engine: Engine, group: Group, uid: str, leaf_number: int) -> Pod
         leaf_number=leaf_number,
         group=group.name,
         members=group.members,
-        pinned_id=pinned,
+        pinned_id=group.pinned_id,
         lazy_preemption=group.lazy_preemption,
         ignore_suggested=group.ignore_suggested,
     )

@@ -98,7 +98,11 @@ def _changes(explanation: Explanation) -> list[str]:
         return ["No single change of nodes, quota, priority or running groups was found that would let it run now."]
     return [
         "Any one of these would let it run now, least disturbing first:",
-        *(f"- {change_text(change)}: it would {outcome_text(change.outcome)}." for change in explanation.changes),
+        *(
+            f"- {change_text(change)}: it would {outcome_text(change.outcome)}"
+            f"{'' if change.smallest else ' (less may do: not everything was tried)'}."
+            for change in explanation.changes
+        ),
     ]
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from paictl.cells.spec import SpecError
 from paictl.scheduler.decision import Bind, BindInfo, Failure, Phase, PodPlacement, Preempt, Wait
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import InvariantError, RequestError
 from paictl.scheduler.events import Ignored, NodeHealth, PodGone, PodRecovered
 from paictl.scheduler.groups import GroupState
 from paictl.scheduler.invariants import validate
-from paictl.scheduler.request import PodRequest
 from tests.unit.scheduler.support import config, gone, healthy, place, pod, run
 
 
@@ -199,3 +199,33 @@ def test_an_invariant_error_stops_the_engine(monkeypatch: pytest.MonkeyPatch) ->
 def test_quotas_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="2 cells of POOL are assigned, 1 are there"):
         Engine.from_config(config(A={"POOL": 2}))
+
+
+def test_pinned_cells_that_split_what_was_promised_whole_are_refused() -> None:
+    data = config(A={"NODE": 1})
+    nodes = data["physicalCluster"]["physicalCells"][0]["cellChildren"]
+    for number, node in enumerate(nodes):
+        node["cellChildren"] = [{"pinnedCellId": f"pin{number}"}, {}]
+    data["virtualClusters"]["B"] = {"pinnedCells": [{"pinnedCellId": f"pin{number}"} for number in range(3)]}
+    healthy(data)
+    data["virtualClusters"]["B"]["pinnedCells"].append({"pinnedCellId": "pin3"})
+    with pytest.raises(SpecError, match="1 cells of NODE are assigned, 0 are there once the pinned cells are"):
+        Engine.from_config(data)
+
+
+def test_a_device_that_two_annotations_claim_goes_to_one_pod() -> None:
+    engine = healthy(config(A={"NODE": 2}))
+    request = pod("a", "A", 4, group="pair", pods=2)
+    decision = engine.plan(request)
+    assert isinstance(decision, Bind)
+    info = engine.bind_info(decision)
+    again = healthy(config(A={"NODE": 2}))
+    fresh = again.state.digest()
+    twins = [PodRecovered(request, info), PodRecovered(pod("b", "A", 4, group="other", pods=2), info)]
+    again.recover(twins)
+    validate(again.state)
+    assert set(again.state.occupancy.user.values()) == {"pair"}
+    assert list(again.state.groups.by_name["other"].leaves()) == []
+    for uid in ("a", "b"):
+        gone(again, uid)
+    assert again.state.digest() == fresh

@@ -148,8 +148,8 @@ def test_the_data_is_json_and_has_no_empty_fields_in_changes() -> None:
     data = json.loads(json.dumps(to_data(explain(engine, pod("new", "A", 4, priority=1)))))
     assert data["decision"] == "wait"
     kinds = {change["kind"]: set(change) for change in data["changes"]}
-    assert kinds["groups end"] == {"kind", "groups", "outcome"}
-    assert kinds["priority"] == {"kind", "priority", "outcome"}
+    assert kinds["groups end"] == {"kind", "groups", "smallest", "outcome"}
+    assert kinds["priority"] == {"kind", "priority", "smallest", "outcome"}
 
 
 # --- pods of a stream of operations
@@ -204,6 +204,25 @@ def test_every_situation_is_told(word: str, situation: Situation, since: int) ->
     assert (found.situation, found.since) == (situation, since)
     assert report_lines(found)
     assert json.loads(json.dumps(report_data(found)))["situation"] == situation
+
+
+@pytest.mark.parametrize(
+    ("operation", "word", "situation", "since"),
+    [
+        ({"op": "restart"}, "two", Situation.WAITING, 4),
+        ({"op": "restart", "lost": ["one"]}, "one", Situation.GONE, 14),
+        ({"op": "restart", "lost": ["two"]}, "two", Situation.GONE, 14),
+        ({"op": "delete_unallocated", "uid": "two"}, "two", Situation.GONE, 14),
+        ({"op": "delete_unallocated", "uid": "bad"}, "bad", Situation.GONE, 14),
+        ({**schedule("one", "A", 4, 5000), "phase": "Preempting"}, "one", Situation.RUNNING, 3),
+        ({**schedule("two", "A", 4, 1), "suggested": 5}, "two", Situation.REFUSED, 14),
+        ({"op": "schedule", "pod": {"name": "late"}}, "late", Situation.REFUSED, 14),
+    ],
+)
+def test_what_comes_later_is_told(operation: dict[str, object], word: str, situation: Situation, since: int) -> None:
+    found = report(told(operation), word)
+    assert (found.situation, found.since) == (situation, since)
+    assert report_lines(found)
 
 
 def test_who_preempts_is_told_on_both_sides() -> None:

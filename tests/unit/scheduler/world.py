@@ -75,12 +75,15 @@ def _virtual(
         quota = [0] * (top + 1)
         fan = [0, *fanouts]
         tops = [cell for cell in cells if cell["cellType"] == names[-1]]
-        if not pick(3):  # pin a cell somewhere
-            pin, cell, level = f"pin-{names[-1]}", tops[pick(len(tops))], top
-            while cell.get("cellChildren") and pick(2):
-                cell, level = cell["cellChildren"][pick(len(cell["cellChildren"]))], level - 1
-            cell["pinnedCellId"] = pin
-            quota[level] += 1
+        for number in range((0, 0, 1, 2)[pick(4)]):  # pin cells, each in a top cell of its own
+            if number == len(tops):
+                break
+            pin, level = f"pin-{names[-1]}-{number}", _pin(pick, tops[number], fanouts, f"pin-{names[-1]}-{number}")
+            if not pick(4):
+                continue  # nobody's
+            for above in range(level, top):  # what it splits is not there as a whole
+                free[above] += fan[above + 1] - 1
+            free[top] -= 1
             vcs[f"vc{pick(len(vcs))}"]["pinnedCells"].append({"pinnedCellId": pin})
         for _ in range(pick(8)):
             level = 1 + pick(top)
@@ -91,6 +94,16 @@ def _virtual(
             path = ".".join([names[-1], names[level - 1]]) if level < top else names[-1]
             vcs[f"vc{pick(len(vcs))}"]["virtualCells"].append({"cellType": path, "cellNumber": 1})
     return vcs
+
+
+def _pin(pick: Callable[[int], int], cell: dict[str, Any], fanouts: list[int], pin: str) -> int:
+    """Pin a cell or one below it, down to its devices; returns its level."""
+    level = len(fanouts)
+    while level > 1 and pick(2):
+        children = cell.setdefault("cellChildren", [{} for _ in range(fanouts[level - 1])])
+        cell, level = children[pick(len(children))], level - 1
+    cell["pinnedCellId"] = pin
+    return level
 
 
 class World:
@@ -139,6 +152,7 @@ class World:
         size = sorted(members)[self.pick(len(members))]
         vc = vcs[self.pick(len(vcs))]
         pins = [pin for owner, pin in self.engine.state.views.pinned if owner == vc]
+        pin = pins[self.pick(len(pins))] if pins else ""
         priority = (-1, 0, 1, 5)[self.pick(4)]
         request = PodRequest(
             f"p{self.count:05}",
@@ -148,7 +162,7 @@ class World:
             size,
             f"g{self.count:05}",
             tuple(sorted(members.items())),
-            pinned_id=pins[0] if pins and priority >= 0 and not self.pick(3) else "",
+            pinned_id=pin if priority >= 0 and not self.pick(3) else "",
             lazy_preemption=not self.pick(2),
             ignore_suggested=bool(self.pick(3)),
         )
