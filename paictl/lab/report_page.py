@@ -14,13 +14,13 @@ from paictl.lab.report_words import labelled, word
 _STYLE: Final = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; --good: #2f8f5b; --bad: #c4492f; --mild: #b07d12 }
 body { font: 16px/1.5 system-ui, "Noto Sans CJK SC", "PingFang SC", sans-serif; max-width: 60rem; margin: 2rem auto;
-  padding: 0 1rem }
+  padding: 0 1rem; overflow-wrap: anywhere }
 h1 { font-size: 1.7rem } h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--line); padding-bottom: .2rem }
 h3 { font-size: 1.05rem; margin: 1.4rem 0 .4rem }
 table { border-collapse: collapse; width: 100%; font-size: .9rem } td, th { border-bottom: 1px solid var(--line);
-  padding: .25rem .6rem .25rem 0; text-align: left; vertical-align: top; overflow-wrap: anywhere }
+  padding: .25rem .6rem .25rem 0; text-align: left; vertical-align: top }
 .events td:nth-child(-n+2), .facts th { white-space: nowrap }
-pre, code { font: .85rem/1.5 ui-monospace, monospace; overflow-wrap: anywhere }
+pre, code { font: .85rem/1.5 ui-monospace, monospace }
 pre { background: var(--soft); padding: .7rem; border-radius: 6px; white-space: pre-wrap }
 .refused, .wrong { color: var(--bad) }
 .scroll { overflow-x: auto } svg { width: 100%; min-width: 36rem; height: auto; max-width: 54rem }
