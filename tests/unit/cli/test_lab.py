@@ -203,6 +203,7 @@ def test_a_lab_that_was_begun_in_chinese_says_everything_in_chinese(home: Path, 
     assert "目标" in paictl("lab", "start").out, "the language stays"
     assert "已跳过 fill" in paictl("lab", "skip", "--reason", "x").err
     assert "实验的报告已写入" in paictl("lab", "report", "-o", str(home / "r.md"), "--name", "L").err
+    assert "实验" in paictl("lab", "list").out
     assert "VC safety" in paictl("lab", "list", "--lang", "en").out
 
 
@@ -255,6 +256,14 @@ def test_paictl_is_found_in_the_shell_however_it_was_called(
     (home / "bin" / "paictl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{home}/bin:/usr/bin:/bin")
     assert "PATH" not in paictl("lab", "env").out, "the paictl of the student's PATH stays"
+
+
+@pytest.mark.usefixtures("in_shell")
+def test_a_name_that_is_taken_leads_to_reset(paictl: Paictl) -> None:
+    paictl("job", "submit", "job-2.yaml", "--vc", "default")
+    again = paictl("job", "submit", "job-2.yaml")
+    assert again.code == 2
+    assert "lab: the checks look for that job; if it went wrong, begin anew: paictl lab reset" in again.err
 
 
 def test_what_the_last_command_said_is_said_again(in_shell: Path, paictl: Paictl) -> None:
