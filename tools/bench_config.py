@@ -20,6 +20,8 @@ from make_big_hived import big_hived
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMA = ROOT / "schemas" / "hivedscheduler.schema.json"
 RUNS = 5
+PER_MIB = 2**20 if sys.platform == "darwin" else 2**10
+"""Units of ru_maxrss in a MiB: macOS counts bytes, Linux KiB."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ def run(command: list[str]) -> Figures:
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         sys.exit(f"{' '.join(command)} ended with {process.returncode}")
-    return Figures(time.perf_counter() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+    return Figures(time.perf_counter() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / PER_MIB)
 
 
 def median(runs: list[Figures]) -> Figures:

@@ -111,7 +111,7 @@ def measure(size: int) -> dict[str, Any]:
     total = [one for kind in times.values() for one in kind]
     out: dict[str, Any] = {kind: (middle(found, 0.5), middle(found, 0.99)) for kind, found in times.items()}
     out |= {"start": started, "mean": sum(total) / len(total) * 1e6}
-    out["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    out["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
     out |= {"fits": fits, "waits": waits}
     out["storm"] = storm(config, steps)
     return out

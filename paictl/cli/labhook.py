@@ -18,6 +18,7 @@ def after_command(words: Sequence[str], code: int, error: PaictlError | None) ->
     from paictl.cli import console
     from paictl.cli.labwords import language_here, say
     from paictl.cli.main import GLOBAL_FLAGS
+    from paictl.cluster.interface import ConflictError
     from paictl.lab import journal
     from paictl.lab.errors import LabError
     from paictl.lab.ground import present_lab
@@ -33,6 +34,8 @@ def after_command(words: Sequence[str], code: int, error: PaictlError | None) ->
         for word in said if error is not None else ():
             if _is_elsewhere(word, ground.files):
                 console.info(f"lab: {say('elsewhere', lang, file=word, folder=shlex.quote(str(ground.files)))}")
+        if isinstance(error, ConflictError) and said[:2] == ["job", "submit"]:
+            console.info(f"lab: {say('taken', lang)}")
         journal.append(ground.folder, typed(said, code, error))
         session = Session(find_lab(ground.lab_id), ground.folder.parent)
         for check in session.observe():

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from paictl.lab.session import Session
 
+SHELL_MARK = "PAICTL_LAB_SHELL"
+"""Environment variable of the shells that `lab shell` opens."""
+
 
 def path_with_paictl(labs: Path) -> str | None:
     """PATH with a folder in front where `paictl` is this paictl; None if PATH has one already.
@@ -40,15 +43,13 @@ def path_with_paictl(labs: Path) -> str | None:
 
 
 def in_lab_shell() -> bool:
-    """Whether this shell is a lab's."""
-    from paictl.lab.ground import present_lab
-
-    return present_lab() is not None
+    """Whether this shell was opened for a lab, so that exit leads back; one that took `lab env` was not."""
+    return SHELL_MARK in os.environ
 
 
 def in_other_lab(session: Session) -> bool:
-    """Whether this shell is that of another lab."""
+    """Whether this shell was opened for another lab."""
     from paictl.lab.ground import present_lab
 
     present = present_lab()
-    return present is not None and present.folder.resolve() != session.ground.folder.resolve()
+    return in_lab_shell() and present is not None and present.folder.resolve() != session.ground.folder.resolve()

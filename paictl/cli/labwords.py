@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from paictl.lab.session import Judged, Session
 
 SAYINGS: Final[dict[str, tuple[str, str]]] = {
+    "list-heads": ("LAB TITLE TIME PASSED", "实验 标题 时间 通过"),
+    "minutes": ("{number} min", "{number} 分钟"),
     "goal": ("goal: {text}", "目标：{text}"),
     "step": ("step {number} of {of}: {id}", "第 {number} 步，共 {of} 步：{id}"),
     "help": (
@@ -99,6 +101,10 @@ SAYINGS: Final[dict[str, tuple[str, str]]] = {
     "elsewhere": (
         "{file} is in the lab's folder, not here: cd {folder}",
         "{file} 在实验的文件夹中，不在这里：cd {folder}",
+    ),
+    "taken": (
+        "the checks look for that job; if it went wrong, begin anew: paictl lab reset",
+        "检查针对的就是这个作业；如果它做错了，请重新开始：paictl lab reset",
     ),
     "not-noted": ("this command could not be noted: {reason}", "无法记录这条命令：{reason}"),
 }

@@ -30,14 +30,21 @@ def _cpu() -> str:
             key, _, value = line.partition(":")
             if key.strip() == "model name":
                 return value.strip()
-    return platform.processor() or platform.machine()
+    return _sysctl("machdep.cpu.brand_string") or platform.processor() or platform.machine()
 
 
 def _memory() -> str:
     try:
-        return f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB"
+        size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError):  # the system does not count its pages
-        return ""
+        told = _sysctl("hw.memsize")
+        size = int(told) if told.isdecimal() else 0
+    return f"{size / 2**30:.0f} GiB" if size > 0 else ""
+
+
+def _sysctl(name: str) -> str:
+    """What macOS knows of its machine; empty elsewhere."""
+    return _told(["/usr/sbin/sysctl", "-n", name]).strip() if platform.system() == "Darwin" else ""
 
 
 def _gpus() -> str:
@@ -45,11 +52,15 @@ def _gpus() -> str:
     program = shutil.which("nvidia-smi")
     if program is None:
         return ""
+    return "; ".join(line.partition(" (")[0] for line in _told([program, "-L"]).splitlines())
+
+
+def _told(command: list[str]) -> str:
+    """What a program prints; empty if it cannot tell."""
     try:
-        listed = subprocess.run([program, "-L"], capture_output=True, text=True, timeout=10, check=True)  # noqa: S603
-    except (subprocess.SubprocessError, OSError):
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout  # noqa: S603
+    except (subprocess.SubprocessError, OSError, UnicodeDecodeError):
         return ""
-    return "; ".join(line.partition(" (")[0] for line in listed.stdout.splitlines())
 
 
 def _system() -> str:

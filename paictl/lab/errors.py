@@ -35,7 +35,7 @@ def writing(path: Path) -> Iterator[None]:
         reason = error.strerror or str(error)
         raise LabError(
             (f"cannot be written: {reason}", f"无法写入：{reason}"), _WAYS_ON.get(error.errno or 0, _ANY_WAY_ON),
-            where=str(error.filename or path),
+            where=str(path),
         ) from None  # fmt: skip
 
 

@@ -7,27 +7,36 @@ from html import escape
 from typing import Any, Final
 
 from paictl.lab.report import dial_of, phenomena
-from paictl.lab.report_text import remarks
-from paictl.lab.report_timeline import lines_of, svg
-from paictl.lab.report_words import word
+from paictl.lab.report_text import finding_text, made_text, remarks
+from paictl.lab.report_timeline import LEGEND, lines_of, svg
+from paictl.lab.report_words import labelled, word
 
 _STYLE: Final = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; --good: #2f8f5b; --bad: #c4492f; --mild: #b07d12 }
 body { font: 16px/1.5 system-ui, "Noto Sans CJK SC", "PingFang SC", sans-serif; max-width: 60rem; margin: 2rem auto;
-  padding: 0 1rem }
+  padding: 0 1rem; overflow-wrap: anywhere }
 h1 { font-size: 1.7rem } h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--line); padding-bottom: .2rem }
 h3 { font-size: 1.05rem; margin: 1.4rem 0 .4rem }
 table { border-collapse: collapse; width: 100%; font-size: .9rem } td, th { border-bottom: 1px solid var(--line);
-  padding: .25rem .6rem .25rem 0; text-align: left; vertical-align: top; overflow-wrap: anywhere }
-pre, code { font: .85rem/1.5 ui-monospace, monospace } pre { background: var(--soft); padding: .7rem; overflow-x: auto;
-  border-radius: 6px } .refused { color: var(--bad) } .digest { overflow-wrap: anywhere }
-.scroll { overflow-x: auto } svg { width: 100%; height: auto; max-width: 54rem }
+  padding: .25rem .6rem .25rem 0; text-align: left; vertical-align: top }
+.events td:nth-child(-n+2), .facts th { white-space: nowrap }
+pre, code { font: .85rem/1.5 ui-monospace, monospace }
+pre { background: var(--soft); padding: .7rem; border-radius: 6px; white-space: pre-wrap }
+.refused, .wrong { color: var(--bad) }
+.scroll { overflow-x: auto } svg { width: 100%; min-width: 36rem; height: auto; max-width: 54rem }
+.legend { font-size: .85rem; margin: .2rem 0 } .legend span { margin-right: 1.2rem; white-space: nowrap }
+.legend i { display: inline-block; width: 1rem; height: .7rem; border-radius: 2px; margin-right: .4rem;
+  print-color-adjust: exact; -webkit-print-color-adjust: exact }
 .checks { list-style: none; padding: 0 } .checks > li { margin: .5rem 0; padding-left: 1rem; border-left: 4px solid }
 .checks > .passed { border-color: var(--good) } .checks > .failed { border-color: var(--bad) }
 .checks > .skipped, .checks > .later { border-color: var(--mild) }
 .findings { font-size: .85rem; opacity: .8; margin: .1rem 0; padding-left: 1rem }
-blockquote { margin: .2rem 0 .8rem; padding: .3rem .8rem; background: var(--soft); border-radius: 6px }
-@media print { body { margin: 0; max-width: none } h2 { break-before: page } }
+blockquote { margin: .2rem 0 .8rem; padding: .3rem .8rem; background: var(--soft); border-radius: 6px;
+  white-space: pre-line }
+@media (prefers-color-scheme: dark) { :root { --bad: #ee8267 } }
+@media print { :root { color-scheme: light; --bad: #c4492f } body { margin: 0; max-width: none; font-size: 13px }
+  h2 { margin-top: 1rem } td, th { padding-top: .1rem; padding-bottom: .1rem }
+  h2.experiment { break-before: page } h2, h3 { break-after: avoid } tr, li, svg { break-inside: avoid } }
 """
 
 
@@ -45,12 +54,12 @@ def page(report: Mapping[str, Any], data: str) -> str:
 
 def _body(report: Mapping[str, Any], lang: str) -> Iterator[str]:
     yield f"<h1>{escape(word('title', lang))}</h1>"
-    yield f"<p><strong>{escape(report['name'])}</strong> · {escape(report['made'])}</p>"
+    yield f"<p><strong>{escape(report['name'])}</strong> · {escape(made_text(report))}</p>"
     yield (
-        f'<p class="digest">{escape(word("digest", lang))}: <code>{report["digest"]}</code><br>'
+        f'<p class="digest">{labelled(word("digest", lang), lang)}<code>{escape(report["digest"])}</code><br>'
         f"<small>{escape(word('check', lang))}</small></p>"
     )
-    yield f"<h2>{escape(word('environment', lang))}</h2><table>"
+    yield f'<h2>{escape(word("environment", lang))}</h2><table class="facts">'
     for key, value in report["environment"].items():
         shown = value or (word("no-gpu", lang) if key == "gpu" else "-")
         yield f"<tr><th>{escape(word(key, lang))}</th><td>{escape(shown)}</td></tr>"
@@ -74,13 +83,13 @@ def _overview(report: Mapping[str, Any], lang: str) -> Iterator[str]:
 
 
 def _experiment(experiment: Mapping[str, Any], lang: str) -> Iterator[str]:
-    heading = f"{word('experiment', lang)} {experiment['lab'][:2]}: {experiment['title']}"
-    yield f'<h2 id="{experiment["lab"]}">{escape(heading)}</h2>'
+    heading = labelled(f"{word('experiment', lang)} {experiment['lab'][:2]}", lang) + experiment["title"]
+    yield f'<h2 class="experiment" id="{escape(experiment["lab"])}">{escape(heading)}</h2>'
     yield f"<p>{escape(experiment['goal'])}</p>"
     yield from (f"<p>{escape(remark.replace('`', ''))}</p>" for remark in remarks(experiment, lang) if remark)
     yield f"<h3>{escape(word('commands', lang))}</h3><pre>"
     for typed in experiment["typed"]:
-        refusal = f"{word('refused', lang)}: {typed['message']}"
+        refusal = labelled(word("refused", lang), lang) + typed["message"]
         yield escape(typed["command"]) + (
             f'\n  <span class="refused">{escape(refusal)}</span>' if typed["message"] else ""
         )
@@ -88,6 +97,7 @@ def _experiment(experiment: Mapping[str, Any], lang: str) -> Iterator[str]:
     picture = svg(lines_of(phenomena(experiment), experiment["now"]), experiment["now"], dial_of(experiment))
     if picture:
         yield f'<h3>{escape(word("timeline", lang))}</h3><div class="scroll">{picture}</div>'
+        yield _legend(picture, lang)
     yield from _events(experiment, lang)
     yield f'<h3>{escape(word("checks", lang))}</h3><ul class="checks">'
     for check in experiment["checks"]:
@@ -99,8 +109,18 @@ def _experiment(experiment: Mapping[str, Any], lang: str) -> Iterator[str]:
     yield "</ol>"
 
 
+def _legend(picture: str, lang: str) -> str:
+    """What the colours of a picture mean, those that are in it."""
+    parts = (
+        f'<span><i style="background:{colour}"></i>{escape(word(key, lang))}</span>'
+        for key, colour in LEGEND
+        if colour in picture
+    )
+    return f'<p class="legend">{"".join(parts)}</p>'
+
+
 def _events(experiment: Mapping[str, Any], lang: str) -> Iterator[str]:
-    yield f"<h3>{escape(word('phenomena', lang))}</h3><table><tr>"
+    yield f'<h3>{escape(word("phenomena", lang))}</h3><table class="events"><tr>'
     yield "".join(f"<th>{escape(word(key, lang))}</th>" for key in ("time", "what", "of", "detail")) + "</tr>"
     dial = dial_of(experiment)
     for event in phenomena(experiment):
@@ -111,14 +131,11 @@ def _events(experiment: Mapping[str, Any], lang: str) -> Iterator[str]:
 
 def _check(check: Mapping[str, Any], lang: str) -> Iterator[str]:
     reason = f" ({escape(check['reason'])})" if check["standing"] == "skipped" else ""
-    yield f'<li class="{check["standing"]}"><strong>{word(check["standing"], lang)}</strong>{reason}: '
-    yield escape(check["says"])
+    heading = f"<strong>{word(check['standing'], lang)}</strong>{labelled(reason, lang)}"
+    yield f'<li class="{escape(check["standing"])}">{heading}{escape(check["says"])}'
     if check["standing"] in ("passed", "failed"):
         yield '<ul class="findings">'
         for one in check["findings"]:
-            yield (
-                f"<li>{escape(word('expected', lang))}: {escape(one['expected'])} — "
-                f"{escape(word('observed', lang))}: {escape(one['observed'])}</li>"
-            )
+            yield f"<li{'' if one['ok'] else ' class=wrong'}>{escape(finding_text(one, lang))}</li>"
         yield "</ul>"
     yield "</li>"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 from paictl.lab.report import dial_of, phenomena
 from paictl.lab.report_timeline import drawn, lines_of
-from paictl.lab.report_words import word
+from paictl.lab.report_words import labelled, word
 
 Experiment = Mapping[str, Any]
 
@@ -20,9 +21,9 @@ def markdown(report: Mapping[str, Any]) -> str:
 def _report(report: Mapping[str, Any]) -> Iterator[str]:
     lang = report["language"]
     yield from (f"# {word('title', lang)}", "")
-    yield f"- {word('name', lang)}: {_cell(report['name'])}"
-    yield f"- {word('made', lang)}: {report['made']}"
-    yield f"- {word('digest', lang)}: `{report['digest']}` ({word('check', lang)})"
+    yield f"- {labelled(word('name', lang), lang)}{_cell(report['name'])}"
+    yield f"- {labelled(word('made', lang), lang)}{made_text(report)}"
+    yield f"- {labelled(word('digest', lang), lang)}`{report['digest']}` ({word('check', lang)})"
     yield from ("", f"## {word('environment', lang)}", "", "| | |", "| --- | --- |")
     for key, value in report["environment"].items():
         shown = value or (word("no-gpu", lang) if key == "gpu" else "-")
@@ -34,12 +35,12 @@ def _report(report: Mapping[str, Any]) -> Iterator[str]:
 
 def _experiment(experiment: Experiment, lang: str) -> Iterator[str]:
     number = experiment["lab"][:2]
-    yield from (f"## {word('experiment', lang)} {number}: {experiment['title']}", "")
-    yield from (f"{word('goal', lang)}: {experiment['goal']}", "")
+    heading = labelled(f"{word('experiment', lang)} {number}", lang) + experiment["title"]
+    yield from (f"## {heading}", "", labelled(word("goal", lang), lang) + experiment["goal"], "")
     yield from remarks(experiment, lang)
     yield from (f"### {word('commands', lang)}", "", "```")
     for typed in experiment["typed"]:
-        end = f"    # {word('refused', lang)}: {typed['message']}" if typed["message"] else ""
+        end = f"    # {labelled(word('refused', lang), lang)}{typed['message']}" if typed["message"] else ""
         yield f"{typed['command']}{end}"
     yield from ("```", "", f"### {word('phenomena', lang)}", "")
     yield f"| {word('time', lang)} | {word('what', lang)} | {word('of', lang)} | {word('detail', lang)} |"
@@ -64,21 +65,34 @@ def remarks(experiment: Experiment, lang: str) -> Iterator[str]:
     if experiment["played"]:
         yield from (word("played", lang), "")
     if experiment["solved"]:
-        yield from (f"{word('solved', lang)}: {', '.join(experiment['solved'])}", "")
+        yield from (f"{labelled(word('solved', lang), lang)}{', '.join(experiment['solved'])}", "")
     if experiment["hints"]:
-        yield from (f"{word('hints', lang)}: {sum(experiment['hints'].values())}", "")
+        yield from (f"{labelled(word('hints', lang), lang)}{sum(experiment['hints'].values())}", "")
     if experiment["skipped"]:
         reasons = (f"{step} ({reason})" for step, reason in experiment["skipped"].items())
-        yield from (f"{word('skipped-steps', lang)}: {', '.join(reasons)}", "")
+        yield from (f"{labelled(word('skipped-steps', lang), lang)}{', '.join(reasons)}", "")
 
 
 def _check(check: Mapping[str, Any], lang: str) -> Iterator[str]:
     reason = f" ({_cell(check['reason'])})" if check["standing"] == "skipped" else ""
-    yield f"- **{word(check['standing'], lang)}**{reason}: {check['says']}"
+    yield f"- **{word(check['standing'], lang)}**{labelled(reason, lang)}{check['says']}"
     if check["standing"] in ("passed", "failed"):
         for one in check["findings"]:
-            expected, observed = _cell(one["expected"]), _cell(one["observed"])
-            yield f"  - {word('expected', lang)}: {expected} — {word('observed', lang)}: {observed}"
+            yield f"  - {_cell(finding_text(one, lang))}"
+
+
+def finding_text(one: Mapping[str, Any], lang: str) -> str:
+    """What a check found: said once where it is literally what was expected."""
+    if one["ok"] and one["expected"].endswith(one["observed"]):
+        return labelled(word("as-expected", lang), lang) + str(one["expected"])
+    pairs = ((word(key, lang), one[key]) for key in ("expected", "observed"))
+    return " — ".join(labelled(name, lang) + value for name, value in pairs)
+
+
+def made_text(report: Mapping[str, Any]) -> str:
+    """When a report was made, as people write it."""
+    made = datetime.fromisoformat(report["made"])
+    return made.strftime("%Y-%m-%d %H:%M") + f" ({made.tzname()})"
 
 
 def _cell(text: str) -> str:

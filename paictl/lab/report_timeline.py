@@ -85,6 +85,11 @@ _LEFT: Final = 150
 _SPAN: Final = 640
 _COLOURS: Final = {"": "#d9d9d9", "finished": "#4c9f70", "running": "#5b8def", "stopped": "#8f8f8f"}
 _LOST_COLOUR: Final = "#d9694f"
+LEGEND: Final = (
+    ("runs-to-end", _COLOURS["finished"]), ("still-runs", _COLOURS["running"]), ("loses", _LOST_COLOUR),
+    ("is-stopped", _COLOURS["stopped"]), ("waits", _COLOURS[""]),
+)  # fmt: skip
+"""(key of the report's words, colour) of the picture."""
 
 
 def svg(lines: Sequence[Line], now: int, dial: Dial) -> str:

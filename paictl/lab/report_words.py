@@ -33,6 +33,7 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
     "checks": ("Checks", "检查"),
     "expected": ("expected", "应为"),
     "observed": ("observed", "实际"),
+    "as-expected": ("as expected", "与预期一致"),
     "answers": ("Questions", "思考题"),
     "no-answer": ("(not answered)", "（未回答）"),
     "passed": ("passed", "通过"),
@@ -44,6 +45,11 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
     "solved": ("Steps that paictl did", "由 paictl 完成的步骤"),
     "hints": ("Hints used", "使用的提示数"),
     "skipped-steps": ("Steps skipped", "跳过的步骤"),
+    "runs-to-end": ("runs to its end", "运行至结束"),
+    "still-runs": ("still runs", "仍在运行"),
+    "loses": ("runs and loses its devices", "运行后失去设备"),
+    "is-stopped": ("runs and is stopped", "运行后被停止"),
+    "waits": ("waits", "等待"),
     "legend": ("█ runs · ▒ runs and loses its devices · · waits", "█ 运行 · ▒ 运行后失去设备 · · 等待"),
 }  # fmt: skip
 
@@ -51,3 +57,8 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
 def word(key: str, language: str) -> str:
     """A word of the report in a language."""
     return _WORDS[key][language == "zh"]
+
+
+def labelled(words: str, language: str) -> str:
+    """Words with the colon of their language, for something to follow."""
+    return f"{words}{'：' if language == 'zh' else ': '}"

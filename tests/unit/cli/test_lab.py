@@ -203,6 +203,7 @@ def test_a_lab_that_was_begun_in_chinese_says_everything_in_chinese(home: Path, 
     assert "目标" in paictl("lab", "start").out, "the language stays"
     assert "已跳过 fill" in paictl("lab", "skip", "--reason", "x").err
     assert "实验的报告已写入" in paictl("lab", "report", "-o", str(home / "r.md"), "--name", "L").err
+    assert "实验" in paictl("lab", "list").out
     assert "VC safety" in paictl("lab", "list", "--lang", "en").out
 
 
@@ -257,6 +258,14 @@ def test_paictl_is_found_in_the_shell_however_it_was_called(
     assert "PATH" not in paictl("lab", "env").out, "the paictl of the student's PATH stays"
 
 
+@pytest.mark.usefixtures("in_shell")
+def test_a_name_that_is_taken_leads_to_reset(paictl: Paictl) -> None:
+    paictl("job", "submit", "job-2.yaml", "--vc", "default")
+    again = paictl("job", "submit", "job-2.yaml")
+    assert again.code == 2
+    assert "lab: the checks look for that job; if it went wrong, begin anew: paictl lab reset" in again.err
+
+
 def test_what_the_last_command_said_is_said_again(in_shell: Path, paictl: Paictl) -> None:
     paictl("job", "submit", "job-2.yaml", "--vcc", "x")
     out = paictl("lab", "verify").out
@@ -269,12 +278,17 @@ def test_what_the_last_command_said_is_said_again(in_shell: Path, paictl: Paictl
     assert "understood" not in out
 
 
-def test_the_last_hint_and_the_end_say_how_to_go_on(in_shell: Path, paictl: Paictl) -> None:
+def test_the_last_hint_and_the_end_say_how_to_go_on(
+    in_shell: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAICTL_LAB_SHELL", "02_vc_safety")
     assert "that was the last hint" in paictl("lab", "hint").out
     assert "first leave this shell: exit; then work in it: paictl lab shell 03" in paictl("lab", "start", "3").out
     assert (in_shell.parent / "03_priority_preemption" / "lab.json").is_file()
     paictl("lab", "solve", "--all")
     assert "first leave this shell: exit; then next lab: paictl lab start 03" in paictl("lab", "next").out
+    monkeypatch.delenv("PAICTL_LAB_SHELL")
+    assert "exit" not in paictl("lab", "next").out, "that would close the terminal of who took paictl lab env"
 
 
 def test_a_cluster_that_was_taken_down_leads_to_reset(paictl: Paictl, in_shell: Path) -> None:

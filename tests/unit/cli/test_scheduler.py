@@ -212,6 +212,8 @@ REPLAY = f"{sys.executable} -m paictl scheduler replay --config c.yaml"
     ],
 )
 def test_streams_that_are_closed_or_full(config: Path, line: str, code: int, said: str) -> None:
+    if "/dev/full" in line and not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
     written(config.parent, UP)
     environment = {"PYTHONPATH": str(ROOT), "HOME": str(config.parent), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from paictl.errors import PaictlError
 from paictl.lab import journal
 from paictl.lab.report import Report, dial_of, digest_of, inconsistencies, make_report
 from paictl.lab.report_file import FORMS, check_file, check_form, rendered
+from paictl.lab.report_text import finding_text
 from paictl.lab.report_timeline import drawn, lines_of, svg
 from tests.unit.lab.conftest import Begin
 
@@ -49,6 +51,17 @@ def test_every_form_holds_everything_and_is_consistent(
         assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
     if form == ".md":
         assert "▒" in text
+
+
+def test_what_is_as_expected_is_said_once_and_what_is_not_twice(report: Report) -> None:
+    found = {"ok": True, "expected": "job a: state Running", "observed": "state Running"}
+    assert finding_text(found, "en") == "as expected: job a: state Running"
+    assert finding_text(found, "zh") == "与预期一致：job a: state Running"
+    other = {"ok": False, "expected": "job a: state Running", "observed": "state Waiting"}
+    assert finding_text(other, "en") == "expected: job a: state Running — observed: state Waiting"
+    assert finding_text(other, "zh") == "应为：job a: state Running — 实际：state Waiting"
+    page = rendered({**report, "language": "zh"}, ".html")
+    assert not re.search(r"(通过|跳过|应为|实际|校验摘要)(</strong>)?: ", page), "colons are Chinese, too"
 
 
 @pytest.mark.parametrize("form", FORMS)

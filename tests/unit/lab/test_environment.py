@@ -1,0 +1,60 @@
+"""The machine, as Linux and macOS tell about it."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+import pytest
+
+from paictl.cli import labwords
+from paictl.lab import environment as machine
+
+
+def test_the_table_of_the_textbook_is_filled() -> None:
+    found = machine.environment()
+    assert set(found) == {"cpu", "memory", "gpu", "os", "python", "paictl"}
+    assert "vCPU" in found["cpu"]
+    assert found["memory"].endswith(" GiB")
+
+
+def test_macos_is_asked_in_its_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = {"machdep.cpu.brand_string": "Apple M2\n", "hw.memsize": "17179869184\n"}
+
+    def no_pages(_: str) -> int:
+        raise ValueError
+
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(Path, "is_file", lambda _: False)
+    monkeypatch.setattr(os, "sysconf", no_pages)
+    monkeypatch.setattr(machine, "_told", lambda command: answers[command[-1]])
+    assert machine.environment()["cpu"].startswith("Apple M2, ")
+    assert machine.environment()["memory"] == "16 GiB"
+
+
+def test_a_machine_that_tells_nothing_leaves_the_table_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_pages(_: str) -> int:
+        raise ValueError
+
+    monkeypatch.setattr(os, "sysconf", no_pages)
+    assert machine.environment()["memory"] == ""
+
+
+@pytest.mark.parametrize(("told", "language"), [("zh_CN\n", "zh"), ("en_GB\n", "en")])
+def test_without_lang_macos_tells_the_language(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str, language: str
+) -> None:
+    import subprocess
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        assert command[-1] == "AppleLocale"
+        return subprocess.CompletedProcess(command, 0, told, "")
+
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PAICTL_STATE", str(tmp_path))
+    assert labwords.language(None) == "en", "elsewhere there is nobody to ask"
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(subprocess, "run", run)
+    assert labwords.language(None) == language
