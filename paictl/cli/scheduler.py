@@ -66,14 +66,14 @@ def replay(
 
 def _write(line: str) -> None:
     """Write a line to stdout at once: whoever drives us line by line waits for the answer."""
-    from paictl.errors import PaictlError
-
     try:
         sys.stdout.write(line)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader went away, as `head` does; typer would make it exit code 1
         raise typer.Exit(141) from None
     except OSError as error:
+        from paictl.errors import PaictlError
+
         raise PaictlError(f"the output cannot be written: {error.strerror}", hint="free some space") from None
 
 
