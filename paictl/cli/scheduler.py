@@ -66,14 +66,14 @@ def replay(
 
 def _write(line: str) -> None:
     """Write a line to stdout at once: whoever drives us line by line waits for the answer."""
-    from paictl.errors import PaictlError
-
     try:
         sys.stdout.write(line)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader went away, as `head` does; typer would make it exit code 1
         raise typer.Exit(141) from None
     except OSError as error:
+        from paictl.errors import PaictlError
+
         raise PaictlError(f"the output cannot be written: {error.strerror}", hint="free some space") from None
 
 
@@ -87,8 +87,9 @@ def _stopped(dump: Path, replayer: Replayer, ops: Path | None, number: int, erro
     where = f"{ops or STDIN}:{number}"
     try:
         dump.write_text(json.dumps({"error": reason, **replayer.dump()}, indent=1), encoding="utf-8")
-    except OSError as failed:
-        hint = f"the dump could not be written to {dump} ({failed.strerror}): run again with --dump FILE"
+    except Exception as failed:
+        why = failed.strerror if isinstance(failed, OSError) else f"{type(failed).__name__}: {failed}"
+        hint = f"the dump could not be written to {dump} ({why}): run again with --dump FILE"
     else:
         hint = f"this is a bug in paictl: report it with {dump}, which has the state and the last operations"
     return PaictlError(f"the scheduler has stopped: {reason}", where=where, hint=hint)

@@ -90,15 +90,17 @@ def operations(path: Path | None) -> Iterator[tuple[int, dict[str, object]]]:
     for number, line in enumerate(lines, 1):
         if not line or line.isspace():
             continue
-        where = f"{name}:{number}"
         try:
             operation = json.loads(line)
         except json.JSONDecodeError as error:
-            raise PaictlError(f"not JSON: {error.msg}", where=f"{where}:{error.colno}", hint=_ONE_A_LINE) from None
+            raise PaictlError(
+                f"not JSON: {error.msg}", where=f"{name}:{number}:{error.colno}", hint=_ONE_A_LINE
+            ) from None
         except (ValueError, RecursionError) as error:  # a number without end, brackets without end
-            raise PaictlError(f"not JSON: {error}", where=where, hint=_ONE_A_LINE) from None
+            raise PaictlError(f"not JSON: {error}", where=f"{name}:{number}", hint=_ONE_A_LINE) from None
         if not isinstance(operation, dict):
-            raise PaictlError(f"expected an object, found a {type(operation).__name__}", where=where, hint=_ONE_A_LINE)
+            message = f"expected an object, found a {type(operation).__name__}"
+            raise PaictlError(message, where=f"{name}:{number}", hint=_ONE_A_LINE)
         yield number, operation
 
 

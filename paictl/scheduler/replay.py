@@ -269,7 +269,10 @@ class Replayer:
                 }
 
     def dump(self) -> Json:
-        """What is needed to look into a failure: the exact state, pods with their annotations, the last operations."""
+        """What is needed to look into a failure: the exact state, pods with their annotations, the last operations.
+
+        Nothing is computed from the state, which may contradict itself.
+        """
         return {
             "engine": snapshot.dump(self.engine),
             "health": dict(self.health),
@@ -282,10 +285,6 @@ class Replayer:
                     "bound": pod.bound,
                 }
                 for uid, pod in sorted(self.pods.items())
-            ],
-            "groups": [
-                inspect.group_record(self.engine.state, group)
-                for _, group in sorted(self.engine.state.groups.by_name.items())
             ],
             "operations": list(self.history),
         }

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ import yaml
 
 from paictl.cells.spec import ClusterSpec
 from paictl.cli.main import run
+from paictl.scheduler import groups
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import InvariantError
 from paictl.scheduler.invariants import validate
 from paictl.scheduler.replay import Replayer, info_from_json, info_json
+from paictl.scheduler.request import PodRequest
 from tests.conftest import ROOT
 from tests.unit.scheduler.support import NODES, config
 
@@ -68,6 +71,27 @@ def test_the_command_writes_a_dump_when_an_invariant_breaks_and_can_load_it(
     ops.write_text(json.dumps(OPERATIONS[1]))
     assert run([*words, "--load", str(dump)]) == 0
     assert json.loads(capsys.readouterr().out)["r"] == "bind"
+
+
+def test_a_state_that_contradicts_itself_can_be_dumped_and_taken_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, dump, ops = tmp_path / "hived.yaml", tmp_path / "dump.json", tmp_path / "ops.jsonl"
+    path.write_text(yaml.safe_dump(config(A={"NODE": 1})))
+    ops.write_text("\n".join(map(json.dumps, OPERATIONS)))
+    words = ["scheduler", "replay", "--config", str(path), "--dump", str(dump), str(ops)]
+    right = groups.new_group
+
+    def broken(request: PodRequest, *rest: Any) -> groups.Group:
+        return right(replace(request, members=((4, 1), (8, 2))), *rest)  # has more members than places
+
+    with monkeypatch.context() as patch:
+        patch.setattr("paictl.scheduler.recovery.new_group", broken)
+        assert run(words) == 2
+    assert f"{ops}:2: the scheduler has stopped: ValueError" in capsys.readouterr().err
+    again = Replayer(ClusterSpec.from_mapping(config(A={"NODE": 1})))
+    again.restore(json.loads(dump.read_text()))
+    assert len(again.engine.state.groups.by_name["default/a"].members) == 2
 
 
 MALFORMED: list[tuple[dict[str, Any], str]] = [
