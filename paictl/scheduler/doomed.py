@@ -174,6 +174,23 @@ class Doomed:
                 return at[rank]
         return NO_PHYSICAL
 
+    def clear(self, chain: ChainIndex) -> bool:
+        """Unbind all doomed cells of a chain that are idle; whether there were any."""
+        found = False
+        with self.hold(forget=True):
+            for vc, of, level in sorted(self.cells):
+                while of == chain and (cell := self.idle(vc, chain, level)) != NO_PHYSICAL:
+                    found = True
+                    self.binding.unbind(cell)
+                    self._set(cell, vc, 0)
+                    self.give(cell, vc, doomed=True)
+        return found
+
+    def settle(self, chain: ChainIndex) -> None:
+        """Doom what has to be in a chain, from the top level down."""
+        for level in range(len(self.bad[chain]) - 1, 0, -1):
+            self.doom(chain, level)
+
     def forget(self, cell: PhysicalCell, vc: str) -> None:
         """A physical cell no longer serves a doomed cell: it healed."""
         self._set(cell, vc, 0)

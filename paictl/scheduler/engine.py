@@ -82,6 +82,7 @@ class Engine:
         self._check_running()
         offered = None if suggested is None else Suggested(frozenset(suggested), self.state.physical)
         group = self.state.groups.by_name.get(request.group)
+        self._check_known(request, group)
         if group is None:
             return self._plan_new(request, offered, phase)
         if group.state is GroupState.PREEMPTING:
@@ -137,6 +138,23 @@ class Engine:
         return bind_info(self.state, decision)
 
     # --- planning
+
+    def _check_known(self, request: PodRequest, group: Group | None) -> None:
+        """A pod belongs to one group, and all pods of a group say the same of it: any of them may recover it."""
+        groups = self.state.groups
+        other = groups.slots[request.uid][0] if request.uid in groups.slots else groups.waiting.get(request.uid)
+        if other not in (None, request.group):
+            raise RequestError(request.name, "affinityGroup.name", f"the pod already belongs to group {other}")
+        if group is None:
+            return
+        for field, ours, asked in (
+            ("virtualCluster", group.vc, request.vc),
+            ("priority", group.priority, request.priority),
+            ("pinnedCellId", group.pinned_id, request.pinned_id),
+            ("affinityGroup.members", group.members, request.members),
+        ):
+            if ours != asked:
+                raise RequestError(request.name, field, f"group {group.name} was started with {ours or 'none'}")
 
     def _plan_preempting(self, group: Group, request: PodRequest, offered: Suggested | None, phase: Phase) -> Decision:
         if phase is Phase.PREEMPTING and self._off_limits(group, offered):
@@ -300,7 +318,8 @@ class Engine:
             group = recovery.adopt(state, request, physical, levels, now)
             if any(NO_LEAF in leaves for pods in group.physical for leaves in pods):
                 group = state.groups.put(replace(group, info=info))
-        if not group.pods[slot.member][slot.pod]:
+        fits = slot.member < len(group.members) and slot.pod < group.members[slot.member][1]
+        if fits and not group.pods[slot.member][slot.pod]:
             state.groups.attach(request.uid, group, slot, info.node)
 
     def _slot_of(self, request: PodRequest, info: BindInfo) -> Slot | None:

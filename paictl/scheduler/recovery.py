@@ -156,12 +156,27 @@ class _VirtualFinder:
         self.mine.clear()
         try:
             for leaf, level in zip(leaves, levels, strict=True):
-                out.append(NO_VIRTUAL if leaf == NO_LEAF else self._leaf(leaf, level))
-                if leaf != NO_LEAF and out[-1] == NO_VIRTUAL:
-                    return None
+                twin = NO_VIRTUAL
+                if leaf != NO_LEAF:
+                    twin = self._leaf(leaf, level)
+                    if twin == NO_VIRTUAL:
+                        twin = self._leaf_without_doomed(leaf, level)
+                    if twin == NO_VIRTUAL:
+                        return None
+                out.append(twin)
             return tuple(out)
         finally:
             self.state.doomed.spoken_for = frozenset()
+
+    def _leaf_without_doomed(self, leaf: PhysicalCell, level: int) -> VirtualCell:
+        """A virtual leaf as if no cell of the chain was bound only to show badness: what runs goes before."""
+        state = self.state
+        chain = state.physical.chain[leaf]
+        if self.claim.gentle or not state.doomed.clear(chain):
+            return NO_VIRTUAL
+        twin = self._leaf(leaf, level)
+        state.doomed.settle(chain)
+        return twin
 
     def _leaf(self, leaf: PhysicalCell, level: int) -> VirtualCell:
         state, binding = self.state, self.state.binding
@@ -178,8 +193,7 @@ class _VirtualFinder:
             if not self._undoom(cell):
                 return NO_VIRTUAL
             twin = self._leaf(leaf, level)
-            for higher in range(len(state.ledger.left[state.physical.chain[leaf]]) - 1, 0, -1):
-                state.doomed.doom(state.physical.chain[leaf], higher)  # its VC may need another bad cell now
+            state.doomed.settle(state.physical.chain[leaf])  # its VC may need another bad cell now
             return twin
         root = NO_VIRTUAL
         if twin == NO_VIRTUAL:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from paictl.cells.spec import SpecError
@@ -298,3 +301,58 @@ def test_relaxed_splitting_stops_where_a_promise_needs_all_that_comes_from_above
     less = healthy(config(A={"GPU": 2}, B={"SWITCH": 6}))
     run(less, pod("a", "A", 1))
     assert place(less, less.plan(picky, suggested=["n1"])) == ("n1", (0,))
+
+
+def test_a_restart_while_a_node_is_bad_takes_nobodys_guarantee() -> None:
+    data = config(A={"GPU": 3}, B={"NODE": 1, "GPU": 1})
+    data["physicalCluster"]["cellTypes"]["POOL"]["childCellNumber"] = 2
+    del data["physicalCluster"]["physicalCells"][0]["cellChildren"][2:]
+    engine = healthy(data)
+    request = pod("a", "A", 1)
+    decision = engine.plan(request)
+    assert isinstance(decision, Bind)
+    info = engine.bind_info(decision)
+    engine.apply(decision)
+    again = Engine.from_config(data)
+    again.observe(NodeHealth("n0", healthy=True))
+    again.recover([PodRecovered(request, info)])
+    validate(again.state)
+    assert again.state.groups.by_name["default/a"].virtual is not None
+
+
+@pytest.mark.parametrize(
+    ("field", "change"),
+    [
+        ("virtualCluster", {"vc": "B"}),
+        ("priority", {"priority": 1}),
+        ("affinityGroup.members", {"members": ((2, 1), (4, 2))}),
+    ],
+)
+def test_all_pods_of_a_group_say_the_same_of_it(field: str, change: dict[str, Any]) -> None:
+    engine = healthy(config(A={"NODE": 2}, B={"NODE": 2}))
+    run(engine, pod("a", "A", 4, group="pair", pods=2))
+    with pytest.raises(RequestError) as caught:
+        engine.plan(replace(pod("b", "A", 4, group="pair", pods=2), **change))
+    assert caught.value.field == field
+
+
+def test_a_pod_does_not_wait_in_two_groups() -> None:
+    engine = healthy(config(A={"NODE": 2}))
+    for uid in ("v", "w"):
+        run(engine, pod(uid, "A", 4))
+    run(engine, pod("x", "A", 4, priority=5, group="g"), Phase.PREEMPTING)
+    with pytest.raises(RequestError, match="already belongs to group g"):
+        engine.plan(pod("x", "A", 4, priority=5, group="h"), phase=Phase.PREEMPTING)
+
+
+def test_recovery_leaves_out_a_pod_that_does_not_fit_its_group() -> None:
+    engine = healthy(config(A={"NODE": 2}))
+    first = pod("a", "A", 4, group="pair", pods=2)
+    decision = engine.plan(first)
+    assert isinstance(decision, Bind)
+    info = engine.bind_info(decision)
+    odd = replace(pod("b", "A", 4, group="pair", pods=2), members=((2, 1), (4, 2)))
+    engine = healthy(config(A={"NODE": 2}))
+    engine.recover([PodRecovered(first, info), PodRecovered(odd, info)])
+    validate(engine.state)
+    assert set(engine.state.groups.slots) == {"a"}

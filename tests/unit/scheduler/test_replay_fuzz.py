@@ -31,7 +31,7 @@ GROUPS = 6
 
 
 def scheduling(pick: random.Random) -> dict[str, Any]:
-    """A pod of one of a few groups, each of which says the same of itself every time."""
+    """A pod of one of a few groups."""
     number = pick.randrange(GROUPS)
     size, pods = SIZES[number], 1 + number % 2
     keys = pick.choice([("leafCellNumber", "leafCellType"), ("gpuNumber", "gpuType")])
@@ -104,20 +104,6 @@ def load(name: str) -> ClusterSpec:
     return ClusterSpec.from_mapping(RACKS)
 
 
-def known_rightly(player: Replayer, operation: dict[str, Any]) -> bool:
-    """Whether a pod stays in its group and says the same of it as the others; the engine takes that for granted."""
-    try:
-        request = player.request_of(operation)
-    except (KeyError, AttributeError, RequestError):
-        return True
-    groups = player.engine.state.groups
-    decided = {pod.request.group: pod.request for uid, pod in player.pods.items() if uid != request.uid}
-    slots = {uid: name for uid, (name, _, _) in groups.slots.items()}
-    other = decided.get(request.group) or groups.by_name.get(request.group) or request
-    said = [(one.vc, one.priority, one.members, one.pinned_id) for one in (other, request)]
-    return said[0] == said[1] and {**slots, **groups.waiting}.get(request.uid) in (None, request.group)
-
-
 @pytest.mark.parametrize("seed", range(80))
 def test_any_operation_gets_an_answer_and_a_refused_one_changes_nothing(seed: int) -> None:
     pick = random.Random(seed)  # noqa: S311 (a test, not a secret)
@@ -128,8 +114,6 @@ def test_any_operation_gets_an_answer_and_a_refused_one_changes_nothing(seed: in
         asked = operation(pick)
         if pick.random() < 0.4:
             asked = spoilt(pick, asked)
-        if not known_rightly(player, asked):
-            continue
         before = player.engine.state.digest()
         result = player.run(asked)
         validate(player.engine.state)
@@ -151,8 +135,7 @@ def test_every_pod_can_be_explained_after_any_operations(seed: int) -> None:
     history.run([(1, {"op": "nodes", "names": NODES, "healthy": True})])
     for number in range(2, 60):
         asked = operation(pick) if pick.random() < 0.7 else spoilt(pick, operation(pick))
-        if known_rightly(player, asked):
-            history.run([(number, asked)])
+        history.run([(number, asked)])
     before = player.engine.state.digest()
     for word in list(history.names):
         found = report(history, word)

@@ -116,6 +116,8 @@ class World:
         self.engine = Engine.from_config(self.config)
         self.nodes = list(self.engine.state.physical.nodes)
         self.bad: set[str] = set()
+        self.reconfigured = False
+        """Whether what runs was bound under another configuration."""
         self.running: dict[str, tuple[PodRequest, BindInfo]] = {}
         self.groups: dict[str, PodRequest] = {}
         self.count = 0
@@ -303,10 +305,14 @@ class World:
         bad = {name for name in Engine.from_config(config).state.physical.nodes if not self.pick(4)}
         other = self.recovered(config, self.shuffled(pods), bad, pods_first=not self.pick(2))
         held = {name for name, group in self.engine.state.groups.by_name.items() if any(map(any, group.pods))}
-        assert held == engines[0].state.groups.by_name.keys(), "groups differ after a restart"
+        after = engines[0].state.groups.by_name
+        assert held == after.keys(), "groups differ after a restart"
+        if not self.reconfigured and not self.engine.state.groups.demoted:
+            kept = {name for name in held if self.engine.state.groups.by_name[name].virtual is not None}
+            assert kept == {name for name in held if after[name].virtual is not None}, "a guarantee was lost, or found"
         match self.pick(4):
             case 0:
-                self.engine, self.config = other, config
+                self.engine, self.config, self.reconfigured = other, config, True
                 self.nodes, self.bad = list(other.state.physical.nodes), bad
             case 1:
                 self.engine = early
