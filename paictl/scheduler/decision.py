@@ -82,7 +82,7 @@ class Attempt:
     """Empty for the physical view of an opportunistic group."""
     failure: Failure
     free: int
-    """Free leaves of the view at the priority of the group (healthy and suggested nodes only)."""
+    """Unused leaves of the view's healthy nodes, suggested or not; leaves that could be preempted do not count."""
     needed: int
     """Leaves that the group asks for."""
 
