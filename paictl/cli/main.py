@@ -113,6 +113,10 @@ def _run_app(arguments: list[str]) -> tuple[int, PaictlError | None]:
         result = _command_tree()(args=arguments, prog_name="paictl", standalone_mode=False)
     except typer.Abort:
         return ExitCode.INTERRUPTED, None
+    except SystemExit:
+        if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # typer's way with a reader that went away: exit code 1,
+            raise BrokenPipeError from None  # which would mean findings
+        raise
     except Exception as error:
         if not usage.is_usage_error(error):
             raise

@@ -69,8 +69,8 @@ def _write(line: str) -> None:
     try:
         sys.stdout.write(line)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader went away, as `head` does; typer would make it exit code 1
-        raise typer.Exit(141) from None
+    except BrokenPipeError:
+        raise  # no error: the reader went away
     except OSError as error:
         from paictl.errors import PaictlError
 

@@ -208,6 +208,7 @@ REPLAY = f"{sys.executable} -m paictl scheduler replay --config c.yaml"
         (f"{REPLAY} ops.jsonl >&-", 0, ""),
         (f"{REPLAY} ops.jsonl > /dev/full", 2, "error: the output cannot be written"),
         (f"set -o pipefail; (cat ops.jsonl; echo; sleep 1; cat ops.jsonl) | {REPLAY} | true", 141, ""),
+        (f"set -o pipefail; {sys.executable} -m paictl config schema show job | (exec <&-; sleep 1)", 141, ""),
         (f"printf '\\377' | {REPLAY}", 2, "error: standard input"),
     ],
 )
