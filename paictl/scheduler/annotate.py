@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from paictl.cells.ids import NO_VIRTUAL
 from paictl.scheduler.decision import NO_LEAF, Bind, BindInfo, PodPlacement, Slot
 
 if TYPE_CHECKING:
@@ -11,21 +12,28 @@ if TYPE_CHECKING:
     from paictl.scheduler.state import State
 
 
-def bind_info(state: State, decision: Bind) -> BindInfo:
+UNKNOWN: Final = "?"
+"""A preassigned cell type that no chain has."""
+
+
+def bind_info(state: State, decision: Bind, *, promised: bool = False) -> BindInfo:
     """The annotation of the pod that `decision` binds.
 
     Leaves that the configuration no longer has are filled in from the annotation that the group was recovered
-    from: a running pod stays where it is.
+    from: a running pod stays where it is. A lazily preempted group has no preassigned cells; with `promised` it tells
+    those that it was bound with, so that it asks for its guarantee again after a restart.
     """
     group = state.groups.by_name.get(decision.request.group)
     old = group.info if group else None
+    levels = group.levels if group and promised else None
     placement, tree = decision.placement, state.physical
     members = []
     for member, pods in enumerate(placement.physical):
         row = []
         for pod, leaves in enumerate(pods):
             virtual = placement.virtual[member][pod] if placement.virtual else None
-            row.append(_pod(state, leaves, virtual, _old_place(old, len(leaves), Slot(member, pod))))
+            kinds = _preassigned(state, leaves, virtual, levels[member][pod] if levels else None)
+            row.append(_pod(state, leaves, kinds, _old_place(old, len(leaves), Slot(member, pod))))
         members.append(tuple(row))
     mine = members[decision.slot.member][decision.slot.pod]
     first = placement.physical[decision.slot.member][decision.slot.pod][0]
@@ -40,19 +48,36 @@ def _old_place(old: BindInfo | None, leaf_number: int, slot: Slot) -> PodPlaceme
     return None
 
 
+def _preassigned(
+    state: State,
+    leaves: tuple[PhysicalCell, ...],
+    virtual: tuple[VirtualCell, ...] | None,
+    levels: tuple[int, ...] | None,
+) -> tuple[str, ...]:
+    """Preassigned cell type of each leaf that is there, empty without a guarantee; `NO_LEAF` gets any."""
+    cells, tree = state.virtual, state.physical
+    if virtual:
+        return tuple(cells.type_of(cells.root[twin]) if twin != NO_VIRTUAL else "" for twin in virtual)
+    if not levels:
+        return ("",) * len(leaves)
+    return tuple(
+        tree.chains[tree.chain[leaf]].types[level] if leaf != NO_LEAF and level > 0 else UNKNOWN
+        for leaf, level in zip(leaves, levels, strict=True)
+    )
+
+
 def _pod(
-    state: State, leaves: tuple[PhysicalCell, ...], virtual: tuple[VirtualCell, ...] | None, old: PodPlacement | None
+    state: State, leaves: tuple[PhysicalCell, ...], kinds: tuple[str, ...], old: PodPlacement | None
 ) -> PodPlacement:
-    tree, cells = state.physical, state.virtual
+    tree = state.physical
     if NO_LEAF not in leaves:
-        types = tuple(cells.type_of(cells.root[twin]) for twin in virtual) if virtual else ("",) * len(leaves)
-        return PodPlacement(tree.node_name(leaves[0]), tuple(map(tree.device, leaves)), types)
-    node, devices, kinds = (old.node if old else ""), [], []
+        return PodPlacement(tree.node_name(leaves[0]), tuple(map(tree.device, leaves)), kinds)
+    devices, types = [], []
     for i, leaf in enumerate(leaves):
         if leaf == NO_LEAF:
             devices.append(old.devices[i] if old else NO_LEAF)
-            kinds.append((old.preassigned[i] if old.preassigned else "") if old else "")
+            types.append(old.preassigned[i] if old and old.preassigned else "")
         else:
             devices.append(tree.device(leaf))
-            kinds.append(cells.type_of(cells.root[virtual[i]]) if virtual else "")
-    return PodPlacement(node, tuple(devices), tuple(kinds))
+            types.append(kinds[i])
+    return PodPlacement(old.node if old else "", tuple(devices), tuple(types))

@@ -135,7 +135,7 @@ class Engine:
 
     def bind_info(self, decision: Bind) -> BindInfo:
         """The annotation of the pod that a decision binds; ask before the state changes again."""
-        return bind_info(self.state, decision)
+        return bind_info(self.state, decision, promised=self.spec.lazy_preemption_recovery)
 
     # --- planning
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from paictl.cells.quota import shortfall, surplus
 from paictl.cells.spec import SpecError, VirtualCellSpec
+from paictl.scheduler.annotate import bind_info
 from paictl.scheduler.decision import Bind, Placement
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import NodeHealth, PodRecovered
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from paictl.cells.ids import ChainIndex
     from paictl.cells.spec import ClusterSpec
-    from paictl.scheduler.decision import BindInfo
     from paictl.scheduler.explain.scratch import Scratch
     from paictl.scheduler.explain.survey import Survey
     from paictl.scheduler.groups import Group
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 TRIALS: Final = 2
 """A trial restarts a whole cluster; where it is large, only so many amounts are tried, smallest first."""
-UNKNOWN: Final = "?"
-"""A preassigned cell type that no chain has."""
 WORK: Final = 60_000
 """Cells that all trials together may restart before a cluster counts as large."""
 
@@ -174,27 +172,9 @@ def restarted(engine: Engine, spec: ClusterSpec) -> Engine:
     for uid, (name, slot, _) in sorted(groups.slots.items()):
         group = groups.by_name[name]
         request = _request_of(group, uid, group.members[slot.member][0])
-        info = engine.bind_info(Bind(request, engine.version, slot, Placement(group.physical, group.virtual)))
-        new.observe(PodRecovered(request, _with_levels(engine.state, group, info)))
+        decision = Bind(request, engine.version, slot, Placement(group.physical, group.virtual))
+        new.observe(PodRecovered(request, bind_info(engine.state, decision, promised=True)))
     return new
-
-
-def _with_levels(state: State, group: Group, info: BindInfo) -> BindInfo:
-    """The annotation of a lazily preempted group as it was bound: it asks for its guarantee back at a restart."""
-    chain = next((state.physical.chain[leaf] for leaf in group.leaves()), None)
-    if group.levels is None or chain is None:
-        return info
-    types = state.physical.chains[chain].types
-    return replace(
-        info,
-        members=tuple(
-            tuple(
-                replace(place, preassigned=tuple(types[level] if level > 0 else UNKNOWN for level in row))
-                for place, row in zip(pods, rows, strict=True)
-            )
-            for pods, rows in zip(info.members, group.levels, strict=True)
-        ),
-    )
 
 
 def _request_of(group: Group, uid: str, leaf_number: int) -> PodRequest:

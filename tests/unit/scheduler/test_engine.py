@@ -93,6 +93,22 @@ def test_a_lazily_preempted_group_is_promoted_back_if_wanted(switch: bool) -> No
     assert (engine.state.groups.by_name["default/lazy"].preemptor is None) == switch
 
 
+@pytest.mark.parametrize("switch", [False, True])
+def test_a_pod_bound_while_its_group_had_no_guarantee_tells_of_it_only_if_it_may_come_back(switch: bool) -> None:
+    data = config(A={"NODE": 2}, B={"NODE": 2}) | {"lazyPreemptionRecovery": switch}
+    engine = healthy(data)
+    gang = [pod(uid, "A", 4, priority=1, group="gang", pods=2, lazy_preemption=True) for uid in ("a", "b")]
+    run(engine, gang[0])
+    run(engine, pod("strong", "A", 4, priority=2))
+    late = engine.plan(gang[1])
+    assert isinstance(late, Bind)
+    info = engine.bind_info(late)
+    again = healthy(data)
+    again.recover([PodRecovered(gang[1], info)])
+    validate(again.state)
+    assert (again.state.groups.by_name["gang"].virtual is not None) == switch
+
+
 def test_nothing_is_placed_on_a_bad_node_and_what_runs_there_stays() -> None:
     engine = healthy(config(A={"NODE": 2}))
     run(engine, pod("a", "A", 4))
