@@ -93,6 +93,18 @@ def test_a_lazily_preempted_group_is_promoted_back_if_wanted(switch: bool) -> No
     assert (engine.state.groups.by_name["default/lazy"].preemptor is None) == switch
 
 
+def test_nobody_gives_way_to_a_group_that_is_promoted_back() -> None:
+    engine = healthy(config(A={"NODE": 2}, B={"NODE": 2}) | {"lazyPreemptionRecovery": True})
+    run(engine, pod("lazy", "A", 4, priority=5, lazy_preemption=True))
+    run(engine, pod("weak", "A", 4, priority=1))
+    run(engine, pod("guest", "A", 4, priority=-1))
+    run(engine, pod("strong", "A", 4, priority=9))
+    gone(engine, "guest")  # something was released, but nothing of A's quota
+    groups = engine.state.groups.by_name
+    assert groups["default/lazy"].virtual is None
+    assert groups["default/weak"].virtual is not None
+
+
 @pytest.mark.parametrize("switch", [False, True])
 def test_a_pod_bound_while_its_group_had_no_guarantee_tells_of_it_only_if_it_may_come_back(switch: bool) -> None:
     data = config(A={"NODE": 2}, B={"NODE": 2}) | {"lazyPreemptionRecovery": switch}
