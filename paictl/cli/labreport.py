@@ -68,7 +68,11 @@ def report(
     with writing(output):
         output.write_text(rendered(made, output.suffix.lower()), encoding="utf-8")
     count, digest = len(made["experiments"]), f"{made['digest'][:16]}…"
-    console.info(say("reported", words, count=count, file=output, digest=digest))
+    console.info(say("reported", words, count=count, labs=_labs(count), file=output, digest=digest))
+
+
+def _labs(count: int) -> str:
+    return "1 lab" if count == 1 else f"{count} labs"
 
 
 def check_report(
@@ -91,7 +95,7 @@ def check_report(
     for result in results if output is Output.TABLE else ():
         verdict = "not consistent" if result["inconsistent"] else "consistent"
         write(
-            f"{result['file']}: {verdict}; {result['name']}, {result['labs']} labs, "
+            f"{result['file']}: {verdict}; {result['name']}, {_labs(result['labs'])}, "
             f"{result['passed']} of {result['checks']} checks passed, digest {result['digest'][:16]}…"
         )
         for problem in result["inconsistent"]:

@@ -48,10 +48,6 @@ class Desk:
 Verb = Callable[[Desk, argparse.Namespace], object]
 
 
-class OtherOptionsError(Exception):
-    """The table does not know these options."""
-
-
 class _OtherOptionsError(Exception):
     """The table does not know these words."""
 
