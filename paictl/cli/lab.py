@@ -82,7 +82,7 @@ def show(lab: LabWord = None, lang: LangOption = None) -> None:
 @app.command(epilog="Example: paictl lab start 1, then paictl lab shell")
 def start(lab: LabWord = None, lang: LangOption = None) -> None:
     """Begin a lab: its own cluster comes up, and the first step is shown."""
-    from paictl.cli.labshell import in_other_lab
+    from paictl.cli.labshell import in_lab, in_other_lab
     from paictl.cli.labwords import language, say, show_step
 
     words = language(lang)
@@ -92,8 +92,9 @@ def start(lab: LabWord = None, lang: LangOption = None) -> None:
     write(f"{session.lab.number} {session.lab.title.of(words)}")
     write(say("goal", words, text=session.lab.goal.of(words).strip()))
     write("")
-    write(say("leave", words) * in_other_lab(session) + say("shell", words, lab=session.lab.number))
-    write("")
+    if not in_lab(session):
+        write(say("leave", words) * in_other_lab(session) + say("shell", words, lab=session.lab.number))
+        write("")
     show_step(session.lab, session.lab.steps[0], words)
     write(say("then", words))
 
@@ -130,12 +131,16 @@ def shell(lab: LabWord = None) -> None:
     """Open a shell in which paictl works on the lab's cluster; leave it with exit."""
     import subprocess
 
-    from paictl.cli.labshell import SHELL_MARK, path_with_paictl
+    from paictl.cli.labshell import SHELL_MARK, in_lab, in_lab_shell, path_with_paictl
     from paictl.cli.labwords import say
 
     session = _begun(lab)
+    here = in_lab_shell() and in_lab(session)  # one in another would take two exits to leave
+    saying = "in-shell-already" if here else "in-shell"
+    console.info(say(saying, session.ground.language, lab=session.lab.number, folder=session.ground.files))
+    if here:
+        return
     program = os.environ.get("SHELL") or "/bin/sh"
-    console.info(say("in-shell", session.ground.language, lab=session.lab.number, folder=session.ground.files))
     environment = {**os.environ, "PAICTL_STATE": str(session.ground.folder.resolve()), SHELL_MARK: session.lab.id}
     environment["PATH"] = path_with_paictl(session.root) or os.environ.get("PATH", "")
     ended = subprocess.run([program], cwd=session.ground.files, env=environment, check=False)  # noqa: S603 - theirs

@@ -47,9 +47,16 @@ def in_lab_shell() -> bool:
     return SHELL_MARK in os.environ
 
 
+def in_lab(session: Session) -> bool:
+    """Whether what is typed in this shell reaches this lab already, also after `lab env`."""
+    from paictl.lab.ground import present_lab
+
+    present = present_lab()
+    return present is not None and present.folder.resolve() == session.ground.folder.resolve()
+
+
 def in_other_lab(session: Session) -> bool:
     """Whether this shell was opened for another lab."""
     from paictl.lab.ground import present_lab
 
-    present = present_lab()
-    return in_lab_shell() and present is not None and present.folder.resolve() != session.ground.folder.resolve()
+    return in_lab_shell() and present_lab() is not None and not in_lab(session)

@@ -78,6 +78,12 @@ SAYINGS: Final[dict[str, tuple[str, str]]] = {
         "everything was typed; what went wrong cannot be undone here: paictl lab reset begins anew",
         "所有命令都已输入；此处无法撤销：请用 paictl lab reset 重新开始",
     ),
+    "left-out": (
+        "everything was typed; this may need what {steps} would have done, which was skipped: paictl lab reset begins "
+        "anew, or go on with paictl lab skip",
+        "所有命令都已输入；这一项可能需要已跳过的步骤 {steps} 所做的事：用 paictl lab reset 重新开始，或用 "
+        "paictl lab skip 继续",
+    ),
     "see-above": ("it ended with exit code {code}; see what it printed", "它以退出码 {code} 结束；请看它的输出"),
     "service": (
         "note: service {name}: {reason}",
@@ -91,11 +97,15 @@ SAYINGS: Final[dict[str, tuple[str, str]]] = {
     "perhaps": ("perhaps: {text}", "也许：{text}"),
     "begun": ("bringing the lab's cluster up", "正在启动实验集群"),
     "in-shell": ("lab {lab}: a shell in {folder}; leave it with exit", "实验 {lab}：终端位于 {folder}；用 exit 退出"),
+    "in-shell-already": (
+        "this is the shell of lab {lab} already; its files are in {folder}",
+        "当前终端已经是实验 {lab} 的终端；实验文件位于 {folder}",
+    ),
     "skip-done": ("{name} skipped; go on: paictl lab next", "已跳过 {name}；继续：paictl lab next"),
     "as-new": ("lab {lab} is as new; begin: paictl lab start {lab}", "实验 {lab} 已重置；开始：paictl lab start {lab}"),
     "noted": ("answer {number} of lab {lab} noted", "已记下实验 {lab} 第 {number} 题的回答"),
     "reported": (
-        "report of {count} labs written to {file}, digest {digest}",
+        "report of {labs} written to {file}, digest {digest}",
         "{count} 个实验的报告已写入 {file}，校验摘要 {digest}",
     ),
     "elsewhere": (
@@ -186,7 +196,9 @@ def show_judged(judged: Judged, lang: str, *, brief: bool = False) -> None:
             write(f"    {say('observed', lang, text=observed)}")
     write(f"    {say('look', lang, text=judged.check.look)}")
     guesses = [say("perhaps", lang, text=guess.of(lang).strip()) for guess in judged.guesses]
-    if judged.stuck:
+    if judged.stuck and judged.left_out:
+        guesses.append(say("left-out", lang, steps=", ".join(judged.left_out)))
+    elif judged.stuck:
         guesses.append(say("anew", lang))
     for advice in [*(advice.of(lang).strip() for advice in judged.advice), *guesses]:
         write_segments([[("yellow", f"    → {advice}")]])
@@ -205,8 +217,9 @@ def show_trouble(session: Session, lang: str) -> None:
         write(f"    {message}" + (f"; {refusal.hint}" if refusal.hint else ""))
     scene = session.scene()
     newest = scene.configuration.number if scene.configuration else 0
+    meant = session.stopped_on_purpose()
     for service in scene.services:
-        if service.reason:
+        if service.reason and (service.running or service.name not in meant):
             write("→ " + say("service", lang, name=service.name, reason=_remark(service, newest, lang)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -45,6 +46,8 @@ class Judged:
     """What may have gone wrong; nothing tells for certain."""
     stuck: bool = False
     """Whether it fails though everything was typed, and no known mistake is to be seen."""
+    left_out: tuple[str, ...] = ()
+    """Steps before it that were skipped and not typed: it may need what they do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +170,12 @@ class Session:
         advice = tuple(miss.says for miss in self.mistakes(scene, check))
         guesses = () if advice else tuple(miss.says for miss in self.suspected(scene, check))
         stuck = not advice and not guesses and not self.missing(self.lab.step(check.after))
-        return Judged(check, standing, verdict, advice, guesses=guesses, stuck=stuck)
+        left_out = self._left_out(check, done) if stuck else ()
+        return Judged(check, standing, verdict, advice, guesses=guesses, stuck=stuck, left_out=left_out)
+
+    def _left_out(self, check: Check, done: LabProgress) -> tuple[str, ...]:
+        before = self.lab.steps[: self.lab.step_ids.index(check.after)]
+        return tuple(step.id for step in before if step.id in done.skipped and self.missing(step))
 
     def mistakes(self, scene: Scene, check: Check) -> list[NearMiss]:
         """The known mistakes that are to be seen and make a check fail."""
@@ -220,6 +228,20 @@ class Session:
         if at and last.id == done.shown and last.id not in {*done.skipped, *done.solved} and self.missing(last):
             return last
         return here
+
+    def stopped_on_purpose(self) -> set[str]:
+        """Services that the steps up to the one that is read leave stopped."""
+        here = self.reading()
+        reached = len(self.lab.steps) if here is None else self.lab.step_ids.index(here.id) + 1
+        stopped: set[str] = set()
+        for step in self.lab.steps[:reached]:
+            for words in map(shlex.split, step.done_by(step.solution)):
+                names = {word for word in words[VERB:] if not word.startswith("-")}
+                if words[1:VERB] == ["service", "stop"]:
+                    stopped |= names
+                elif words[1:VERB] in (["service", "start"], ["service", "restart"], ["service", "refresh"]):
+                    stopped -= names
+        return stopped
 
     def last_refusal(self) -> Typed | None:
         """The last command if it did not do its work."""

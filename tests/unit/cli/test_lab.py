@@ -291,6 +291,42 @@ def test_the_last_hint_and_the_end_say_how_to_go_on(
     assert "exit" not in paictl("lab", "next").out, "that would close the terminal of who took paictl lab env"
 
 
+def test_in_the_shell_of_a_lab_nobody_is_sent_into_it_again(
+    in_shell: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAICTL_LAB_SHELL", "02_vc_safety")
+    monkeypatch.setenv("SHELL", "/bin/false")
+    again = paictl("lab", "shell")
+    assert again.code == 0, "no shell was opened: that one would have ended with 1"
+    assert f"this is the shell of lab 02 already; its files are in {in_shell}/files" in again.err
+    paictl("lab", "reset")
+    out = paictl("lab", "start").out
+    assert "step 1 of 5" in out
+    assert "lab shell" not in out
+    paictl("lab", "start", "3")
+    assert paictl("lab", "shell", "3").code == 1, "the shell of another lab opens"
+
+
+def test_a_service_that_the_lab_stops_is_not_to_be_started(
+    home: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paictl("lab", "start", "16")
+    ground = home / "state" / "labs" / "16_explain"
+    monkeypatch.setenv("PAICTL_STATE", str(ground))
+    monkeypatch.chdir(ground / "files")
+    five = [f"job-{letter}.yaml" for letter in "abcde"]
+    paictl("job", "submit", "hold-1.yaml", "hold-2.yaml", "hold-3.yaml")
+    paictl("node", "fail", "worker5")
+    paictl("job", "submit", *five)
+    paictl("service", "stop", "-n", "hivedscheduler", "grafana")
+    out = paictl("lab", "verify").out
+    assert "The scheduler was stopped after the jobs had come" in out
+    assert "paictl service start -n grafana" in out
+    assert "paictl service start -n hivedscheduler" not in out, "this step wants it stopped"
+    paictl("lab", "skip", "--reason", "wrong order")
+    assert "paictl service start -n hivedscheduler" in paictl("lab", "verify").out, "the next one wants it to run"
+
+
 def test_a_cluster_that_was_taken_down_leads_to_reset(paictl: Paictl, in_shell: Path) -> None:
     assert "paictl lab reset" in paictl("cluster", "down", "-y").err
     assert "paictl lab reset 02" in paictl("job", "list").err

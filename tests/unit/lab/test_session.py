@@ -101,6 +101,17 @@ def test_nothing_left_to_type_and_no_known_mistake_leads_to_reset(begin: Begin) 
     assert failed.stuck or failed.advice
 
 
+def test_what_a_skipped_step_would_have_done_is_named_where_it_is_missing(begin: Begin) -> None:
+    session, typist = begin("05")
+    session.skip("run", "too hard")
+    session.skip("pull", "too hard")
+    session.show(session.lab.step("stop"))
+    types(session, typist, *session.lab.step("stop").commands)
+    failed = next(one for one in session.judged() if one.check.id == "stopped")
+    assert failed.stuck
+    assert failed.left_out == ("run", "pull")
+
+
 def test_the_order_of_options_does_not_matter(begin: Begin) -> None:
     session, _ = begin("15")
     step = session.lab.step("compare")
