@@ -120,10 +120,15 @@ def _legend(picture: str, lang: str) -> str:
 
 
 def _events(experiment: Mapping[str, Any], lang: str) -> Iterator[str]:
-    yield f'<h3>{escape(word("phenomena", lang))}</h3><table class="events"><tr>'
+    heading = f"<h3>{escape(word('phenomena', lang))}</h3>"
+    events = phenomena(experiment)
+    if not events:
+        yield f"{heading}<p>{escape(word('no-events', lang))}</p>"
+        return
+    yield f'{heading}<table class="events"><tr>'
     yield "".join(f"<th>{escape(word(key, lang))}</th>" for key in ("time", "what", "of", "detail")) + "</tr>"
     dial = dial_of(experiment)
-    for event in phenomena(experiment):
+    for event in events:
         cells = (dial(event.at), event.kind, event.subject, event.message)
         yield "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
     yield "</table>"

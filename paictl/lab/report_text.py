@@ -43,11 +43,8 @@ def _experiment(experiment: Experiment, lang: str) -> Iterator[str]:
         end = f"    # {labelled(word('refused', lang), lang)}{typed['message']}" if typed["message"] else ""
         yield f"{typed['command']}{end}"
     yield from ("```", "", f"### {word('phenomena', lang)}", "")
-    yield f"| {word('time', lang)} | {word('what', lang)} | {word('of', lang)} | {word('detail', lang)} |"
-    yield "| --- | --- | --- | --- |"
+    yield from _events(experiment, lang)
     dial = dial_of(experiment)
-    for event in phenomena(experiment):
-        yield f"| {dial(event.at)} | {event.kind} | {_cell(event.subject)} | {_cell(event.message)} |"
     picture = drawn(lines_of(phenomena(experiment), experiment["now"]), experiment["now"], dial)
     if picture:
         yield from ("", f"### {word('timeline', lang)}", "", "```", *picture, "```", "", word("legend", lang))
@@ -58,6 +55,18 @@ def _experiment(experiment: Experiment, lang: str) -> Iterator[str]:
     for question, one in enumerate(experiment["answers"], 1):
         yield f"{question}. {one['question']}"
         yield f"   > {_cell(one['answer']) or word('no-answer', lang)}"
+
+
+def _events(experiment: Experiment, lang: str) -> Iterator[str]:
+    events = phenomena(experiment)
+    if not events:
+        yield word("no-events", lang)
+        return
+    yield f"| {word('time', lang)} | {word('what', lang)} | {word('of', lang)} | {word('detail', lang)} |"
+    yield "| --- | --- | --- | --- |"
+    dial = dial_of(experiment)
+    for event in events:
+        yield f"| {dial(event.at)} | {event.kind} | {_cell(event.subject)} | {_cell(event.message)} |"
 
 
 def remarks(experiment: Experiment, lang: str) -> Iterator[str]:

@@ -25,6 +25,7 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
     "answered-of": ("Questions answered", "已回答的问题"),
     "commands": ("What was typed", "输入的命令"),
     "phenomena": ("What was observed", "实验现象"),
+    "no-events": ("(nothing has happened in the cluster)", "（集群中没有发生任何事件）"),
     "time": ("Time", "时间"),
     "what": ("Event", "事件"),
     "of": ("Of", "对象"),

@@ -53,6 +53,14 @@ def test_every_form_holds_everything_and_is_consistent(
         assert "▒" in text
 
 
+@pytest.mark.parametrize("form", [".md", ".html"])
+def test_where_nothing_happened_there_is_no_empty_table(report: Report, form: str) -> None:
+    untouched = [one for one in report["experiments"] if one["lab"] == "02_vc_safety"]
+    alone = {**report, "experiments": untouched}
+    assert "(nothing has happened in the cluster)" in rendered(alone, form)
+    assert "Detail" not in rendered(alone, form)
+
+
 def test_what_is_as_expected_is_said_once_and_what_is_not_twice(report: Report) -> None:
     found = {"ok": True, "expected": "job a: state Running", "observed": "state Running"}
     assert finding_text(found, "en") == "as expected: job a: state Running"
