@@ -129,6 +129,6 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise PaictlError(f"cannot read: {error.strerror}", where=str(path)) from None
+        raise PaictlError(f"cannot read: {error.strerror}", where=str(path), hint="check the path") from None
     except UnicodeDecodeError as error:
-        raise PaictlError(f"is not UTF-8: {error.reason}", where=str(path)) from None
+        raise PaictlError(f"is not UTF-8: {error.reason}", where=str(path), hint="save it as UTF-8") from None

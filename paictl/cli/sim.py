@@ -110,9 +110,13 @@ def _trace(path: Path) -> tuple[TraceJob, ...]:
     try:
         return trace_from(yaml.safe_load(path.read_text(encoding="utf-8")))
     except OSError as error:
-        raise PaictlError(f"cannot read: {error.strerror}", where=str(path)) from None
+        raise PaictlError(f"cannot read: {error.strerror}", where=str(path), hint="check the path") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise PaictlError("is not YAML: " + " ".join(str(error).split()), where=str(path)) from None
+        what, look = (
+            "is not YAML: " + " ".join(str(error).split()),
+            "look there at indentation, colons, brackets, quotes",
+        )
+        raise PaictlError(what, where=str(path), hint=look) from None
     except PaictlError as error:
         raise type(error)(error.message, where=f"{path}: {error.where}", hint=error.hint) from None
 

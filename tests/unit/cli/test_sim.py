@@ -46,6 +46,7 @@ def test_a_bad_trace_is_refused(
     err = capsys.readouterr().err
     assert f"{trace}: " in err
     assert said in err
+    assert "hint: " in err
 
 
 def test_an_unknown_policy_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
