@@ -120,7 +120,7 @@ def env(lab: LabWord = None) -> None:
 
     session = _begun(lab)
     write(f"export PAICTL_STATE={shlex.quote(str(session.ground.folder.resolve()))}")
-    write(f"cd {shlex.quote(str(session.ground.files.resolve()))}")
+    write(f"cd {shlex.quote(str(session.ground.require_files().resolve()))}")
     path = path_with_paictl(session.root)
     if path is not None:
         write(f"export PATH={shlex.quote(path)}")
@@ -137,7 +137,7 @@ def shell(lab: LabWord = None) -> None:
     session = _begun(lab)
     here = in_lab_shell() and in_lab(session)  # one in another would take two exits to leave
     saying = "in-shell-already" if here else "in-shell"
-    console.info(say(saying, session.ground.language, lab=session.lab.number, folder=session.ground.files))
+    console.info(say(saying, session.ground.language, lab=session.lab.number, folder=session.ground.require_files()))
     if here:
         return
     program = os.environ.get("SHELL") or "/bin/sh"

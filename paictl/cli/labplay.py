@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @contextlib.contextmanager
 def in_ground(session: Session) -> Iterator[None]:
     """As in the lab's own shell: its state, its folder, and nobody to ask."""
+    files = session.ground.require_files()
     before = {name: getattr(settings, name) for name in Settings.__slots__}
     state = os.environ.get("PAICTL_STATE")
     os.environ["PAICTL_STATE"] = str(session.ground.folder)
@@ -30,7 +31,7 @@ def in_ground(session: Session) -> Iterator[None]:
     except FileNotFoundError:  # the shell stands in a folder that somebody took away
         os.chdir(session.ground.folder)
     try:
-        with contextlib.chdir(session.ground.files):
+        with contextlib.chdir(files):
             yield
     finally:
         if state is None:

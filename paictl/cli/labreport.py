@@ -32,7 +32,8 @@ def _remember(context: typer.Context, asked: Language | None) -> Language | None
 
 
 LangOption = Annotated[
-    Language | None, typer.Option("--lang", callback=_remember, help="Language (default: of the locale).")
+    Language | None,
+    typer.Option("--lang", callback=_remember, help="Language (default: of the last lab, else of the locale)."),
 ]
 
 
@@ -57,13 +58,18 @@ def report(
 ) -> None:
     """Write the report of all labs that you began: environment, observations, timeline, checks, answers, digest."""
     from paictl.cli.labwords import language_here, say
-    from paictl.lab.errors import writing
+    from paictl.lab.errors import LabError, writing
     from paictl.lab.ground import labs_folder
     from paictl.lab.report import make_report
     from paictl.lab.report_file import check_form, rendered
 
     words = language_here() if lang is None else lang.value
     check_form(output)
+    if not name.strip():
+        raise LabError(
+            ("a report needs your name", "报告需要你的姓名"),
+            ('--name "YOUR NAME"', '--name "姓名"'),
+        )
     made = make_report(labs_folder(), name, words)
     with writing(output):
         output.write_text(rendered(made, output.suffix.lower()), encoding="utf-8")

@@ -67,6 +67,16 @@ class Ground:
             ), where=str(path))  # fmt: skip
         return found
 
+    def require_files(self) -> Path:
+        """The folder where the student works; raises `LabError` that leads on if somebody took it away."""
+        if not self.files.is_dir():
+            number = self.folder.name[:2]
+            raise LabError(("the lab's folder is gone", "实验的文件夹不见了"), (
+                f"begin the lab again: paictl lab reset {number}, then paictl lab start {number}",
+                f"重新开始实验：paictl lab reset {number}，然后 paictl lab start {number}",
+            ), where=str(self.files))  # fmt: skip
+        return self.files
+
     def cluster(self) -> Cluster:
         """The lab's cluster; raises `PaictlError` that leads on if it is not up."""
         return embedded.open_cluster(self.folder)
@@ -93,6 +103,8 @@ class Ground:
         """
         with writing(self.folder):
             (self.folder / MARK).unlink(missing_ok=True)
+            if self.folder.is_dir():
+                self.files.mkdir(exist_ok=True)  # `labs_folder` knows by it what this folder was
             for folder in (self.files, self.folder):
                 for path in folder.iterdir() if folder.is_dir() else ():
                     if path.is_symlink() or not path.is_dir():

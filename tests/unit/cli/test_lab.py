@@ -147,6 +147,29 @@ def test_solve_works_in_a_shell_whose_folder_was_taken_away(in_shell: Path, paic
     assert "job-2  Running" in paictl("lab", "solve").out
 
 
+@pytest.mark.parametrize("word", ["solve", "shell", "env"])
+def test_without_the_folder_of_the_files_a_lab_leads_to_reset(in_shell: Path, paictl: Paictl, word: str) -> None:
+    import shutil
+
+    shutil.rmtree(in_shell / "files")
+    ended = paictl("lab", word)
+    assert ended.code == 2
+    assert f"{in_shell}/files: the lab's folder is gone" in ended.err
+    assert "paictl lab reset 02" in ended.err
+    assert "bug" not in ended.err
+    paictl("lab", "reset")
+    paictl("lab", "start")
+    assert "job-2  Running" in paictl("lab", "solve").out
+
+
+@pytest.mark.usefixtures("in_shell")
+def test_a_report_without_a_name_is_refused(paictl: Paictl) -> None:
+    ended = paictl("lab", "report", "-o", "r.md", "--name", " ")
+    assert ended.code == 2
+    assert "a report needs your name" in ended.err
+    assert not Path("r.md").exists()
+
+
 @pytest.mark.usefixtures("home")
 def test_start_without_a_number_goes_on(paictl: Paictl) -> None:
     assert paictl("lab", "start").out.startswith("01 ")
