@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from paictl.cluster.interface import Cluster
-from paictl.lab import embedded
+from paictl.lab import embedded, progress
 from paictl.lab.errors import LabError, writing
 from paictl.lab.manifest import Lab
 
@@ -103,8 +103,6 @@ class Ground:
         """
         with writing(self.folder):
             (self.folder / MARK).unlink(missing_ok=True)
-            if self.folder.is_dir():
-                self.files.mkdir(exist_ok=True)  # `labs_folder` knows by it what this folder was
             for folder in (self.files, self.folder):
                 for path in folder.iterdir() if folder.is_dir() else ():
                     if path.is_symlink() or not path.is_dir():
@@ -121,7 +119,7 @@ def is_lab(folder: Path) -> bool:
 def labs_folder() -> Path:
     """Where the labs of this user live: beside the user's own cluster, or where the present lab stands."""
     folder = embedded.state_folder()
-    in_lab = is_lab(folder) or (folder.parent.name == LABS and (folder / FILES).is_dir())  # the second after a reset
+    in_lab = is_lab(folder) or (folder.parent / progress.FILE).is_file()  # the second after a reset
     return folder.parent if in_lab else folder / LABS
 
 

@@ -158,6 +158,7 @@ def test_without_the_folder_of_the_files_a_lab_leads_to_reset(in_shell: Path, pa
     assert "paictl lab reset 02" in ended.err
     assert "bug" not in ended.err
     paictl("lab", "reset")
+    shutil.rmtree(in_shell)
     paictl("lab", "start")
     assert "job-2  Running" in paictl("lab", "solve").out
 
