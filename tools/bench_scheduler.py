@@ -60,7 +60,7 @@ def main() -> None:
         ends = [f"{row['memory']:.0f}", *(f"{time:.1f}" for time in rest)]
         write_row([size, f"{row['start']:.2f}", f"{row['mean']:.1f}", f"{1e6 / row['mean']:.0f}", *spread(row), *ends])
     if not args.no_json:
-        print("through paictl scheduler replay, JSON in and out")
+        print("through paictl scheduler replay, JSON in and out, the first 20,000 operations")
         write_row(THROUGH_JSON)
         for size in args.sizes:
             row = through_json(size)
@@ -74,8 +74,8 @@ def write_row(cells: Any) -> None:
 
 
 def spread(row: dict[str, Any]) -> list[str]:
-    """p50 and p99 by kind of operation."""
-    return [f"{row[kind][0]:.0f}/{row[kind][1]:.0f}" for kind in KINDS]
+    """p50 and p99 by kind of operation, ``-`` for a kind that did not occur."""
+    return [f"{row[kind][0]:.0f}/{row[kind][1]:.0f}" if row[kind][1] else "-" for kind in KINDS]
 
 
 def stream(size: int) -> list[dict[str, Any]]:

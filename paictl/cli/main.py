@@ -16,6 +16,7 @@ GLOBAL_FLAGS = frozenset({"-v", "-vv", "-vvv", "--verbose", "-q", "--quiet", "--
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run paictl and exit; the console script of the package."""
+    gc.set_threshold(100_000, 20)  # what is imported stays: to walk it again and again costs a tenth of a short command
     words = sys.argv[1:] if arguments is None else list(arguments)
     _prepare(words)
     code = run(words)
