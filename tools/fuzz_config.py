@@ -62,13 +62,13 @@ def seeds() -> list[Files]:
     found: list[Files] = [{name: data} for name, data in _folder_files(ROOT / "examples")]
     found += [dict(group) for group in _example_folders()]
     for rule in all_rules():
-        found += [files for files in (rule.manual.passes, rule.manual.fails) if files]
+        found += [rule.manual.passes, rule.manual.fails]
     from tests.unit.config.cases import all_cases
 
     found += [case.files for case in all_cases()]
     corpus = Path(os.environ.get("PAICTL_SHARED", ROOT.parent / "shared")) / "corpus"
     found += [{name: data} for name, data in _folder_files(corpus)] * 3
-    return found
+    return [files for files in found if files]  # a folder of examples may hold no configuration
 
 
 def _folder_files(folder: Path) -> Iterator[tuple[str, bytes]]:
