@@ -79,12 +79,15 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, tit
 
     lines = [[cell if isinstance(cell, Text) else Text(str(cell)) for cell in row] for row in cells]
     table = Table(box=None, pad_edge=False, title=title, title_justify="left", header_style="bold")
+    console = stdout()
     for index, column in enumerate(columns):
         numeric = bool(lines) and all(_is_number(line[index].plain) for line in lines)
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+        widest = max((line[index].cell_len for line in lines), default=0)
+        # what a row is about stays in one piece, unless it leaves too little for the rest
+        whole = index == 0 and widest <= console.width // 2
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold", no_wrap=whole)
     for line in lines:
         table.add_row(*line)
-    console = stdout()
     with console.capture() as captured:
         console.print(table)
     write("\n".join(line.rstrip() for line in captured.get().splitlines()))

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from paictl.cli import app as app_module
+from paictl.cli import console
 from paictl.cli.main import hoisted
 from paictl.errors import PaictlError
 from tests.conftest import ROOT
@@ -289,3 +290,16 @@ def test_schemas_can_be_listed_shown_and_exported(paictl: Paictl, tmp_path: Path
     assert "job.schema.json is there already" in again.err
     assert "--force" in again.err
     assert paictl("config", "schema", "export", str(tmp_path / "schemas"), "--force").code == 0
+
+
+def test_on_a_narrow_terminal_the_name_of_a_row_stays_in_one_piece(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from rich.console import Console
+
+    monkeypatch.setattr(console, "stdout", lambda: Console(width=60))
+    rows = [("services-configuration.yaml", "removed", "hivedscheduler.config.virtualClusters.vc1", "x" * 30)]
+    console.write_table(("FILE", "CHANGE", "KEY", "NEW"), rows, title="Changes")
+    out = capsys.readouterr().out
+    assert "services-configuration.yaml  " in out
+    assert max(map(len, out.splitlines())) <= 60
