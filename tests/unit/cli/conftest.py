@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -34,3 +35,23 @@ def paictl(capsys: pytest.CaptureFixture[str]) -> Iterator[Paictl]:
     fresh = Settings()
     for name in Settings.__slots__:
         setattr(settings, name, getattr(fresh, name))
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder without state, user ann, no language."""
+    monkeypatch.setenv("PAICTL_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("LOGNAME", "ann")
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def in_shell(home: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Lab 02 was started, and this is its shell."""
+    assert paictl("lab", "start", "2").code == 0
+    ground = home / "state" / "labs" / "02_vc_safety"
+    monkeypatch.setenv("PAICTL_STATE", str(ground))
+    monkeypatch.chdir(ground / "files")
+    return ground

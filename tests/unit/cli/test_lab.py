@@ -10,25 +10,6 @@ import pytest
 from tests.unit.cli.conftest import Paictl
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PAICTL_STATE", str(tmp_path / "state"))
-    monkeypatch.setenv("LOGNAME", "ann")
-    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
-        monkeypatch.delenv(name, raising=False)
-    return tmp_path
-
-
-@pytest.fixture
-def in_shell(home: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Lab 02 was started, and this is its shell."""
-    assert paictl("lab", "start", "2").code == 0
-    ground = home / "state" / "labs" / "02_vc_safety"
-    monkeypatch.setenv("PAICTL_STATE", str(ground))
-    monkeypatch.chdir(ground / "files")
-    return ground
-
-
 @pytest.mark.usefixtures("home")
 def test_before_any_lab_the_commands_lead_to_one(paictl: Paictl) -> None:
     assert "paictl lab start 1" in paictl("lab", "next").err
@@ -349,79 +330,3 @@ def test_a_service_that_the_lab_stops_is_not_to_be_started(
     assert "paictl service start -n hivedscheduler" not in out, "this step wants it stopped"
     paictl("lab", "skip", "--reason", "wrong order")
     assert "paictl service start -n hivedscheduler" in paictl("lab", "verify").out, "the next one wants it to run"
-
-
-def test_a_cluster_that_was_taken_down_leads_to_reset(paictl: Paictl, in_shell: Path) -> None:
-    assert "paictl lab reset" in paictl("cluster", "down", "-y").err
-    assert "paictl lab reset 02" in paictl("job", "list").err
-    assert "paictl lab reset" in paictl("lab", "verify").err
-    assert paictl("lab", "reset").code == paictl("lab", "start").code == 0
-    assert (in_shell / "files" / "job-2.yaml").is_file()
-
-
-def test_damaged_files_are_named_and_spoil_no_command(paictl: Paictl, in_shell: Path) -> None:
-    progress = in_shell.parent / "progress.json"
-    for content, said in (("{", "is damaged"), ('{"version": 7}', "another version of paictl (file version 7)")):
-        progress.write_text(content)
-        done = paictl("job", "submit", "job-2.yaml", "--name", f"job-{len(content)}")
-        assert done.code == 0
-        assert said in done.err
-        assert said in paictl("lab", "verify").err
-    progress.unlink()
-    (in_shell / "commands.jsonl").write_bytes(b"\xff\xfe\n")
-    assert paictl("lab", "verify").code == 1
-    (in_shell / "lab.json").write_text("{")
-    assert "paictl lab reset 02" in paictl("lab", "verify").err
-    assert paictl("lab", "reset", "2").code == 0
-
-
-def test_a_full_disk_is_told(paictl: Paictl, in_shell: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import errno
-    import os
-
-    def full(_: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    done = paictl("lab", "skip", "--reason", "x")
-    assert done.code == 2
-    assert "progress.json: cannot be written: No space left" in done.err
-    assert "free some space" in done.err
-    monkeypatch.undo()
-    monkeypatch.setenv("PAICTL_STATE", str(in_shell))
-    assert paictl("lab", "skip", "--reason", "x").code == 0
-
-
-def test_ctrl_c_ends_the_playing_of_a_lab(home: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch) -> None:
-    import tempfile
-
-    from paictl.cluster.embedded.cluster import EmbeddedCluster
-
-    def pressed(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(tempfile, "tempdir", str(home))
-    monkeypatch.setattr(EmbeddedCluster, "submit", pressed)
-    done = paictl("lab", "run", "2", "--fast")
-    assert done.code == 130
-    assert "paictl job list" not in done.out.partition("$ paictl job submit")[2].partition("\n\n")[2]
-    assert not list(home.glob("paictl-lab-*"))
-
-
-def test_ctrl_c_ends_watching(in_shell: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch) -> None:
-    import time
-
-    def pressed(_: float) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(time, "sleep", pressed)
-    done = paictl("lab", "verify", "--watch")
-    assert done.code == 130
-    assert "✗ first-runs" in done.out
-    assert in_shell.is_dir()
-
-
-def test_commands_outside_a_lab_are_not_noted(home: Path, paictl: Paictl) -> None:
-    paictl("lab", "start", "2")
-    paictl("cluster", "up", "--speed", "0")
-    assert not list(home.rglob("commands.jsonl"))
