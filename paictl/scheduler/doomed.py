@@ -162,9 +162,7 @@ class Doomed:
                 cell = self.idle(vc, chain, level)
                 if cell == NO_PHYSICAL:
                     break
-                self.binding.unbind(cell)
-                self._set(cell, vc, 0)
-                self.give(cell, vc, doomed=True)
+                self.free(cell, vc)
 
     def idle(self, vc: str, chain: ChainIndex, level: int) -> PhysicalCell:
         """The doomed cell with the smallest id with no healthy part in use or about to be, `NO_PHYSICAL` if none."""
@@ -174,6 +172,12 @@ class Doomed:
                 return at[rank]
         return NO_PHYSICAL
 
+    def free(self, cell: PhysicalCell, vc: str) -> None:
+        """Unbind a doomed cell of `vc` and give it back."""
+        self.binding.unbind(cell)
+        self.forget(cell, vc)
+        self.give(cell, vc, doomed=True)
+
     def clear(self, chain: ChainIndex) -> bool:
         """Unbind all doomed cells of a chain that are idle; whether there were any."""
         found = False
@@ -181,9 +185,7 @@ class Doomed:
             for vc, of, level in sorted(self.cells):
                 while of == chain and (cell := self.idle(vc, chain, level)) != NO_PHYSICAL:
                     found = True
-                    self.binding.unbind(cell)
-                    self._set(cell, vc, 0)
-                    self.give(cell, vc, doomed=True)
+                    self.free(cell, vc)
         return found
 
     def settle(self, chain: ChainIndex) -> None:

@@ -226,9 +226,7 @@ class _VirtualFinder:
         held, vc = state.binding.physical[root], state.virtual.preassigned[root].vc
         if held in state.doomed.spoken_for or state.counts.guaranteed[held] or not state.doomed.is_doomed(held, vc):
             return False
-        state.binding.unbind(held)
-        state.doomed.forget(held, vc)
-        state.doomed.give(held, vc, doomed=True)
+        state.doomed.free(held, vc)
         return True
 
     def _root(self, cell: PhysicalCell, level: int) -> VirtualCell:
