@@ -33,7 +33,9 @@ ORDER: tuple[frozenset[str], ...] = tuple(
 
 THIRD_PARTY: dict[str, frozenset[str]] = {
     "config": frozenset({"yaml", "jsonschema", "jsonschema_rs"}),
-    "remote": frozenset({"kubernetes", "fabric", "ansible_runner"}),
+    "sim": frozenset({"scipy", "highspy", "numpy"}),
+    "remote": frozenset({"kubernetes", "fabric", "ansible_runner", "urllib3"}),
+    "extender": frozenset({"starlette", "uvicorn", "orjson", "prometheus_client", "yaml"}),
     "cli": frozenset({"typer", "rich", "yaml"}),
 }
 """What a package may import beside the standard library; click never, typer vendors it."""
