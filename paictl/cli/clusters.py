@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from paictl.cli.options import OutputOption as OutputOption
 from paictl.cli.settings import settings
+from paictl.cluster.embedded.cluster import EmbeddedCluster
+from paictl.cluster.embedded.store import default_folder
+from paictl.cluster.interface import Cluster, UnreachableError
 from paictl.errors import PaictlError
-
-if TYPE_CHECKING:
-    from paictl.cluster.embedded.cluster import EmbeddedCluster
-    from paictl.cluster.interface import Cluster
-    from paictl.units import Millis
+from paictl.units import Millis
 
 StateOption = Annotated[
     Path | None,
@@ -27,16 +26,11 @@ StateOption = Annotated[
 
 def folder_of(state: Path | None) -> Path:
     """The folder of the embedded cluster."""
-    from paictl.cluster.embedded.store import default_folder
-
     return state if state is not None else default_folder()
 
 
 def open_cluster(state: Path | None) -> EmbeddedCluster:
     """The cluster that a command is about."""
-    from paictl.cluster.embedded.cluster import EmbeddedCluster
-    from paictl.cluster.interface import UnreachableError
-
     try:
         return EmbeddedCluster.at(folder_of(state))
     except UnreachableError as error:
@@ -46,7 +40,7 @@ def open_cluster(state: Path | None) -> EmbeddedCluster:
 
 def _way_to_lab() -> str:
     """What leads on for somebody who is in a lab but types where its cluster is not; empty for all others."""
-    from paictl.cli.lab.commands import session_of
+    from paictl.cli.lab.here import session_of  # the labs take long to load, and few stand where no cluster is
     from paictl.lab.ground import labs_folder
 
     try:

@@ -4,31 +4,38 @@ from __future__ import annotations
 
 import getpass
 import time
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from paictl.cli import console
 from paictl.cli.cluster.commands import show_events
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, span_text
+from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data, write_table
+from paictl.cluster.embedded.cluster import EmbeddedCluster
+from paictl.cluster.interface import JobState, JobView
+from paictl.cluster.jobfiles import BadFileError, Wishes, requests_in
+from paictl.cluster.jobfiles import listed as files_in
+from paictl.config.linting.report import FORMATS, plain
+from paictl.config.reading.problem import Problem
 from paictl.errors import ExitCode, PaictlError
+from paictl.words import did_you_mean
 
-if TYPE_CHECKING:
-    from paictl.cluster.embedded.cluster import EmbeddedCluster
-    from paictl.cluster.interface import JobState, JobView
-    from paictl.config.reading.problem import Problem
-
-app = typer.Typer(help="Submit jobs, follow them, understand why they wait.", no_args_is_help=True)
+app = App(help="Submit jobs, follow them, understand why they wait.")
 
 UserOption = Annotated[str | None, typer.Option("--user", help="Whose job it is (default: you).")]
 JobName = Annotated[str, typer.Argument(metavar="JOB", help="USER~NAME, or NAME alone for your own.")]
 
 
 @app.command(
-    epilog="Examples: paictl job submit train.yaml --vc vision --priority prod --duration 5m · "
-    "paictl job submit --file list.txt · paictl job submit train.yaml --repeat 100"
+    epilog="""
+    paictl job submit train.yaml --vc vision --priority prod --duration 5m
+    paictl job submit --file list.txt
+    paictl job submit train.yaml --repeat 100
+"""
 )
 def submit(
     files: Annotated[list[str] | None, typer.Argument(help="Job files (OpenPAI protocol v2), or - for stdin.")] = None,
@@ -43,10 +50,6 @@ def submit(
     state: StateOption = None,
 ) -> None:
     """Submit jobs: all of the files, or none."""
-    from paictl.cluster.jobfiles import BadFileError, Wishes, requests_in
-    from paictl.cluster.jobfiles import listed as files_in
-    from paictl.config.linting.report import FORMATS, plain
-
     paths = [*(files or []), *(files_in(listed) if listed else [])]
     if not paths:
         raise PaictlError("no job file given", hint="paictl job submit FILE, or --file LIST")
@@ -89,9 +92,6 @@ def _me() -> str:
 
 
 def _state(word: str) -> JobState:
-    from paictl.cluster.interface import JobState
-    from paictl.words import did_you_mean
-
     names = [state.value for state in JobState]
     if word.capitalize() not in names:
         hint = did_you_mean(word, names) or f"one of: {', '.join(names).lower()}"
@@ -101,8 +101,11 @@ def _state(word: str) -> JobState:
 
 @app.command(
     "list",
-    epilog="Examples: paictl job list --watch · paictl job list --vc vc1 -s waiting · DEVICES is used/asked for, "
-    "RAN the time of the present attempt",
+    epilog="""
+    paictl job list --watch
+    paictl job list --vc vc1 -s waiting
+    DEVICES is used/asked for, RAN the time of the present attempt
+""",
 )
 def list_jobs(
     unfinished: Annotated[bool, typer.Option("--unfinished", help="Only jobs that wait or run.")] = False,
@@ -154,8 +157,6 @@ def _held(job: JobView) -> str:
 
 def job_data(job: JobView) -> dict[str, Any]:
     """A job as plain data for `-o json`; instants in milliseconds of the cluster's clock."""
-    from dataclasses import asdict
-
     return {**asdict(job), "state": job.state.value}
 
 
@@ -219,7 +220,7 @@ def logs(job: JobName, output: OutputOption = Output.TABLE, state: StateOption =
     show_events(cluster, f"job/{key}", output)
 
 
-@app.command(epilog="Example: paictl job explain train -o json")
+@app.command(epilog="paictl job explain train -o json")
 def explain(job: JobName, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """Explain why a job waits, and the smallest change that would let it run."""
     cluster = open_cluster(state)

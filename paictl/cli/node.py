@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+import ipaddress
+import re
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from paictl.cli import console
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, confirm, open_cluster, span_text
+from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data, write_table
+from paictl.cluster.embedded.cluster import EmbeddedCluster
+from paictl.cluster.interface import ClusterError, Machine, NodeCondition, NodeView, Role
+from paictl.config.making.skus import parse_sku
+from paictl.errors import PaictlError
+from paictl.words import did_you_mean
 
-if TYPE_CHECKING:
-    from paictl.cluster.embedded.cluster import EmbeddedCluster
-    from paictl.cluster.interface import Machine, NodeView
-
-app = typer.Typer(help="List and change the nodes of a cluster.", no_args_is_help=True)
+app = App(help="List and change the nodes of a cluster.")
 
 Name = Annotated[str, typer.Argument(help="Name of a node.")]
 Names = Annotated[list[str], typer.Argument(help="Names of nodes.")]
@@ -72,9 +77,6 @@ def _hardware(machine: Machine) -> str:
 
 
 def _find(cluster: EmbeddedCluster, name: str) -> NodeView:
-    from paictl.cluster.interface import ClusterError
-    from paictl.words import did_you_mean
-
     nodes = {node.machine.name: node for node in cluster.nodes()}
     if name not in nodes:
         hint = did_you_mean(name, nodes) or "list them with: paictl node list"
@@ -117,8 +119,6 @@ def heal(names: Names, state: StateOption = None) -> None:
 
 
 def _change(names: list[str], change: str, done: str, state: object) -> None:
-    from pathlib import Path
-
     cluster = open_cluster(state if isinstance(state, Path) else None)
     before = {name: _find(cluster, name) for name in names}
     for name in before:
@@ -129,8 +129,6 @@ def _change(names: list[str], change: str, done: str, state: object) -> None:
 
 def _still(node: NodeView, change: str, *, same: bool) -> str:
     """What a change of a node left as it was, and what to do about it."""
-    from paictl.cluster.interface import NodeCondition
-
     name, condition = node.machine.name, node.condition
     if change in ("uncordon", "heal") and condition is not NodeCondition.READY:
         other = "heal" if condition is NodeCondition.FAILED else "uncordon"
@@ -139,8 +137,10 @@ def _still(node: NodeView, change: str, *, same: bool) -> str:
 
 
 @app.command(
-    epilog="Examples: paictl node add worker3 --address 10.0.1.3 --like worker1 · "
-    "paictl node add gpu9 --address 10.0.1.9 --sku V100=gpu:8,cpu:96,memory:900Gi"
+    epilog="""
+    paictl node add worker3 --address 10.0.1.3 --like worker1
+    paictl node add gpu9 --address 10.0.1.9 --sku V100=gpu:8,cpu:96,memory:900Gi
+"""
 )
 def add(
     name: Name,
@@ -150,14 +150,6 @@ def add(
     state: StateOption = None,
 ) -> None:
     """Add a worker; the scheduler uses it when its configuration names it."""
-    import ipaddress
-    import re
-    from dataclasses import replace
-
-    from paictl.cluster.interface import Machine, Role
-    from paictl.config.making.skus import parse_sku
-    from paictl.errors import PaictlError
-
     if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", name):
         raise PaictlError(f"{name!r} is no host name", hint="small letters, digits, '-' and '.'")
     try:

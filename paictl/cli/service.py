@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from paictl.cli import console
 from paictl.cli.clusters import OutputOption, StateOption, check_id, clock_text, confirm, open_cluster, span_text
+from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data, write_table
+from paictl.cluster.interface import Cluster
 from paictl.errors import ExitCode, PaictlError
+from paictl.service.catalogue import Catalogue, load_catalogue
+from paictl.service.live import Outcome, carry_out, losses_on, sight_of
+from paictl.service.plan import Action, Plan, Wish, chosen_services, make_plan
+from paictl.service.readiness import readiness_of
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from paictl.cluster.interface import Cluster
-    from paictl.service.catalogue import Catalogue
-    from paictl.service.live import Outcome
-    from paictl.service.plan import Plan
-
-app = typer.Typer(
-    help="List, start, stop, restart, refresh and delete the services of a cluster.", no_args_is_help=True
-)
+app = App(help="List, start, stop, restart, refresh and delete the services of a cluster.")
 
 Names = Annotated[
     list[str] | None, typer.Option("-n", "--service-name", metavar="NAME", help="Only this service; may be repeated.")
@@ -37,11 +34,9 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 ClusterId = Annotated[str | None, typer.Option("--cluster-id", metavar="ID", help="Stop if it is another cluster.")]
 
 
-@app.command("list", epilog="Example: paictl service list -o json")
+@app.command("list", epilog="paictl service list -o json")
 def list_services(output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """List the services in the order in which they start, and what each means on this machine."""
-    from paictl.service.catalogue import load_catalogue
-
     cluster, catalogue = open_cluster(state), load_catalogue()
     views = {view.name: view for view in cluster.services()}
     data: list[dict[str, Any]] = []
@@ -62,7 +57,12 @@ def list_services(output: OutputOption = Output.TABLE, state: StateOption = None
     write_table(("NAME", "STATE", "SINCE", "CONFIG", "ON THIS MACHINE"), rows)
 
 
-@app.command(epilog="Example: paictl service status -n rest-server; exit code 0 ready, 1 not ready")
+@app.command(
+    epilog="""
+    paictl service status -n rest-server
+    Exit code 0 ready, 1 not ready.
+"""
+)
 def status(
     names: Names = None,
     skipped: Skipped = None,
@@ -71,11 +71,6 @@ def status(
     state: StateOption = None,
 ) -> None:
     """Show which services do their work, and why the others do not."""
-    from paictl.service.catalogue import load_catalogue
-    from paictl.service.live import sight_of
-    from paictl.service.plan import Action, chosen_services
-    from paictl.service.readiness import readiness_of
-
     cluster, catalogue = open_cluster(state), load_catalogue()
     wish = _wish(Action.REFRESH, names, skipped, more)
     sight = sight_of(cluster)
@@ -88,7 +83,12 @@ def status(
     raise typer.Exit(ExitCode.OK if all(one.ready for one in found) else ExitCode.NEGATIVE)
 
 
-@app.command(epilog="Examples: paictl service start · paictl service start -n rest-server --with-prerequisites")
+@app.command(
+    epilog="""
+    paictl service start
+    paictl service start -n rest-server --with-prerequisites
+"""
+)
 def start(
     names: Names = None,
     skipped: Skipped = None,
@@ -103,7 +103,12 @@ def start(
     _run(wish, state, cluster_id, dry_run=dry_run)
 
 
-@app.command(epilog="Examples: paictl service stop -n hivedscheduler · paictl service stop -k cluster-configuration")
+@app.command(
+    epilog="""
+    paictl service stop -n hivedscheduler
+    paictl service stop -k cluster-configuration
+"""
+)
 def stop(
     names: Names = None,
     skipped: Skipped = None,
@@ -116,7 +121,7 @@ def stop(
     _run(_wish("stop", names, skipped, more), state, cluster_id, dry_run=dry_run)
 
 
-@app.command(epilog="Example: paictl service restart -n hivedscheduler")
+@app.command(epilog="paictl service restart -n hivedscheduler")
 def restart(
     names: Names = None,
     skipped: Skipped = None,
@@ -131,7 +136,7 @@ def restart(
     _run(wish, state, cluster_id, dry_run=dry_run)
 
 
-@app.command(epilog="Example: paictl service refresh -n hivedscheduler -n rest-server")
+@app.command(epilog="paictl service refresh -n hivedscheduler -n rest-server")
 def refresh(
     names: Names = None,
     skipped: Skipped = None,
@@ -144,7 +149,7 @@ def refresh(
     _run(_wish("refresh", names, skipped, more), state, cluster_id, dry_run=dry_run)
 
 
-@app.command(epilog="Example: paictl service delete -n grafana --dry-run")
+@app.command(epilog="paictl service delete -n grafana --dry-run")
 def delete(
     names: Names = None,
     skipped: Skipped = None,
@@ -162,8 +167,6 @@ def _wish(
     action: str, names: list[str] | None, skipped: list[str] | None, more: list[str] | None, **options: bool
 ) -> Any:
     """The wish of a command line: names that stand alone belong to the option that was given, -n if none was."""
-    from paictl.service.plan import Action, Wish
-
     further = tuple(more or ())
     if skipped and not names:
         return Wish(Action(action), (), (*skipped, *further), **options)
@@ -172,10 +175,6 @@ def _wish(
 
 def _run(wish: Any, state: Path | None, cluster_id: str | None, *, dry_run: bool, ask: bool = False) -> None:
     """Plan a wish, show or carry out the plan, and say how it went."""
-    from paictl.service.catalogue import load_catalogue
-    from paictl.service.live import losses_on, sight_of
-    from paictl.service.plan import make_plan
-
     cluster, catalogue = open_cluster(state), load_catalogue()
     check_id(cluster, cluster_id)
     plan = make_plan(wish, catalogue, sight_of(cluster).states)
@@ -203,8 +202,6 @@ def _say(plan: Plan) -> None:
 
 
 def _carry_out(plan: Plan, catalogue: Catalogue, cluster: Cluster, *, ask: bool) -> None:
-    from paictl.service.live import carry_out
-
     if ask and plan.steps:
         names = ", ".join(step.service for step in plan.steps)
         confirm(f"{names} of cluster {cluster.name} will be deleted", cluster.name, yes=False)

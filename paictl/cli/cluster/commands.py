@@ -2,33 +2,52 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from paictl.cli import console
 from paictl.cli.cluster import view
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, confirm, folder_of, open_cluster, span_text
+from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data, write_table
+from paictl.cluster.embedded import commands
+from paictl.cluster.embedded.clock import parse_speed
+from paictl.cluster.embedded.cluster import EmbeddedCluster
+from paictl.cluster.interface import NodeView, ServiceView
+from paictl.cluster.machines import machines_in, services_for
+from paictl.cluster.presets import DEFAULT, LAYOUT, SERVICES, preset_files
+from paictl.config.linting.report import FORMATS, plain
+from paictl.config.linting.validate import Choice, validate
+from paictl.config.making.generate import plan, read_inputs
+from paictl.config.making.generate_text import render
+from paictl.config.making.skus import parse_sku
+from paictl.config.pushing.fileset import seal_files
+from paictl.config.reading.load import load_memory
+from paictl.config.reading.problem import Severity
+from paictl.config.reading.source import read_bytes
 from paictl.errors import PaictlError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from paictl.cluster.embedded.cluster import EmbeddedCluster
-    from paictl.cluster.interface import NodeView, ServiceView
+from paictl.service.catalogue import load_catalogue
+from paictl.units import FOREVER, Millis, parse_duration
+from paictl.words import listed
 
 _ONE_GPU = "GPU=gpu:1,cpu:8,memory:32Gi"
 """What a worker has of which nothing is said, as in the textbook's lab."""
 
-app = typer.Typer(help="A cluster on this machine: up, status, time, down.", no_args_is_help=True)
+app = App(help="A cluster on this machine: up, status, time, down.")
 app.command(epilog=view.EPILOG)(view.view)
 
 
 @app.command(
-    epilog="Examples: paictl cluster up · paictl cluster up --preset production --speed 60 · "
-    "paictl cluster up -m master.csv -w worker.csv -c config.yaml --sku V100=gpu:8,cpu:96,memory:900Gi"
+    epilog="""
+    paictl cluster up
+    paictl cluster up --preset production --speed 60
+    paictl cluster up -m master.csv -w worker.csv -c config.yaml --sku V100=gpu:8,cpu:96,memory:900Gi
+"""
 )
 def up(
     masters: Annotated[str | None, typer.Option("-m", "--masters", help="master.csv")] = None,
@@ -47,14 +66,6 @@ def up(
     state: StateOption = None,
 ) -> None:
     """Bring a cluster up on this machine, with its services running."""
-    from paictl.cluster.embedded import commands
-    from paictl.cluster.embedded.clock import parse_speed
-    from paictl.cluster.embedded.cluster import EmbeddedCluster
-    from paictl.cluster.machines import machines_in
-    from paictl.cluster.presets import DEFAULT, preset_files
-    from paictl.config.pushing.fileset import seal_files
-    from paictl.service.catalogue import load_catalogue
-
     sources = [masters or workers or config, layout, preset]
     if sum(source is not None for source in sources) > 1:
         raise PaictlError("the cluster is described twice", hint="give host lists, or --layout, or --preset")
@@ -78,11 +89,6 @@ def up(
 
 
 def _from_lists(masters: str | None, workers: str | None, config: str | None, skus: list[str]) -> dict[str, str]:
-    from paictl.config.linting.report import FORMATS, plain
-    from paictl.config.making.generate import plan, read_inputs
-    from paictl.config.making.generate_text import render
-    from paictl.config.making.skus import parse_sku
-
     if not (masters and workers and config):
         raise PaictlError("all three files are needed", hint="-m master.csv -w worker.csv -c config.yaml")
     inputs = read_inputs(masters, workers, config)
@@ -102,10 +108,6 @@ def _from_lists(masters: str | None, workers: str | None, config: str | None, sk
 
 def _from_layout(layout: Path) -> dict[str, str]:
     """The layout, and the service settings that stand beside it."""
-    from paictl.cluster.machines import services_for
-    from paictl.cluster.presets import LAYOUT, SERVICES
-    from paictl.config.reading.source import read_bytes
-
     files = {LAYOUT: read_bytes(str(layout)).decode("utf-8", errors="replace")}
     services = layout.with_name(SERVICES)
     if services.is_file():
@@ -118,11 +120,6 @@ def _from_layout(layout: Path) -> dict[str, str]:
 
 
 def _refuse_errors(files: Mapping[str, str]) -> None:
-    from paictl.config.linting.report import FORMATS, plain
-    from paictl.config.linting.validate import Choice, validate
-    from paictl.config.reading.load import load_memory
-    from paictl.config.reading.problem import Severity
-
     loaded = load_memory({name: text.encode() for name, text in files.items()})
     report = validate(loaded, Choice(severity=Severity.ERROR))
     if report.problems:
@@ -162,8 +159,6 @@ def _status(cluster: EmbeddedCluster) -> dict[str, Any]:
 
 def _remarks(nodes: Sequence[NodeView], services: Sequence[ServiceView]) -> Iterator[str]:
     """What an administrator should know, one line each."""
-    from paictl.words import listed
-
     stopped = [service.name for service in services if not service.running]
     if stopped:
         yield f"stopped: {listed(stopped)} (paictl service start)"
@@ -176,20 +171,21 @@ def _remarks(nodes: Sequence[NodeView], services: Sequence[ServiceView]) -> Iter
 
 
 def _counts(words: Any) -> dict[str, int]:
-    from collections import Counter
-
     return dict(Counter(words))
 
 
-@app.command(epilog="Examples: paictl cluster tick 10m · paictl cluster tick --until-idle")
+@app.command(
+    epilog="""
+    paictl cluster tick 10m
+    paictl cluster tick --until-idle
+"""
+)
 def tick(
     span: Annotated[str | None, typer.Argument(help="How far: 90s, 10m, 1h30m.")] = None,
     until_idle: Annotated[bool, typer.Option("--until-idle", help="Until nothing more will happen.")] = False,
     state: StateOption = None,
 ) -> None:
     """Let the cluster's time pass."""
-    from paictl.units import FOREVER, Millis, parse_duration
-
     if (span is None) == (not until_idle):
         raise PaictlError("say how far the clock goes", hint="paictl cluster tick 10m, or --until-idle")
     seconds = None if span is None else parse_duration(span)
@@ -206,13 +202,11 @@ def speed(
     state: StateOption = None,
 ) -> None:
     """Let the cluster's clock run at another speed."""
-    from paictl.cluster.embedded.clock import parse_speed
-
     number, run_out = parse_speed(factor)
     open_cluster(state).set_speed(number, run_out=run_out)
 
 
-@app.command(epilog="Example: paictl cluster events --subject job/me~train")
+@app.command(epilog="paictl cluster events --subject job/me~train")
 def events(
     subject: Annotated[str | None, typer.Option("--subject", help="Only of one object, e.g. node/worker1.")] = None,
     output: OutputOption = Output.TABLE,
@@ -237,8 +231,6 @@ def show_events(cluster: EmbeddedCluster, subject: str | None, output: Output) -
 
 
 def _event(event: Any) -> dict[str, Any]:
-    from dataclasses import asdict
-
     return asdict(event)
 
 

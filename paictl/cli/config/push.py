@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from paictl.cli import console
 from paictl.cli.clusters import OutputOption, StateOption, check_id, clock_text, confirm, open_cluster
 from paictl.cli.console import Output, write, write_data, write_table
+from paictl.cluster.interface import Cluster
+from paictl.config.linting.report import FORMATS, plain
+from paictl.config.linting.validate import Choice, validate
+from paictl.config.pushing.compare import FileDifference, compare_files, value_text
+from paictl.config.pushing.fileset import read_folder
+from paictl.config.pushing.push import Push, of_services, prepare_push
+from paictl.config.reading.keypath import dotted
+from paictl.config.reading.load import load
+from paictl.config.reading.problem import Severity
+from paictl.config.reading.schema import named_schemas
 from paictl.errors import ExitCode, PaictlError
+from paictl.files import write_together
+from paictl.service.catalogue import load_catalogue
+from paictl.service.live import readers_of
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from paictl.cluster.interface import Cluster
-    from paictl.config.pushing.compare import FileDifference
-    from paictl.config.pushing.push import Push
-
-PUSH_EPILOG = (
-    "Examples: paictl config push -p cluster/ --dry-run · paictl config push -p cluster/ -m service -y · "
-    "paictl config push -p cluster/ --drop rest-server.jwt-expire-time"
-)
+PUSH_EPILOG = """
+    paictl config push -p cluster/ --dry-run
+    paictl config push -p cluster/ -m service -y
+    paictl config push -p cluster/ --drop rest-server.jwt-expire-time
+"""
 
 ClusterId = Annotated[
     str | None, typer.Option("--cluster-id", metavar="ID", help="The cluster that is meant; given, nothing is asked.")
@@ -62,9 +70,6 @@ def push(
     state: StateOption = None,
 ) -> None:
     """Check configuration files, merge them into those of the cluster, and store the result as a new version."""
-    from paictl.config.pushing.fileset import read_folder
-    from paictl.config.pushing.push import of_services, prepare_push
-
     cluster = open_cluster(state)
     check_id(cluster, cluster_id)
     files = read_folder(path)
@@ -86,11 +91,6 @@ def push(
 
 def _refuse_errors(folder: str, names: list[str]) -> None:
     """Validate the files; raises `PaictlError` after showing the problems if one is an error."""
-    from paictl.config.linting.report import FORMATS, plain
-    from paictl.config.linting.validate import Choice, validate
-    from paictl.config.reading.load import load
-    from paictl.config.reading.problem import Severity
-
     report = validate(load([str(Path(folder, name)) for name in names]), Choice(severity=Severity.ERROR))
     if report.problems or report.failures:
         console.info(plain(FORMATS["text"](report)).rstrip())
@@ -106,8 +106,6 @@ def _stored(cluster: Cluster) -> dict[str, str]:
 
 
 def _show_push(prepared: Push) -> None:
-    from paictl.config.reading.keypath import dotted
-
     write_differences(prepared.differences)
     for name, merged in prepared.merged.items():
         for path in merged.kept:
@@ -116,8 +114,6 @@ def _show_push(prepared: Push) -> None:
 
 def write_differences(differences: Sequence[FileDifference]) -> None:
     """Show the keys that differ as a table."""
-    from paictl.config.pushing.compare import value_text
-
     rows: list[tuple[str, str, str, str, str]] = []
     for file in differences:
         if file.what and not file.changes:
@@ -132,9 +128,6 @@ def write_differences(differences: Sequence[FileDifference]) -> None:
 
 def _say_readers(cluster: Cluster, differences: Sequence[FileDifference]) -> None:
     """Say how the services that read what changed come to load it; until then they go on with what they have."""
-    from paictl.service.catalogue import load_catalogue
-    from paictl.service.live import readers_of
-
     running = {service.name: service.running for service in cluster.services()}
     readers = [name for name in readers_of(differences, load_catalogue()) if name in running]
     for verb, wanted in (("refresh", True), ("start", False)):
@@ -150,9 +143,6 @@ def pull(
     state: StateOption = None,
 ) -> None:
     """Write the configuration of the cluster to files; secrets stay sealed, and unchanged when they are pushed."""
-    from paictl.config.reading.schema import named_schemas
-    from paictl.files import write_together
-
     version = open_cluster(state).configuration(number)
     for path in write_together(folder, {**version.files, **named_schemas(version.files.values())}, force=force):
         write(str(path))
@@ -176,8 +166,6 @@ def rollback(
     number: Number, cluster_id: ClusterId = None, yes: Yes = False, dry_run: DryRun = False, state: StateOption = None
 ) -> None:
     """Store an older version again as the newest; keys that came after it are gone."""
-    from paictl.config.pushing.compare import compare_files
-
     cluster = open_cluster(state)
     check_id(cluster, cluster_id)
     wanted = cluster.configuration(number)
@@ -197,9 +185,6 @@ def rollback(
 
 def diff_with_cluster(folder: str, output: Output, state: Path | None, *, unified: bool) -> None:
     """Show what a folder has that the cluster has not, and the other way round; exit code 0 same, 1 different."""
-    from paictl.config.pushing.compare import compare_files
-    from paictl.config.pushing.fileset import read_folder
-
     differences = compare_files(_stored(open_cluster(state)), read_folder(folder))
     same = all(file.what is None for file in differences)
     if output is not Output.TABLE:
