@@ -14,7 +14,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from paictl.errors import PaictlError
-from paictl.sim.loop import Millis
+from paictl.units import Millis
 
 NO_RATES: Mapping[str, float] = MappingProxyType({})
 NO_SCALING: Mapping[int, float] = MappingProxyType({})

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from paictl.sim.job import Deadline, Share, Urge
-from paictl.sim.loop import Millis
+from paictl.units import Millis
 
 
 class Ending(StrEnum):
