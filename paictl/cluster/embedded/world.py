@@ -36,7 +36,8 @@ from paictl.cluster.interface import (
     Role,
 )  # fmt: skip
 from paictl.scheduler.book import RunningPod
-from paictl.sim.loop import Loop, Millis, Urgency
+from paictl.sim.loop import Loop, Urgency
+from paictl.units import Millis
 from paictl.workload import lifecycle
 from paictl.workload.lifecycle import Happening, State, Step, TaskRef
 
