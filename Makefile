@@ -45,7 +45,7 @@ soak: $(STAMP)  ## 2 million random operations on the scheduler core, 500 runs o
 	@$(BIN)/python tools/soak.py
 	@PAICTL_SOAK=500 $(BIN)/python -m pytest -q tests/unit/cluster/test_properties.py
 
-example-reports: $(STAMP)  ## the reports of examples/lab-report, when labs have changed
+example-reports: $(STAMP)  ## reports of all labs, in examples/lab-report
 	$(BIN)/python tools/example_report.py
 
 lock:  ## renew the lock files (needs uv)
