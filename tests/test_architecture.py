@@ -46,7 +46,7 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
 THIRD_PARTY: dict[str, frozenset[str]] = {
     "config": frozenset({"yaml", "jsonschema", "jsonschema_rs"}),
     "sim": frozenset({"scipy", "highspy", "numpy"}),
-    "remote": frozenset({"kubernetes", "fabric", "ansible_runner", "urllib3"}),
+    "remote": frozenset({"kubernetes", "fabric", "ansible_runner", "urllib3", "orjson"}),
     "extender": frozenset({"starlette", "uvicorn", "orjson", "prometheus_client", "yaml"}),
     "cli": frozenset({"typer", "rich", "yaml"}),
 }
