@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ ORDER: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
         "errors resources words",
-        "units files",
+        "units files places",
         "cells",
         "scheduler",
         "workload",
@@ -46,7 +47,7 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
 THIRD_PARTY: dict[str, frozenset[str]] = {
     "config": frozenset({"yaml", "jsonschema", "jsonschema_rs"}),
     "sim": frozenset({"scipy", "highspy", "numpy"}),
-    "remote": frozenset({"kubernetes", "fabric", "ansible_runner", "urllib3"}),
+    "remote": frozenset({"kubernetes", "fabric", "ansible_runner", "urllib3", "orjson"}),
     "extender": frozenset({"starlette", "uvicorn", "orjson", "prometheus_client", "yaml"}),
     "cli": frozenset({"typer", "rich", "yaml"}),
 }
@@ -56,7 +57,7 @@ IMPURE = frozenset({"time", "random", "logging", "os"})
 """What the core may not import although it is in the standard library: same state, same decision."""
 
 SEAM = "paictl.cluster.embedded"
-ONE_KIND_OF_CLUSTER = {"lab": "embedded.py"}
+ONE_KIND_OF_CLUSTER = {"lab": "embedded.py", "cli": "embedded.py"}
 """Packages that know a cluster through its interface, and the one module of each that knows which kind it is."""
 
 MAX_LINES = 400
@@ -137,6 +138,17 @@ def test_only_the_seam_of_a_package_knows_which_kind_of_cluster_it_has() -> None
         assert users == {seam}
 
 
+def test_only_targets_knows_all_kinds_of_clusters() -> None:
+    """Beside the kinds themselves; whoever else wants a cluster asks for one by name."""
+    users = {
+        str(path.relative_to(PACKAGE))
+        for path in modules()
+        if package_of(path) not in ONE_KIND_OF_CLUSTER and not path.is_relative_to(PACKAGE / "cluster" / "embedded")
+        if any(module == SEAM or module.startswith(f"{SEAM}.") for _, module in imports_of(path))
+    }
+    assert users == {"cluster/targets.py"}
+
+
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_long_module_gives_its_reason(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
@@ -154,3 +166,27 @@ def test_every_package_says_what_it_is_for_and_what_it_must_never_do() -> None:
             assert "must never" in docstring or "must hold no" in docstring, (
                 f"{init} does not say what it must never do"
             )
+
+
+def test_the_modules_import_each_other_without_circles() -> None:
+    names = {_dotted(path): path for path in modules()}
+    graph = {name: {found for found in _imported(path, names) if found != name} for name, path in names.items()}
+    order = TopologicalSorter(graph)
+    try:
+        order.prepare()
+    except CycleError as error:
+        pytest.fail(f"a circle of imports: {' -> '.join(error.args[1])}")
+
+
+def _dotted(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _imported(path: Path, names: Mapping[str, Path]) -> Iterator[str]:
+    """Modules of ours that one imports, inside functions and for type checking too; not the packages above them."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in names)
+        elif isinstance(node, ast.ImportFrom) and node.module in names:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names} & names.keys()
+            yield from inner or {node.module}

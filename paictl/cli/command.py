@@ -125,6 +125,21 @@ class Command(TyperCommand):
         with interrupts.working():
             return super().invoke(ctx)
 
+    def get_help_option(self, ctx: Any) -> Any:
+        """The option ``--help``."""
+        option = super().get_help_option(ctx)
+        make_plain(option)
+        return option
+
+    def get_help(self, ctx: Any) -> str:
+        """The help page, in characters that the terminal has."""
+        return helptext.for_stream(super().get_help(ctx))
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The words of the usage line after the command."""
+        arguments = (param for param in self.get_params(ctx) if param.param_type_name == "argument")
+        return ["[OPTIONS]", *map(helptext.argument_word, arguments)]
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help page."""
         helptext.write(self, ctx, formatter, hidden=global_options())
@@ -188,6 +203,16 @@ class Group(TyperGroup):
         near = did_you_mean(name, known)
         hint = f"use: {synonym}" if synonym else f"{near} " * bool(near) + f"{path} -h shows all"
         return PaictlError(f"there is no command {name!r} in {path}", hint=hint)
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """The option ``--help``."""
+        option = super().get_help_option(ctx)
+        make_plain(option)
+        return option
+
+    def get_help(self, ctx: Any) -> str:
+        """The help page, in characters that the terminal has."""
+        return helptext.for_stream(super().get_help(ctx))
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help page."""

@@ -30,7 +30,7 @@ class Output(StrEnum):
 
 def asked_form(words: Sequence[str]) -> str:
     """The form of the result that a command line asks for, so far as it can be told before it was understood."""
-    for name, value in zip(words, [*words[1:], ""], strict=True):
+    for name, value in zip(words, [*words[1:], ""], strict=False):
         if name in ("-o", "--output") and value in set(Output):
             return value
         form = name.removeprefix("--output=").removeprefix("-o=").removeprefix("-o")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,13 +14,13 @@ def write(
 ) -> None:
     """Write the help page of a command or group; `hidden` options are described elsewhere.
 
-    Lines of the epilog that begin with a call of paictl, in a pipe too, are examples; the others are notes.
+    Lines of the epilog that call paictl are examples; the others are notes, an empty line between two paragraphs.
     """
     command.format_usage(ctx, formatter)
     formatter.write_paragraph()
     with formatter.indentation():
         formatter.write_text(command.help or "")
-    lines = [line.strip() for line in (command.epilog or "").splitlines() if line.strip()]
+    lines = [line.strip() for line in (command.epilog or "").strip().splitlines()]
     examples = [line for line in lines if is_example(line)]
     if examples:
         with formatter.section("Examples"):
@@ -29,8 +30,8 @@ def write(
         with formatter.section("Commands"):
             formatter.write_dl(commands)
     _write_params(command, ctx, formatter, hidden)
-    notes = [line for line in lines if not is_example(line)]
-    for note in [*notes, *[_ELSEWHERE] * bool(hidden)]:
+    notes = "\n".join(line for line in lines if not is_example(line)).strip()
+    for note in [*[notes] * bool(notes), *[_ELSEWHERE] * bool(hidden)]:
         formatter.write_paragraph()
         formatter.write_text(note)
 
@@ -47,10 +48,23 @@ def _write_params(command: Any, ctx: Any, formatter: Any, hidden: Sequence[Any])
         if record is None:
             continue
         if param.param_type_name == "argument":
-            arguments.append((param.make_metavar(ctx=ctx), record[1]))
+            arguments.append((argument_word(param), (param.help or "")))
         else:
             options.append(record)
     for title, rows in (("Arguments", arguments), ("Options", options)):
         if rows:
             with formatter.section(title):
                 formatter.write_dl(rows)
+
+
+def argument_word(param: Any) -> str:
+    """An argument as the usage line shows it: ``JOB``, ``[LAB]``, ``FILE...``."""
+    word = (param.metavar or param.name.upper()).replace("...", "").strip("[]")
+    word += "..." if param.nargs == -1 else ""
+    return word if param.required else f"[{word}]"
+
+
+def for_stream(text: str) -> str:
+    """A text with escapes for what standard output cannot show: typer would write UTF-8 all the same."""
+    encoding = sys.stdout.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)

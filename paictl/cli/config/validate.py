@@ -22,6 +22,7 @@ EPILOG = """
     paictl config validate hivedscheduler.yaml --format github
     cat job.yaml | paictl config validate - --kind job
     A comment silences a rule in its line: # paictl: ignore=ID
+
     Exit codes: 0 no errors and no warnings, 1 some, 2 something could not be read.
 """
 

@@ -15,7 +15,7 @@ from paictl.cli.console import Output, info, write, write_data, write_table
 from paictl.config.quotas.capacity import configuration
 from paictl.config.reading.load import load
 from paictl.errors import ExitCode, PaictlError
-from paictl.sim.compare import Course, Kind, play, tenants, worse_off
+from paictl.sim.lab_compare import Course, Kind, play, tenants, worse_off
 from paictl.sim.trace import TraceJob, trace_from
 
 app = App(help="Play traces of jobs without a cluster.")
