@@ -17,19 +17,31 @@ ORDER: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
         "errors resources words",
+        "units files",
         "cells",
-        "config scheduler",
+        "scheduler",
         "workload",
+        "config",
         "sim",
+        "plan",
         "remote",
         "cluster",
         "service deploy extender",
-        "lab",
+        "operate",
+        "controller server lab",
         "cli",
         "__main__",
     )
 )
 """From the bottom up; a package imports only from rows below its own, packages of one row not from each other."""
+
+INNER: dict[str, tuple[frozenset[str], ...]] = {
+    package: tuple(frozenset(names.split()) for names in rows)
+    for package, rows in {
+        "config": ("reading", "models secrets", "linting", "pushing making quotas"),
+    }.items()
+}
+"""The same inside a package, by the first part of a module's name there."""
 
 THIRD_PARTY: dict[str, frozenset[str]] = {
     "config": frozenset({"yaml", "jsonschema", "jsonschema_rs"}),
@@ -88,6 +100,19 @@ def test_a_package_imports_only_from_below(path: Path) -> None:
         if parts[0] != "paictl" or len(parts) < 2 or parts[1] in (own, "__version__"):
             continue
         assert rank(parts[1]) < rank(own), f"{path}:{line}: {own} must not import {parts[1]}"
+
+
+@pytest.mark.parametrize("package", INNER)
+def test_inside_a_package_imports_go_down_as_well(package: str) -> None:
+    ranks = {name: index for index, row in enumerate(INNER[package]) for name in row}
+    for path in sorted((PACKAGE / package).rglob("*.py")):
+        own = path.relative_to(PACKAGE / package).parts[0].removesuffix(".py")
+        if own == "__init__":
+            continue
+        for line, module in imports_of(path):
+            parts = module.split(".")
+            if parts[:2] == ["paictl", package] and len(parts) > 2 and parts[2] != own:
+                assert ranks[parts[2]] < ranks[own], f"{path}:{line}: {package}.{own} must not import {parts[2]}"
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))

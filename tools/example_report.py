@@ -37,7 +37,7 @@ def main() -> int:
 
 def study(lang: str) -> None:
     """Do every step of every lab, and answer its questions."""
-    from paictl.cli.labplay import called
+    from paictl.cli.lab.play import called
     from paictl.lab.ground import labs_folder
     from paictl.lab.manifest import all_labs
     from paictl.lab.session import Session
@@ -55,7 +55,7 @@ def study(lang: str) -> None:
 
 def typed(session: Session, line: str) -> Typed:
     """Type a command line in a lab."""
-    from paictl.cli.labplay import type_silently
+    from paictl.cli.lab.play import type_silently
 
     return type_silently(session, shlex.split(line)[1:])
 

@@ -25,13 +25,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from paictl.config.fix import fix  # noqa: E402 - the checkout goes before an installed paictl
-from paictl.config.load import Loaded, load_memory  # noqa: E402
-from paictl.config.problem import Problem  # noqa: E402
-from paictl.config.report import FORMATS, plain  # noqa: E402
-from paictl.config.rules import all_rules  # noqa: E402
-from paictl.config.text import printable, shows  # noqa: E402
-from paictl.config.validate import Report, validate  # noqa: E402
+from paictl.config.linting.fix import fix  # noqa: E402 - the checkout goes before an installed paictl
+from paictl.config.linting.report import FORMATS, plain  # noqa: E402
+from paictl.config.linting.rules import all_rules  # noqa: E402
+from paictl.config.linting.validate import Report, validate  # noqa: E402
+from paictl.config.reading.load import Loaded, load_memory  # noqa: E402
+from paictl.config.reading.problem import Problem  # noqa: E402
+from paictl.config.reading.text import printable, shows  # noqa: E402
 from paictl.errors import PaictlError  # noqa: E402
 
 SECONDS = 5.0

@@ -6,10 +6,15 @@ from typing import Annotated
 
 import typer
 
-from paictl.cli import cluster, config, job, lab, node, scheduler, service, sim
+from paictl.cli import job, node, service
+from paictl.cli.cluster import commands as cluster
+from paictl.cli.config import commands as config
 from paictl.cli.console import Output, write, write_data
+from paictl.cli.lab import commands as lab
 from paictl.cli.options import OutputOption
+from paictl.cli.scheduler import commands as scheduler
 from paictl.cli.settings import settings
+from paictl.cli.sim import commands as sim
 
 _EPILOG = (
     "Exit codes: 0 clean or done · 1 findings or a negative answer · 2 usage or internal error · 3 partly done · "

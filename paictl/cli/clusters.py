@@ -15,7 +15,7 @@ from paictl.errors import PaictlError
 if TYPE_CHECKING:
     from paictl.cluster.embedded.cluster import EmbeddedCluster
     from paictl.cluster.interface import Cluster
-    from paictl.sim.loop import Millis
+    from paictl.units import Millis
 
 StateOption = Annotated[
     Path | None,
@@ -46,7 +46,7 @@ def open_cluster(state: Path | None) -> EmbeddedCluster:
 
 def _way_to_lab() -> str:
     """What leads on for somebody who is in a lab but types where its cluster is not; empty for all others."""
-    from paictl.cli.lab import session_of
+    from paictl.cli.lab.commands import session_of
     from paictl.lab.ground import labs_folder
 
     try:

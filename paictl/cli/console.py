@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TextIO
 
 from paictl.cli.settings import settings
-from paictl.config.text import printable
+from paictl.config.reading.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console

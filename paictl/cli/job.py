@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paictl.cli import console
-from paictl.cli.cluster import show_events
+from paictl.cli.cluster.commands import show_events
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, span_text
 from paictl.cli.console import Output, write, write_data, write_table
 from paictl.errors import ExitCode, PaictlError
@@ -18,7 +18,7 @@ from paictl.errors import ExitCode, PaictlError
 if TYPE_CHECKING:
     from paictl.cluster.embedded.cluster import EmbeddedCluster
     from paictl.cluster.interface import JobState, JobView
-    from paictl.config.problem import Problem
+    from paictl.config.reading.problem import Problem
 
 app = typer.Typer(help="Submit jobs, follow them, understand why they wait.", no_args_is_help=True)
 
@@ -45,7 +45,7 @@ def submit(
     """Submit jobs: all of the files, or none."""
     from paictl.cluster.jobfiles import BadFileError, Wishes, requests_in
     from paictl.cluster.jobfiles import listed as files_in
-    from paictl.config.report import FORMATS, plain
+    from paictl.config.linting.report import FORMATS, plain
 
     paths = [*(files or []), *(files_in(listed) if listed else [])]
     if not paths:

@@ -62,7 +62,7 @@ def run(arguments: Sequence[str]) -> int:
     code, error = attempt(arguments)
     folder = os.environ.get("PAICTL_STATE")
     if folder and os.path.exists(os.path.join(folder, "lab.json")):  # noqa: PTH110, PTH118 - before pathlib is needed
-        from paictl.cli import labhook
+        from paictl.cli.lab import hook as labhook
 
         labhook.after_command(hoisted(arguments), code, error)
     return code

@@ -155,7 +155,7 @@ def add(
     from dataclasses import replace
 
     from paictl.cluster.interface import Machine, Role
-    from paictl.config.skus import parse_sku
+    from paictl.config.making.skus import parse_sku
     from paictl.errors import PaictlError
 
     if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", name):

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from paictl.cli.console import Output
-from paictl.config.kinds import Kind
+from paictl.config.reading.kinds import Kind
 from paictl.errors import PaictlError
 
 KINDS = tuple(kind.value for kind in Kind if kind is not Kind.UNKNOWN)
@@ -31,7 +31,7 @@ def meant(word: str, names: tuple[str, ...]) -> str:
 
 def rule_ids() -> list[str]:
     """The ids of all rules, for completion."""
-    from paictl.config.rules import all_rules
+    from paictl.config.linting.rules import all_rules
 
     return [rule.id for rule in all_rules()]
 

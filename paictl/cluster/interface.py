@@ -26,7 +26,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from paictl.errors import ExitCode, PaictlError
-from paictl.sim.loop import Millis
+from paictl.units import Millis
 
 if TYPE_CHECKING:
     from paictl.cluster.picture import Picture

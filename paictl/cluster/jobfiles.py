@@ -8,15 +8,14 @@ from pathlib import Path
 
 from paictl.cluster.interface import FOREVER as ENDLESS
 from paictl.cluster.interface import JobRequest
-from paictl.config.document import Bundle
-from paictl.config.kinds import Kind
-from paictl.config.load import Loaded, is_folder, load
-from paictl.config.problem import Problem, Severity
-from paictl.config.source import read_bytes
-from paictl.config.validate import Choice, Report, validate
+from paictl.config.linting.validate import Choice, Report, validate
+from paictl.config.reading.document import Bundle
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.load import Loaded, is_folder, load
+from paictl.config.reading.problem import Problem, Severity
+from paictl.config.reading.source import read_bytes
 from paictl.errors import PaictlError
-from paictl.sim.loop import Millis
-from paictl.workload.duration import FOREVER, parse_duration
+from paictl.units import FOREVER, Millis, parse_duration
 from paictl.workload.job import PRIORITIES
 
 

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 
 from paictl.cluster.interface import Machine, Role
-from paictl.config.document import Document
-from paictl.config.generate import SERVICES_FILE, Inputs, plan
-from paictl.config.generate_text import render
-from paictl.config.kinds import Kind
-from paictl.config.load import load_bytes, load_memory
-from paictl.config.model.layout import layout_of
-from paictl.config.model.quantity import Quantity
-from paictl.config.skus import MachineSku
-from paictl.config.validate import Report
+from paictl.config.linting.validate import Report
+from paictl.config.making.generate import SERVICES_FILE, Inputs, plan
+from paictl.config.making.generate_text import render
+from paictl.config.making.skus import MachineSku
+from paictl.config.models.layout import layout_of
+from paictl.config.reading.document import Document
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.load import load_bytes, load_memory
 from paictl.errors import PaictlError
+from paictl.units import Quantity
 
 
 def machines_in(files: Mapping[str, str]) -> list[Machine]:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from paictl.cluster.interface import JobView, NodeView
-from paictl.sim.loop import Millis
+from paictl.units import Millis
 
 
 class CellState(StrEnum):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from paictl.config.schema import schema_comment
+from paictl.config.reading.schema import schema_comment
 from paictl.errors import PaictlError
 
 LAYOUT: Final = "layout.yaml"

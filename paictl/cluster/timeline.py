@@ -14,7 +14,7 @@ from typing import Final
 
 from paictl.cluster.interface import Event
 from paictl.cluster.picture import Attempt, JobLine, NodeMark, Outcome, TaskLine, Timeline
-from paictl.sim.loop import Millis
+from paictl.units import Millis
 
 ENDS: Final[Mapping[str, Outcome]] = {
     "Finished": Outcome.FINISHED,

@@ -21,11 +21,11 @@ from paictl.cluster.embedded.store import Store, default_folder
 from paictl.cluster.interface import Cluster, Event
 from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import DEFAULT, LAYOUT, SERVICES, preset_files
-from paictl.config.fileset import seal_files
+from paictl.config.pushing.fileset import seal_files
 from paictl.lab.errors import LabError
 from paictl.lab.manifest import Lab
 from paictl.service.catalogue import load_catalogue
-from paictl.sim.loop import Millis
+from paictl.units import Millis
 
 BEGINNING: Final = datetime(2026, 1, 5, 9, 0)
 """When every lab begins, so that what the texts show is what a student sees."""

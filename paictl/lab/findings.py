@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from paictl.lab.words import aspect_in_chinese, in_chinese
-from paictl.workload.duration import parse_duration
+from paictl.units import parse_duration
 
 NOTHING: Final = "nothing"
 """Observed where there is nothing to observe."""

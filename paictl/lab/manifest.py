@@ -9,10 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from paictl.config.kinds import Kind
-from paictl.config.load import load
-from paictl.config.problem import Severity
-from paictl.config.validate import Choice, validate
+from paictl.config.linting.validate import Choice, validate
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.load import load
+from paictl.config.reading.problem import Severity
 from paictl.errors import PaictlError
 from paictl.lab.errors import LabError
 from paictl.resources import resource_folder

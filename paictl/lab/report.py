@@ -22,7 +22,7 @@ from paictl.lab.environment import environment
 from paictl.lab.errors import LabError
 from paictl.lab.manifest import all_labs
 from paictl.lab.session import Judged, Session
-from paictl.sim.loop import Millis
+from paictl.units import Millis
 
 FORMAT: Final = 2
 

@@ -11,7 +11,7 @@ from paictl.cluster.interface import Event
 from paictl.cluster.picture import Outcome, TaskLine
 from paictl.cluster.timeline import timeline
 from paictl.lab.report import Dial
-from paictl.sim.loop import Millis
+from paictl.units import Millis
 
 
 @dataclass(frozen=True, slots=True)

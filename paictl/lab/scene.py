@@ -8,8 +8,8 @@ from functools import cached_property, lru_cache
 
 from paictl.cells.spec import ClusterSpec
 from paictl.cluster.interface import Cluster, ConfigVersion, Event, JobView, NodeView, ServiceView
-from paictl.config.kinds import Kind
-from paictl.config.load import load_memory
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.load import load_memory
 from paictl.lab.journal import Typed
 from paictl.workload.supply import Supply
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
-from paictl.config.load import load
-from paictl.config.report import FORMATS, plain
-from paictl.config.validate import validate
+from paictl.config.linting.report import FORMATS, plain
+from paictl.config.linting.validate import validate
+from paictl.config.reading.load import load
 from paictl.lab.checks import holds
 from paictl.lab.findings import Finding
 from paictl.lab.journal import Typed

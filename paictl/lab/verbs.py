@@ -11,17 +11,16 @@ from typing import Final, NoReturn, Protocol, runtime_checkable
 
 from paictl.cluster.interface import Cluster, ClusterError
 from paictl.cluster.jobfiles import Wishes, requests_in
-from paictl.config.fileset import read_folder
-from paictl.config.load import load
-from paictl.config.problem import Severity
-from paictl.config.pushing import of_services, prepare_push
-from paictl.config.validate import Choice, validate
+from paictl.config.linting.validate import Choice, validate
+from paictl.config.pushing.fileset import read_folder
+from paictl.config.pushing.push import of_services, prepare_push
+from paictl.config.reading.load import load
+from paictl.config.reading.problem import Severity
 from paictl.errors import PaictlError
 from paictl.service.catalogue import load_catalogue
 from paictl.service.live import carry_out, sight_of
 from paictl.service.plan import Action, Wish, make_plan
-from paictl.sim.loop import Millis
-from paictl.workload.duration import parse_duration
+from paictl.units import Millis, parse_duration
 
 
 @runtime_checkable

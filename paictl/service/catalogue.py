@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from paictl.config.document import Document
-from paictl.config.kinds import Kind
-from paictl.config.load import load_file
-from paictl.config.nodes import Mapping as MappingNode
-from paictl.config.source import place_of
+from paictl.config.reading.document import Document
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.load import load_file
+from paictl.config.reading.nodes import Mapping as MappingNode
+from paictl.config.reading.source import place_of
 from paictl.resources import resource_folder
 from paictl.service.order import ServiceError, start_order
 from paictl.words import did_you_mean

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from paictl.cluster.interface import Cluster, ServiceView
-from paictl.config.compare import FileDifference
-from paictl.config.keypath import parse_dotted
+from paictl.config.pushing.compare import FileDifference
+from paictl.config.reading.keypath import parse_dotted
 from paictl.errors import PaictlError
 from paictl.service.catalogue import Catalogue
 from paictl.service.order import ServiceError, needed_by

@@ -5,14 +5,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import Generic, NewType, TypeVar
+from typing import Final, Generic, TypeVar
 
-Millis = NewType("Millis", int)
-"""A point in time or a span, in whole milliseconds of the cluster's clock: exact, so that sums never drift."""
+from paictl.units import Millis
+
+START: Final = Millis(0)
 
 E = TypeVar("E")
-
-SECOND = Millis(1000)
 
 
 class Urgency(IntEnum):
@@ -28,7 +27,7 @@ class Loop(Generic[E]):
 
     __slots__ = ("_queue", "_sequence", "now")
 
-    def __init__(self, now: Millis = Millis(0)) -> None:
+    def __init__(self, now: Millis = START) -> None:
         self.now = now
         self._queue: list[tuple[Millis, int, int, E]] = []
         self._sequence = 0

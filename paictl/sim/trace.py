@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from paictl.errors import PaictlError
-from paictl.sim.loop import Millis
-from paictl.workload.duration import FOREVER, DurationError, parse_duration
+from paictl.units import FOREVER, DurationError, Millis, parse_duration
 
 _KEYS: Final = frozenset({"name", "vc", "at", "runs", "pods", "devices"})
 

@@ -6,21 +6,14 @@ save `sleep`.
 
 from __future__ import annotations
 
-import math
 import re
 from typing import TYPE_CHECKING, Final
 
-from paictl.errors import PaictlError
+from paictl.units import FOREVER, SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-FOREVER: Final = math.inf
-"""A task that ends only when it is stopped."""
-
-_UNITS: Final = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
-_NUMBER = r"\d+(?:\.\d+)?"
-_DURATION = re.compile(r"\s*".join(rf"(?:({_NUMBER})\s*{unit})?" for unit in _UNITS), re.ASCII)
 _INTERVAL = re.compile(r"(\d+\.?\d*|\.\d+)([smhd]?)", re.ASCII)
 _INFINITE: Final = frozenset({"inf", "infinity"})
 
@@ -37,29 +30,6 @@ _TRANSPARENT: Final = frozenset({"do", "then", "time", "exec", "sudo", "{", "!"}
 """Words that stand before a command and let it run as it is."""
 _ENDLESS: Final = frozenset({("while", "true"), ("while", ":"), ("until", "false")})
 _ASSIGNMENT = re.compile(r"\w+=.*", re.DOTALL)
-
-
-class DurationError(PaictlError, ValueError):
-    """A text that is no duration."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(f"{text!r} is not a duration", hint="write for instance 90, 90s, 5m, 1h30m, 2d or infinity")
-
-
-def parse_duration(text: str) -> float:
-    """Seconds of ``90``, ``90s``, ``5m``, ``1h30m``, ``2d`` or ``infinity``; larger units first, each once.
-
-    Raises `DurationError` for anything else.
-    """
-    stripped = text.strip()
-    if stripped in _INFINITE:
-        return FOREVER
-    if re.fullmatch(_NUMBER, stripped, re.ASCII):
-        return float(stripped)
-    match = _DURATION.fullmatch(stripped)
-    if not stripped or match is None:
-        raise DurationError(text)
-    return sum(float(number) * unit for number, unit in zip(match.groups(), _UNITS.values(), strict=True) if number)
 
 
 def task_seconds(commands: Iterable[str], *, default: float, told: float | None = None) -> float:
@@ -121,5 +91,5 @@ def _sleep(words: list[str]) -> float | None:
         elif match is None:
             return None
         else:
-            seconds += float(match[1]) * _UNITS[match[2] or "s"]
+            seconds += float(match[1]) * SECONDS[match[2] or "s"]
     return seconds

@@ -3,7 +3,7 @@
 A leaf cell stands for the resources of its SKU. A task gets as many leaf cells as cover the scarcest of its
 resources. Source: OpenPAI's rest-server, `middlewares/v2/hived.js`; where it goes wrong ours differs:
 
-* memory and cpu are read as Kubernetes quantities, exactly (`paictl.config.model.quantity`);
+* memory and cpu are read as Kubernetes quantities, exactly (`paictl.units`);
 * a SKU that has nothing at all of something that a group asks for (a CPU SKU, for a group with devices) is left out
   of the minimum, and the group is kept off its cells, instead of the whole job being refused;
 * a cpu or memory that a SKU does not declare is not counted, and a cluster without `skuTypes` gives every leaf
@@ -20,7 +20,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from paictl.cells.spec import ClusterSpec, SpecError
-from paictl.config.model.quantity import exact_quantity
+from paictl.units import exact_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paictl.cli.labplay import called, in_ground, self_test, type_silently
+from paictl.cli.lab.play import called, in_ground, self_test, type_silently
 from paictl.cli.main import run
 from paictl.cluster.interface import Cluster
 from paictl.lab.ground import Ground

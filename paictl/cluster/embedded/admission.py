@@ -7,9 +7,9 @@ from typing import Final
 from paictl.cluster.embedded.configs import Configuration
 from paictl.cluster.embedded.jobs import LiveJob, as_taken, with_wishes
 from paictl.cluster.interface import JobRequest
-from paictl.sim.loop import Millis
+from paictl.units import FOREVER, Millis
 from paictl.workload import lifecycle
-from paictl.workload.duration import FOREVER, task_seconds
+from paictl.workload.duration import task_seconds
 from paictl.workload.job import Job
 from paictl.workload.pods import plan_job
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from paictl.errors import PaictlError
-from paictl.sim.loop import Millis
+from paictl.units import Millis
 
 MAX = "max"
 """A clock that runs until nothing more happens, after every command."""

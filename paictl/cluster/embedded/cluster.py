@@ -31,7 +31,7 @@ from paictl.cluster.interface import (
     ServiceView,
 )  # fmt: skip
 from paictl.cluster.picture import Picture
-from paictl.sim.loop import Millis
+from paictl.units import Millis
 from paictl.words import did_you_mean, listed
 
 MOST_COMPARED = 400

@@ -13,7 +13,7 @@ from typing import Any
 from paictl.cluster.embedded.machines import machine_from
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import JobRequest, Machine
-from paictl.sim.loop import Millis
+from paictl.units import Millis
 from paictl.workload.template import masked
 
 Command = dict[str, Any]

@@ -9,8 +9,8 @@ from typing import Any
 
 from paictl.cells.spec import ClusterSpec
 from paictl.cluster.interface import ClusterError
-from paictl.config.kinds import Kind
-from paictl.config.load import load_memory
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.load import load_memory
 from paictl.workload.feasible import Judge
 from paictl.workload.supply import Supply
 

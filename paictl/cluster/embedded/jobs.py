@@ -14,7 +14,7 @@ from paictl.cluster.interface import JobRequest, JobState, JobView, TaskView
 from paictl.scheduler.decision import BindInfo
 from paictl.scheduler.replay import info_from_json, info_json
 from paictl.scheduler.request import PodRequest
-from paictl.sim.loop import Millis
+from paictl.units import Millis
 from paictl.workload.job import Job
 from paictl.workload.lifecycle import JobStatus, State, TaskRef, TaskStatus
 from paictl.workload.pods import GroupPlan, JobPlan, Pod

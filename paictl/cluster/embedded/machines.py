@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from paictl.cluster.interface import ClusterError, ConflictError, Machine, NodeCondition, Role
-from paictl.sim.loop import Millis
+from paictl.units import Millis
 
 
 @dataclass(frozen=True, slots=True)

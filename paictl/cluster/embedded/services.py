@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from paictl.cluster.interface import ClusterError, UnreachableError
-from paictl.sim.loop import Millis
+from paictl.units import Millis
 from paictl.words import did_you_mean
 
 CONFIGURATION: Final = "cluster-configuration"

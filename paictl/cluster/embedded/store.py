@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from paictl.cluster.interface import ClusterError, ConflictError, Event, UnreachableError
-from paictl.sim.loop import Millis
+from paictl.units import Millis
 
 FILE = "cluster.db"
 SCHEMA_VERSION = 2

@@ -38,7 +38,8 @@ from paictl.cluster.interface import (
 from paictl.scheduler.decision import BindInfo
 from paictl.scheduler.events import NodeHealth
 from paictl.scheduler.request import PodRequest
-from paictl.sim.loop import Loop, Millis, Urgency
+from paictl.sim.loop import Loop, Urgency
+from paictl.units import Millis
 from paictl.workload import lifecycle
 from paictl.workload.lifecycle import Happening, State, Step, TaskRef
 

@@ -10,7 +10,8 @@ from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.services import SCHEDULER
 from paictl.cluster.embedded.world import Timer, World
 from paictl.scheduler import snapshot
-from paictl.sim.loop import Loop, Millis, Urgency
+from paictl.sim.loop import Loop, Urgency
+from paictl.units import Millis
 from paictl.workload.lifecycle import Happening, TaskRef
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paictl.config import secrets
+from paictl.config.secrets import sealing as secrets
 from tests.conftest import ROOT
 from tests.unit.cli.conftest import Paictl
 

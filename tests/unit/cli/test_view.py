@@ -14,15 +14,15 @@ import pytest
 import yaml
 from rich.cells import cell_len
 
-from paictl.cli import view
+from paictl.cli.cluster import view
+from paictl.cli.cluster.picture.by import By
+from paictl.cli.cluster.picture.lines import picture_lines
+from paictl.cli.cluster.picture.marks import marks
+from paictl.cli.cluster.picture.text import Line, cut, flow
 from paictl.cli.settings import settings
-from paictl.cli.view_by import By
-from paictl.cli.view_lines import picture_lines
-from paictl.cli.view_marks import marks
-from paictl.cli.view_text import Line, cut, flow
 from paictl.cluster.interface import JobState, JobView
 from paictl.cluster.picture import CellState, ChainPicture, Hold, PhysicalCell, Picture
-from paictl.sim.loop import Millis
+from paictl.units import Millis
 from tests.conftest import ROOT
 from tests.unit.cli.conftest import Paictl
 from tests.unit.cluster.conftest import MINUTE, Bench, MakeBench, bench  # noqa: F401 - a fixture
@@ -232,7 +232,7 @@ def test_watching_redraws_until_it_is_interrupted(
         if len(naps) == 4:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("paictl.cli.view.time.sleep", nap)
+    monkeypatch.setattr("paictl.cli.cluster.view.time.sleep", nap)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setattr(settings, "color", False)
     monkeypatch.setenv("TERM", "xterm-256color")

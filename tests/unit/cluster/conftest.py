@@ -13,7 +13,7 @@ from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.interface import JobRequest, Machine, Role
 from paictl.cluster.presets import PRESETS, preset_files
-from paictl.sim.loop import Millis
+from paictl.units import Millis
 
 SERVICES = ("cluster-configuration", "hivedscheduler", "frameworkcontroller", "rest-server")
 MINUTE = 60_000

@@ -19,7 +19,7 @@ import pytest
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.embedded.store import FILE, Store
 from paictl.cluster.interface import ClusterError, ConflictError, JobRequest, UnreachableError
-from paictl.sim.loop import Millis
+from paictl.units import Millis
 from tests.unit.cluster.conftest import MINUTE, Bench, MakeBench
 
 MOMENTS = int(os.environ.get("PAICTL_KILLS", "200"))

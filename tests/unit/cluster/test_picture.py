@@ -10,7 +10,7 @@ from paictl.cluster.interface import Event, JobState
 from paictl.cluster.picture import CellState, Hold, JobLine, Outcome, Picture, Promise, picture_data
 from paictl.cluster.timeline import timeline
 from paictl.scheduler.inspect import physical_state
-from paictl.sim.loop import Millis
+from paictl.units import Millis
 from tests.unit.cluster.conftest import MINUTE, Bench, MakeBench
 
 LAYOUT = "services-configuration.yaml"

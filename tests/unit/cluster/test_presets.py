@@ -5,8 +5,8 @@ import yaml
 
 from paictl.cells.spec import ClusterSpec
 from paictl.cluster.presets import PRESETS, preset_files
-from paictl.config.load import load_memory
-from paictl.config.validate import validate
+from paictl.config.linting.validate import validate
+from paictl.config.reading.load import load_memory
 from paictl.errors import PaictlError
 from paictl.scheduler.engine import Engine
 

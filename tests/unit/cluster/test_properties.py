@@ -22,7 +22,7 @@ from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import PRESETS, SERVICES, preset_files
 from paictl.errors import PaictlError
 from paictl.scheduler.invariants import validate
-from paictl.sim.loop import Millis
+from paictl.units import Millis
 from paictl.workload.job import PRIORITIES
 from tests.unit.cluster.conftest import MINUTE, Bench
 from tests.unit.cluster.conftest import SERVICES as RUNNING
@@ -245,9 +245,9 @@ test_random_commands = pytest.mark.slow(Commands.TestCase)
 
 @pytest.mark.parametrize("preset", SMALL)
 def test_the_second_configuration_is_valid(preset: str) -> None:
-    from paictl.config.load import load_memory
-    from paictl.config.problem import Severity
-    from paictl.config.validate import Choice, validate
+    from paictl.config.linting.validate import Choice, validate
+    from paictl.config.reading.load import load_memory
+    from paictl.config.reading.problem import Severity
 
     loaded = load_memory({name: text.encode() for name, text in second_files(preset).items()})
     assert validate(loaded, Choice(severity=Severity.ERROR)).problems == ()

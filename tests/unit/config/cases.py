@@ -19,10 +19,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from paictl.config.load import load_memory
-from paictl.config.problem import Problem
-from paictl.config.rules import find_rule
-from paictl.config.validate import validate
+from paictl.config.linting.rules import find_rule
+from paictl.config.linting.validate import validate
+from paictl.config.reading.load import load_memory
+from paictl.config.reading.problem import Problem
 from tests.conftest import ROOT
 
 FOLDER = ROOT / "tests" / "cases" / "config"

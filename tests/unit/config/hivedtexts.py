@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from textwrap import dedent
 
-from paictl.config.document import Document
-from paictl.config.load import load_memory
+from paictl.config.reading.document import Document
+from paictl.config.reading.load import load_memory
 
 RACKS = """
     physicalCluster:

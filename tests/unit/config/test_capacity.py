@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from paictl.config.capacity import CellShare, capacity, configuration
-from paictl.config.load import load_memory
+from paictl.config.quotas.capacity import CellShare, capacity, configuration
+from paictl.config.reading.load import load_memory
 from paictl.errors import PaictlError
 from tests.unit.config.hivedtexts import RACKS, document_of
 

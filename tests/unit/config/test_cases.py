@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from paictl.config.registry import Rule
-from paictl.config.rules import all_rules
+from paictl.config.linting.registry import Rule
+from paictl.config.linting.rules import all_rules
 from tests.unit.config.cases import FOLDER, Case, all_cases, lines_of, problems_of
 
 CASES = all_cases()

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from paictl.config import secrets
-from paictl.config.compare import Change, FileDifference, compare_files, value_text
-from paictl.config.fileset import read_folder, seal_files
-from paictl.config.secretwalk import SecretError
+from paictl.config.pushing.compare import Change, FileDifference, compare_files, value_text
+from paictl.config.pushing.fileset import read_folder, seal_files
+from paictl.config.secrets import sealing as secrets
+from paictl.config.secrets.walk import SecretError
 from paictl.errors import PaictlError
 from tests.conftest import ROOT
 

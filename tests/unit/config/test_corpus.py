@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from paictl.config.load import load
-from paictl.config.problem import Severity
-from paictl.config.validate import Choice, Report, validate
+from paictl.config.linting.validate import Choice, Report, validate
+from paictl.config.reading.load import load
+from paictl.config.reading.problem import Severity
 from tests.conftest import ROOT
 
 TABLE: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "tests" / "cases" / "corpus.yaml").read_text("utf-8"))

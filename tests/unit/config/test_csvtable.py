@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paictl.config.csvtable import parse_csv
-from paictl.config.source import Source, place_of
+from paictl.config.reading.csvtable import parse_csv
+from paictl.config.reading.source import Source, place_of
 
 
 def rows(text: str) -> list[list[str]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from paictl.config.capacity import capacity
-from paictl.config.diff import CellChange, Difference, compare
+from paictl.config.quotas.capacity import capacity
+from paictl.config.quotas.diff import CellChange, Difference, compare
 from tests.unit.config.hivedtexts import RACKS, document_of
 
 

@@ -7,11 +7,11 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from paictl.config.embedded import embedded_source
-from paictl.config.nodes import Mapping
-from paictl.config.problem import Span
-from paictl.config.source import Source, place_of
-from paictl.config.yamltree import parse_yaml
+from paictl.config.reading.nested import embedded_source
+from paictl.config.reading.nodes import Mapping
+from paictl.config.reading.problem import Span
+from paictl.config.reading.source import Source, place_of
+from paictl.config.reading.yamltree import parse_yaml
 
 INNER = st.text(alphabet="ab:'\"\\ \n\té中#-", min_size=1, max_size=50)
 

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paictl.config import fix as fix_module
-from paictl.config.document import Document
-from paictl.config.edits import Replacement, replacements
-from paictl.config.fix import Repair, apply, fix
-from paictl.config.load import load_bytes, load_memory
-from paictl.config.nodes import Scalar
-from paictl.config.problem import Edit, Finding, Span
-from paictl.config.registry import Rule
-from paictl.config.rules import all_rules
-from paictl.config.soundness import same_but_for
-from paictl.config.source import Source
-from paictl.config.validate import Choice, validate
+from paictl.config.linting import fix as fix_module
+from paictl.config.linting.fix import Repair, apply, fix
+from paictl.config.linting.registry import Rule
+from paictl.config.linting.rules import all_rules
+from paictl.config.linting.soundness import same_but_for
+from paictl.config.linting.validate import Choice, validate
+from paictl.config.reading.document import Document
+from paictl.config.reading.edits import Replacement, replacements
+from paictl.config.reading.load import load_bytes, load_memory
+from paictl.config.reading.nodes import Scalar
+from paictl.config.reading.problem import Edit, Finding, Span
+from paictl.config.reading.source import Source
 from tests.unit.config.cases import all_cases
 
 HIVED = """# the cluster   of the lab

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from paictl.config.fix import fix
-from paictl.config.load import load_memory
+from paictl.config.linting.fix import fix
+from paictl.config.reading.load import load_memory
 
 
 def after(name: str, data: bytes) -> bytes:

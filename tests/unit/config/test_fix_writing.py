@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from paictl.config.fix import Fixed, fix
-from paictl.config.load import load
+from paictl.config.linting.fix import Fixed, fix
+from paictl.config.reading.load import load
 from paictl.errors import PaictlError
 from tests.unit.config.test_fix import HIVED
 

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import pytest
 import yaml
 
-from paictl.config.document import Bundle
-from paictl.config.generate import LAYOUT_FILE, SERVICES_FILE, Inputs, Plan, plan, recheck
-from paictl.config.generate_text import render, scalar
-from paictl.config.kinds import Kind
-from paictl.config.load import Loaded, load_bytes
-from paictl.config.schema import named_schemas
-from paictl.config.skus import parse_sku
-from paictl.config.validate import validate
+from paictl.config.linting.validate import validate
+from paictl.config.making.generate import LAYOUT_FILE, SERVICES_FILE, Inputs, Plan, plan, recheck
+from paictl.config.making.generate_text import render, scalar
+from paictl.config.making.skus import parse_sku
+from paictl.config.reading.document import Bundle
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.load import Loaded, load_bytes
+from paictl.config.reading.schema import named_schemas
 from paictl.errors import PaictlError
 from tests.unit.config.cases import lines_of, problems_of
 

@@ -13,7 +13,7 @@ from paictl.cells.chain import build_chains, pinned_levels, preassigned_levels
 from paictl.cells.quota import shortfall
 from paictl.cells.spec import ClusterSpec
 from paictl.cells.tree import build_physical, build_virtual
-from paictl.config.problem import Severity
+from paictl.config.reading.problem import Severity
 from tests.unit.config.cases import Case, all_cases, problems_of
 from tests.unit.config.hivedtexts import RACKS
 

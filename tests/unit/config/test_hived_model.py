@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paictl.cells.quota import surplus
-from paictl.config.model.hived import hived
-from paictl.config.model.hived_cells import devices, location
-from paictl.config.model.hived_quota import Balance, balances, whole_cells
-from paictl.config.model.hived_types import Chain
-from paictl.config.problem import Severity
+from paictl.config.models.hived import hived
+from paictl.config.models.hived_cells import devices, location
+from paictl.config.models.hived_quota import Balance, balances, whole_cells
+from paictl.config.models.hived_types import Chain
+from paictl.config.reading.problem import Severity
 from tests.unit.config.cases import problems_of
 from tests.unit.config.hivedtexts import RACKS, document_of
 

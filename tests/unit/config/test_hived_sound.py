@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from paictl.config.kinds import Kind
-from paictl.config.load import load, load_memory
-from paictl.config.problem import Severity
-from paictl.config.rules import rules_for
-from paictl.config.validate import validate
+from paictl.config.linting.rules import rules_for
+from paictl.config.linting.validate import validate
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.load import load, load_memory
+from paictl.config.reading.problem import Severity
 from tests.conftest import ROOT
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from paictl.config.load import load_memory
-from paictl.config.model.job_demand import Submission, submissions
-from paictl.config.validate import Choice, validate
+from paictl.config.linting.validate import Choice, validate
+from paictl.config.models.job_demand import Submission, submissions
+from paictl.config.reading.load import load_memory
 
 CLUSTER = """\
 physicalCluster:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from paictl.config.kinds import Kind
-from paictl.config.load import load_bytes
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.load import load_bytes
 
 JOB = "protocolVersion: 2\nname: a\ntaskRoles: {}\n"
 LAYOUT = "machine-sku: {}\nmachine-list: []\n"

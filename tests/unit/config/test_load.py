@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from paictl.config.kinds import Kind
-from paictl.config.load import Loaded, load, load_bytes, load_memory
-from paictl.config.source import place_of
-from paictl.config.yamltree import Trouble
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.load import Loaded, load, load_bytes, load_memory
+from paictl.config.reading.source import place_of
+from paictl.config.reading.yamltree import Trouble
 from tests.unit.config.permissions import as_nobody
 
 HIVED = b"physicalCluster: {cellTypes: {}, physicalCells: []}\nvirtualClusters: {}\n"
@@ -116,7 +116,7 @@ def test_standard_input_has_the_same_limit(monkeypatch: pytest.MonkeyPatch) -> N
         buffer = io.BytesIO(b"x" * 20)
 
     monkeypatch.setattr("sys.stdin", Stdin)
-    monkeypatch.setattr("paictl.config.source.MAX_BYTES", 10)
+    monkeypatch.setattr("paictl.config.reading.source.MAX_BYTES", 10)
     assert "more than 10" in load(["-"]).failures[0].message
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from paictl.config.keypath import parse_dotted
-from paictl.config.merge import Merged, merge, merged_data
-from paictl.config.nodes import to_data
-from paictl.config.source import Source
-from paictl.config.yamltree import parse_yaml
+from paictl.config.pushing.merge import Merged, merge, merged_data
+from paictl.config.reading.keypath import parse_dotted
+from paictl.config.reading.nodes import to_data
+from paictl.config.reading.source import Source
+from paictl.config.reading.yamltree import parse_yaml
 from paictl.errors import PaictlError
 from tests.unit.config.yamltexts import texts
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from paictl.config.nodes import Mapping, Sequence, follow, to_data
-from paictl.config.source import Source
-from paictl.config.yamltree import parse_yaml
+from paictl.config.reading.nodes import Mapping, Sequence, follow, to_data
+from paictl.config.reading.source import Source
+from paictl.config.reading.yamltree import parse_yaml
 
 
 def top(text: str) -> Mapping:

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from paictl.config import secrets
-from paictl.config.fileset import read_folder, seal_files
-from paictl.config.pushing import of_services, prepare_push
+from paictl.config.pushing.fileset import read_folder, seal_files
+from paictl.config.pushing.push import of_services, prepare_push
+from paictl.config.secrets import sealing as secrets
 from paictl.errors import PaictlError
 from tests.conftest import ROOT
 

@@ -13,13 +13,13 @@ import jsonschema
 import junitparser
 import pytest
 
-from paictl.config.kinds import Kind
-from paictl.config.load import Loaded, load, load_memory
-from paictl.config.problem import Place, Problem, Severity
-from paictl.config.report import FORMATS, plain
-from paictl.config.report.data import fingerprints
-from paictl.config.text import shows
-from paictl.config.validate import CheckedFile, Report, validate
+from paictl.config.linting.report import FORMATS, plain
+from paictl.config.linting.report.data import fingerprints
+from paictl.config.linting.validate import CheckedFile, Report, validate
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.load import Loaded, load, load_memory
+from paictl.config.reading.problem import Place, Problem, Severity
+from paictl.config.reading.text import shows
 from paictl.errors import PaictlError
 from tests.conftest import ROOT
 from tests.unit.config.cases import all_cases

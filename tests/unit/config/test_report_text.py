@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paictl.config.load import load_memory
-from paictl.config.problem import Edit, Problem, Severity, Span
-from paictl.config.report import FORMATS, plain
-from paictl.config.report.text import MAX_COLUMNS, Excerpt, summary
-from paictl.config.source import Source, place_of
-from paictl.config.text import shows
-from paictl.config.validate import CheckedFile, Report, validate
+from paictl.config.linting.report import FORMATS, plain
+from paictl.config.linting.report.text import MAX_COLUMNS, Excerpt, summary
+from paictl.config.linting.validate import CheckedFile, Report, validate
+from paictl.config.reading.load import load_memory
+from paictl.config.reading.problem import Edit, Problem, Severity, Span
+from paictl.config.reading.source import Source, place_of
+from paictl.config.reading.text import shows
 from paictl.errors import PaictlError
 
 
@@ -129,7 +129,7 @@ def test_without_files_there_is_nothing_to_sum_up() -> None:
 
 
 def test_the_summary_counts() -> None:
-    from paictl.config.kinds import Kind
+    from paictl.config.reading.kinds import Kind
 
     files = tuple(CheckedFile(name, Kind.JOB) for name in "abc")
     assert summary(Report((), files)) == "3 files checked, all clean"

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paictl.config import schema as schema_module
-from paictl.config.kinds import Kind
-from paictl.config.load import load_bytes
-from paictl.config.nodes import to_data
-from paictl.config.schema import SCHEMA_NAMES, Schema, Violation, load_schema, portable, violations
-from paictl.config.source import Source
-from paictl.config.yamltree import parse_yaml
+from paictl.config.reading import schema as schema_module
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.load import load_bytes
+from paictl.config.reading.nodes import to_data
+from paictl.config.reading.schema import SCHEMA_NAMES, Schema, Violation, load_schema, portable, violations
+from paictl.config.reading.source import Source
+from paictl.config.reading.yamltree import parse_yaml
 from tests.unit.config.cases import all_cases
 from tools.fuzz_config import mutant
 

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paictl.config import secrets
-from paictl.config.kinds import Kind
-from paictl.config.load import load_bytes
-from paictl.config.nodes import to_data
-from paictl.config.schema import SCHEMA_NAMES, load_schema
-from paictl.config.secrets import MAX_SECRETS, REMOVED, is_seal, mask, seal, secret_paths
-from paictl.config.secretwalk import SHOWN, SecretError, sounds_secret, walk
-from paictl.config.source import Source
-from paictl.config.yamltree import parse_yaml
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.load import load_bytes
+from paictl.config.reading.nodes import to_data
+from paictl.config.reading.schema import SCHEMA_NAMES, load_schema
+from paictl.config.reading.source import Source
+from paictl.config.reading.yamltree import parse_yaml
+from paictl.config.secrets import sealing as secrets
+from paictl.config.secrets.sealing import MAX_SECRETS, REMOVED, is_seal, mask, seal, secret_paths
+from paictl.config.secrets.walk import SHOWN, SecretError, sounds_secret, walk
 from tests.conftest import ROOT
 from tests.unit.config.yamltexts import texts
 

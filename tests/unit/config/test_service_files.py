@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from paictl.config.load import load
-from paictl.config.model.service import service_name
-from paictl.config.validate import Choice, validate
+from paictl.config.linting.validate import Choice, validate
+from paictl.config.models.service import service_name
+from paictl.config.reading.load import load
 from tests.unit.config.cases import lines_of
 
 DESCRIPTION = """\

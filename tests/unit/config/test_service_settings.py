@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from paictl.config.load import load_memory
-from paictl.config.model.services import described_keys, services_of
+from paictl.config.models.services import described_keys, services_of
+from paictl.config.reading.load import load_memory
 from tests.unit.config.cases import problems_of
 
 NAME = "services-configuration.yaml"

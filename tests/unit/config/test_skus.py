@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paictl.config.skus import assign, parse_sku
+from paictl.config.making.skus import assign, parse_sku
 from paictl.errors import PaictlError
 
 V100 = "V100=gpu:8,cpu:96,memory:900Gi"

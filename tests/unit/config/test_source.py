@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paictl.config.problem import Span
-from paictl.config.source import MAX_BYTES, Source, place_of, read_bytes
+from paictl.config.reading.problem import Span
+from paictl.config.reading.source import MAX_BYTES, Source, place_of, read_bytes
 from paictl.errors import PaictlError
 from tests.unit.config.permissions import as_nobody
 
@@ -82,7 +82,7 @@ def test_a_sparse_file_of_100_mb_is_refused_unread(tmp_path: Path) -> None:
 
 
 def test_a_file_of_exactly_the_limit_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paictl.config.source.MAX_BYTES", 4)
+    monkeypatch.setattr("paictl.config.reading.source.MAX_BYTES", 4)
     path = tmp_path / "x.yaml"
     path.write_bytes(b"1234")
     assert read_bytes(str(path)) == b"1234"
@@ -121,7 +121,7 @@ def test_a_file_without_permission_is_named(public_folder: Path) -> None:
 
 
 def test_a_pipe_is_read_to_its_end_and_refused_over_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paictl.config.source.MAX_BYTES", 10)
+    monkeypatch.setattr("paictl.config.reading.source.MAX_BYTES", 10)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for data, fits in ((b"a: 1\n", True), (b"x" * 11, False)):

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paictl.config.document import Bundle, Document
-from paictl.config.load import load_memory
-from paictl.config.problem import Finding, Problem, Severity
-from paictl.config.registry import Rule
-from paictl.config.rules import rules_across
-from paictl.config.text import MAX_MESSAGE, one_line, printable, shows
-from paictl.config.validate import Choice, Report, validate
+from paictl.config.linting.registry import Rule
+from paictl.config.linting.rules import rules_across
+from paictl.config.linting.validate import Choice, Report, validate
+from paictl.config.reading.document import Bundle, Document
+from paictl.config.reading.load import load_memory
+from paictl.config.reading.problem import Finding, Problem, Severity
+from paictl.config.reading.text import MAX_MESSAGE, one_line, printable, shows
 from paictl.errors import ExitCode, PaictlError
 
 HIVED = """physicalCluster:
@@ -83,7 +83,7 @@ def test_files_that_could_not_be_read_take_no_part_in_rules_across_files(monkeyp
 
 
 def test_the_words_of_a_rule_are_made_safe(monkeypatch: pytest.MonkeyPatch) -> None:
-    from paictl.config.rules.text import duplicate_key
+    from paictl.config.linting.rules.text import duplicate_key
 
     def check(document: Document) -> list[Finding]:
         return [Finding(document.beginning, "a\x1b[31m\n" + "x" * 5000, "\u202ehint\x9b")]

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paictl.config.model.hosts import address_fault, address_of, malformed_address_hint, name_fault
-from paictl.config.model.inventory import misspelt_host
-from paictl.config.model.placeholders import is_placeholder
-from paictl.config.model.quantity import likely_quantity, parse_quantity, shown_bytes
+from paictl.config.models.hosts import address_fault, address_of, malformed_address_hint, name_fault
+from paictl.config.models.inventory import misspelt_host
+from paictl.config.models.placeholders import is_placeholder
+from paictl.units import likely_quantity, parse_quantity, shown_bytes
 
 
 @pytest.mark.parametrize("name", ["a", "9", "gpu-01", "a.b.c", "a" * 63, ".".join(["b" * 62] * 4)])

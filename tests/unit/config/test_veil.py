@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from paictl.config.load import load_memory
-from paictl.config.report import FORMATS, plain
-from paictl.config.report.data import fingerprints
-from paictl.config.secrecy import veiled, veiled_line
-from paictl.config.source import Source
-from paictl.config.validate import validate
+from paictl.config.linting.report import FORMATS, plain
+from paictl.config.linting.report.data import fingerprints
+from paictl.config.linting.validate import validate
+from paictl.config.reading.load import load_memory
+from paictl.config.reading.source import Source
+from paictl.config.secrets.secrecy import veiled, veiled_line
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from paictl.config.writing import write_together
 from paictl.errors import PaictlError
+from paictl.files import write_together
 
 TEXTS = {"a.yaml": "a: ü\n", "b.yaml": "b: 2\n"}
 

@@ -9,9 +9,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paictl.config.nodes import Mapping, Node, Scalar, Sequence, to_data
-from paictl.config.source import Source, place_of
-from paictl.config.yamltree import MAX_DEPTH, MAX_EXPANSION, Tree, Trouble, parse_yaml, resolve
+from paictl.config.reading.nodes import Mapping, Node, Scalar, Sequence, to_data
+from paictl.config.reading.source import Source, place_of
+from paictl.config.reading.yamltree import MAX_DEPTH, MAX_EXPANSION, Tree, Trouble, parse_yaml, resolve
 
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

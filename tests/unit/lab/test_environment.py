@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paictl.cli import labwords
+from paictl.cli.lab import words as labwords
 from paictl.lab import environment as machine
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from paictl.config.schema import load_schema
+from paictl.config.reading.schema import load_schema
 from paictl.lab import journal
 from paictl.lab.checks import KINDS, findings
 from paictl.lab.manifest import Statement

@@ -92,7 +92,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("file", "old", "new", "said"), MISTAKES)
 def test_the_self_test_finds_what_an_author_did_wrong(tmp_path: Path, file: str, old: str, new: str, said: str) -> None:
-    from paictl.cli.labplay import called, shown, type_silently
+    from paictl.cli.lab.play import called, shown, type_silently
 
     def runner(session: Session) -> Runner:
         return lambda words: type_silently(session, words)

@@ -134,7 +134,7 @@ def test_the_command_reads_operations_and_prints_results(tmp_path: Path) -> None
     path = tmp_path / "hived.yaml"
     path.write_text(yaml.safe_dump(config(A={"NODE": 1})))
     text = "\n".join(map(json.dumps, OPERATIONS))
-    command = [sys.executable, "-m", "paictl.cli.scheduler", "replay", "--config", str(path), "--validate"]
+    command = [sys.executable, "-m", "paictl.cli.scheduler.commands", "replay", "--config", str(path), "--validate"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=True, cwd=ROOT)
     results = [json.loads(line) for line in done.stdout.splitlines()]
     assert [result["r"] for result in results] == ["ok", "bind", "wait"]

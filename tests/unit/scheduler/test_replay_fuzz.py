@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paictl.cells.spec import ClusterSpec, SpecError
-from paictl.cli.scheduler_input import parse_yaml
+from paictl.cli.scheduler.input import parse_yaml
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain.pod import History, Situation, report, report_data, report_lines
 from paictl.scheduler.invariants import validate

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from paictl.config.load import load
-from paictl.config.schema import load_schema
-from paictl.config.validate import validate
+from paictl.config.linting.validate import validate
+from paictl.config.reading.load import load
+from paictl.config.reading.schema import load_schema
 from paictl.service.catalogue import Catalogue, DeployRule, load_catalogue
 from paictl.service.order import ServiceError
 from tests.conftest import ROOT

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from paictl.cluster.interface import Cluster, ClusterError, ConfigVersion, ServiceView
-from paictl.config.compare import compare_files
+from paictl.config.pushing.compare import compare_files
 from paictl.service.catalogue import load_catalogue
 from paictl.service.live import carry_out, losses_on, readers_of, sight_of
 from paictl.service.plan import Action, State, Wish, make_plan
 from paictl.service.readiness import readiness_of
-from paictl.sim.loop import Millis
+from paictl.units import Millis
 
 CATALOGUE = load_catalogue()
 SERVICES = "services-configuration.yaml"

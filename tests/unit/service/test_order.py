@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paictl.config.kinds import Kind
-from paictl.config.load import load_file
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.load import load_file
 from paictl.service.order import ServiceError, needed_by, start_order, users_of
 
 DIAMOND = {"d": ("b", "c"), "c": ("a",), "b": ("a",), "a": ()}

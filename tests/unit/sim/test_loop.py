@@ -3,7 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paictl.sim.loop import Loop, Millis, Urgency
+from paictl.sim.loop import Loop, Urgency
+from paictl.units import Millis
 
 EVENTS = st.lists(st.tuples(st.integers(0, 5).map(Millis), st.sampled_from(Urgency)), max_size=30)
 

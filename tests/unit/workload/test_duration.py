@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paictl.workload.duration import FOREVER, DurationError, parse_duration, sleep_seconds, task_seconds
+from paictl.units import FOREVER, DurationError, parse_duration
+from paictl.workload.duration import sleep_seconds, task_seconds
 from tests.unit.workload.cases import cases, load
 
 TEXTS = [item for path in cases("duration") for item in load(path).get("durations", {}).items()]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paictl.cells.spec import ClusterSpec, SpecError
-from paictl.config.model.quantity import exact_quantity
+from paictl.units import exact_quantity
 from paictl.workload.job import Resources
 from paictl.workload.sku import Sku, lacking, leaf_number, read_skus, smallest
 from paictl.workload.supply import Supply

@@ -1,0 +1,4 @@
+"""`paictl cluster`.
+
+It must never compute what it shows.
+"""

@@ -1,0 +1,106 @@
+"""`paictl cluster view`: the cluster as a picture, in the terminal, as data or as a page for the browser."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from paictl.cli import console
+from paictl.cli.cluster.picture.by import By
+from paictl.cli.clusters import OutputOption, StateOption, open_cluster
+from paictl.cli.console import PIPE_WIDTH, Output, write_data, write_segments
+from paictl.errors import PaictlError
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from paictl.cli.cluster.picture.text import Line
+    from paictl.cluster.interface import Cluster
+
+EPILOG = (
+    "Examples: paictl cluster view · paictl cluster view --watch · paictl cluster view --html cluster.html · "
+    "paictl cluster view -o json"
+)
+_EVERY = 1.0
+"""Seconds between two pictures with --watch."""
+
+
+def view(
+    watch: Annotated[bool, typer.Option("--watch", help="Draw it anew every second, until Ctrl-C.")] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write a page with the timeline of all jobs; it opens offline."),
+    ] = None,
+    by: Annotated[By, typer.Option("--by", help="What a letter stands for; auto: jobs while there are few.")] = By.AUTO,
+    output: OutputOption = Output.TABLE,
+    state: StateOption = None,
+) -> None:
+    """Show who uses which devices, what the virtual clusters have, and what is bad, doomed or reserved."""
+    if watch and (html is not None or output is not Output.TABLE):
+        raise PaictlError("--watch draws in the terminal only", hint="leave out --html and --output")
+    if html is not None and output is not Output.TABLE:
+        raise PaictlError("--html writes a page, --output something else", hint="ask for one of them")
+    cluster: Cluster = open_cluster(state)
+    if html is not None:
+        _write_page(cluster, html)
+    elif output is not Output.TABLE:
+        from paictl.cluster.picture import picture_data
+
+        write_data(picture_data(cluster.picture(history=True)), output)
+    elif watch:
+        _watch(cluster, by)
+    else:
+        write_segments(_lines(cluster, by, shutil.get_terminal_size((PIPE_WIDTH, 24)).columns))
+
+
+def _lines(cluster: Cluster, by: By, width: int) -> list[Line]:
+    from paictl.cli.cluster.picture.lines import picture_lines
+    from paictl.cli.cluster.picture.marks import marks
+
+    picture = cluster.picture()
+    return picture_lines(picture, marks(picture, by), width)
+
+
+def _write_page(cluster: Cluster, path: Path) -> None:
+    """Write the page whole or not at all; an older one is replaced only when the new one is complete."""
+    from paictl.cluster.page import page
+
+    text = page(cluster.picture(history=True))
+    draft = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise PaictlError(f"cannot be written: {error.strerror}", where=str(path), hint="name another file") from None
+    console.info(f"wrote {path}; open it in a browser")
+
+
+def _watch(cluster: Cluster, by: By) -> None:
+    """Redraw in place until Ctrl-C; what does not fit the window's height is left out, and said so."""
+    from rich.live import Live
+
+    if not sys.stdout.isatty():
+        raise PaictlError("--watch needs a terminal", hint="leave it out, or use: paictl cluster view -o json")
+    screen = console.stdout()
+    with Live(console=screen, screen=True, auto_refresh=False) as live:
+        while True:
+            live.update(_fitted(_lines(cluster, by, screen.width), screen.height), refresh=True)
+            time.sleep(_EVERY)
+
+
+def _fitted(lines: list[Line], height: int) -> Text:
+    """The lines as one text of at most `height` lines."""
+    from rich.text import Text
+
+    if len(lines) > height:
+        left = len(lines) - height + 1
+        lines = [*lines[: height - 1], [("bold", f"... {left} more lines; a taller window or --html shows them")]]
+    texts = [Text.assemble(*((text, style) for style, text in line)) for line in lines]
+    return Text("\n", no_wrap=True, overflow="crop").join(texts)

@@ -1,0 +1,4 @@
+"""`paictl config`.
+
+It must never judge a file itself: `paictl.config` does.
+"""

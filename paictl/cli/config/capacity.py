@@ -1,0 +1,164 @@
+"""`paictl config capacity` and `paictl config diff`."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from paictl.cli.clusters import StateOption
+from paictl.cli.config.push import diff_with_cluster
+from paictl.cli.console import Output, info, progress, write, write_data, write_table
+from paictl.cli.options import KindOption, OutputOption
+from paictl.errors import ExitCode
+
+if TYPE_CHECKING:
+    from paictl.config.quotas.capacity import Capacity, Share
+    from paictl.config.quotas.diff import CellChange, ChainChange, Difference
+    from paictl.config.reading.kinds import Kind
+
+CAPACITY_EPILOG = """Examples:
+
+paictl config capacity cluster/
+
+paictl config capacity hivedscheduler.yaml -o json"""
+DIFF_EPILOG = """Examples:
+
+paictl config diff hivedscheduler.yaml new-hivedscheduler.yaml (what tenants gain and lose)
+
+paictl config diff cluster/ (against what the cluster has)
+
+Exit codes: 0 the same, 1 different, 2 a file cannot be used."""
+
+
+def capacity(
+    path: Annotated[
+        str, typer.Argument(metavar="FILE", help="hivedscheduler.yaml, services-configuration.yaml, or their folder.")
+    ],
+    kind: KindOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show the cells of a cluster, who is promised them, and what is left over."""
+    found = _capacity_of(path, kind)
+    if output is not Output.TABLE:
+        write_data(asdict(found), output)
+        return
+    write_table(("CHAIN", "CELL TYPE", "DEVICES", "CELLS", "PROMISED", "LEFT"), _cell_rows(found))
+    write("")
+    write_table(("VC", "CHAIN", "CELLS", "DEVICES", "LARGEST POD", "LARGEST GANG"), _vc_rows(found))
+
+
+def _capacity_of(path: str, kind: Kind | None) -> Capacity:
+    """The capacity in a file; says on stderr if the configuration has errors, because then it is not what will be."""
+    from paictl.config.linting.validate import Choice, validate
+    from paictl.config.quotas.capacity import capacity as capacity_of
+    from paictl.config.quotas.capacity import configuration
+    from paictl.config.reading.load import load
+    from paictl.config.reading.problem import Severity
+
+    gc.disable()  # as in `validate`: what is read stays
+    with progress("reading"):
+        loaded = load([path], kind)
+        document = configuration(loaded)
+        found = capacity_of(document)
+        report = validate(loaded, Choice(severity=Severity.ERROR))
+    wrong = sum(problem.place.path == document.path for problem in report.problems)
+    if wrong:
+        info(f"{document.path} has {wrong} error{'' if wrong == 1 else 's'}: paictl config validate {path}")
+    return found
+
+
+def _cell_rows(found: Capacity) -> Iterator[tuple[object, ...]]:
+    for chain in found.chains:
+        for depth, level in enumerate(chain.levels):
+            name = f"{'  ' * depth}{level.type}{' (node)' if level.is_node else ''}"
+            first = chain.name if depth == 0 else ""
+            yield first, name, level.devices, level.cells, level.promised, level.left
+
+
+def _vc_rows(found: Capacity) -> Iterator[tuple[object, ...]]:
+    for vc in found.vcs:
+        if not vc.shares:
+            yield vc.name, "-", "-", 0, 0, 0
+        for index, share in enumerate(vc.shares):
+            first = vc.name if index == 0 else ""
+            yield first, share.chain, _cells(share), share.devices, share.largest_pod, share.largest_gang
+
+
+def _cells(share: Share) -> str:
+    return " + ".join(
+        f"{cell.number} {cell.type}"
+        if cell.pinned is None
+        else f"{cell.type} {cell.pinned} (pinned, {_short(cell.at)})"
+        for cell in share.cells
+    )
+
+
+def _short(text: str | None) -> str:
+    """A list of nodes, cut where it gets too long for a table; -o json has all."""
+    return text if text is not None and len(text) <= 60 else f"{(text or '')[:57]}..."
+
+
+def diff(
+    old: Annotated[str, typer.Argument(metavar="OLD", help="File or folder as it is; alone, the folder to push.")],
+    new: Annotated[str | None, typer.Argument(metavar="[NEW]", help="File or folder as it will be.")] = None,
+    kind: KindOption = None,
+    unified: Annotated[bool, typer.Option("--unified", "-u", help="Against the cluster: lines, not keys.")] = False,
+    output: OutputOption = Output.TABLE,
+    state: StateOption = None,
+) -> None:
+    """Show what each virtual cluster gains and loses between OLD and NEW; or how OLD differs from the cluster."""
+    from paictl.config.quotas.diff import compare
+
+    if new is None:
+        diff_with_cluster(old, output, state, unified=unified)
+        return
+
+    found = compare(_capacity_of(old, kind), _capacity_of(new, kind))
+    if output is not Output.TABLE:
+        write_data({"same": found.same, **asdict(found)}, output)
+    elif found.same:
+        write("no difference: the same cells of the same nodes for the same virtual clusters")
+    else:
+        _show(found)
+    raise typer.Exit(ExitCode.OK if found.same else ExitCode.NEGATIVE)
+
+
+def _show(found: Difference) -> None:
+    if found.vcs:
+        write_table(("VC", "CHANGE", "CHAIN", "CELLS", "BEFORE", "AFTER", "DEVICES"), _change_rows(found))
+    if found.vcs and found.chains:
+        write("")
+    if found.chains:
+        rows = (
+            (chain.name, chain.change, chain.devices_before, chain.devices_after, _nodes(chain))
+            for chain in found.chains
+        )
+        write_table(("CHAIN", "CHANGE", "DEVICES BEFORE", "AFTER", "NODES"), rows)
+
+
+def _change_rows(found: Difference) -> Iterator[tuple[object, ...]]:
+    for vc in found.vcs:
+        if not vc.cells:
+            yield vc.name, vc.change, "-", "-", 0, 0, "+0"
+        for index, cell in enumerate(vc.cells):
+            first = (vc.name, vc.change) if index == 0 else ("", "")
+            change = f"{cell.devices_after - cell.devices_before:+}"
+            yield *first, cell.chain, _changed_cells(cell), cell.cells_before, cell.cells_after, change
+        if vc.kept_pinned:
+            yield "", "", "", f"keeps pinned {', '.join(vc.kept_pinned)}", "", "", ""
+
+
+def _changed_cells(cell: CellChange) -> str:
+    if cell.pinned is None:
+        return cell.type
+    return f"{cell.type} {cell.pinned} (pinned{f', moves: {cell.moved}' if cell.moved else ''})"
+
+
+def _nodes(chain: ChainChange) -> str:
+    words = [f"+{name}" for name in chain.nodes_added] + [f"-{name}" for name in chain.nodes_removed]
+    shown = " ".join(words[:12]) + (f" … {len(words) - 12} more" if len(words) > 12 else "")
+    return " ".join(filter(None, (shown, "cell types differ" if chain.shape_changed else "")))

@@ -1,0 +1,103 @@
+"""`paictl config generate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from paictl.cli import console
+from paictl.cli.console import Output
+from paictl.errors import ExitCode
+
+if TYPE_CHECKING:
+    from paictl.config.making.generate import Inputs, Plan
+
+EPILOG = """Examples:
+
+paictl config generate -m master.csv -w worker.csv -c config.yaml --sku V100=gpu:8,cpu:96,memory:900Gi -o cluster/
+
+Several kinds of worker, the last one for the rest: --sku 'V100@gpu-[01-16]=gpu:8,cpu:96,memory:900Gi' \
+--sku CPU=cpu:64,memory:500Gi"""
+
+
+def generate(
+    masters: Annotated[
+        str, typer.Option("--masters", "-m", metavar="FILE", help="List of masters, hostname,address a line.")
+    ],
+    workers: Annotated[
+        str, typer.Option("--workers", "-w", metavar="FILE", help="List of workers, hostname,address a line.")
+    ],
+    config: Annotated[str, typer.Option("--config", "-c", metavar="FILE", help="Cluster settings (config.yaml).")],
+    folder: Annotated[
+        Path, typer.Option("--out", "-o", metavar="DIR", help="Folder to write to; made if it is not there.")
+    ],
+    sku: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sku",
+            metavar="NAME[@HOSTS]=gpu:8,cpu:96,memory:900Gi",
+            help="What a kind of worker has; HOSTS are names with * ? and [01-16], without them all other workers. "
+            "Also type:nvidia.com/gpu and model:V100. The first goes to the virtual cluster default.",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    form: Annotated[Output, typer.Option("--format", "-f", help="Form of the result.")] = Output.TABLE,
+) -> None:
+    """Make layout.yaml and services-configuration.yaml with a HiveD configuration."""
+    from paictl.config.making.generate import plan, read_inputs, recheck
+    from paictl.config.making.generate_text import render
+    from paictl.config.making.skus import parse_sku
+    from paictl.config.reading.schema import named_schemas
+    from paictl.files import write_together
+
+    inputs = read_inputs(masters, workers, config)
+    if not inputs.usable:
+        _refuse(inputs)
+    made = plan(inputs, [parse_sku(text) for text in sku or ()])
+    texts = render(made)
+    recheck(inputs, texts)
+    written = write_together(folder, {**texts, **named_schemas(texts.values())}, force=force, mode=0o600)
+    _show(made, written, form)
+
+
+def _refuse(inputs: Inputs) -> None:
+    """Show what is wrong with the inputs, in the words of `config validate`."""
+    from paictl.config.linting.report import FORMATS
+
+    console.write_segments(FORMATS["text"](inputs.report))
+    console.info("nothing was written: correct the errors first")
+    raise typer.Exit(ExitCode.NEGATIVE)
+
+
+def _show(made: Plan, written: list[Path], form: Output) -> None:
+    if form is not Output.TABLE:
+        console.write_data(_data(made, written), form)
+        return
+    columns = ("SKU", "VC", "NODES", "CELLS A NODE", "CPU A CELL", "MEMORY A CELL")
+    rows = [(p.sku.name, p.vc, len(p.nodes), p.leaves, p.cpus, f"{p.memory}Mi") for p in made.pools]
+    if rows:
+        console.write_table(columns, rows)
+    for path in written:
+        console.write(f"wrote {path}")
+    for note in made.notes:
+        console.info(f"note: {note}")
+
+
+def _data(made: Plan, written: list[Path]) -> dict[str, Any]:
+    return {
+        "files": [str(path) for path in written],
+        "pools": [
+            {
+                "sku": pool.sku.name,
+                "virtualCluster": pool.vc,
+                "nodes": list(pool.nodes),
+                "cellsPerNode": pool.leaves,
+                "cpuPerCell": pool.cpus,
+                "memoryPerCellMi": pool.memory,
+            }
+            for pool in made.pools
+        ],
+        "notes": list(made.notes),
+    }

@@ -1,0 +1,145 @@
+"""`paictl config validate`."""
+
+from __future__ import annotations
+
+import gc
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from paictl.cli import console
+from paictl.cli.options import KindOption, rule_ids
+from paictl.config.reading.problem import Severity
+
+if TYPE_CHECKING:
+    from paictl.config.linting.fix import Repair
+    from paictl.config.linting.validate import Choice, Report
+    from paictl.config.reading.load import Loaded
+
+EPILOG = """Examples:
+
+paictl config validate cluster/
+
+paictl config validate hivedscheduler.yaml --format github
+
+cat job.yaml | paictl config validate - --kind job
+
+A comment silences a rule in its line: # paictl: ignore=ID
+
+Exit codes: 0 no errors and no warnings, 1 some, 2 something could not be read."""
+
+
+class ReportFormat(StrEnum):
+    """Names of `paictl.config.linting.report.FORMATS`, here because help need not import it; a test compares."""
+
+    TEXT = "text"
+    CONCISE = "concise"
+    JSON = "json"
+    SARIF = "sarif"
+    JUNIT = "junit"
+    GITHUB = "github"
+    GITLAB = "gitlab"
+
+
+def validate(
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="PATH", help="Files, folders (one cluster configuration each), or - for stdin."),
+    ],
+    form: Annotated[
+        ReportFormat,
+        typer.Option(
+            "--format", "-f", "--output", "-o", metavar="FORM", help=f"Form of the report: {', '.join(ReportFormat)}."
+        ),
+    ] = ReportFormat.TEXT,
+    kind: KindOption = None,
+    select: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--select",
+            metavar="RULE,...",
+            autocompletion=rule_ids,
+            help="Only these rules: ids (HVD525), prefixes (HVD), names.",
+        ),
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option("--ignore", metavar="RULE,...", autocompletion=rule_ids, help="Without these rules."),
+    ] = None,
+    severity: Annotated[Severity, typer.Option("--severity", help="The mildest severity that counts.")] = Severity.INFO,
+    skip_unknown: Annotated[
+        bool, typer.Option("--skip-unknown", help="Pass over files of unknown kind, as in folders.")
+    ] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Repair what has one obvious answer.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change, and change nothing.")] = False,
+) -> None:
+    """Find every mistake in configuration files, with line and column."""
+    from paictl.config.linting.validate import Choice
+    from paictl.config.linting.validate import validate as run_rules
+    from paictl.config.reading.load import load
+
+    # Parsing makes hundreds of thousands of objects that all stay: collecting garbage meanwhile finds none.
+    gc.disable()
+    choice = Choice(_words(select), _words(ignore), severity)
+    choice.check()
+    with console.progress("validating"):
+        loaded = load(paths, kind, skip_unknown=skip_unknown)
+        if not (fix or diff):
+            report = run_rules(loaded, choice)
+    if fix or diff:
+        report = _repaired(loaded, choice, paths, dry=diff)
+    if not diff:
+        _show(report, form, to_stderr=fix and paths == ["-"])
+    for failure in report.failures:
+        console.error(failure)
+    raise typer.Exit(report.exit_code)
+
+
+def _show(report: Report, form: ReportFormat, *, to_stderr: bool) -> None:
+    from paictl.config.linting.report import FORMATS, plain
+
+    if to_stderr:  # stdout holds the repaired text
+        text = plain(FORMATS[form](report)).rstrip()
+        if text:
+            console.info(text)
+    else:
+        console.write_segments(FORMATS[form](report))
+
+
+def _repaired(loaded: Loaded, choice: Choice, paths: list[str], *, dry: bool) -> Report:
+    """Repair the files, or show what that would change; the report is on the files as they are then."""
+    from paictl.config.linting.fix import fix
+
+    with console.progress("repairing"):
+        repair: Repair = fix(loaded, choice)
+    for file in repair.changed if dry else ():
+        for line in file.diff():
+            console.write(line)
+    if dry:
+        console.info(f"{_count(repair)} would be repaired in {_files(repair)}")
+        return repair.report
+    if paths == ["-"]:
+        for file in repair.files:  # none if standard input could not be read
+            console.write_bytes(file.after)
+    else:
+        for file in repair.changed:
+            file.write()
+    if repair.changed:
+        console.info(f"repaired {_count(repair)} in {_files(repair)}")
+    return repair.report
+
+
+def _count(repair: Repair) -> str:
+    number = sum(len(file.repaired) for file in repair.changed)
+    return f"{number} problem{'' if number == 1 else 's'}"
+
+
+def _files(repair: Repair) -> str:
+    number = len(repair.changed)
+    return f"{number} file{'' if number == 1 else 's'}"
+
+
+def _words(options: list[str] | None) -> tuple[str, ...]:
+    """Words of a repeatable option that may also be separated by commas."""
+    return tuple(word.strip() for option in options or () for word in option.split(",") if word.strip())

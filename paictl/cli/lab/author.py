@@ -1,0 +1,37 @@
+"""`paictl lab selftest`: for the authors of labs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from paictl.cli import console
+from paictl.cli.console import write
+from paictl.errors import ExitCode
+
+if TYPE_CHECKING:
+    from paictl.lab.manifest import Lab
+
+
+def selftest(
+    labs: Annotated[list[str] | None, typer.Argument(help="Numbers or ids (default: all).")] = None,
+    update: Annotated[bool, typer.Option("--update", help="Let the texts show what is so.")] = False,
+) -> None:
+    """For authors: prove that no check is hollow and that the texts show what is so."""
+    import tempfile
+
+    from paictl.cli.lab.play import self_test
+    from paictl.lab.manifest import all_labs, find_lab
+
+    chosen: list[Lab] = [find_lab(word) for word in labs] if labs else all_labs()
+    wrong = 0
+    for lab in chosen:
+        with tempfile.TemporaryDirectory() as folder:
+            found = self_test(lab.id, Path(folder), update=update)
+        wrong += len(found)
+        for problem in found:
+            write(f"{lab.id}: {problem}")
+        console.info(f"{lab.id}: {'ok' if not found else f'{len(found)} problems'}")
+    raise typer.Exit(ExitCode.NEGATIVE if wrong else ExitCode.OK)

@@ -1,0 +1,4 @@
+"""`paictl scheduler`.
+
+It must never decide anything itself: `paictl.scheduler` does.
+"""

@@ -1,0 +1,4 @@
+"""`paictl sim`.
+
+It must never compute a figure itself: `paictl.sim` does.
+"""

@@ -1,0 +1,67 @@
+"""JSON in a shape of our own, for scripts.
+
+The shape is stable: keys are only added within one `version`.
+
+    {"version": 1,
+     "problems": [{"file", "line", "column", "end_line", "end_column",    places count from 1, characters, end exclusive
+                   "rule", "name", "severity", "message", "hint",         hint may be null
+                   "fix": [{"line", "column", "end_line", "end_column", "text"}]}],          empty: no obvious repair
+     "files": [{"path", "kind"}],                                         what was checked
+     "skipped": [path],                                                   files of a folder that are none of ours
+     "failures": [{"where", "message", "hint"}],                          what could not be read
+     "summary": {"error", "warning", "info", "suppressed"}}               counts
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from paictl.config.linting.report.data import encodable, json_lines
+from paictl.config.linting.report.text import Line
+from paictl.config.linting.validate import Report
+from paictl.config.reading.edits import edits_of
+from paictl.config.reading.problem import Place, Problem, Severity
+from paictl.config.reading.source import place_of
+
+VERSION = 1
+
+
+def json(report: Report) -> Iterator[Line]:
+    """The report as one JSON object."""
+    counts = {severity.value: report.count(severity) for severity in Severity}
+    yield from json_lines(
+        {
+            "version": VERSION,
+            "problems": [_problem(problem) for problem in report.problems],
+            "files": [{"path": encodable(file.path), "kind": file.kind.value} for file in report.files],
+            "skipped": [encodable(path) for path in report.skipped],
+            "failures": [
+                {"where": encodable(error.where or ""), "message": encodable(error.message), "hint": error.hint}
+                for error in report.failures
+            ],
+            "summary": counts | {"suppressed": report.suppressed},
+        }
+    )
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    return {
+        "file": encodable(problem.place.path),
+        **_span(problem.place),
+        "rule": problem.rule,
+        "name": problem.name,
+        "severity": problem.severity.value,
+        "message": problem.message,
+        "hint": problem.hint,
+        "fix": [_span(place_of(edit.at)) | {"text": edit.text} for edit in edits_of(problem)],
+    }
+
+
+def _span(place: Place) -> dict[str, int]:
+    return {
+        "line": place.line,
+        "column": place.column,
+        "end_line": place.end_line,
+        "end_column": place.end_column,
+    }

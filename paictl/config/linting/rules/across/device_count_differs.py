@@ -1,0 +1,86 @@
+"""A node of the HiveD configuration has another number of devices than its machine.
+
+Why: with more leaf cells than devices, pods are bound to devices that do not exist and fail; with fewer, devices lie
+idle (then it is a warning).
+
+Passes::
+
+    # layout.yaml
+    machine-sku:
+      head: {mem: 64Gi, cpu: {vcore: 16}}
+      v100:
+        mem: 480Gi
+        cpu: {vcore: 64}
+        computing-device: {type: nvidia.com/gpu, model: V100, count: 8}
+    machine-list:
+    - {hostname: pai-master-1, hostip: 10.1.0.1, machine-type: head, pai-master: "true"}
+    - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
+    - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
+    # hivedscheduler.yaml
+    physicalCluster:
+      skuTypes:
+        V100: {gpu: 1, cpu: 7, memory: 60000Mi}
+      cellTypes:
+        V100-NODE: {childCellType: V100, childCellNumber: 8, isNodeLevel: true}
+      physicalCells:
+      - {cellType: V100-NODE, cellAddress: pai-worker-1}
+      - {cellType: V100-NODE, cellAddress: pai-worker-2}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: V100-NODE, cellNumber: 2}
+
+Fails::
+
+    # layout.yaml
+    machine-sku:
+      head: {mem: 64Gi, cpu: {vcore: 16}}
+      v100:
+        mem: 480Gi
+        cpu: {vcore: 64}
+        computing-device: {type: nvidia.com/gpu, model: V100, count: 4}
+    machine-list:
+    - {hostname: pai-master-1, hostip: 10.1.0.1, machine-type: head, pai-master: "true"}
+    - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
+    - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
+    # hivedscheduler.yaml
+    physicalCluster:
+      skuTypes:
+        V100: {gpu: 1, cpu: 7, memory: 60000Mi}
+      cellTypes:
+        V100-NODE: {childCellType: V100, childCellNumber: 8, isNodeLevel: true}
+      physicalCells:
+      - {cellType: V100-NODE, cellAddress: pai-worker-1}
+      - {cellType: V100-NODE, cellAddress: pai-worker-2}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: V100-NODE, cellNumber: 2}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.models.inventory import node_kinds
+from paictl.config.reading.document import Bundle
+from paictl.config.reading.problem import Finding, Severity
+
+ID = "XRF909"
+NAME = "device-count-differs"
+SEVERITY = Severity.ERROR
+
+
+def check(bundle: Bundle) -> Iterator[Finding]:
+    """Each node-level cell type that does not fit the SKU of its machines; machines without devices are left out."""
+    for kind in node_kinds(bundle):
+        count = kind.sku.device_count
+        if not count or count == kind.leaves:
+            continue
+        node_type = kind.chain.types[kind.chain.node_level]
+        at = kind.cells[0].address or kind.cells[0].place
+        message = (
+            f"a {node_type} has {kind.leaves} devices, machines of SKU {kind.sku.name!r} have {count} ({kind.nodes})"
+        )
+        severity = Severity.ERROR if kind.leaves > count else Severity.WARNING
+        yield Finding(at, message, "correct childCellNumber, or the count of the SKU", severity=severity)

@@ -1,0 +1,85 @@
+"""Services need each other in a circle.
+
+Why: prerequisites are started first, without end: the deployment ends with a RecursionError that names none of them.
+
+Passes::
+
+    # cluster-configuration.service.yaml
+    cluster-type: [k8s]
+    template-list: [start.sh]
+    start-script: start.sh
+    stop-script: stop.sh
+    delete-script: delete.sh
+    refresh-script: refresh.sh
+
+    # pylon.service.yaml
+    cluster-type: [k8s]
+    prerequisite: [cluster-configuration]
+    template-list: [pylon.yaml, start.sh]
+    start-script: start.sh
+    stop-script: stop.sh
+    delete-script: delete.sh
+    refresh-script: refresh.sh
+    deploy-rules:
+    - in: pai-master
+
+Fails::
+
+    # cluster-configuration.service.yaml
+    cluster-type: [k8s]
+    template-list: [start.sh]
+    start-script: start.sh
+    stop-script: stop.sh
+    delete-script: delete.sh
+    refresh-script: refresh.sh
+    prerequisite: [pylon]
+
+    # pylon.service.yaml
+    cluster-type: [k8s]
+    prerequisite: [cluster-configuration]
+    template-list: [pylon.yaml, start.sh]
+    start-script: start.sh
+    stop-script: stop.sh
+    delete-script: delete.sh
+    refresh-script: refresh.sh
+    deploy-rules:
+    - in: pai-master
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.models.service import Service, services_by_name
+from paictl.config.reading.document import Bundle
+from paictl.config.reading.problem import Finding, Severity
+
+ID = "XRF962"
+NAME = "service-cycle"
+SEVERITY = Severity.ERROR
+
+
+def check(bundle: Bundle) -> Iterator[Finding]:
+    """One finding a circle, at the prerequisite that closes it."""
+    services = services_by_name(bundle)
+    done: set[str] = set()
+    for name in services:
+        if name not in done:
+            yield from _circles(name, services, done)
+
+
+def _circles(start: str, services: dict[str, Service], done: set[str]) -> Iterator[Finding]:
+    """The circles among what a service needs; `path` is the way there, `done` what has been looked at."""
+    path = {start: iter(services[start].prerequisites)}
+    while path:
+        here, rest = next(reversed(path.items()))
+        needed = next((one for one in rest if one.text in services and one.text != here and one.text not in done), None)
+        if needed is None:
+            del path[here]
+            done.add(here)
+        elif needed.text in path:
+            names = list(path)
+            circle = [*names[names.index(needed.text) :], needed.text]
+            yield Finding(needed, f"services need each other: {' → '.join(circle)}", "remove one of these lines")
+        else:
+            path[needed.text] = iter(services[needed.text].prerequisites)

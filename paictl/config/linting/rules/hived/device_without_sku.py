@@ -1,0 +1,62 @@
+"""A device type has no SKU, while others have.
+
+Why: Jobs name the SKU and the REST server turns it into cores and memory: what has no SKU cannot be asked for.
+
+Passes::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      skuTypes:
+        GPU: {gpu: 1, cpu: 8, memory: 65536Mi}
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+
+Fails::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      skuTypes:
+        GPU: {gpu: 1, cpu: 8, memory: 65536Mi}
+      cellTypes:
+        T4-NODE: {childCellType: T4, childCellNumber: 4, isNodeLevel: true}
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: T4-NODE, cellAddress: worker2}
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: T4-NODE, cellNumber: 1}
+        - {cellType: NODE, cellNumber: 1}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.models.hived import hived
+from paictl.config.models.hived_types import guess
+from paictl.config.reading.document import Document
+from paictl.config.reading.problem import Finding, Severity
+
+ID = "HVD529"
+NAME = "device-without-sku"
+SEVERITY = Severity.WARNING
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Each device type in use without SKU, unless a misspelt SKU is meant for it (HVD528)."""
+    model = hived(document)
+    if not len(model.skus):
+        return
+    astray = [entry.name for entry in model.skus if entry.name not in model.types.leaves]
+    for name in dict.fromkeys(chain.leaf_type for chain in model.sound_chains):
+        at = model.types.leaves.get(name)  # a bare device type as a cell of its own is named nowhere as a child
+        if at is not None and name not in model.skus and guess(name, astray) is None:
+            yield Finding(at, f"device type {name} has no SKU", f"add {name} to skuTypes, with its cpu and memory")

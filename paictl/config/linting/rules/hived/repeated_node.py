@@ -1,0 +1,77 @@
+"""A node stands twice among the physical cells.
+
+Why: HiveD counts its devices twice, silently, and promises what does not exist. A node may stand in two chains only if
+it has devices of both kinds, with indices that do not overlap.
+
+Passes::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+      - {cellType: NODE, cellAddress: worker2}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 2}
+
+Fails::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 2}
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from paictl.config.models.hived import hived
+from paictl.config.models.hived_cells import MOST_DEVICES, Cell, devices
+from paictl.config.reading.document import Document
+from paictl.config.reading.problem import Finding, Severity
+from paictl.config.reading.source import place_of
+
+ID = "HVD510"
+NAME = "repeated-node"
+SEVERITY = Severity.ERROR
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Each node that an earlier one of the same chain names, or whose devices an earlier one has."""
+    model = hived(document)
+    earlier: dict[str, list[Cell]] = defaultdict(list)
+    for cell in model.nodes:
+        address = cell.address
+        if address is None or model.node_names[cell.name] < 2:
+            continue
+        for other in earlier[cell.name]:
+            line = place_of(other.address or other.place).line
+            if other.chain is cell.chain:
+                message = f"node {cell.name} stands twice in the chain {cell.chain.name}, first in line {line}"
+                yield Finding(address, message, "list each node once")
+                break
+            common = sorted(_indices(cell) & _indices(other))
+            if common:
+                shown = ", ".join(map(str, common[:8])) + (", …" if len(common) > 8 else "")
+                message = f"device {shown} of node {cell.name} is also in the chain {other.chain.name}, line {line}"
+                yield Finding(address, message, "give the devices other addresses, or remove one of the two")
+                break
+        earlier[cell.name].append(cell)
+
+
+def _indices(node: Cell) -> set[int]:
+    if node.chain.leaves[node.level] > MOST_DEVICES:
+        return set()
+    return {device.number for device in devices(node) if device.number is not None}

@@ -1,0 +1,70 @@
+"""A physical cell has a pinnedCellId that no virtual cluster names.
+
+Why: The cell is then shared like any other, although somebody meant it to be reserved; HiveD says nothing.
+
+Passes::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+      - {cellType: NODE, cellAddress: worker2, pinnedCellId: web-box}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+      web:
+        pinnedCells:
+        - {pinnedCellId: web-box}
+
+Fails::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+      - {cellType: NODE, cellAddress: worker2, pinnedCellId: web-box}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.models.hived import Hived, hived
+from paictl.config.reading.document import Document
+from paictl.config.reading.nodes import Scalar, Sequence
+from paictl.config.reading.problem import Finding, Severity
+
+ID = "HVD519"
+NAME = "unclaimed-pinned-cell"
+SEVERITY = Severity.WARNING
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Each pinned cell that is named nowhere, not even in the wrong place (HVD522)."""
+    model = hived(document)
+    misplaced = set(_misplaced(model))
+    for name, cell in model.pins.items():
+        if cell not in model.claimed and name not in misplaced and cell.pin is not None:
+            message = f"no virtual cluster names the pinned cell {name}"
+            yield Finding(cell.pin, message, "name it under pinnedCells of a virtual cluster, or remove the id")
+
+
+def _misplaced(model: Hived) -> Iterator[str]:
+    """Pinned cell ids that stand inside entries of virtualCells."""
+    for vc in model.vcs:
+        for entry, key in vc.misplaced:
+            value = entry.get(key.text)
+            if isinstance(value, Scalar):
+                yield value.text
+            elif isinstance(value, Sequence):
+                for item in value.mappings():
+                    yield from (entry.value.text for entry in item if isinstance(entry.value, Scalar))

@@ -1,0 +1,63 @@
+"""A top cell is of a type that is not defined.
+
+Why: HiveD cannot build the cell: it stops at start, naming nothing, or takes the cell for a single device.
+
+Passes::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+
+Fails::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NDOE, cellAddress: worker1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.models.hived import hived
+from paictl.config.reading.document import Document
+from paictl.config.reading.nodes import Mapping
+from paictl.config.reading.problem import Edit, Finding, Severity
+
+ID = "HVD505"
+NAME = "unknown-cell-type"
+SEVERITY = Severity.ERROR
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Each misspelt type of a top cell; a type without definition once."""
+    model = hived(document)
+    if not isinstance(model.physical.get("cellTypes"), Mapping):
+        return  # without the section no type is defined, which the schema has said
+    seen: set[str] = set()
+    for top in model.tops:
+        name = top.at.text
+        if top.meant is not None:
+            edits = (Edit(top.at, top.meant),) if top.at.plain else ()
+            yield Finding(top.at, f"cell type {name!r} is not defined", f"did you mean {top.meant!r}?", edits)
+        elif name not in model.types.by_name and name not in seen:
+            seen.add(name)
+            if name in model.types.leaves:
+                message = f"{name} is a device type; a top cell must be a node or consist of nodes"
+                yield Finding(top.at, message, "name the cell type that consists of such devices")
+            else:
+                yield Finding(top.at, f"cell type {name!r} is not defined", f"define {name} in cellTypes")

@@ -1,0 +1,64 @@
+"""A virtual cluster names a pinned cell that does not exist.
+
+Why: HiveD stops at start; the id must be the pinnedCellId of a physical cell.
+
+Passes::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+      - {cellType: NODE, cellAddress: worker2, pinnedCellId: web-box}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+      web:
+        pinnedCells:
+        - {pinnedCellId: web-box}
+
+Fails::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+      - {cellType: NODE, cellAddress: worker2, pinnedCellId: web-box}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+      web:
+        pinnedCells:
+        - {pinnedCellId: web-bxo}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.models.hived import hived
+from paictl.config.reading.document import Document
+from paictl.config.reading.problem import Edit, Finding, Severity
+
+ID = "HVD518"
+NAME = "unknown-pinned-id"
+SEVERITY = Severity.ERROR
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Each pinned cell id of a virtual cluster that no physical cell has."""
+    model = hived(document)
+    for promise in model.promises:
+        if promise.pin_id is None or promise.pin_id in model.pins:
+            continue
+        message = f"no physical cell has the pinnedCellId {promise.pin_id!r} that {promise.vc} names"
+        if promise.meant is not None:
+            edits = (Edit(promise.at, promise.meant),) if promise.at.plain else ()
+            yield Finding(promise.at, message, f"did you mean {promise.meant!r}?", edits)
+        else:
+            yield Finding(promise.at, message, "give it to the physical cell that is meant, as its pinnedCellId")

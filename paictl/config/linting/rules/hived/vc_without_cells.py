@@ -1,0 +1,61 @@
+"""A virtual cluster is promised nothing.
+
+Why: Its users can only run opportunistic jobs, which anybody's guaranteed job preempts.
+
+Passes::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+
+Fails::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      web: {}
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.reading.document import Document
+from paictl.config.reading.nodes import Mapping
+from paictl.config.reading.problem import Finding, Severity
+
+ID = "HVD532"
+NAME = "vc-without-cells"
+SEVERITY = Severity.WARNING
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Each virtual cluster with neither virtual nor pinned cells."""
+    for entry in document.top.mapping("virtualClusters"):
+        if not isinstance(entry.value, Mapping):
+            continue
+        lists = ("virtualCells", "pinnedCells", "reservedCells")
+        if any(_is_filled(entry.value, name) for name in lists):
+            continue
+        message = f"virtual cluster {entry.name} is promised no cells"
+        yield Finding(entry.key, message, "add virtualCells or pinnedCells, or remove it")
+
+
+def _is_filled(spec: Mapping, name: str) -> bool:
+    """Whether something stands under a key, be it of the wrong shape, which the schema reports."""
+    value = spec.get(name)
+    return isinstance(value, Mapping) or len(spec.sequence(name)) > 0

@@ -1,0 +1,51 @@
+"""A host list names a machine twice.
+
+Why: the second line silently replaces the first in Ansible's inventory, so that one machine is never deployed.
+
+Passes::
+
+    # worker.csv
+    pai-worker-1,10.1.1.1
+    pai-worker-2,10.1.1.2
+
+Fails::
+
+    # worker.csv
+    pai-worker-1,10.1.1.1
+    pai-worker-2,10.1.1.2
+    pai-worker-1,10.1.1.3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.models.hosts import Host, host_list
+from paictl.config.reading.document import Document
+from paictl.config.reading.problem import Edit, Finding, Severity
+from paictl.config.reading.source import place_of
+
+ID = "CSV212"
+NAME = "duplicate-host"
+SEVERITY = Severity.ERROR
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Each line that repeats an earlier name; upper and lower case are the same name to DNS."""
+    seen: dict[str, Host] = {}
+    for host in host_list(document).hosts:
+        first = seen.setdefault(host.key, host)
+        if first is host or not host.key:
+            continue
+        line = place_of(first.row).line
+        if first.address.stripped == host.address.stripped:
+            edits = (Edit(host.row.whole, ""),)
+            yield Finding(
+                host.name,
+                f"host {host.name.stripped!r} stands here again",
+                f"remove it: line {line} is the same",
+                edits,
+            )
+        else:
+            message = f"host {host.name.stripped!r} has another address in line {line}"
+            yield Finding(host.name, message, "name each machine once")

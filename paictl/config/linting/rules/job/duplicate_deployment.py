@@ -1,0 +1,69 @@
+"""Two deployments have the same name.
+
+Why: the server refuses the job.
+
+Passes::
+
+    # job.yaml
+    protocolVersion: 2
+    name: mnist
+    type: job
+    prerequisites:
+    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+    taskRoles:
+      train:
+        dockerImage: image
+        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+        commands: [python3 train.py]
+    deployments:
+    - name: quick
+      taskRoles:
+        train: {preCommands: [sleep 1]}
+    defaults: {deployment: quick}
+
+Fails::
+
+    # job.yaml
+    protocolVersion: 2
+    name: mnist
+    type: job
+    prerequisites:
+    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+    taskRoles:
+      train:
+        dockerImage: image
+        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+        commands: [python3 train.py]
+    deployments:
+    - name: quick
+      taskRoles:
+        train: {postCommands: [sleep 9]}
+    - name: quick
+      taskRoles:
+        train: {preCommands: [sleep 1]}
+    defaults: {deployment: quick}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.models.job import job_of
+from paictl.config.reading.document import Document
+from paictl.config.reading.nodes import Scalar
+from paictl.config.reading.problem import Finding, Severity
+from paictl.config.reading.source import place_of
+
+ID = "JOB605"
+NAME = "duplicate-deployment"
+SEVERITY = Severity.ERROR
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Every deployment after the first of its name."""
+    first: dict[str, Scalar] = {}
+    for name, _ in job_of(document).deployments:
+        earlier = first.setdefault(name.text, name)
+        if earlier is not name:
+            line = place_of(earlier).line
+            yield Finding(name, f"deployment {name.text!r} stands twice, first in line {line}", "rename one of the two")

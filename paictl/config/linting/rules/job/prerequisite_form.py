@@ -1,0 +1,67 @@
+"""A prerequisite does not have what its type needs.
+
+Why: an image, a script and an output have one `uri`, data has a list of them, and only images have `auth`; the server
+refuses other shapes. Newer releases let plugins do without `uri`.
+
+Passes::
+
+    # job.yaml
+    protocolVersion: 2
+    name: mnist
+    type: job
+    prerequisites:
+    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+    - {name: cifar, type: data, uri: [https://example.com/cifar.tar.gz]}
+    taskRoles:
+      train:
+        data: cifar
+        dockerImage: image
+        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+        commands: [python3 train.py]
+
+Fails::
+
+    # job.yaml
+    protocolVersion: 2
+    name: mnist
+    type: job
+    prerequisites:
+    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+    - {name: cifar, type: data, uri: https://example.com/cifar.tar.gz}
+    taskRoles:
+      train:
+        dockerImage: image
+        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+        commands: [python3 train.py]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.models.job import job_of
+from paictl.config.reading.document import Document
+from paictl.config.reading.nodes import Scalar, Sequence
+from paictl.config.reading.problem import Edit, Finding, Severity
+
+ID = "JOB621"
+NAME = "prerequisite-form"
+SEVERITY = Severity.ERROR
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Every uri that is missing or of the other shape, and auth where nobody logs in."""
+    for one in job_of(document).prerequisites:
+        if not one.known:
+            continue
+        name, uri = f"prerequisite {one.name.text!r}", one.node.get("uri")
+        if uri is None and "plugin" not in one.node:
+            yield Finding(one.name, f"{name} of type {one.type} lacks the key 'uri'", "add uri: where it is")
+        elif isinstance(uri, Scalar) and uri.value is not None and one.type == "data":
+            edits = (Edit(uri, f"[{uri.source.text[uri.start : uri.end]}]"),) if uri.style not in ("|", ">") else ()
+            yield Finding(uri, f"uri of {name} must be a list, because it is data", "put it in brackets", edits)
+        elif isinstance(uri, Sequence) and one.type != "data":
+            yield Finding(uri, f"uri of {name} must be one string, not a list", f"a {one.type} has one address")
+        if "auth" in one.node and one.type != "dockerimage":
+            message = f"{name} of type {one.type} has 'auth', which only images have"
+            yield Finding(one.node.key("auth") or one.name, message, "remove it")

@@ -1,0 +1,72 @@
+"""A task role refers to a prerequisite that the job does not have.
+
+Why: the server refuses the job. A name also has to be of the right type: an image under `data` is not found.
+
+Passes::
+
+    # job.yaml
+    protocolVersion: 2
+    name: mnist
+    type: job
+    prerequisites:
+    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+    taskRoles:
+      train:
+        dockerImage: image
+        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+        commands: [python3 train.py]
+
+Fails::
+
+    # job.yaml
+    protocolVersion: 2
+    name: mnist
+    type: job
+    prerequisites:
+    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+    taskRoles:
+      train:
+        dockerImage: imgae
+        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+        commands: [python3 train.py]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.linting.rules.shape.words import suggested
+from paictl.config.models.job import REFERENCES, Job, Role, job_of
+from paictl.config.reading.document import Document
+from paictl.config.reading.nodes import Scalar
+from paictl.config.reading.problem import Finding, Severity
+
+ID = "JOB601"
+NAME = "unknown-prerequisite"
+SEVERITY = Severity.ERROR
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Every dockerImage, data, output, script and entry of prerequisites that names nothing of its type."""
+    job = job_of(document)
+    for role in job.roles.values():
+        for key, kind in REFERENCES.items():
+            name = role.node.text(key)
+            if name is not None:
+                yield from _missing(job, role, name, kind)
+        for name in role.node.sequence("prerequisites").scalars():
+            yield from _missing(job, role, name, None)
+
+
+def _missing(job: Job, role: Role, name: Scalar, kind: str | None) -> Iterator[Finding]:
+    """The finding about one reference; `kind` None stands for any type."""
+    same_name = job.named.get(name.text, [])
+    if any(kind in (None, one.type) or not one.known for one in same_name):
+        return
+    wanted = f"prerequisite of type {kind}" if kind else "prerequisite"
+    message = f"task role {role.name!r} refers to {name.text!r}, but there is no {wanted} of that name"
+    if same_name:
+        yield Finding(name, message, f"{name.text!r} is of type {same_name[0].type}: correct it, or name another one")
+        return
+    known = (one.name.text for one in job.prerequisites if kind in (None, one.type))
+    yield Finding(name, message, *suggested(name, known, "add it to prerequisites, or name one that is there"))

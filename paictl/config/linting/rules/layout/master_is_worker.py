@@ -1,0 +1,53 @@
+"""A machine is master and worker.
+
+Why: jobs would take memory and disk from the API server and from OpenPAI's own services; the deployment stops at such
+a machine.
+
+Passes::
+
+    # layout.yaml
+    machine-sku:
+      head: {mem: 64Gi, cpu: {vcore: 16}}
+      v100:
+        mem: 480Gi
+        cpu: {vcore: 64}
+        computing-device: {type: nvidia.com/gpu, model: V100, count: 8}
+    machine-list:
+    - {hostname: pai-master, hostip: 10.1.0.1, machine-type: head, pai-master: "true"}
+    - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
+    - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
+
+Fails::
+
+    # layout.yaml
+    machine-sku:
+      head: {mem: 64Gi, cpu: {vcore: 16}}
+      v100:
+        mem: 480Gi
+        cpu: {vcore: 64}
+        computing-device: {type: nvidia.com/gpu, model: V100, count: 8}
+    machine-list:
+    - {hostname: pai-master, hostip: 10.1.0.1, machine-type: head, pai-master: "true", pai-worker: "true"}
+    - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
+    - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.models.layout import layout_of
+from paictl.config.reading.document import Document
+from paictl.config.reading.problem import Finding, Severity
+
+ID = "LAY417"
+NAME = "master-is-worker"
+SEVERITY = Severity.ERROR
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Each machine with both roles; the finding stands at the second one."""
+    for machine in layout_of(document).with_role("pai-master"):
+        worker = machine.has("pai-worker")
+        if worker is not None:
+            yield Finding(worker, f"{machine.words} is master and worker", "leave pai-worker out")

@@ -1,0 +1,61 @@
+"""A machine is of a SKU that the layout does not define.
+
+Why: what the machine has is taken from its SKU in machine-sku; without one the deployment stops, or its resources
+cannot be divided among jobs.
+
+Passes::
+
+    # layout.yaml
+    machine-sku:
+      head: {mem: 64Gi, cpu: {vcore: 16}}
+      v100:
+        mem: 480Gi
+        cpu: {vcore: 64}
+        computing-device: {type: nvidia.com/gpu, model: V100, count: 8}
+    machine-list:
+    - {hostname: pai-master, hostip: 10.1.0.1, machine-type: head, pai-master: "true"}
+    - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
+    - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
+
+Fails::
+
+    # layout.yaml
+    machine-sku:
+      head: {mem: 64Gi, cpu: {vcore: 16}}
+      v100:
+        mem: 480Gi
+        cpu: {vcore: 64}
+        computing-device: {type: nvidia.com/gpu, model: V100, count: 8}
+    machine-list:
+    - {hostname: pai-master, hostip: 10.1.0.1, machine-type: head, pai-master: "true"}
+    - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
+    - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v1000, pai-worker: "true"}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.models.hosts import abridged
+from paictl.config.models.layout import layout_of
+from paictl.config.models.placeholders import is_placeholder
+from paictl.config.reading.document import Document
+from paictl.config.reading.problem import Edit, Finding, Severity
+from paictl.words import nearest
+
+ID = "LAY404"
+NAME = "unknown-machine-sku"
+SEVERITY = Severity.ERROR
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Each machine-type that is no key of machine-sku."""
+    layout = layout_of(document)
+    for machine in layout.machines:
+        at = machine.sku
+        if at is None or not layout.skus or layout.sku_of(machine) is not None or is_placeholder(at.text):
+            continue
+        near = nearest(at.text, layout.skus)
+        message = f"{machine.words} is of the SKU {abridged(at.text)}, which machine-sku does not define"
+        edits = (Edit(at, near),) if near and at.plain else ()
+        yield Finding(at, message, f"did you mean {near!r}?" if near else "define it in machine-sku", edits)

@@ -1,0 +1,57 @@
+"""No machine is of a SKU that the layout defines.
+
+Why: it does no harm, but most often a machine was forgotten, or the name of its SKU changed in one place only.
+
+Passes::
+
+    # layout.yaml
+    machine-sku:
+      head: {mem: 64Gi, cpu: {vcore: 16}}
+      v100:
+        mem: 480Gi
+        cpu: {vcore: 64}
+        computing-device: {type: nvidia.com/gpu, model: V100, count: 8}
+    machine-list:
+    - {hostname: pai-master, hostip: 10.1.0.1, machine-type: head, pai-master: "true"}
+    - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
+    - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
+
+Fails::
+
+    # layout.yaml
+    machine-sku:
+      head: {mem: 64Gi, cpu: {vcore: 16}}
+      v100:
+        mem: 480Gi
+        cpu: {vcore: 64}
+        computing-device: {type: nvidia.com/gpu, model: V100, count: 8}
+      p100: {mem: 240Gi, cpu: {vcore: 32}}
+    machine-list:
+    - {hostname: pai-master, hostip: 10.1.0.1, machine-type: head, pai-master: "true"}
+    - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
+    - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.models.hosts import abridged
+from paictl.config.models.layout import layout_of
+from paictl.config.reading.document import Document
+from paictl.config.reading.problem import Finding, Severity
+
+ID = "LAY405"
+NAME = "unused-machine-sku"
+SEVERITY = Severity.INFO
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Each SKU that no machine names; none where a machine names an unknown one, which may well mean it."""
+    layout = layout_of(document)
+    named = {machine.sku.text for machine in layout.machines if machine.sku}
+    if not named or not named <= layout.skus.keys():
+        return
+    for name, sku in layout.skus.items():
+        if name not in named:
+            yield Finding(sku.key, f"no machine is of the SKU {abridged(name)}", "remove it, or add its machines")

@@ -1,0 +1,48 @@
+"""A service cannot be refreshed, because it names no refresh script.
+
+Why: refreshing reads the key without asking whether it is there; a KeyError ends the refresh of this service and of all
+that come after it. A description without any script is one of paictl's own, which needs none.
+
+Passes::
+
+    # pylon.service.yaml
+    cluster-type: [k8s]
+    prerequisite: [cluster-configuration]
+    template-list: [pylon.yaml, start.sh]
+    start-script: start.sh
+    stop-script: stop.sh
+    delete-script: delete.sh
+    refresh-script: refresh.sh
+    deploy-rules:
+    - in: pai-master
+
+Fails::
+
+    # pylon.service.yaml
+    cluster-type: [k8s]
+    prerequisite: [cluster-configuration]
+    template-list: [pylon.yaml, start.sh]
+    start-script: start.sh
+    stop-script: stop.sh
+    delete-script: delete.sh
+    deploy-rules:
+    - in: pai-master
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.reading.document import Document
+from paictl.config.reading.problem import Finding, Severity
+
+ID = "GRF801"
+NAME = "no-refresh-script"
+SEVERITY = Severity.WARNING
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """The other scripts of a description without refresh-script."""
+    at = document.top.key("delete-script") or document.top.key("start-script")
+    if at is not None and "refresh-script" not in document.top:
+        yield Finding(at, "there is no refresh-script beside it", "add refresh-script: the script that applies changes")

@@ -1,0 +1,75 @@
+"""The alert rules of Prometheus are not what Prometheus reads.
+
+Why: `customized-alerts` is a text that nobody looks at before Prometheus does, which then does not start.
+
+Passes::
+
+    # services-configuration.yaml
+    rest-server:
+      default-pai-admin-username: root-of-pai
+      default-pai-admin-password: not-a-default-1
+    prometheus:
+      customized-alerts: |
+        groups:
+        - name: mine
+          rules:
+          - alert: NodeGone
+            expr: up == 0
+
+Fails::
+
+    # services-configuration.yaml
+    rest-server:
+      default-pai-admin-username: root-of-pai
+      default-pai-admin-password: not-a-default-1
+    prometheus:
+      customized-alerts: |
+        groups:
+        - name: mine
+          rules:
+          - alert: NodeGone
+            exp: up == 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.reading.document import Document
+from paictl.config.reading.nested import embedded_source
+from paictl.config.reading.nodes import Mapping, Sequence
+from paictl.config.reading.problem import Finding, Severity
+from paictl.config.reading.yamltree import Trouble, parse_yaml
+
+ID = "SVC714"
+NAME = "alert-rules"
+SEVERITY = Severity.ERROR
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """What is wrong in the text, at its own lines."""
+    text = document.top.mapping("prometheus").text("customized-alerts")
+    if text is None or not text.text.strip():
+        return
+    tree = parse_yaml(embedded_source(text))
+    if tree.fatal:
+        for mishap in tree.mishaps:
+            if mishap.trouble in (Trouble.SYNTAX, Trouble.TAB):
+                reason = mishap.detail or "a tab in the indentation"
+                yield Finding(mishap.at, f"the alert rules are not YAML: {reason}", "correct the text")
+        return
+    groups = tree.root.get("groups") if isinstance(tree.root, Mapping) else None
+    if not isinstance(groups, Sequence):
+        yield Finding(text, "the alert rules do not begin with a list of groups", "begin with groups:")
+        return
+    for group in groups.mappings():
+        yield from _lacking(group, "group", ("name", "rules"))
+        for rule in group.sequence("rules").mappings():
+            yield from _lacking(rule, "rule", ("expr",) if "record" in rule else ("alert", "expr"))
+
+
+def _lacking(node: Mapping, what: str, keys: tuple[str, ...]) -> Iterator[Finding]:
+    first = next(iter(node), None)
+    for key in keys:
+        if key not in node:
+            yield Finding(first.key if first else node, f"an alert {what} lacks the key {key!r}", f"add {key}")

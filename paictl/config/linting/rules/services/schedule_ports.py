@@ -1,0 +1,67 @@
+"""The ports that jobs get are none, or ports of services or of outgoing connections are among them.
+
+Why: a job that gets the port of a service, or one that Linux has just given to a connection, fails with "address
+already in use" now and then. The defaults (15000 to 40000) overlap with both; only what is written is reported.
+
+Passes::
+
+    # services-configuration.yaml
+    rest-server:
+      default-pai-admin-username: root-of-pai
+      default-pai-admin-password: not-a-default-1
+      schedule-port-start: 15000
+      schedule-port-end: 29999
+
+Fails::
+
+    # services-configuration.yaml
+    rest-server:
+      default-pai-admin-username: root-of-pai
+      default-pai-admin-password: not-a-default-1
+      schedule-port-start: 9000
+      schedule-port-end: 20000
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.models.services import EPHEMERAL_END, EPHEMERAL_START, Port, services_of
+from paictl.config.reading.document import Document
+from paictl.config.reading.nodes import Scalar
+from paictl.config.reading.problem import Finding, Severity
+
+ID = "SVC703"
+NAME = "schedule-ports"
+SEVERITY = Severity.WARNING
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """The written range of ports, and written ports within the range."""
+    services = services_of(document)
+    rest = services.top.mapping("rest-server")
+    start, end = services.schedule_ports
+    at = rest.scalar("schedule-port-end") or rest.scalar("schedule-port-start")
+    within = [port for port in services.ports if start <= port.number <= end]
+    for port in within:
+        moved_in = at is not None or not start <= port.default <= end
+        if port.node is not None and moved_in:
+            message = f"port {port.number} of {port.label} is among those that jobs get ({start} to {end})"
+            yield Finding(port.node, message, "move it out of the range, or narrow the range")
+    if at is not None:
+        yield from _range(at, (start, end), [port for port in within if port.node is None])
+
+
+def _range(at: Scalar, ports: tuple[int, int], defaults: list[Port]) -> Iterator[Finding]:
+    """What is wrong with a written range; `defaults` are ports of services in it that are not written."""
+    start, end = ports
+    words = f"schedule ports {start} to {end}"
+    if start > end:
+        yield Finding(at, f"{words} are none at all", "write an end above the start", severity=Severity.ERROR)
+        return
+    if defaults:
+        taken = ", ".join(f"{port.number} ({port.label})" for port in defaults)
+        yield Finding(at, f"{words} include those of services: {taken}", "narrow the range")
+    if start <= EPHEMERAL_END and end >= EPHEMERAL_START:
+        message = f"{words} overlap with those of outgoing connections, from {EPHEMERAL_START}"
+        yield Finding(at, message, f"end at {EPHEMERAL_START - 1} or lower", severity=Severity.INFO)

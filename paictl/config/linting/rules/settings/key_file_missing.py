@@ -1,0 +1,47 @@
+"""The file of the SSH key is not on this machine.
+
+Why: Ansible reads the key on the machine that deploys. If that is this one, no login will work; if it is another one,
+this can be ignored.
+
+Passes::
+
+    # config.yaml
+    user: pai-admin
+    password: kelp-Tundra-41
+    docker_image_tag: v1.8.1
+
+Fails::
+
+    # config.yaml
+    user: pai-admin
+    ssh_key_file_path: /home/nobody-of-that-name/.ssh/id_rsa
+    docker_image_tag: v1.8.1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from paictl.config.models.settings import filled
+from paictl.config.reading.document import Document
+from paictl.config.reading.problem import Finding, Severity
+
+ID = "CFG307"
+NAME = "key-file-missing"
+SEVERITY = Severity.WARNING
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """An absolute path at which there is no file here."""
+    path = filled(document, "ssh_key_file_path")
+    if path is not None and path.text.startswith("/") and not _is_file(path.text):
+        message = f"there is no file {path.text} on this machine"
+        yield Finding(path, message, "correct the path, or put the key there before you deploy from here")
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):  # a folder above may be closed to us, a path may hold a zero byte
+        return False

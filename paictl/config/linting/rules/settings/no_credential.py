@@ -1,0 +1,36 @@
+"""There is neither a password nor a key to log in with.
+
+Why: the deployment works through SSH on every machine; without a credential it fails at the first one.
+
+Passes::
+
+    # config.yaml
+    user: pai-admin
+    password: kelp-Tundra-41
+    docker_image_tag: v1.8.1
+
+Fails::
+
+    # config.yaml
+    user: pai-admin
+    docker_image_tag: v1.8.1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.reading.document import Document
+from paictl.config.reading.problem import Finding, Severity
+
+ID = "CFG303"
+NAME = "no-credential"
+SEVERITY = Severity.ERROR
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Neither `password` nor `ssh_key_file_path`."""
+    top = document.top
+    if len(top) and "password" not in top and "ssh_key_file_path" not in top:
+        at = top.key("user") or next(iter(top)).key
+        yield Finding(at, "neither password nor ssh_key_file_path is given", "add password, or ssh_key_file_path")

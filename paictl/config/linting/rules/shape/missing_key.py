@@ -1,0 +1,81 @@
+"""A key that must be there is missing.
+
+Why: the old tools do without a word about it: HiveD ends in a nil pointer, OpenPAI's Python in a KeyError far away
+from the file.
+
+Passes::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+
+Fails::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.linting.rules.shape.words import dotted, meant, of_keyword
+from paictl.config.reading.document import Document
+from paictl.config.reading.nodes import Mapping
+from paictl.config.reading.problem import Finding, Located, Severity, Span
+from paictl.config.reading.schema import Violation
+
+ID = "SHP103"
+NAME = "missing-key"
+SEVERITY = Severity.ERROR
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Every missing key, but for those that stand there misspelt (SHP104 names these)."""
+    for violation in of_keyword(document, "required"):
+        missing = str(violation.missing)
+        if _misspelt(violation, missing) or _excused(violation):
+            continue
+        described = violation.schema.get("properties", {}).get(missing, {}).get("description")
+        yield Finding(
+            _place(violation),
+            f"{dotted(violation.path)} lacks the key {missing!r}",
+            f"add {missing}: {described.rstrip('.')}" if described else f"add {missing}",
+        )
+
+
+def _misspelt(violation: Violation, missing: str) -> bool:
+    """Whether an unknown key beside it is most likely the missing one."""
+    properties = violation.schema.get("properties", {})
+    if not isinstance(violation.node, Mapping) or violation.schema.get("additionalProperties", True) is not False:
+        return False
+    unknown = [entry.name for entry in violation.node if entry.name not in properties]
+    return any(meant(name, violation.node, properties) == missing for name in unknown)
+
+
+def _excused(violation: Violation) -> bool:
+    """Whether a key is there that is out of place in this mapping: then a rule of its own says what to do."""
+    excuses = violation.schema.get("x-not-required-beside", ())
+    return isinstance(violation.node, Mapping) and any(name in violation.node for name in excuses)
+
+
+def _place(violation: Violation) -> Located:
+    """The first key of the mapping: the line where the reader looks for the section."""
+    node = violation.node
+    first = next(iter(node), None) if isinstance(node, Mapping) else None
+    return first.key if first else Span(node.source, node.start, min(node.start + 1, node.end))

@@ -1,0 +1,79 @@
+"""A value that must be a string is read as something else, because it stands without quotes.
+
+Why: YAML reads `no` and `off` as false, `1.10` as 1.1, `012` as 10 and `12:30` as 750. Where a string is wanted the
+old tools go on with that other value: a tag `1.10` pulls the image 1.1.
+
+Passes::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+
+Fails::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+      "2": {}
+    kubeApiServerAddress: 12:30
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from paictl.config.linting.rules.shape.words import dotted, of_keyword, wanted_types
+from paictl.config.reading.document import Document
+from paictl.config.reading.nodes import Scalar
+from paictl.config.reading.problem import Edit, Finding, Severity
+from paictl.config.reading.schema import Violation
+
+ID = "SHP102"
+NAME = "not-a-string"
+SEVERITY = Severity.WARNING
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Every unquoted value that is no string where a string is wanted."""
+    for violation in of_keyword(document, "type"):
+        node = violation.node
+        if "string" not in wanted_types(violation) or not isinstance(node, Scalar) or node.tag == "null":
+            continue
+        quoted = json.dumps(_meant(violation, node), ensure_ascii=False)
+        secret = violation.schema.get("x-secret", False)
+        written, read = ("the value", "another type") if secret else (node.text, _reading(node))
+        yield Finding(
+            node,
+            f"{dotted(violation.path)} must be a string, but {written} is read as {read}",
+            "put it in quotes" if secret else f"put it in quotes: {quoted}",
+            () if secret else (Edit(node, quoted),),
+        )
+
+
+def _meant(violation: Violation, node: Scalar) -> str:
+    """The string that was most likely meant: `yes` where only "true" and "false" are understood is "true"."""
+    pattern = violation.schema.get("pattern")
+    if pattern and isinstance(node.value, bool) and not re.search(pattern, node.text):
+        return str(node.value).lower()
+    return node.text
+
+
+def _reading(node: Scalar) -> str:
+    kind = "boolean" if node.tag == "bool" else "number"
+    return f"the {kind} {json.dumps(node.value)}"

@@ -1,0 +1,62 @@
+"""A value is none of those that are understood.
+
+Why: the old tools compare with a fixed list and silently take the default, or refuse the file without saying where.
+
+Passes::
+
+    # job.yaml
+    protocolVersion: 2
+    name: mnist_1
+    type: job
+    prerequisites:
+    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+    taskRoles:
+      train:
+        dockerImage: image
+        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+        commands: [python3 train.py]
+
+Fails::
+
+    # job.yaml
+    protocolVersion: 2
+    name: mnist_1
+    type: jobs
+    prerequisites:
+    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+    taskRoles:
+      train:
+        dockerImage: image
+        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+        commands: [python3 train.py]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.linting.rules.shape.words import dotted, of_keyword, shown, written
+from paictl.config.reading.document import Document
+from paictl.config.reading.nodes import Scalar
+from paictl.config.reading.problem import Edit, Finding, Severity
+from paictl.words import nearest
+
+ID = "SHP105"
+NAME = "not-allowed-value"
+SEVERITY = Severity.ERROR
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Every value outside the list that the schema gives."""
+    for violation in of_keyword(document, "enum", "const"):
+        allowed = [violation.wanted] if violation.keyword == "const" else list(violation.wanted)
+        node = violation.node
+        values = {str(value).lower() if isinstance(value, bool) else str(value): value for value in reversed(allowed)}
+        names = list(reversed(values))
+        near = nearest(node.text, names) if isinstance(node, Scalar) else None
+        yield Finding(
+            node,
+            f"{dotted(violation.path)} is {shown(node)}, which is none of: {', '.join(names)}",
+            f"did you mean {near!r}?" if near else f"write one of: {', '.join(names)}",
+            (Edit(node, written(values[near])),) if near and isinstance(node, Scalar) and node.plain else (),
+        )

@@ -1,0 +1,65 @@
+"""A list names the same thing twice.
+
+Why: where order and number matter, as for prerequisites and roles, a repeated entry is a slip of copy and paste.
+
+Passes::
+
+    # service.yaml
+    cluster-type: [k8s]
+    prerequisite: []
+    template-list: [start.sh]
+    start-script: start.sh
+    stop-script: stop.sh
+    delete-script: delete.sh
+    refresh-script: refresh.sh
+
+Fails::
+
+    # service.yaml
+    cluster-type: [k8s, k8s]
+    prerequisite: []
+    template-list: [start.sh]
+    start-script: start.sh
+    stop-script: stop.sh
+    delete-script: delete.sh
+    refresh-script: refresh.sh
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from paictl.config.linting.rules.shape.words import dotted, of_keyword, shown
+from paictl.config.reading.document import Document
+from paictl.config.reading.nodes import Node, Scalar, Sequence, to_data
+from paictl.config.reading.problem import Finding, Severity
+from paictl.config.reading.source import place_of
+
+ID = "SHP108"
+NAME = "repeated-item"
+SEVERITY = Severity.WARNING
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Every item after the first of its value, in lists that must not repeat any."""
+    for violation in of_keyword(document, "uniqueItems"):
+        if not isinstance(violation.node, Sequence):
+            continue
+        seen: dict[str, Node] = {}
+        for item in violation.node:
+            first = seen.setdefault(_value(item), item)
+            if first is not item:
+                line = place_of(first).line
+                yield Finding(
+                    item,
+                    f"{dotted(violation.path)} names {shown(item)} twice, first in line {line}",
+                    "remove one of the two",
+                )
+
+
+def _value(node: Node) -> str:
+    """What JSON Schema compares: values, in which the order of keys does not count and 1.0 is 1."""
+    if isinstance(node, Scalar) and isinstance(node.value, float) and node.value.is_integer():
+        return str(int(node.value))
+    return json.dumps(to_data(node), sort_keys=True)

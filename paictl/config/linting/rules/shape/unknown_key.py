@@ -1,0 +1,65 @@
+"""A key is not known here.
+
+Why: the old tools ignore unknown keys in most files without a word, so a misspelt setting has no effect; in jobs the
+server refuses them.
+
+Passes::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+
+Fails::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNum: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.linting.rules.shape.words import dotted, meant, of_keyword, written
+from paictl.config.reading.document import Document
+from paictl.config.reading.nodes import follow
+from paictl.config.reading.problem import Edit, Finding, Severity
+
+ID = "SHP104"
+NAME = "unknown-key"
+SEVERITY = Severity.ERROR
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Every key that the schema does not declare; a warning where the tools ignore such keys."""
+    for violation in of_keyword(document, "additionalProperties"):
+        if violation.key is None:
+            continue
+        known = violation.schema.get("properties", {})
+        name, parent = violation.key.text, violation.path[:-1]
+        holder = f" in {dotted(parent)}" if parent else ""
+        near = meant(name, follow(document.root, parent) if document.root else None, known)
+        severity = Severity(violation.schema.get("x-unknown-key-severity", "error"))
+        message = f"unknown key {name!r}{holder}"
+        if near and violation.key.plain:
+            yield Finding(
+                violation.key, message, f"did you mean {near!r}?", (Edit(violation.key, written(near)),), severity
+            )
+        else:
+            offered = sorted(key for key, schema in known.items() if not schema.get("x-legacy", False))
+            hint = f"known keys: {', '.join(offered)}" if offered else "remove it"
+            yield Finding(violation.key, message, hint, (), severity)

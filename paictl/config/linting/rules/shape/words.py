@@ -1,0 +1,95 @@
+"""The words of messages about shape: paths, types, values."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+
+from paictl.config.reading.document import Document
+from paictl.config.reading.nodes import Mapping, Node, Scalar
+from paictl.config.reading.problem import Edit
+from paictl.config.reading.schema import Violation
+from paictl.config.reading.yamltree import resolve
+from paictl.words import nearest
+
+_TYPES = {
+    "string": "a string",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "true or false",
+    "object": "a mapping",
+    "array": "a list",
+    "null": "empty",
+}
+
+_BARE = re.compile(r"[A-Za-z_][\w./-]*")
+
+
+def of_keyword(document: Document, *keywords: str) -> Iterable[Violation]:
+    """The violations of some schema keywords."""
+    return (violation for violation in document.violations if violation.keyword in keywords)
+
+
+def dotted(path: tuple[str | int, ...]) -> str:
+    """A path as people write it: `virtualClusters.vc1.virtualCells[0]`; the document itself for the empty path."""
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return text.removeprefix(".") or "the document"
+
+
+def wanted_types(violation: Violation) -> list[str]:
+    """JSON types that the schema allows."""
+    wanted = violation.wanted
+    return [wanted] if isinstance(wanted, str) else list(wanted or ())
+
+
+def any_of(types: list[str]) -> str:
+    """`an integer or a string`."""
+    names = [_TYPES[name] for name in types if name != "null" or len(types) == 1]
+    return " or ".join(names)
+
+
+def found(node: Node) -> str:
+    """What stands there, in the words of the file."""
+    if isinstance(node, Mapping):
+        return "a mapping"
+    if not isinstance(node, Scalar):
+        return "a list"
+    names = {"null": "empty", "bool": "the boolean", "int": "the number", "float": "the number"}
+    if node.tag == "null":
+        return "empty"
+    return f"{names.get(node.tag, 'the string')} {shown(node)}"
+
+
+def shown(node: Node) -> str:
+    """A short form of a value for a message."""
+    if not isinstance(node, Scalar):
+        return found(node)
+    text = node.text if len(node.text) <= 60 else node.text[:57] + "..."
+    return text if node.plain and node.tag != "str" else repr(text)
+
+
+def meant(name: str, holder: Node | None, known: Iterable[str]) -> str | None:
+    """The known key that an unknown one most likely stands for; one that is there already cannot be meant."""
+    return nearest(name, [key for key in known if not isinstance(holder, Mapping) or key not in holder])
+
+
+def written(value: object) -> str:
+    """How a value of a schema is written in a file: quoted where it would be read as something else."""
+    if not isinstance(value, str):
+        return json.dumps(value)
+    bare = resolve(value)[0] == "str" and _BARE.fullmatch(value)
+    return value if bare else json.dumps(value, ensure_ascii=False)
+
+
+MOST_COMPARED = 400
+"""Above this many names nobody is asked "did you mean": the comparison with each costs more than it helps."""
+
+
+def suggested(at: Scalar, known: Iterable[str], otherwise: str) -> tuple[str, tuple[Edit, ...]]:
+    """(hint, repair) for a name that is none of those known; `otherwise` is the hint where it resembles none."""
+    names = list(known)
+    near = nearest(at.text, names) if len(names) <= MOST_COMPARED else None
+    if near is None:
+        return otherwise, ()
+    return f"did you mean {near!r}?", (Edit(at, written(near)),) if at.plain else ()

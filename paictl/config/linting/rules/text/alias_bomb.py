@@ -1,0 +1,51 @@
+r"""Aliases of aliases unfold to millions of values.
+
+Why: a few lines can fill the memory of every tool that reads them; no real configuration does this.
+
+Passes::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+
+Fails::
+
+    # hivedscheduler.yaml (escaped)
+    a: &a [0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+    b: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a, *a]
+    c: &c [*b, *b, *b, *b, *b, *b, *b, *b, *b, *b]
+    d: &d [*c, *c, *c, *c, *c, *c, *c, *c, *c, *c]
+    e: &e [*d, *d, *d, *d, *d, *d, *d, *d, *d, *d]
+    f: &f [*e, *e, *e, *e, *e, *e, *e, *e, *e, *e]
+    g: &g [*f, *f, *f, *f, *f, *f, *f, *f, *f, *f]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.reading.document import Document
+from paictl.config.reading.problem import Finding, Severity
+from paictl.config.reading.yamltree import MAX_EXPANSION, Trouble
+
+ID = "TXT009"
+NAME = "alias-bomb"
+SEVERITY = Severity.ERROR
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """The alias that goes over the limit."""
+    for mishap in document.mishaps:
+        if mishap.trouble is Trouble.ALIAS_BOMB:
+            yield Finding(
+                mishap.at,
+                f"the alias *{mishap.detail} makes this file unfold to more than {MAX_EXPANSION:,} values",
+                "write the values out",
+            )

@@ -1,0 +1,55 @@
+r"""The file starts with a byte order mark.
+
+Why: some Windows editors write one. In a host list it becomes part of the first host name; elsewhere it is merely
+invisible.
+
+Passes::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+
+Fails::
+
+    # hivedscheduler.yaml (escaped)
+    \xef\xbb\xbfphysicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.reading.document import Document
+from paictl.config.reading.problem import Edit, Finding, Severity
+from paictl.config.reading.yamltree import Trouble
+
+ID = "TXT004"
+NAME = "byte-order-mark"
+SEVERITY = Severity.WARNING
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """The mark at the start of the file."""
+    for mishap in document.mishaps:
+        if mishap.trouble is Trouble.BYTE_ORDER_MARK:
+            yield Finding(
+                mishap.at,
+                "the file starts with a byte order mark (BOM)",
+                "save it as UTF-8 without BOM",
+                (Edit(document.source.byte_order_mark, ""),),
+            )

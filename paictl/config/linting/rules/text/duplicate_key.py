@@ -1,0 +1,56 @@
+"""A key stands twice in the same mapping.
+
+Why: YAML forbids it, yet the parsers of OpenPAI and HiveD silently keep the last value, so that the first one, which
+may be the one you see, has no effect.
+
+Passes::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+
+Fails::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1, cellNumber: 1}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.reading.document import Document
+from paictl.config.reading.problem import Finding, Severity
+from paictl.config.reading.source import place_of
+from paictl.config.reading.yamltree import Trouble
+
+ID = "TXT005"
+NAME = "duplicate-key"
+SEVERITY = Severity.ERROR
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Each key after the first of its name."""
+    for mishap in document.mishaps:
+        if mishap.trouble is Trouble.DUPLICATE_KEY and mishap.other is not None:
+            line = place_of(mishap.other).line
+            yield Finding(
+                mishap.at,
+                f"key {mishap.detail!r} stands twice here, first in line {line}",
+                hint="keep one of the two",
+            )

@@ -1,0 +1,46 @@
+"""The file holds nothing but comments.
+
+Why: the tools go on with their defaults; if settings were meant to stand here, they are commented out.
+
+Passes::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+
+Fails::
+
+    # hivedscheduler.yaml
+    # physicalCluster: …
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.reading.document import Document
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.problem import Finding, Severity
+from paictl.config.reading.yamltree import Trouble
+
+ID = "TXT013"
+NAME = "empty-file"
+SEVERITY = Severity.WARNING
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """A file or embedded text without a value; a service may do without defaults."""
+    if document.kind is Kind.SERVICE_DEFAULTS:
+        return
+    for mishap in document.mishaps:
+        if mishap.trouble is Trouble.EMPTY:
+            yield Finding(
+                mishap.at, "nothing is set in this file", "remove the # before what you want to set, or remove the file"
+            )

@@ -1,0 +1,51 @@
+"""A key is a list or a mapping.
+
+Why: YAML allows it, none of the tools can use it. Most often it is a template such as `{{ name }}` without quotes.
+
+Passes::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+
+Fails::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      {{ vc }}:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.reading.document import Document
+from paictl.config.reading.problem import Finding, Severity
+from paictl.config.reading.yamltree import Trouble
+
+ID = "TXT006"
+NAME = "odd-key"
+SEVERITY = Severity.ERROR
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Each key that is no scalar."""
+    for mishap in document.mishaps:
+        if mishap.trouble is Trouble.ODD_KEY:
+            yield Finding(
+                mishap.at, "a list or mapping stands where a key is wanted", "quote it if it is meant as text"
+            )

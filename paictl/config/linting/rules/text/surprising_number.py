@@ -1,0 +1,58 @@
+"""A number is read as another one than its digits say.
+
+Why: YAML 1.1 reads `012` as ten (octal) and `12:30` as 750 (sixty to the hour); other readers do not, so that two
+tools see two numbers.
+
+Passes::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+
+Fails::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 01}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.reading.document import Document
+from paictl.config.reading.problem import Finding, Severity
+from paictl.config.reading.yamltree import Trouble
+from paictl.config.secrets.secrecy import is_secret
+
+ID = "TXT014"
+NAME = "surprising-number"
+SEVERITY = Severity.WARNING
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Each number in octal, hexadecimal, binary or base sixty, or with underscores; not where a string is wanted."""
+    mistyped = {violation.node.start for violation in document.violations if violation.keyword == "type"}
+    for mishap in document.mishaps:
+        if mishap.trouble is not Trouble.SURPRISING_NUMBER or mishap.at.start in mistyped:
+            continue
+        if is_secret(mishap.at):
+            yield Finding(mishap.at, "the value is read as another number than its digits say", "put it in quotes")
+            continue
+        written = mishap.at.source.text[mishap.at.start : mishap.at.end]
+        hint = f"write {mishap.detail}, or put it in quotes if it is text"
+        yield Finding(mishap.at, f"{written} is read as the number {mishap.detail}", hint)

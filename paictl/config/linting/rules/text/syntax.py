@@ -1,0 +1,54 @@
+"""The text is not valid YAML.
+
+Why: nothing behind the mistake can be read. The place is where the parser gave up: the cause is there or shortly
+before, most often an indentation that does not match, a missing colon or an unclosed bracket or quote.
+
+Passes::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+
+Fails::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters: [
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.reading.document import Document
+from paictl.config.reading.problem import Finding, Severity
+from paictl.config.reading.yamltree import Trouble
+
+ID = "TXT001"
+NAME = "syntax-error"
+SEVERITY = Severity.ERROR
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Where the scanner gave up."""
+    for mishap in document.mishaps:
+        if mishap.trouble is Trouble.SYNTAX:
+            yield Finding(
+                mishap.at,
+                f"not valid YAML: {mishap.detail}",
+                "look at this line and the one before: indentation, colon, brackets, quotes",
+            )

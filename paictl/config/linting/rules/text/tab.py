@@ -1,0 +1,42 @@
+r"""A line is indented with a tab.
+
+Why: YAML allows only spaces there, and the message of most parsers for it is of no help.
+
+Passes::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+
+Fails::
+
+    # hivedscheduler.yaml (escaped)
+    physicalCluster:
+    \tcellTypes: {}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.reading.document import Document
+from paictl.config.reading.problem import Finding, Severity
+from paictl.config.reading.yamltree import Trouble
+
+ID = "TXT002"
+NAME = "tab-in-indentation"
+SEVERITY = Severity.ERROR
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """The first tab in an indentation, where the text cannot be read because of it."""
+    for mishap in document.mishaps:
+        if mishap.trouble is Trouble.TAB:
+            yield Finding(mishap.at, "a tab indents this line, YAML allows only spaces", "replace the tab by spaces")

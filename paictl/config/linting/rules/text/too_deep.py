@@ -1,0 +1,47 @@
+r"""Values are nested deeper than any real file.
+
+Why: tools that read by recursion crash on such input.
+
+Passes::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+
+Fails::
+
+    # hivedscheduler.yaml (escaped)
+    physicalCluster:
+      [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[
+      [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[
+      ]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]
+      ]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.reading.document import Document
+from paictl.config.reading.problem import Finding, Severity
+from paictl.config.reading.yamltree import Trouble
+
+ID = "TXT011"
+NAME = "too-deep"
+SEVERITY = Severity.ERROR
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Where the limit is passed."""
+    for mishap in document.mishaps:
+        if mishap.trouble is Trouble.TOO_DEEP:
+            yield Finding(
+                mishap.at, f"nested deeper than {mishap.detail} levels", "this is most likely not a configuration file"
+            )

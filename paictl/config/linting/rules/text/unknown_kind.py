@@ -1,0 +1,42 @@
+"""It cannot be told which kind of file this is.
+
+Why: nothing but the YAML itself can be checked then. A kind is told by the file's name (`master.csv`,
+`services-configuration.yaml`, …) and by keys that only one kind has.
+
+Passes::
+
+    # hivedscheduler.yaml
+    physicalCluster:
+      cellTypes:
+        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+      physicalCells:
+      - {cellType: NODE, cellAddress: worker1}
+    virtualClusters:
+      default:
+        virtualCells:
+        - {cellType: NODE, cellNumber: 1}
+
+Fails::
+
+    # notes.yaml
+    shopping: [milk, bread]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paictl.config.reading.document import Document
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.problem import Finding, Severity
+
+ID = "TXT015"
+NAME = "unknown-kind"
+SEVERITY = Severity.ERROR
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """A file that could be read but is of no known kind; in a folder such files are passed over."""
+    if document.kind is Kind.UNKNOWN and document.root is not None:
+        kinds = ", ".join(kind.value for kind in Kind if kind is not Kind.UNKNOWN)
+        yield Finding(document.beginning, "cannot tell what kind of file this is", f"say it with --kind: {kinds}")

@@ -1,0 +1,247 @@
+"""Host lists and cluster settings → a machine layout and service settings with a HiveD configuration.
+
+The numbers follow OpenPAI's own generator (its newest form, one SKU a kind of worker). It asks Kubernetes what each
+node has; we have no cluster yet, so that the SKUs say it. Data first: `plan` decides everything, `render` only writes
+it down.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from paictl.config.linting.validate import Report, validate
+from paictl.config.making.skus import FORM, MachineSku, assign
+from paictl.config.models.hosts import Host, host_list
+from paictl.config.models.settings import filled
+from paictl.config.reading.document import Bundle, Document
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.load import Loaded, load_bytes, load_file
+from paictl.config.reading.problem import Severity
+from paictl.errors import PaictlError
+from paictl.units import Quantity
+
+LAYOUT_FILE = "layout.yaml"
+SERVICES_FILE = "services-configuration.yaml"
+
+MASTER_SKU = "master-machine"
+_MASTER = MachineSku(MASTER_SKU, 0, 8, Quantity(Decimal(40), "Gi"), "", "")
+"""What a master gets that no SKU names: OpenPAI asks for 40 GB there. Nothing is divided by it."""
+
+_RESERVED_SHARE = Decimal("0.01")
+_RESERVED_CPUS = Decimal("0.5")
+_RESERVED_MIB = 1024
+"""What stays free on every node: one per cent, but not more than this."""
+
+_DAEMONS_MIB = 128 + 512 + 256
+"""Requests of node-exporter, job-exporter and log-manager on every node, if qos-switch is on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The files to start from, and what is wrong with them."""
+
+    documents: tuple[Document, ...]
+    report: Report
+
+    @property
+    def usable(self) -> bool:
+        """Whether none of the problems is an error."""
+        return self.report.count(Severity.ERROR) == 0
+
+    def of(self, kind: Kind) -> Document:
+        """The input of a kind."""
+        return next(document for document in self.documents if document.kind is kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine of the layout."""
+
+    name: str
+    address: str
+    sku: str
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """All workers of a SKU as cells: `leaves` devices (or CPU cores) a node, each with `cpus` and `memory` MiB."""
+
+    sku: MachineSku
+    vc: str
+    nodes: tuple[str, ...]
+    leaves: int
+    cpus: int
+    memory: int
+
+    @property
+    def node_type(self) -> str:
+        """Name of the cell type that is one machine."""
+        return f"{self.sku.name}-NODE"
+
+    @property
+    def pool_type(self) -> str:
+        """Name of the cell type that is all these machines."""
+        return f"{self.sku.name}-POOL"
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """Where OpenPAI's images come from; `account` is name and password."""
+
+    domain: str
+    namespace: str
+    tag: str
+    account: tuple[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that the two files will say; `notes` is what the administrator should know about it."""
+
+    skus: tuple[MachineSku, ...]
+    machines: tuple[Machine, ...]
+    pools: tuple[Pool, ...]
+    registry: Registry
+    qos: bool
+    docker_root: str
+    admin_password: str
+    jwt_secret: str
+    notes: tuple[str, ...]
+
+
+def read_inputs(masters: str, workers: str, settings: str) -> Inputs:
+    """Read and check the three files; raises `PaictlError` if one cannot be read at all."""
+    kinds = ((masters, Kind.MASTER_CSV), (workers, Kind.WORKER_CSV), (settings, Kind.CONFIG))
+    documents = tuple(document for path, kind in kinds for document in load_file(path, kind))
+    return Inputs(documents, _check(documents))
+
+
+def _check(documents: Iterable[Document]) -> Report:
+    return validate(Loaded((Bundle("inputs", tuple(documents)),)))
+
+
+def plan(inputs: Inputs, skus: Sequence[MachineSku], secret: Callable[[], str] | None = None) -> Plan:
+    """Decide what the files say; `secret` makes passwords (a random one by default).
+
+    The SKUs keep the order of `skus`: the first that has workers goes to the VC `default`. Raises `PaictlError` if
+    the SKUs do not fit the workers, or a machine is too small to be divided.
+    """
+    if not skus:
+        hint = f"say it for each kind of worker: --sku '{FORM}'"
+        raise PaictlError("it is not known what the workers have", where="--sku", hint=hint)
+    masters, workers = (_hosts(inputs, kind) for kind in (Kind.MASTER_CSV, Kind.WORKER_CSV))
+    chosen = assign([host.key for host in workers], [masters[0].key], skus)
+    master = chosen.get(masters[0].key) or _default_master(masters[0], skus)
+    members = {sku: [host.key for host in workers if chosen[host.key] is sku] for sku in skus}
+    used = [sku for sku in skus if members[sku]]
+    settings = inputs.of(Kind.CONFIG)
+    hived, qos = _uses_hived(settings), _text(settings, "qos-switch", "false") == "true"
+    pools = [_pool(sku, members[sku], _vc(index), qos) for index, sku in enumerate(used)] if hived else []
+    _refuse_same_cell_types(pools)
+    make = secret or (lambda: secrets.token_urlsafe(18))
+    return Plan(
+        tuple(dict.fromkeys((master, *used))),
+        (_machine(masters[0], master, "pai-master"), *(_machine(h, chosen[h.key], "pai-worker") for h in workers)),
+        tuple(pools),
+        _registry(settings),
+        qos,
+        _text(settings, "docker_data_root", "/mnt/docker"),
+        make(),
+        make(),
+        tuple(_notes(masters, master, hived=hived)),
+    )
+
+
+def _hosts(inputs: Inputs, kind: Kind) -> tuple[Host, ...]:
+    """The hosts of a list; comments can silence CSV216, so that there may be none."""
+    document = inputs.of(kind)
+    hosts = host_list(document).hosts
+    if not hosts:
+        raise PaictlError("the list names no host", where=document.path, hint="write a line hostname,address for each")
+    return hosts
+
+
+def _default_master(host: Host, skus: Iterable[MachineSku]) -> MachineSku:
+    if any(sku.name == MASTER_SKU for sku in skus):
+        hint = f"write {MASTER_SKU}@{host.key}=…, or call it otherwise"
+        raise PaictlError(f"the SKU {MASTER_SKU!r} does not have the master", where="--sku", hint=hint)
+    return _MASTER
+
+
+def _uses_hived(settings: Document) -> bool:
+    switch = settings.top.scalar("enable_hived_scheduler")
+    return switch is None or switch.value is not False
+
+
+def _vc(index: int) -> str:
+    return f"vc{index}" if index else "default"
+
+
+def _machine(host: Host, sku: MachineSku, role: str) -> Machine:
+    return Machine(host.key, host.address.stripped, sku.name, role)
+
+
+def _pool(sku: MachineSku, nodes: Sequence[str], vc: str, qos: bool) -> Pool:
+    """Divide a machine: by devices, or where it has none into single CPU cores."""
+    cpus, memory = Decimal(sku.cpus), Decimal(sku.memory.bytes) / 1024**2
+    cpus -= min(cpus * _RESERVED_SHARE, _RESERVED_CPUS)
+    memory -= min(memory * _RESERVED_SHARE, Decimal(_RESERVED_MIB)) + (_DAEMONS_MIB if qos else 0)
+    if sku.devices:
+        leaves, each, share = sku.devices, int(cpus / sku.devices), int(memory / sku.devices)
+    else:
+        leaves, each, share = int(cpus), 1, int(memory / cpus)
+    if min(leaves, each, share) < 1:
+        parts = f"{sku.devices} devices" if sku.devices else "its cores"
+        message = f"a machine of {sku.name!r} is too small: what is left for {parts} after the reserve is nothing"
+        raise PaictlError(message, where="--sku", hint="check cpu and memory, which are those of the whole machine")
+    return Pool(sku, vc, tuple(nodes), leaves, each, share)
+
+
+def _refuse_same_cell_types(pools: Iterable[Pool]) -> None:
+    seen: set[str] = set()
+    for pool in pools:
+        for name in (pool.sku.name, pool.node_type, pool.pool_type):
+            if name in seen:
+                hint = "call one SKU otherwise, not ending in -NODE or -POOL"
+                raise PaictlError(f"two cell types would be called {name!r}", where="--sku", hint=hint)
+            seen.add(name)
+
+
+def _text(settings: Document, key: str, default: str) -> str:
+    scalar = filled(settings, key)
+    return scalar.text if scalar else default
+
+
+def _registry(settings: Document) -> Registry:
+    user, password = filled(settings, "docker_registry_username"), filled(settings, "docker_registry_password")
+    return Registry(
+        _text(settings, "docker_registry_domain", "docker.io"),
+        _text(settings, "docker_registry_namespace", "openpai"),
+        _text(settings, "docker_image_tag", "latest"),
+        (user.text, password.text) if user and password else None,
+    )
+
+
+def _notes(masters: Sequence[Host], master: MachineSku, *, hived: bool) -> Iterable[str]:
+    if len(masters) > 1:
+        others = ", ".join(host.key for host in masters[1:])
+        yield f"only {masters[0].key} is in the layout: further masters ({others}) run etcd and the API server only"
+    if master is _MASTER:
+        yield f"the master's {MASTER_SKU} holds what OpenPAI asks for at least; say --sku 'NAME@{masters[0].key}=…'"
+    if not hived:
+        yield "there is no hivedscheduler section, because enable_hived_scheduler is false"
+    yield f"the administrator's password and the token secret in {SERVICES_FILE} are random; keep the file private"
+
+
+def recheck(inputs: Inputs, texts: dict[str, str]) -> None:
+    """Raise `PaictlError` if the files that were made have problems of their own: better none than wrong ones."""
+    made = [document for name, text in texts.items() for document in load_bytes(name, text.encode())]
+    report = _check([*inputs.documents, *made])
+    for problem in report.problems:
+        if problem.severity is not Severity.INFO and problem.place.path in texts:
+            message = f"the files made from these inputs would have problems, first {problem.rule}: {problem.message}"
+            raise PaictlError(message, where=str(problem.place), hint=problem.hint)

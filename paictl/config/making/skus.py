@@ -1,0 +1,161 @@
+"""Kinds of machine as one describes them on the command line: `V100@gpu-[01-16]=gpu:8,cpu:96,memory:900Gi`.
+
+`NAME[@HOSTS]=RESOURCES`. HOSTS are host names separated by commas, in which `*` and `?` stand for any characters and
+`[01-16]` for the numbers of a range, with leading zeros as written. A SKU without HOSTS has all workers that no other
+one names, so that a cluster of equal machines needs no HOSTS at all. RESOURCES are `gpu` (devices, none by default),
+`cpu` (cores), `memory` (with its unit), and for devices `type` (by default nvidia.com/gpu) and `model` (by default
+NAME).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from paictl.errors import PaictlError
+from paictl.units import Quantity, likely_quantity, parse_quantity
+from paictl.words import nearest
+
+FORM = "NAME[@HOSTS]=gpu:8,cpu:96,memory:900Gi"
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]{0,50}[A-Za-z0-9])?")
+_TYPE = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]*")
+_KEYS = ("gpu", "cpu", "memory", "type", "model")
+_RANGE = re.compile(r"\[(\d{1,6})-(\d{1,6})\]")
+_MOST = 20_000
+"""Longest range of numbers in a host pattern."""
+
+
+@dataclass(frozen=True)
+class MachineSku:
+    """What every machine of a kind has in all; `hosts` are the patterns of its machines, empty for "the rest"."""
+
+    name: str
+    devices: int
+    cpus: int
+    memory: Quantity
+    device_type: str
+    model: str
+    hosts: tuple[str, ...] = ()
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile("|".join(_regex(pattern) for pattern in self.hosts))
+
+    def names(self, host: str) -> bool:
+        """Whether one of the patterns means a host."""
+        return bool(self.hosts) and self._pattern.fullmatch(host) is not None
+
+
+def parse_sku(text: str) -> MachineSku:
+    """The SKU that an option ``--sku`` describes; raises `PaictlError` saying what is wrong with it."""
+    head, equals, tail = text.partition("=")
+    name, at, hosts = head.partition("@")
+    patterns = tuple(pattern.strip().lower() for pattern in hosts.split(",") if pattern.strip())
+    if not equals:
+        raise _error(text, "has no '='", f"write {FORM}")
+    if not _NAME.fullmatch(name):
+        raise _error(text, f"cannot be called {name!r}", "use letters, digits, '-' and '_', at most 52")
+    if at and not patterns:
+        raise _error(text, "names no hosts behind '@'", f"write {FORM}, or leave the '@' out")
+    for pattern in patterns:
+        if not re.fullmatch(r"[a-z0-9.*?-]+", _RANGE.sub("", pattern)) or not _regex(pattern):
+            raise _error(text, f"has the host pattern {pattern!r}", "use names, *, ? and ranges such as [01-16]")
+    given = _resources(text, tail)
+    devices = _number(text, "gpu", given.get("gpu", "0"), least=0)
+    cpus = _number(text, "cpu", given["cpu"], least=1)
+    memory = _memory(text, given["memory"])
+    kind, model = given.get("type", "nvidia.com/gpu"), given.get("model", name)
+    if not _TYPE.fullmatch(kind):
+        raise _error(text, f"has the device type {kind!r}", "write a resource name such as nvidia.com/gpu")
+    if not _MODEL.fullmatch(model):
+        raise _error(text, f"has the model {model!r}", "use letters, digits, spaces, '.', '-' and '_'")
+    return MachineSku(name, devices, cpus, memory, kind, model, patterns)
+
+
+def _resources(text: str, tail: str) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for part in tail.split(","):
+        key, colon, value = (word.strip() for word in part.partition(":"))
+        if not colon or not value:
+            raise _error(text, f"has {part.strip()!r} where KEY:VALUE belongs", f"write {FORM}")
+        if key not in _KEYS:
+            near = nearest(key, _KEYS)
+            hint = f"did you mean {near!r}?" if near else f"known: {', '.join(_KEYS)}"
+            raise _error(text, f"gives {key!r}, which is unknown", hint)
+        if key in given:
+            raise _error(text, f"gives {key!r} twice", "give it once")
+        given[key] = value
+    for key in ("cpu", "memory"):
+        if key not in given:
+            raise _error(text, f"does not say {key}", f"write {FORM}")
+    return given
+
+
+def _number(text: str, key: str, value: str, *, least: int) -> int:
+    if not re.fullmatch(r"[0-9]{1,6}", value) or int(value) < least:
+        raise _error(text, f"gives {key}:{value}", f"write a whole number of at least {least}")
+    return int(value)
+
+
+def _memory(text: str, value: str) -> Quantity:
+    memory = parse_quantity(value)
+    if memory is not None and memory.bytes >= 1024**3:
+        return memory
+    likely = f"{value}Gi" if value.isdigit() else likely_quantity(value)
+    raise _error(text, f"gives memory:{value}", f"did you mean {likely}?" if likely else "write it like 900Gi")
+
+
+def _error(text: str, message: str, hint: str) -> PaictlError:
+    return PaictlError(f"SKU {text!r} {message}", hint=hint, where="--sku")
+
+
+def _regex(pattern: str) -> str:
+    """A host pattern as a regular expression; empty where a range runs backwards or is too long."""
+    parts: list[str] = []
+    done = 0
+    for match in _RANGE.finditer(pattern):
+        first, last = int(match.group(1)), int(match.group(2))
+        if not 0 <= last - first < _MOST:
+            return ""
+        width = len(match.group(1))
+        numbers = "|".join(f"{number:0{width}d}" for number in range(first, last + 1))
+        parts += [_plain(pattern[done : match.start()]), f"(?:{numbers})"]
+        done = match.end()
+    return "".join([*parts, _plain(pattern[done:])])
+
+
+def _plain(text: str) -> str:
+    return re.escape(text).replace(r"\*", ".*").replace(r"\?", ".")
+
+
+def assign(workers: Sequence[str], masters: Iterable[str], skus: Sequence[MachineSku]) -> dict[str, MachineSku]:
+    """The SKU of each worker, and of each master that a pattern means; the first SKU that names a host has it.
+
+    Raises `PaictlError` where workers are left over, two SKUs want the rest, or a SKU has no machine.
+    """
+    repeated = next((sku.name for i, sku in enumerate(skus) if sku.name in [s.name for s in skus[:i]]), None)
+    if repeated is not None:
+        raise PaictlError(f"the SKU {repeated!r} is given twice", where="--sku", hint="give each its own name")
+    rest = [sku for sku in skus if not sku.hosts]
+    if len(rest) > 1:
+        names = " and ".join(repr(sku.name) for sku in rest)
+        hint = f"say which hosts each has: {rest[0].name}@HOSTS=…"
+        raise PaictlError(f"both {names} would have all workers", where="--sku", hint=hint)
+    found: dict[str, MachineSku] = {}
+    for host in [*masters, *workers]:
+        named = next((sku for sku in skus if sku.names(host)), None)
+        if named is not None:
+            found[host] = named
+    left = [host for host in workers if host not in found]
+    if left and not rest:
+        some = ", ".join(left[:3]) + (f" and {len(left) - 3} more" if len(left) > 3 else "")
+        raise PaictlError(f"no SKU has the workers {some}", where="--sku", hint=f"add --sku '{FORM}' for them")
+    found.update(dict.fromkeys(left, rest[0]) if left else {})
+    idle = next((sku for sku in skus if sku not in found.values()), None)
+    if idle is not None:
+        hint = "correct its hosts, or leave it out" if idle.hosts else "leave it out: other SKUs name all workers"
+        raise PaictlError(f"no machine is of the SKU {idle.name!r}", where="--sku", hint=hint)
+    return found

@@ -1,0 +1,214 @@
+"""Cell types of a hivedscheduler configuration, and the chains that they form.
+
+A misspelt childCellType is read as the type it most likely means; `CellType.meant` remembers that, for the one rule
+that reports it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from paictl.config.reading.nodes import Mapping, Scalar
+from paictl.words import nearest
+
+LEAF_LEVEL = 1
+MOST_NAMES = 400
+"""Above this many names nobody is asked "did you mean": the comparison with each costs more than it helps."""
+
+
+def name_under(spec: Mapping, key: str) -> Scalar | None:
+    """The name under a key, None for none or an empty one; a number without quotes is a name too (SHP102 warns)."""
+    at = spec.scalar(key)
+    return at if at is not None and at.tag != "null" and at.text else None
+
+
+def guess(word: str, known: Iterable[str]) -> str | None:
+    """The name that a mistyped word most likely means, or None."""
+    return _guess(word, tuple(known))
+
+
+@cache
+def _guess(word: str, known: tuple[str, ...]) -> str | None:
+    return nearest(word, known) if len(known) <= MOST_NAMES else None
+
+
+@dataclass(frozen=True, slots=True)
+class CellType:
+    """One key of `cellTypes`.
+
+    `child` is the type of its children, None where the file does not say; `number` how many they are, 0 where it does
+    not say; `meant` the defined type that a misspelt childCellType means (`child` then is that type).
+    """
+
+    key: Scalar
+    spec: Mapping
+    child: str | None
+    number: int
+    meant: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the type."""
+        return self.key.text
+
+    @property
+    def node_level(self) -> Scalar | None:
+        """The `true` that makes it node-level, also in quotes or under a misspelt key (which the schema reports)."""
+        flag = _value_under(self.spec, "isNodeLevel")
+        return flag if flag is not None and flag.value not in (False, None, "false") else None
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The types below (and with) a top type; tuples are indexed by level, with an unused entry 0.
+
+    `node_level` is 0 where not exactly one type is node-level; `countable` is False where some childCellNumber is
+    missing, so that `fanout` and `leaves` say nothing.
+    """
+
+    name: str
+    types: tuple[str, ...]
+    fanout: tuple[int, ...]
+    leaves: tuple[int, ...]
+    node_levels: tuple[int, ...]
+    countable: bool
+
+    @property
+    def top(self) -> int:
+        """Level of the top type."""
+        return len(self.types) - 1
+
+    @property
+    def leaf_type(self) -> str:
+        """The kind of device."""
+        return self.types[LEAF_LEVEL]
+
+    @property
+    def node_level(self) -> int:
+        """The level at which a cell is a node, 0 if the file leaves that open."""
+        return self.node_levels[0] if len(self.node_levels) == 1 else 0
+
+    def level_of(self, name: str) -> int:
+        """Level of a type, 0 if the chain does not have it."""
+        return self.types.index(name, LEAF_LEVEL) if name in self.types[LEAF_LEVEL:] else 0
+
+    def path(self, level: int) -> str:
+        """How a virtual cluster names the cells of a level: all types from the top down, joined by dots."""
+        return ".".join(reversed(self.types[level:]))
+
+    def pod(self, level: int) -> int:
+        """Leaf cells that one pod can have in a cell of a level: those of one node."""
+        return min(self.leaves[level], self.leaves[self.node_level or self.top])
+
+
+class CellTypes:
+    """The table of cell types; `by_name` holds those defined, in file order."""
+
+    def __init__(self, physical: Mapping) -> None:
+        specs = physical.mapping("cellTypes")
+        self.by_name = {entry.name: _cell_type(entry.key, entry.value) for entry in specs}
+        self._repair(physical.mapping("skuTypes"))
+        self.leaves = self._leaves()
+        self.cycles = tuple(self._cycles())
+
+    def chain(self, top: str) -> Chain | None:
+        """The chain below a defined type; None where it runs in a circle or a childCellType is missing."""
+        names = [top]
+        seen = {top}
+        while (cell_type := self.by_name.get(names[-1])) is not None:
+            if cell_type.child is None or cell_type.child in seen:
+                return None
+            names.append(cell_type.child)
+            seen.add(cell_type.child)
+        names.reverse()
+        fanout, leaves, nodes = [0, 0], [0, 1], []
+        for level, name in enumerate(names[1:], LEAF_LEVEL + 1):
+            cell_type = self.by_name[name]
+            fanout.append(cell_type.number)
+            leaves.append(leaves[-1] * cell_type.number)
+            if cell_type.node_level is not None:
+                nodes.append(level)
+        return Chain(top, ("", *names), tuple(fanout), tuple(leaves), tuple(nodes), 0 not in fanout[2:])
+
+    def _leaves(self) -> dict[str, Scalar]:
+        """Leaf types, each with the first childCellType that names it."""
+        found: dict[str, Scalar] = {}
+        for cell_type in self.by_name.values():
+            at = cell_type.spec.scalar("childCellType")
+            if at is not None and cell_type.child is not None and cell_type.child not in self.by_name:
+                found.setdefault(cell_type.child, at)
+        return found
+
+    def _repair(self, skus: Mapping) -> None:
+        """Read each childCellType that looks like a misspelt type as that type."""
+        parents: dict[str, list[str]] = defaultdict(list)
+        for name, cell_type in self.by_name.items():
+            if cell_type.child is not None:
+                parents[cell_type.child].append(name)
+        for child in [child for child in parents if child not in self.by_name and child not in skus]:
+            above = _above(child, parents)
+            meant = guess(child, (name for name in self.by_name if name not in above))
+            # A leaf type is told from a typo by its digits: V100-2 and P100-2 are two models, not one misspelt.
+            if meant is None or _digits(meant) != _digits(child):
+                continue
+            for name in parents[child]:
+                old = self.by_name[name]
+                self.by_name[name] = CellType(old.key, old.spec, meant, old.number, meant)
+
+    def _cycles(self) -> Iterator[tuple[str, ...]]:
+        """The circles that types form, each once, ending with the type that closes it (the last in the file)."""
+        order = {name: index for index, name in enumerate(self.by_name)}
+        done: set[str] = set()
+        for start in self.by_name:
+            path: dict[str, None] = {}
+            name: str | None = start
+            while name in self.by_name and name not in done and name not in path:
+                path[name] = None
+                name = self.by_name[name].child
+            if name in path:
+                circle = list(path)[list(path).index(name) :]
+                last = circle.index(max(circle, key=order.__getitem__))
+                yield (*circle[last + 1 :], *circle[: last + 1])
+            done.update(path)
+
+
+def _cell_type(key: Scalar, value: object) -> CellType:
+    spec = value if isinstance(value, Mapping) else Mapping(key.source, key.end, key.end)
+    child = _value_under(spec, "childCellType")
+    name = child.text if child is not None and child.tag != "null" and child.text else None
+    return CellType(key, spec, name, _number(spec))
+
+
+def _number(spec: Mapping) -> int:
+    """The childCellNumber, 0 if there is none of use."""
+    at = _value_under(spec, "childCellNumber")
+    return max(at.value, 0) if at is not None and isinstance(at.value, int) and at.tag == "int" else 0
+
+
+_KEYS = ("childCellType", "childCellNumber", "isNodeLevel")
+
+
+def _value_under(spec: Mapping, key: str) -> Scalar | None:
+    """The value under a key of a cell type, or under a misspelt one, which the schema reports."""
+    if key in spec or all(name in _KEYS for name in spec.entries):
+        return spec.scalar(key)
+    return next((spec.scalar(name) for name in spec.entries if name not in _KEYS and guess(name, _KEYS) == key), None)
+
+
+def _above(name: str, parents: dict[str, list[str]]) -> set[str]:
+    """All types that contain a type."""
+    found: set[str] = set()
+    waiting = list(parents.get(name, ()))
+    while waiting:
+        here = waiting.pop()
+        if here not in found:
+            found.add(here)
+            waiting.extend(parents.get(here, ()))
+    return found
+
+
+def _digits(name: str) -> str:
+    return "".join(filter(str.isdigit, name))

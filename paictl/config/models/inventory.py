@@ -1,0 +1,112 @@
+"""The machines of a cluster as all its files name them: layout, host lists, HiveD's nodes."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from paictl.config.models.hived import Hived, hived
+from paictl.config.models.hived_cells import Cell
+from paictl.config.models.hived_types import MOST_NAMES, Chain
+from paictl.config.models.hosts import Host, HostList, host_list
+from paictl.config.models.layout import Layout, Machine, Sku, layout_of
+from paictl.config.reading.document import Bundle, Document
+from paictl.config.reading.kinds import Kind
+from paictl.words import nearest
+
+
+def layout_in(bundle: Bundle) -> tuple[Document, Layout] | None:
+    """The layout of a bundle that has exactly one, and machines in it."""
+    document = bundle.only(Kind.LAYOUT)
+    layout = layout_of(document) if document else None
+    return (document, layout) if document and layout and layout.machines else None
+
+
+def hosts_in(bundle: Bundle, kind: Kind) -> HostList | None:
+    """The host list of a kind in a bundle that has exactly one, and hosts in it."""
+    document = bundle.only(kind)
+    hosts = host_list(document) if document else None
+    return hosts if hosts and hosts.hosts else None
+
+
+def hived_in(bundle: Bundle) -> Hived | None:
+    """The hivedscheduler configuration of a bundle that has exactly one."""
+    document = bundle.only(Kind.HIVED)
+    return hived(document) if document else None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A host of one of the lists that the layout must have too; further masters have no place in a layout."""
+
+    host: Host
+    role: str
+
+
+def listed_hosts(bundle: Bundle) -> Iterator[Listed]:
+    """The first master and all workers of the host lists."""
+    masters, workers = hosts_in(bundle, Kind.MASTER_CSV), hosts_in(bundle, Kind.WORKER_CSV)
+    if masters:
+        yield Listed(masters.hosts[0], "pai-master")
+    if workers:
+        yield from (Listed(host, "pai-worker") for host in workers.hosts)
+
+
+def machines_by_name(layout: Layout) -> dict[str, Machine]:
+    """The machines that have a name, the first of each name."""
+    found: dict[str, Machine] = {}
+    for machine in layout.machines:
+        if machine.key:
+            found.setdefault(machine.key, machine)
+    return found
+
+
+def misspelt_host(name: str, known: Collection[str]) -> str | None:
+    """The host that a name most likely means: it must have the same numbers, because `gpu-13` is no typo of `gpu-3`."""
+    if len(known) > MOST_NAMES:
+        return None
+    numbers = _numbers(name)
+    return nearest(name, [other for other in known if _numbers(other) == numbers])
+
+
+def _numbers(name: str) -> list[str]:
+    return [number.lstrip("0") for number in re.findall(r"[0-9]+", name)]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeKind:
+    """All nodes of one chain that run on machines of one SKU."""
+
+    chain: Chain
+    sku: Sku
+    cells: tuple[Cell, ...]
+
+    @property
+    def leaves(self) -> int:
+        """Leaf cells of such a node."""
+        return self.chain.leaves[self.chain.node_level]
+
+    @property
+    def nodes(self) -> str:
+        """The nodes for a message."""
+        more = len(self.cells) - 1
+        return self.cells[0].name + (f" and {more} more" if more else "")
+
+
+def node_kinds(bundle: Bundle) -> Iterator[NodeKind]:
+    """Nodes of HiveD with the SKU of the worker they run on, where both are known; in file order."""
+    found, cells = layout_in(bundle), hived_in(bundle)
+    if found is None or cells is None:
+        return
+    layout = found[1]
+    machines = machines_by_name(layout)
+    groups: dict[tuple[str, str], list[Cell]] = defaultdict(list)
+    for cell in cells.nodes:
+        machine = machines.get(cell.name.lower()) if cell.address else None
+        sku = layout.sku_of(machine) if machine and machine.has("pai-worker") else None
+        if sku is not None and cell.chain.countable:
+            groups[(cell.chain.name, sku.name)].append(cell)
+    for (_, sku_name), members in groups.items():
+        yield NodeKind(members[0].chain, layout.skus[sku_name], tuple(members))

@@ -1,0 +1,61 @@
+"""What service descriptions (service.yaml) say, and the graph that several of them form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from paictl.config.models import per_document
+from paictl.config.reading.document import Bundle, Document
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.nodes import Scalar
+
+SCRIPTS = ("start-script", "stop-script", "delete-script", "refresh-script", "upgraded-script")
+"""Keys that name a script."""
+
+LABELS = ("pai-master", "pai-worker", "pai-storage")
+"""Labels that OpenPAI itself gives to machines."""
+
+FILE_NAME = "service.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One service; `name` is None where neither file nor folder says it."""
+
+    document: Document
+    name: str | None
+    prerequisites: tuple[Scalar, ...]
+    scripts: dict[str, Scalar]
+    templates: tuple[Scalar, ...]
+
+
+@per_document
+def service_of(document: Document) -> Service:
+    """The service in a document."""
+    top = document.top
+    return Service(
+        document,
+        service_name(document.path),
+        tuple(top.sequence("prerequisite").scalars()),
+        {key: script for key in SCRIPTS if (script := top.text(key)) is not None and script.text},
+        tuple(item for item in top.sequence("template-list").scalars() if item.text),
+    )
+
+
+def service_name(path: str) -> str | None:
+    """`src/pylon/deploy/service.yaml`, `pylon/service.yaml` and `pylon.service.yaml` all describe pylon."""
+    here = PurePath(path)
+    for suffix in (".service.yaml", ".service.yml"):
+        if here.name.endswith(suffix):
+            return here.name.removesuffix(suffix) or None
+    folder = here.parent.parent if here.parent.name == "deploy" else here.parent
+    return folder.name or None
+
+
+@per_document
+def services_by_name(bundle: Bundle) -> dict[str, Service]:
+    """The services that files given together describe; empty unless there are several, as a graph needs."""
+    found = [service_of(document) for document in bundle.of(Kind.SERVICE)]
+    named = {service.name: service for service in found if service.name is not None}
+    return named if len(named) > 1 else {}

@@ -1,0 +1,138 @@
+"""What service settings (services-configuration.yaml) say, and what the defaults of OpenPAI's services add."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from paictl.config.models import per_document
+from paictl.config.reading.document import Document
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.nodes import Entry, Mapping, Scalar
+from paictl.config.reading.schema import SCHEMA_NAMES, Schema, keys_with_schema
+
+SCHEDULE_START, SCHEDULE_END = 15000, 40000
+"""Ports that jobs get on hosts unless rest-server says otherwise."""
+
+EPHEMERAL_START, EPHEMERAL_END = 32768, 60999
+"""Ports that Linux gives to outgoing connections (net.ipv4.ip_local_port_range)."""
+
+_DEFAULT_PORTS: tuple[tuple[str, tuple[str, ...], int], ...] = (
+    ("rest-server", ("server-port",), 9186),
+    ("webportal", ("server-port",), 9286),
+    ("grafana", ("port",), 3000),
+    ("prometheus", ("port",), 9091),
+    ("alert-manager", ("port",), 9093),
+    ("alert-manager", ("alert-handler", "port"), 9095),
+    ("pylon", ("port",), 80),
+    ("node-exporter", ("port",), 9100),
+    ("job-exporter", ("port",), 9102),
+    ("log-manager", ("port",), 9103),
+    ("postgresql", ("port",), 5432),
+    ("database-controller", ("write-merger-port",), 9748),
+)
+"""Section, key and default of the ports that OpenPAI always takes on its hosts."""
+
+_OPTIONAL_PORTS: tuple[tuple[str, tuple[str, ...], int], ...] = (
+    ("pylon", ("ssl", "port"), 443),
+    ("hivedscheduler", ("webservice-port",), 30096),
+    ("prometheus-pushgateway", ("port",), 9097),
+    ("docker-cache", ("service_nodeport",), 30500),
+    ("marketplace-db", ("port",), 9291),
+    ("marketplace-restserver", ("server-port",), 9292),
+    ("marketplace-webportal", ("server-port",), 9293),
+)
+"""The same of services that only run where their section is written."""
+
+FIXED_PORTS = {
+    22: "SSH",
+    2379: "etcd",
+    2380: "etcd",
+    6443: "the Kubernetes API server",
+    9090: "the Kubernetes dashboard",
+    10250: "the kubelet",
+}
+"""Ports of a host that no setting moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A port that a service takes on a host; `node` is None where it is the service's default."""
+
+    section: str
+    key: str
+    number: int
+    default: int
+    node: Scalar | None
+
+    @property
+    def label(self) -> str:
+        """How messages call it."""
+        return f"{self.section}.{self.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group of users; `place` is the key that holds it."""
+
+    place: str
+    name: Scalar
+    node: Mapping
+
+    @property
+    def acls(self) -> Mapping:
+        """What the group may do."""
+        return self.node.at("extension", "acls")
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Service settings: `ports` with the defaults counted in, `groups` with administrators and default first."""
+
+    top: Mapping
+    ports: tuple[Port, ...]
+    groups: tuple[Group, ...]
+
+    @property
+    def schedule_ports(self) -> tuple[int, int]:
+        """First and last port that jobs may get."""
+        rest = self.top.mapping("rest-server")
+        start, end = rest.integer("schedule-port-start"), rest.integer("schedule-port-end")
+        return (SCHEDULE_START if start is None else start, SCHEDULE_END if end is None else end)
+
+
+@per_document
+def described_keys(document: Document) -> list[tuple[tuple[str | int, ...], Entry, Schema]]:
+    """(path, key with value, its subschema) of every key that the schema knows, outermost first."""
+    return list(keys_with_schema(document.top, SCHEMA_NAMES[Kind.SERVICES]))
+
+
+@per_document
+def services_of(document: Document) -> Services:
+    """The settings in a document."""
+    return Services(document.top, tuple(_ports(document.top)), tuple(_groups(document.top)))
+
+
+def _ports(top: Mapping) -> Iterator[Port]:
+    for section, keys, default in _DEFAULT_PORTS:
+        yield _port(top, section, keys, default)
+    for section, keys, default in _OPTIONAL_PORTS:
+        if keys[0] in top.mapping(section) or (len(keys) == 1 and section in top):
+            yield _port(top, section, keys, default)
+
+
+def _port(top: Mapping, section: str, keys: tuple[str, ...], default: int) -> Port:
+    holder = top.at(section, *keys[:-1])
+    number = holder.integer(keys[-1])
+    node = holder.scalar(keys[-1]) if number is not None else None
+    return Port(section, ".".join(keys), default if number is None else number, default, node)
+
+
+def _groups(top: Mapping) -> Iterator[Group]:
+    manager = top.at("authentication", "group-manager")
+    nodes = [(place, manager.mapping(place)) for place in ("admin-group", "default-group")]
+    nodes.extend(("grouplist", node) for node in manager.sequence("grouplist").mappings())
+    for place, node in nodes:
+        name = node.text("groupname")
+        if name is not None:
+            yield Group(place, name, node)

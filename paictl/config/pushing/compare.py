@@ -1,0 +1,170 @@
+"""What differs between two sets of configuration files: by key, and by line; secrets are never shown."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from paictl.config.pushing.fileset import Files, kind_of, masked, sealed
+from paictl.config.reading.csvtable import parse_csv
+from paictl.config.reading.keypath import dotted
+from paictl.config.reading.nodes import Data, to_data
+from paictl.config.reading.source import Source
+from paictl.config.reading.text import one_line, printable
+from paictl.config.reading.yamltree import parse_yaml
+from paictl.config.secrets.sealing import is_seal, replace_secrets
+from paictl.config.secrets.walk import SHOWN, Secret
+
+Steps: TypeAlias = "tuple[str | int, ...]"
+Children: TypeAlias = "dict[str | int, Data]"
+
+ADDED, REMOVED, CHANGED = "added", "removed", "changed"
+
+_IDENTITIES = ("hostname", "name", "groupname", "title", "pinnedCellId", "cellAddress")
+"""Keys that tell the items of a list apart, so that one more item is not a change of all behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A key that was added, removed or changed (`what`); `old` and `new` are its values, secrets masked."""
+
+    path: str
+    what: str
+    old: Data = None
+    new: Data = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileDifference:
+    """One file: `what` is None where it is the same; `lines` are those of a unified diff, fit to be printed."""
+
+    name: str
+    what: str | None
+    changes: tuple[Change, ...] = ()
+    lines: tuple[str, ...] = ()
+
+
+def compare_files(old: Files, new: Files) -> tuple[FileDifference, ...]:
+    """The differences of two sets of files, by name; each side may hold its secrets in clear or sealed.
+
+    A secret in clear is held against the seal of the other side. Raises `SecretError` for a file that cannot be read.
+    """
+    return tuple(_file(name, old.get(name), new.get(name)) for name in sorted({*old, *new}))
+
+
+def _file(name: str, old: str | None, new: str | None) -> FileDifference:
+    if old == new:
+        return FileDifference(name, None)
+    if old is None or new is None:
+        what, before, after = (ADDED, "", masked(name, new or "")) if old is None else (REMOVED, masked(name, old), "")
+        shown = before.splitlines(), after.splitlines()
+    else:
+        what, before = CHANGED, sealed(name, old, old)
+        after = sealed(name, new, before, new)
+        shown = _shown(name, before, before), _shown(name, after, before)
+    lines = tuple(_unified(name, *shown))
+    changes = tuple(_changes((), _data(name, before), _data(name, after)))
+    return FileDifference(name, what if lines or changes else None, changes, lines)
+
+
+def _shown(name: str, text: str, before: str) -> list[str]:
+    """Lines to print; a secret whose seal is not in the text before says that it changed."""
+
+    def word(secret: Secret) -> str:
+        return SHOWN if secret.value in before else f"{SHOWN} (changed)"
+
+    return replace_secrets(text, kind_of(name, text), word).splitlines()
+
+
+def _unified(name: str, old: list[str], new: list[str]) -> Iterator[str]:
+    for line in difflib.unified_diff(old, new, f"{name} (old)", f"{name} (new)", lineterm=""):
+        yield "\t".join(printable(piece) for piece in line.split("\t"))
+
+
+def _data(name: str, text: str) -> Data:
+    """The values of a file; of a host list, address by host name."""
+    source = Source(name, text)
+    if kind_of(name, text).is_csv:
+        rows = [row.fields for row in parse_csv(source) if row.fields]
+        return {fields[0].stripped: ", ".join(field.stripped for field in fields[1:]) for fields in rows}
+    tree = parse_yaml(source)
+    return {} if tree.root is None else to_data(tree.root)
+
+
+def _changes(path: Steps, old: Data, new: Data) -> Iterator[Change]:
+    """The changes below a path; text that holds YAML mappings on both sides is compared key by key too."""
+    pair = _as_mappings(old, new)
+    if pair is None:
+        if _canonical(old) != _canonical(new):
+            yield Change(dotted(path), CHANGED, _masked(old), _masked(new, changed=True))
+        return
+    before, after = pair
+    for name in [*before, *(name for name in after if name not in before)]:
+        here = (*path, name)
+        if name not in after:
+            yield Change(dotted(here), REMOVED, old=_masked(before[name]))
+        elif name not in before:
+            yield Change(dotted(here), ADDED, new=_masked(after[name]))
+        else:
+            yield from _changes(here, before[name], after[name])
+
+
+def _as_mappings(old: Data, new: Data) -> tuple[Children, Children] | None:
+    """Both values as mappings from step to value, if they are of a shape that can be compared step by step."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return _children(old.items()), _children(new.items())
+    if isinstance(old, list) and isinstance(new, list):
+        return _as_items(old, new)
+    if isinstance(old, str) and isinstance(new, str) and "\n" in old and "\n" in new:
+        one, two = _inner(old), _inner(new)
+        if one is not None and two is not None:
+            return one, two
+    return None
+
+
+def _as_items(old: list[Data], new: list[Data]) -> tuple[Children, Children] | None:
+    if not all(isinstance(item, dict | list) for item in [*old, *new]):
+        return None  # of plain values, the list as a whole says most
+    for key in _IDENTITIES:
+        one, two = _by_identity(old, key), _by_identity(new, key)
+        if one is not None and two is not None:
+            return one, two
+    return _children(enumerate(old)), _children(enumerate(new))
+
+
+def _by_identity(items: list[Data], key: str) -> Children | None:
+    names = [item.get(key) if isinstance(item, dict) else None for item in items]
+    found = {name: item for name, item in zip(names, items, strict=True) if isinstance(name, str)}
+    return _children(found.items()) if len(found) == len(items) else None
+
+
+def _inner(text: str) -> Children | None:
+    tree = parse_yaml(Source("embedded", text))
+    data = None if tree.fatal or tree.root is None else to_data(tree.root)
+    return _children(data.items()) if isinstance(data, dict) else None
+
+
+def _children(steps: Iterable[tuple[str | int, Data]]) -> Children:
+    return dict(steps)
+
+
+def _masked(data: Data, *, changed: bool = False) -> Data:
+    if isinstance(data, dict):
+        return {name: _masked(value) for name, value in data.items()}
+    if isinstance(data, list):
+        return [_masked(item) for item in data]
+    if is_seal(data):
+        return f"{SHOWN} (changed)" if changed else SHOWN
+    return data
+
+
+def _canonical(data: Data) -> str:
+    return json.dumps(data, sort_keys=True)
+
+
+def value_text(data: Data, limit: int = 60) -> str:
+    """A value on one line of a table: as YAML would have it, cut where it is long."""
+    return one_line(data if isinstance(data, str) else json.dumps(data, ensure_ascii=False), limit)

@@ -1,0 +1,73 @@
+"""The files of a cluster configuration as name → text: which there are, sealed, and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+from paictl.config.reading.kinds import Kind, recognise
+from paictl.config.reading.load import load_file
+from paictl.config.reading.source import Source
+from paictl.config.reading.yamltree import parse_yaml
+from paictl.config.secrets.sealing import mask, seal
+from paictl.config.secrets.walk import SecretError
+from paictl.errors import PaictlError
+
+Files: TypeAlias = "Mapping[str, str]"
+
+KINDS = frozenset({Kind.MASTER_CSV, Kind.WORKER_CSV, Kind.CONFIG, Kind.LAYOUT, Kind.SERVICES, Kind.HIVED})
+"""What a cluster keeps of a folder; jobs and descriptions of services are no configuration of it."""
+
+
+def kind_of(name: str, text: str) -> Kind:
+    """The kind of a file, told as `config validate` tells it."""
+    root = None if name.endswith(".csv") else parse_yaml(Source(name, text)).root
+    return recognise(name, root) or Kind.UNKNOWN
+
+
+def read_folder(folder: str) -> dict[str, str]:
+    """The configuration files that stand in a folder itself, by name; raises `PaictlError` if there are none."""
+    try:
+        paths = sorted(path for path in Path(folder).iterdir() if path.suffix in (".yaml", ".yml", ".csv"))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise PaictlError(f"cannot be read: {reason}", where=folder, hint="name a folder of files") from None
+    found = [load_file(str(path))[0] for path in paths if path.is_file()]
+    files = {Path(document.path).name: document.source.text for document in found if document.kind in KINDS}
+    if not files:
+        raise PaictlError(
+            "holds no configuration file", where=folder, hint="e.g. layout.yaml, services-configuration.yaml"
+        )
+    return files
+
+
+def seal_files(files: Files, before: Files | None = None) -> dict[str, str]:
+    """The files with their secrets sealed; `before` are the sealed files that the cluster has.
+
+    Every file passes through here before it reaches a cluster. Raises `SecretError` with the file's name.
+    """
+    known = before or {}
+    return {name: sealed(name, text, *filter(None, [known.get(name)])) for name, text in files.items()}
+
+
+def sealed(name: str, text: str, *known_texts: str) -> str:
+    """`seal` for a file with a name."""
+    with _naming(name):
+        return seal(text, kind_of(name, text), *known_texts)
+
+
+def masked(name: str, text: str) -> str:
+    """`mask` for a file with a name."""
+    with _naming(name):
+        return mask(text, kind_of(name, text))
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Errors about secrets say in which file."""
+    try:
+        yield
+    except SecretError as error:
+        raise SecretError(error.message, hint=error.hint, where=name) from None

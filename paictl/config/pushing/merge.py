@@ -1,0 +1,317 @@
+"""Merge instead of replace: a push never drops a key that it did not mean to.
+
+The result is the pushed text with the lines spliced in that only the cluster has. Mappings are merged key by key at any
+depth; lists and all other values, the text of `hivedscheduler.config` among them, are taken from the pushed file as a
+whole. The result is read again and must hold exactly what it should.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from paictl.config.pushing import splice
+from paictl.config.reading.edits import Replacement
+from paictl.config.reading.keypath import KeyPath, dotted
+from paictl.config.reading.nodes import Data, Entry, Mapping, Node, Scalar, to_data
+from paictl.config.reading.source import Source
+from paictl.config.reading.yamltree import parse_yaml
+from paictl.errors import PaictlError
+
+_ALIAS = re.compile(r"\s*:\s*(\*[^\s,\[\]{}]+)")
+_COLON = re.compile(r"\s*:")
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The outcome: `kept` are the paths that only the cluster has, `changed` those whose value the push replaces,
+    `added` those that only the pushed file has. A path that stands for a mapping stands for all below it.
+    """
+
+    text: str
+    kept: tuple[KeyPath, ...] = ()
+    changed: tuple[KeyPath, ...] = ()
+    added: tuple[KeyPath, ...] = ()
+
+
+def merge(old: str, new: str, drop: Collection[KeyPath] = (), name: str = "the pushed file") -> Merged:
+    """Merge the text that a cluster has (`old`) and the text that is pushed (`new`).
+
+    An empty section of the pushed file (a key without a value) keeps what the cluster has below it. `drop` names keys
+    that the cluster is to lose; one that it does not have, or that the pushed file has as well, is an error. Where
+    the layout leaves no place for lines (braces, aliases), the one value that stands in the way is written anew on one
+    line. Raises `PaictlError` if a text cannot be read or the result would not hold what it should.
+    """
+    before, after = _ended(old), _ended(new)
+    pushed = _read(after, name)
+    for path in drop:
+        if _follow(pushed, path) is not None:
+            raise PaictlError(f"{dotted(path)} is to be dropped and pushed", where=name, hint="remove it from the file")
+        before = _without(before, path)
+    kept = _read(before, "the cluster's file")
+    if not isinstance(kept, Mapping) or not isinstance(pushed, Mapping | None):
+        same = kept is None or _canonical(_data(kept)) == _canonical(_data(pushed))
+        return Merged(new, changed=() if same else ((),))
+    wanted = _canonical(merged_data(to_data(kept), _data(pushed)))
+    for verbatim, apart in ((True, True), (True, False), (False, False)):
+        merging = _Merging(before, after, verbatim, apart)
+        merging.mappings(kept, pushed or Mapping(kept.source, 0, 0), ())
+        if not merging.kept:
+            return merging.outcome(new)
+        text = merging.text(pushed)
+        tree = parse_yaml(Source(name, text))
+        if not tree.fatal and _canonical(_data(tree.root)) == wanted:
+            return merging.outcome(text)
+    paths = ", ".join(dotted(path) for path in merging.kept[:5])
+    hint = "write the file without anchors and aliases, or add these keys to it"
+    raise PaictlError(f"cannot take over what only the cluster has: {paths}", where=name, hint=hint)
+
+
+def merged_data(old: Data, new: Data) -> Data:
+    """What the merge of two files holds."""
+    if isinstance(old, dict) and old and new is None:
+        return old
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return new
+    both = {name: merged_data(old[name], value) if name in old else value for name, value in new.items()}
+    return both | {name: value for name, value in old.items() if name not in new}
+
+
+@dataclass(slots=True)
+class _Insertion:
+    """Lines to be put at an offset; of several at one place the deeper ones come first."""
+
+    at: int
+    depth: int
+    lines: str
+
+
+@dataclass(slots=True)
+class _Merging:
+    """One attempt.
+
+    `verbatim`: lines of the cluster's file are taken as they are, else their values written anew. `apart`: a blank line
+    comes between a comment and what is put in, which a ``|+`` block above would count as its own.
+    """
+
+    before: str
+    after: str
+    verbatim: bool
+    apart: bool
+    kept: list[KeyPath] = field(default_factory=list)
+    changed: list[KeyPath] = field(default_factory=list)
+    added: list[KeyPath] = field(default_factory=list)
+    insertions: list[_Insertion] = field(default_factory=list)
+    edits: list[Replacement] = field(default_factory=list)
+    flows: dict[int, list[str]] = field(default_factory=dict)
+
+    def outcome(self, text: str) -> Merged:
+        return Merged(text, tuple(self.kept), tuple(self.changed), tuple(self.added))
+
+    def mappings(self, old: Mapping, new: Mapping, path: KeyPath) -> None:
+        """Merge two mappings that stand at the same path."""
+        for entry in old:
+            here = (*path, entry.name)
+            there = new.entries.get(entry.name)
+            if there is None:
+                self.kept.append(here)
+                self.keep(entry, new, len(path))
+            elif isinstance(entry.value, Mapping) and isinstance(there.value, Mapping):
+                self.below(entry.value, there, new, here)
+            elif isinstance(entry.value, Mapping) and len(entry.value) and _is_null(there.value):
+                self.kept.extend((*here, below.name) for below in entry.value)
+                self.fill(entry, there, new, len(path))
+            elif _canonical(_data(entry.value)) != _canonical(_data(there.value)):
+                self.changed.append(here)
+        self.added.extend((*path, entry.name) for entry in new if entry.name not in old)
+
+    def keep(self, entry: Entry, new: Mapping, depth: int) -> None:
+        """Take an entry of the cluster's file over into a mapping of the pushed one."""
+        own = splice.own_entries(self.after, new)
+        if own:
+            column = splice.column_of(self.after, own[0].key)
+            at = splice.end_of_entry(self.after, own[-1])
+            self.insertions.append(_Insertion(at, depth, self.lines(entry, column)))
+        elif splice.is_flow(self.after, new) and not (depth == 0 and not len(new)):
+            self.flows.setdefault(new.end - 1, []).append(splice.flow_entry(entry.name, to_data(entry.value)))
+        elif len(new):  # nothing but `<<`
+            column = splice.column_of(self.after, new)
+            at = splice.line_end(self.after, new.start)
+            self.insertions.append(_Insertion(at, depth, self.lines(entry, column)))
+        else:
+            self.insertions.append(_Insertion(len(self.after), depth, self.lines(entry, 0)))
+
+    def below(self, old: Mapping, there: Entry, parent: Mapping, path: KeyPath) -> None:
+        """Merge two mappings below a key; one that is written elsewhere (alias, ``<<``) is written anew here."""
+        own = parent.start <= there.key.start and not splice.is_alias(there)
+        value = there.value
+        assert isinstance(value, Mapping)  # noqa: S101 - narrows the type
+        if own and (len(value) or not splice.is_flow(self.after, value)):
+            self.mappings(old, value, path)
+            return
+        probe = _Merging(self.before, self.after, self.verbatim, self.apart)
+        probe.mappings(old, value, path)
+        self.kept += probe.kept
+        self.changed += probe.changed
+        self.added += probe.added
+        if not probe.kept:
+            return
+        merged = merged_data(to_data(old), to_data(value))
+        alias = _ALIAS.match(self.after, there.key.end)
+        if own:
+            self.fill(Entry(there.key, old), there, parent, len(path) - 1)
+        elif parent.start <= there.key.start and alias:
+            self.edits.append(Replacement(*alias.span(1), splice.flow_value(merged)))
+        else:
+            self.rewrite(there.name, merged, parent, len(path) - 1)
+
+    def rewrite(self, name: str, data: Data, parent: Mapping, depth: int) -> None:
+        """Put an entry of its own before the one that ``<<`` brings in."""
+        own = splice.own_entries(self.after, parent)
+        start = own[-1].key.start if own else parent.start
+        at = splice.end_of_entry(self.after, own[-1]) if own else splice.line_end(self.after, start)
+        column = start - splice.line_start(self.after, start)
+        self.insertions.append(_Insertion(at, depth, " " * column + splice.flow_entry(name, data) + "\n"))
+
+    def fill(self, entry: Entry, there: Entry, parent: Mapping, depth: int) -> None:
+        """Put what the cluster has below a key into the empty section that the pushed file has there."""
+        old = entry.value
+        assert isinstance(old, Mapping)  # noqa: S101 - narrows the type
+        colon = _COLON.match(self.after, there.key.end)
+        behind = colon.end() if colon else there.key.end
+        if there not in splice.own_entries(self.after, parent):
+            text = f"{'' if colon else ':'} {splice.flow_value(to_data(old))}"
+            self.edits.append(Replacement(behind, max(there.value.end, behind), text))
+            return
+        if there.value.end > behind:
+            self.edits.append(Replacement(behind, there.value.end, ""))
+        column = splice.column_of(self.after, there.key)
+        lines = splice.own_entries(self.before, old)
+        step = splice.column_of(self.before, lines[0].key) - self.parent_column(lines[0].key) if lines else 2
+        at = splice.line_end(self.after, max(there.value.end, behind))
+        for below in old:
+            self.insertions.append(_Insertion(at, depth + 1, self.lines(below, column + max(step, 1))))
+
+    def parent_column(self, key: Scalar) -> int:
+        """The indentation of the nearest line above a key of the cluster's file that is indented less."""
+        text, column = self.before, splice.column_of(self.before, key)
+        at = splice.line_start(text, key.start)
+        while at > 0:
+            at = splice.line_start(text, at - 1)
+            line = text[at : splice.line_end(text, at)]
+            indent = len(line) - len(line.lstrip(" "))
+            if line.strip() and indent < column:
+                return indent
+        return column - 2
+
+    def lines(self, entry: Entry, column: int) -> str:
+        """The lines of an entry at an indentation: as they are if they mean the same alone, else written anew."""
+        if self.verbatim and splice.stands_alone(self.before, entry.key) and not splice.is_alias(entry):
+            lines = splice.lines_of_entry(self.before, entry, column)
+            alone = splice.lines_of_entry(self.before, entry, 0)
+            tree = parse_yaml(Source("kept", alone))
+            if not tree.fatal and _canonical(_data(tree.root)) == _canonical({entry.name: to_data(entry.value)}):
+                return lines
+        return " " * column + splice.flow_entry(entry.name, to_data(entry.value)) + "\n"
+
+    def text(self, root: Node | None) -> str:
+        """The pushed text with everything put in."""
+        text = self.after
+        edits = list(self.edits)
+        if isinstance(root, Mapping) and not len(root):
+            edits.append(Replacement(root.start, root.end, ""))
+        for brace, entries in self.flows.items():
+            comma = "" if _ends_list(text[:brace]) else ", "
+            edits.append(Replacement(brace, brace, comma + ", ".join(entries)))
+        newline = "\r\n" if "\r\n" in text else "\n"
+        places: dict[int, list[_Insertion]] = {}
+        for insertion in self.insertions:
+            places.setdefault(insertion.at, []).append(insertion)
+        for at, found in places.items():
+            above = self.after[splice.line_start(self.after, max(at - 1, 0)) : at]
+            lines = ""
+            for insertion in sorted(found, key=lambda one: -one.depth):
+                lines += _set_apart(lines or above, insertion.lines) if self.apart else insertion.lines.lstrip("\n")
+            edits.append(Replacement(at, at, lines.replace("\n", newline)))
+        for edit in sorted(edits, key=lambda edit: (edit.start, edit.end), reverse=True):
+            text = text[: edit.start] + edit.text + text[edit.end :]
+        return text
+
+
+def _set_apart(above: str, lines: str) -> str:
+    """Lines with a blank line before them if they come with one, or would seem to belong to a comment above.
+
+    Never a second blank line: each push would add one, and a block may count those at its end as text.
+    """
+    last = above.splitlines()[-1].strip() if above else ""
+    if not last:
+        return lines.removeprefix("\n")
+    return "\n" + lines if last.startswith("#") and not lines.startswith("\n") else lines
+
+
+def _ends_list(text: str) -> bool:
+    """Whether a flow mapping that is still open at the end of a text takes an entry without a comma before it."""
+    bare = "\n".join(re.sub(r"(^|\s)#.*", "", line) for line in text.splitlines()[-50:])
+    return bare.rstrip().endswith(("{", ","))
+
+
+def _without(text: str, path: KeyPath) -> str:
+    """A text without one key; raises `PaictlError` if it has no such key."""
+    root = _read(text, "the cluster's file")
+    parent = _follow(root, path[:-1])
+    entry = parent.entries.get(path[-1]) if isinstance(parent, Mapping) else None
+    if root is None or not isinstance(parent, Mapping) or entry is None:
+        hint = "see the cluster's keys with: paictl config pull"
+        raise PaictlError(f"the cluster has no key {dotted(path)} to drop", hint=hint)
+    if len(parent) > 1 and entry in splice.own_entries(text, parent):
+        cut = text[: splice.start_of_entry(text, entry)] + text[splice.end_of_entry(text, entry) :]
+    else:
+        rest = {other.name: to_data(other.value) for other in parent if other is not entry}
+        cut = text[: parent.start] + splice.flow_value(rest) + text[parent.end :]
+    wanted = _pruned(to_data(root), path)
+    tree = parse_yaml(Source("the cluster's file", cut))
+    if tree.fatal or _canonical(_data(tree.root)) != _canonical(wanted):
+        raise PaictlError(f"cannot drop {dotted(path)} from the cluster's file", hint="drop the section around it")
+    return cut
+
+
+def _pruned(data: Data, path: KeyPath) -> Data:
+    if not isinstance(data, dict):
+        return data
+    step, *rest = path
+    if not rest:
+        return {name: value for name, value in data.items() if name != step}
+    return {name: _pruned(value, tuple(rest)) if name == step else value for name, value in data.items()}
+
+
+def _follow(node: Node | None, path: KeyPath) -> Node | None:
+    for step in path:
+        node = node.get(step) if isinstance(node, Mapping) else None
+    return node
+
+
+def _read(text: str, name: str) -> Node | None:
+    tree = parse_yaml(Source(name, text))
+    if tree.fatal:
+        raise PaictlError("is not readable as YAML", where=name, hint="run: paictl config validate")
+    return tree.root
+
+
+def _ended(text: str) -> str:
+    """The text with a line end at its end, so that lines can follow."""
+    return text if not text or text.endswith("\n") else text + "\n"
+
+
+def _data(node: Node | None) -> Data:
+    return None if node is None else to_data(node)
+
+
+def _is_null(node: Node) -> bool:
+    return isinstance(node, Scalar) and node.tag == "null"
+
+
+def _canonical(data: Data) -> str:
+    """A text that two values share iff they are the same, types included (Python holds that ``True == 1``)."""
+    return json.dumps(data, sort_keys=True)

@@ -1,0 +1,84 @@
+"""What a push would make of a cluster's configuration: merged, sealed, and compared; nothing is sent here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from paictl.config.pushing.compare import FileDifference, compare_files
+from paictl.config.pushing.fileset import Files, kind_of, seal_files, sealed
+from paictl.config.pushing.merge import Merged, merge
+from paictl.config.reading.keypath import KeyPath, dotted, parse_dotted
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.nodes import Mapping, Node
+from paictl.config.reading.source import Source
+from paictl.config.reading.yamltree import parse_yaml
+from paictl.errors import PaictlError
+
+SERVICE_KINDS = frozenset({Kind.LAYOUT, Kind.SERVICES, Kind.HIVED})
+"""What ``-m service`` pushes, as in OpenPAI: the layout and the settings of the services."""
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """The outcome: `files` are those of the new version with secrets sealed, `merged` says by file what was kept."""
+
+    files: dict[str, str]
+    merged: dict[str, Merged]
+    differences: tuple[FileDifference, ...]
+
+    @property
+    def changes(self) -> bool:
+        """Whether the cluster's configuration would be another one."""
+        return any(difference.what is not None for difference in self.differences)
+
+
+def of_services(files: Files) -> dict[str, str]:
+    """The files that ``-m service`` pushes."""
+    return {name: text for name, text in files.items() if kind_of(name, text) in SERVICE_KINDS}
+
+
+def prepare_push(pushed: Files, stored: Files, drop: Iterable[str] = ()) -> Push:
+    """Merge files into those that a cluster has.
+
+    Files that are not pushed stay; a host list is replaced as a whole. `drop` names keys as ``path.to.key``, or
+    ``FILE:path.to.key`` where several files have the key. Raises `PaictlError` for a key that cannot be dropped, a
+    secret that cannot be sealed or a file that cannot be merged.
+    """
+    stored = seal_files(stored, stored)  # what is kept must not stay in clear, should it ever have been stored so
+    drops = _drops(drop, pushed, stored)
+    merged: dict[str, Merged] = {}
+    for name, text in pushed.items():
+        has = stored.get(name)
+        if has is None:
+            merged[name] = Merged(sealed(name, text))
+        elif kind_of(name, text).is_csv:
+            merged[name] = Merged(text)
+        else:
+            merged[name] = merge(has, sealed(name, text, has), drops.get(name, ()), name)
+    files = {**stored, **{name: outcome.text for name, outcome in merged.items()}}
+    return Push(files, merged, compare_files(stored, files))
+
+
+def _drops(words: Iterable[str], pushed: Files, stored: Files) -> dict[str, list[KeyPath]]:
+    """Paths to drop by file."""
+    drops: dict[str, list[KeyPath]] = {}
+    for word in words:
+        name, colon, rest = word.partition(":")
+        named = bool(colon) and name in stored
+        path = parse_dotted(rest if named else word)
+        found = [name] if named else [file for file, text in stored.items() if _has(file, text, path)]
+        if len(found) != 1:
+            many = f"is in {' and '.join(found)}" if found else "is in no file of the cluster"
+            raise PaictlError(f"{dotted(path)} {many}", hint="name the file too: --drop FILE:path.to.key")
+        if found[0] not in pushed:
+            raise PaictlError(f"{dotted(path)} cannot be dropped", where=found[0], hint="push this file as well")
+        drops.setdefault(found[0], []).append(path)
+    return drops
+
+
+def _has(name: str, text: str, path: KeyPath) -> bool:
+    node: Node | None = None if name.endswith(".csv") else parse_yaml(Source(name, text)).root
+    for step in path:
+        node = node.get(step) if isinstance(node, Mapping) else None
+    return node is not None

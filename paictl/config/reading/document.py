@@ -1,0 +1,80 @@
+"""A file that has been read, and the files that belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from paictl.config.reading.csvtable import Row
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.nodes import Data, Mapping, Node, to_data
+from paictl.config.reading.problem import Span
+from paictl.config.reading.schema import SCHEMA_NAMES, Violation, violations
+
+if TYPE_CHECKING:
+    from paictl.config.reading.source import Source
+    from paictl.config.reading.yamltree import Mishap
+
+
+@dataclass(frozen=True)
+class Document:
+    """One file, or the YAML text embedded in one.
+
+    `root` is None where nothing could be read (and for host lists, which have `rows`); `mishaps` is what the reader
+    stumbled over; `section` is the service that a default section belongs to; `host` is the document that this one
+    is embedded in.
+    """
+
+    kind: Kind
+    source: Source
+    root: Node | None = None
+    rows: tuple[Row, ...] = ()
+    mishaps: tuple[Mishap, ...] = ()
+    section: str | None = None
+    host: Document | None = None
+    fatal: bool = False
+
+    @property
+    def path(self) -> str:
+        """The name that reports show."""
+        return self.source.root.path
+
+    @property
+    def top(self) -> Mapping:
+        """The root as a mapping; empty where it is something else."""
+        return self.root if isinstance(self.root, Mapping) else Mapping(self.source, 0, 0)
+
+    @property
+    def beginning(self) -> Span:
+        """A place for findings about the file as a whole."""
+        return Span(self.source, 0, 0)
+
+    @cached_property
+    def data(self) -> Data:
+        """Plain values of the whole document."""
+        return None if self.root is None else to_data(self.root)
+
+    @cached_property
+    def violations(self) -> list[Violation]:
+        """Where the document breaks its schema; empty for kinds without one."""
+        name = SCHEMA_NAMES.get(self.kind)
+        return [] if name is None or self.root is None else violations(self.root, self.data, name)
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """The files of one cluster configuration: a folder, or files given together from one folder."""
+
+    name: str
+    documents: tuple[Document, ...] = field(default_factory=tuple)
+
+    def of(self, *kinds: Kind) -> Iterator[Document]:
+        """The documents of some kinds, embedded ones included, in the order in which they were read."""
+        return (document for document in self.documents if document.kind in kinds)
+
+    def only(self, kind: Kind) -> Document | None:
+        """The document of a kind if there is exactly one; rules across files stay silent where it is unclear which."""
+        found = list(self.of(kind))
+        return found[0] if len(found) == 1 else None

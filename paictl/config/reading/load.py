@@ -1,0 +1,173 @@
+"""Paths → bundles of documents."""
+
+from __future__ import annotations
+
+import codecs
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from paictl.config.reading.csvtable import parse_csv
+from paictl.config.reading.document import Bundle, Document
+from paictl.config.reading.kinds import Kind, kind_by_name, recognise
+from paictl.config.reading.nested import embedded_source
+from paictl.config.reading.problem import Span
+from paictl.config.reading.source import STDIN, Source, read_bytes
+from paictl.config.reading.yamltree import Mishap, Trouble, parse_yaml
+from paictl.errors import PaictlError
+
+SUFFIXES = (".yaml", ".yml", ".csv")
+"""What a folder is searched for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What was read.
+
+    `bundles` stand in the order of the arguments; `skipped` are files of a folder that are none of our kinds;
+    `failures` are paths that could not be read at all.
+    """
+
+    bundles: tuple[Bundle, ...]
+    skipped: tuple[str, ...] = ()
+    failures: tuple[PaictlError, ...] = ()
+
+    @property
+    def documents(self) -> Iterator[Document]:
+        """All documents of all bundles."""
+        return (document for bundle in self.bundles for document in bundle.documents)
+
+
+def load(paths: Iterable[str], kind: Kind | None = None, *, skip_unknown: bool = False) -> Loaded:
+    """Read files, folders and standard input (``-``).
+
+    A folder is one bundle, with all below it; files given one by one form a bundle per folder they stand in. `kind`
+    says the kind of all files; without it each is recognised. Files of unknown kind are passed over in folders, and
+    with `skip_unknown` everywhere.
+    """
+    reading = _Reading(kind, skip_unknown)
+    for path in dict.fromkeys(paths):
+        if path == STDIN:
+            reading.file(path, bundle=path)
+        elif is_folder(path):
+            reading.folder(path)
+        else:
+            reading.file(path, bundle=str(Path(path).parent))
+    made = (Bundle(name, tuple(documents)) for name, documents in reading.bundles.items())
+    return Loaded(tuple(made), tuple(reading.skipped), tuple(reading.failures))
+
+
+class _Reading:
+    """What has been read so far; a file that is named twice, by itself and with its folder, is read once."""
+
+    def __init__(self, kind: Kind | None, skip_unknown: bool) -> None:
+        self.kind = kind
+        self.skip_unknown = skip_unknown
+        self.bundles: dict[str, list[Document]] = {}
+        self.skipped: list[str] = []
+        self.failures: list[PaictlError] = []
+        self.seen: set[str] = set()
+
+    def folder(self, path: str) -> None:
+        """Read all below a folder, but for files that are none of ours."""
+        self.bundles.setdefault(path, [])
+        for file in _files_below(path, self.failures):
+            self.file(file, bundle=path, skip_unknown=True)
+
+    def file(self, path: str, bundle: str, *, skip_unknown: bool = False) -> None:
+        """Read one file; what cannot be read is noted and keeps no other file from being read."""
+        try:
+            found = load_file(path, self.kind)
+        except PaictlError as error:
+            self.failures.append(error)
+            return
+        real = path if path == STDIN else os.path.realpath(path)
+        if real in self.seen:
+            return
+        self.seen.add(real)
+        if (skip_unknown or self.skip_unknown) and found[0].kind is Kind.UNKNOWN and not found[0].mishaps:
+            self.skipped.append(path)
+        else:
+            self.bundles.setdefault(bundle, []).extend(found)
+
+
+def is_folder(path: str) -> bool:
+    """Whether a path is that of a folder; False for one that cannot be a path at all."""
+    try:
+        return Path(path).is_dir()
+    except OSError:  # a name too long, or a folder on the way that may not be entered; reading says so
+        return False
+
+
+def load_memory(files: Mapping[str, bytes], kind: Kind | None = None) -> Loaded:
+    """One bundle from file names and contents; nothing is read from disk (examples, tests, editors)."""
+    documents = [document for name, data in files.items() for document in load_bytes(name, data, kind)]
+    return Loaded((Bundle("memory", tuple(documents)),))
+
+
+def load_file(path: str, kind: Kind | None = None) -> list[Document]:
+    """The document in a file, followed by those embedded in it; raises `PaictlError` if it cannot be read."""
+    return load_bytes("<stdin>" if path == STDIN else path, read_bytes(path), kind)
+
+
+def load_bytes(name: str, data: bytes, kind: Kind | None = None) -> list[Document]:
+    """The documents in the bytes of a file called `name`; see `load_file`."""
+    source, mishap = _decode(name, data)
+    mishaps = (mishap,) if mishap else ()
+    named = kind or kind_by_name(name) or Kind.UNKNOWN
+    if mishap and mishap.trouble is Trouble.ENCODING:
+        return [Document(named, source, mishaps=mishaps, fatal=True)]
+    if named.is_csv:
+        return [Document(named, source, rows=parse_csv(source), mishaps=mishaps)]
+    tree = parse_yaml(source)
+    found = kind or recognise(name, tree.root) or Kind.UNKNOWN
+    document = Document(found, source, tree.root, mishaps=(*mishaps, *tree.mishaps), fatal=tree.fatal)
+    return [document, *_embedded(document)]
+
+
+def _embedded(document: Document) -> Iterator[Document]:
+    """The hivedscheduler configuration that service settings hold as a string."""
+    if document.kind is not Kind.SERVICES:
+        return
+    scalar = document.top.mapping("hivedscheduler").text("config")
+    if scalar is None or not scalar.text.strip():
+        return
+    source = embedded_source(scalar)
+    tree = parse_yaml(source)
+    yield Document(Kind.HIVED, source, tree.root, mishaps=tree.mishaps, host=document, fatal=tree.fatal)
+
+
+def _decode(name: str, data: bytes) -> tuple[Source, Mishap | None]:
+    """The text of a file, and what is wrong with its encoding."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        source = Source(name, data.decode("utf-16", errors="replace"), raw=data)
+        return source, Mishap(Trouble.ENCODING, Span(source, 0, 0), "the file is UTF-16")
+    body, marks = data, 0
+    while body.startswith(codecs.BOM_UTF8):
+        body, marks = body[len(codecs.BOM_UTF8) :], marks + 1
+    try:
+        source = Source(name, body.decode("utf-8"), marks=marks)
+    except UnicodeDecodeError as error:
+        source = Source(name, body.decode("utf-8", errors="replace"), raw=data)
+        at = len(body[: error.start].decode("utf-8"))
+        detail = f"byte 0x{body[error.start]:02X} is not UTF-8"
+        return source, Mishap(Trouble.ENCODING, Span(source, at, at + 1), detail)
+    return source, Mishap(Trouble.BYTE_ORDER_MARK, Span(source, 0, 0)) if marks else None
+
+
+def _files_below(folder: str, failures: list[PaictlError]) -> Iterator[str]:
+    """Files of a folder and the folders below it by name; hidden ones are left out, links to folders not followed."""
+
+    def refuse(error: OSError) -> None:
+        reason = error.strerror or str(error)
+        failures.append(PaictlError(f"cannot be read: {reason}", where=str(error.filename), hint="check permissions"))
+
+    for here, folders, files in os.walk(folder, onerror=refuse):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "node_modules")
+        for name in sorted(files):
+            path = Path(here, name)
+            # A pipe or socket in a folder is nobody's configuration, and opening it would wait for a writer.
+            ours = name.endswith(SUFFIXES) and not name.startswith(".")
+            if ours and (path.is_file() or path.is_symlink()):
+                yield str(path)

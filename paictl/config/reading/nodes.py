@@ -1,0 +1,176 @@
+"""YAML nodes that remember where they stand.
+
+Accessors are *tolerant*: asking a mapping for a section of another shape gives an empty one. The schema has already
+reported the wrong shape, so rules never report it again and never have to guard against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from paictl.config.reading.source import Source
+
+Data: TypeAlias = "bool | int | float | str | list[Data] | dict[str, Data] | None"
+Path: TypeAlias = "tuple[str | int, ...]"
+
+
+class Scalar:
+    """A single value.
+
+    `value` is what OpenPAI's tools and HiveD read (YAML 1.1), `text` the characters that were written (without
+    quotes), `tag` one of str, int, float, bool, null, timestamp; `plain` says that it stands without quotes.
+    """
+
+    __slots__ = ("end", "plain", "source", "start", "style", "tag", "text", "value")
+
+    def __init__(self, source: Source, start: int, end: int, text: str, style: str | None) -> None:
+        self.source = source
+        self.start = start
+        self.end = end
+        self.text = text
+        self.style = style
+        self.plain = style is None
+        self.value: bool | int | float | str | None = text
+        self.tag = "str"
+
+
+class Sequence:
+    """A list of nodes."""
+
+    __slots__ = ("end", "items", "source", "start")
+
+    def __init__(self, source: Source, start: int, end: int) -> None:
+        self.source = source
+        self.start = start
+        self.end = end
+        self.items: list[Node] = []
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def mappings(self) -> Iterator[Mapping]:
+        """The items that are mappings."""
+        return (item for item in self.items if isinstance(item, Mapping))
+
+    def scalars(self) -> Iterator[Scalar]:
+        """The items that are scalars."""
+        return (item for item in self.items if isinstance(item, Scalar))
+
+
+class Mapping:
+    """Keys and values in file order; of a key written twice the first counts (YAML011 reports the others)."""
+
+    __slots__ = ("end", "entries", "source", "start")
+
+    def __init__(self, source: Source, start: int, end: int) -> None:
+        self.source = source
+        self.start = start
+        self.end = end
+        self.entries: dict[str, Entry] = {}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.entries
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries.values())
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def get(self, key: str) -> Node | None:
+        """The value under a key, or None."""
+        entry = self.entries.get(key)
+        return entry.value if entry else None
+
+    def key(self, key: str) -> Scalar | None:
+        """The key itself, as a place to point at."""
+        entry = self.entries.get(key)
+        return entry.key if entry else None
+
+    def mapping(self, key: str) -> Mapping:
+        """The mapping under a key; empty where there is none or it is something else."""
+        value = self.get(key)
+        return value if isinstance(value, Mapping) else Mapping(self.source, self.start, self.start)
+
+    def sequence(self, key: str) -> Sequence:
+        """The list under a key; empty where there is none or it is something else."""
+        value = self.get(key)
+        return value if isinstance(value, Sequence) else Sequence(self.source, self.start, self.start)
+
+    def scalar(self, key: str) -> Scalar | None:
+        """The scalar under a key, of whatever type, or None."""
+        value = self.get(key)
+        return value if isinstance(value, Scalar) else None
+
+    def text(self, key: str) -> Scalar | None:
+        """The scalar under a key if it is a string, else None."""
+        value = self.get(key)
+        return value if isinstance(value, Scalar) and isinstance(value.value, str) else None
+
+    def integer(self, key: str) -> int | None:
+        """The value under a key if it is an integer (never a boolean), else None."""
+        value = self.get(key)
+        if isinstance(value, Scalar) and isinstance(value.value, int) and not isinstance(value.value, bool):
+            return value.value
+        return None
+
+    def at(self, *keys: str) -> Mapping:
+        """The mapping below a chain of keys, empty where the chain breaks."""
+        here = self
+        for key in keys:
+            here = here.mapping(key)
+        return here
+
+
+class Entry:
+    """One key with its value."""
+
+    __slots__ = ("key", "value")
+
+    def __init__(self, key: Scalar, value: Node) -> None:
+        self.key = key
+        self.value = value
+
+    @property
+    def name(self) -> str:
+        """The key as text."""
+        return self.key.text
+
+
+Node: TypeAlias = "Scalar | Sequence | Mapping"
+
+
+def to_data(node: Node) -> Data:
+    """Plain Python values of a node: dicts with string keys, lists, scalars. Aliased nodes share one object."""
+    made: dict[int, Data] = {}
+
+    def convert(node: Node) -> Data:
+        if isinstance(node, Scalar):
+            return node.value
+        known = made.get(id(node))
+        if known is None:
+            if isinstance(node, Mapping):
+                known = {name: convert(entry.value) for name, entry in node.entries.items()}
+            else:
+                known = [convert(item) for item in node.items]
+            made[id(node)] = known
+        return known
+
+    return convert(node)
+
+
+def follow(node: Node, path: Path) -> Node | None:
+    """The node at a path of keys and indices, or None."""
+    here: Node | None = node
+    for step in path:
+        if isinstance(here, Mapping) and isinstance(step, str):
+            here = here.get(step)
+        elif isinstance(here, Sequence) and isinstance(step, int) and step < len(here.items):
+            here = here.items[step]
+        else:
+            return None
+    return here

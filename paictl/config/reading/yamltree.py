@@ -1,0 +1,399 @@
+"""YAML text → nodes, without recursion, with everything suspicious noted on the way.
+
+The scanner is libyaml's (through PyYAML's events); composing is ours, because PyYAML's composer forgets duplicate
+keys, expands alias bombs and recurses as deep as the input says. Values are read as YAML 1.1, as OpenPAI's Python
+tools and HiveD read them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, TypeAlias
+
+import yaml
+from yaml.constructor import SafeConstructor
+from yaml.reader import Reader
+from yaml.resolver import Resolver
+
+from paictl.config.reading.nodes import Entry, Mapping, Node, Scalar, Sequence
+from paictl.config.reading.problem import Located, Span
+from paictl.config.reading.source import Source
+
+MAX_DEPTH = 64
+"""Deepest nesting that is read; real files stay below 12."""
+
+MAX_EXPANSION = 500_000
+"""Most nodes that the aliases of a document may stand for together; enough for 16,384 nodes made from one anchor."""
+
+MAX_NUMBER = 128
+"""Longest text that is read as a number; arithmetic on longer ones costs seconds and means nothing."""
+
+_Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class Trouble(Enum):
+    """What the reader can stumble over; each has a rule of its own under `rules/text`."""
+
+    SYNTAX = auto()
+    TAB = auto()
+    DUPLICATE_KEY = auto()
+    ODD_KEY = auto()
+    UNKNOWN_TAG = auto()
+    ALIAS_CYCLE = auto()
+    ALIAS_BOMB = auto()
+    UNKNOWN_ALIAS = auto()
+    TOO_DEEP = auto()
+    MORE_DOCUMENTS = auto()
+    EMPTY = auto()
+    ENCODING = auto()
+    BYTE_ORDER_MARK = auto()
+    SURPRISING_NUMBER = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Mishap:
+    """Something noted while reading: what, where, and the words a rule needs for its message."""
+
+    trouble: Trouble
+    at: Located
+    detail: str = ""
+    other: Located | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A parsed document: `root` is None where nothing could be read; `fatal` says that reading broke off."""
+
+    root: Node | None
+    mishaps: tuple[Mishap, ...]
+    fatal: bool = False
+
+
+def parse_yaml(source: Source) -> Tree:
+    """Read the first document of a source; never raises for anything the text may hold."""
+    builder = _Builder(source)
+    try:
+        builder.run()
+    except yaml.MarkedYAMLError as error:
+        at = _error_span(source, error)
+        if _indents_with_tab(source, at.start):
+            builder.note(Trouble.TAB, at)
+        else:
+            builder.note(Trouble.SYNTAX, at, _reason(error))
+        return Tree(builder.root, tuple(builder.mishaps), fatal=True)
+    except yaml.YAMLError as error:
+        builder.note(Trouble.SYNTAX, *_unreadable(source, error))
+        return Tree(None, tuple(builder.mishaps), fatal=True)
+    except _GiveUpError:
+        return Tree(None, tuple(builder.mishaps), fatal=True)
+    return Tree(builder.root, tuple(builder.mishaps))
+
+
+class _GiveUpError(Exception):
+    """Reading cannot go on; the reason has been noted."""
+
+
+class _Open:
+    """A collection that is being read; `height` counts the levels below it, `merges` what stands under `<<`."""
+
+    __slots__ = ("anchor", "before", "height", "key", "merges", "node")
+
+    def __init__(self, node: Sequence | Mapping, anchor: str | None, before: int) -> None:
+        self.node = node
+        self.anchor = anchor
+        self.before = before
+        self.key: Scalar | None = None
+        self.height = 0
+        self.merges: list[Node] = []
+
+
+@dataclass(frozen=True, slots=True)
+class _Anchored:
+    """A node with a name; `size` and `height` say what an alias to it stands for."""
+
+    node: Node
+    size: int = 1
+    height: int = 0
+
+
+class _Builder:
+    """One pass over the events; `stack` holds the open collections, so that depth costs no Python frames."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.mishaps: list[Mishap] = []
+        self.root: Node | None = None
+        self.stack: list[_Open] = []
+        self.anchors: dict[str, _Anchored] = {}
+        self.written = 0
+        self.repeated = 0
+
+    def note(self, trouble: Trouble, at: Located, detail: str = "", other: Located | None = None) -> None:
+        self.mishaps.append(Mishap(trouble, at, detail, other))
+
+    def run(self) -> None:
+        handlers: dict[type[yaml.Event], Callable[[Any], None]] = {
+            yaml.ScalarEvent: self.scalar,
+            yaml.MappingStartEvent: self.open,
+            yaml.SequenceStartEvent: self.open,
+            yaml.MappingEndEvent: self.close,
+            yaml.SequenceEndEvent: self.close,
+            yaml.AliasEvent: self.alias,
+        }
+        documents = 0
+        for event in _events(self.source.text):
+            handler = handlers.get(type(event))
+            if handler is not None:
+                handler(event)
+            elif isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents == 2:
+                    self.note(Trouble.MORE_DOCUMENTS, Span(self.source, *_offsets(event)))
+                    return
+        if documents == 0 or (isinstance(self.root, Scalar) and self.root.tag == "null"):
+            self.root = None
+            self.note(Trouble.EMPTY, Span(self.source, 0, 0))
+
+    def scalar(self, event: yaml.ScalarEvent) -> None:
+        start, end = _offsets(event)
+        style = event.style
+        if event.anchor is not None or event.tag is not None:
+            start = after_properties(self.source.text, start, end)
+        if style in ("|", ">"):  # libyaml ends a block at the start of the next token
+            end = start + len(self.source.text[start:end].rstrip())
+        node = Scalar(self.source, start, end, event.value, style or None)
+        if event.tag is not None:
+            self.tagged(node, event.tag, Span(self.source, _offsets(event)[0], end))
+        elif node.plain:
+            node.tag, node.value, surprising = resolve(event.value)
+            if surprising:
+                self.note(Trouble.SURPRISING_NUMBER, node, str(node.value))
+        if event.anchor is not None:
+            self.anchors[event.anchor] = _Anchored(node)
+        self.written += 1
+        self.attach(node)
+
+    def tagged(self, node: Scalar, tag: str, at: Span) -> None:
+        short = tag.removeprefix("tag:yaml.org,2002:")
+        if short == "str" or tag == "!":
+            return
+        if short in ("int", "float", "bool", "null"):
+            node.tag, node.value, _ = resolve(node.text)
+        else:
+            self.note(Trouble.UNKNOWN_TAG, at, tag)
+
+    def open(self, event: yaml.MappingStartEvent | yaml.SequenceStartEvent) -> None:
+        kind = Mapping if isinstance(event, yaml.MappingStartEvent) else Sequence
+        node = kind(self.source, *_offsets(event))
+        if event.tag is not None and event.tag not in ("!", *_COLLECTION_TAGS):
+            self.note(Trouble.UNKNOWN_TAG, Span(self.source, node.start, node.end), event.tag)
+        if len(self.stack) >= MAX_DEPTH:
+            self.note(Trouble.TOO_DEEP, Span(self.source, node.start, node.start + 1), str(MAX_DEPTH))
+            raise _GiveUpError
+        self.written += 1
+        self.attach(node)
+        self.stack.append(_Open(node, event.anchor, self.written + self.repeated))
+        if event.anchor is not None:
+            self.anchors[event.anchor] = _Anchored(node)
+
+    def close(self, event: yaml.CollectionEndEvent) -> None:
+        opened = self.stack.pop()
+        node = opened.node
+        # A block collection ends before the next token; a flow collection with its bracket.
+        start, end = _offsets(event)
+        node.end = end if end > start else max(_end_of(node), node.start)
+        if isinstance(node, Mapping):
+            for value in opened.merges:  # only now is all of it read
+                self.merge(node, value)
+        self.rise(opened.height)
+        if opened.anchor is not None and self.anchors[opened.anchor].node is node:
+            size = self.written + self.repeated - opened.before + 1
+            self.anchors[opened.anchor] = _Anchored(node, size, opened.height + 1)
+
+    def rise(self, height: int) -> None:
+        """Note in the innermost open collection that it holds one whose own content has `height` levels."""
+        if self.stack:
+            self.stack[-1].height = max(self.stack[-1].height, height + 1)
+
+    def alias(self, event: yaml.AliasEvent) -> None:
+        at = Span(self.source, *_offsets(event))
+        name = event.anchor or ""
+        target = self.anchors.get(name)
+        if target is None:
+            self.note(Trouble.UNKNOWN_ALIAS, at, name)
+            raise _GiveUpError
+        if any(target.node is opened.node for opened in self.stack):
+            self.note(Trouble.ALIAS_CYCLE, at, name, other=target.node)
+            raise _GiveUpError
+        if len(self.stack) + target.height > MAX_DEPTH:
+            self.note(Trouble.TOO_DEEP, at, str(MAX_DEPTH))
+            raise _GiveUpError
+        self.repeated += target.size
+        if self.repeated > MAX_EXPANSION:
+            self.note(Trouble.ALIAS_BOMB, at, name)
+            raise _GiveUpError
+        if target.height:
+            self.rise(target.height - 1)
+        self.attach(target.node, at)
+
+    def attach(self, node: Node, alias: Span | None = None) -> None:
+        if not self.stack:
+            self.root = node
+            return
+        opened = self.stack[-1]
+        parent = opened.node
+        if isinstance(parent, Sequence):
+            parent.items.append(node)
+        elif opened.key is None:
+            opened.key = self.as_key(node, alias)
+        else:
+            key, opened.key = opened.key, None
+            self.put(opened, parent, key, node)
+
+    def as_key(self, node: Node, alias: Span | None) -> Scalar:
+        at = alias or Span(self.source, node.start, node.start + 1)
+        if not isinstance(node, Scalar):
+            self.note(Trouble.ODD_KEY, at)
+            return Scalar(self.source, at.start, at.end, "", _ODD)
+        if alias is None:
+            return node
+        return Scalar(self.source, at.start, at.end, node.text, '"')  # stands where the alias does
+
+    def put(self, opened: _Open, parent: Mapping, key: Scalar, value: Node) -> None:
+        if key.plain and key.text == "<<":
+            opened.merges.append(value)
+            return
+        if key.style == _ODD:  # reported already, and nothing could be said about what stands under it
+            return
+        first = parent.entries.get(key.text)
+        if first is not None:
+            self.note(Trouble.DUPLICATE_KEY, key, key.text, other=first.key)
+        else:
+            parent.entries[key.text] = Entry(key, value)
+
+    def merge(self, parent: Mapping, value: Node) -> None:
+        """Take over the entries of mappings under `<<`; the first one that has a key wins, own keys win over all."""
+        sources = value.items if isinstance(value, Sequence) else [value]
+        for merged in sources:
+            if not isinstance(merged, Mapping):
+                self.note(Trouble.SYNTAX, merged, "<< takes a mapping or a list of mappings")
+                continue
+            for entry in merged:
+                parent.entries.setdefault(entry.name, entry)
+
+
+_ODD = "?"
+"""Style of the key that stands in for a list or mapping used as one."""
+
+_COLLECTION_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:omap")
+
+
+_PROPERTIES = re.compile(r"(?:(?:!<[^>\s]*>|[&!][^\s,\[\]{}]*)(?:\s+#[^\r\n]*|\s+)*)+")
+
+
+def after_properties(text: str, start: int, end: int) -> int:
+    """Where a scalar itself begins behind its anchor and tag, which libyaml counts in."""
+    match = _PROPERTIES.match(text, start, end)
+    return match.end() if match else start
+
+
+def _end_of(node: Sequence | Mapping) -> int:
+    """Offset after the last thing a collection holds."""
+    if isinstance(node, Sequence):
+        return max((item.end for item in node.items[-1:]), default=node.end)
+    last = next(reversed(node.entries.values()), None)
+    return max(last.key.end, last.value.end) if last else node.end
+
+
+def _offsets(event: yaml.Event) -> tuple[int, int]:
+    """Character offsets where an event starts and ends; events of a scanner always carry marks."""
+    assert event.start_mark is not None  # noqa: S101 - narrows the type
+    assert event.end_mark is not None  # noqa: S101
+    return event.start_mark.index, event.end_mark.index
+
+
+def _events(text: str) -> Iterator[yaml.Event]:
+    loader = _Loader(text)
+    try:
+        while loader.check_event():
+            yield loader.get_event()
+    finally:
+        loader.dispose()
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+_resolver: Any = Resolver()  # untyped in its stubs
+_constructor = SafeConstructor()
+_constructors: dict[str, Callable[[yaml.ScalarNode], bool | int | float]] = {
+    "int": _constructor.construct_yaml_int,
+    "float": _constructor.construct_yaml_float,
+    "bool": _constructor.construct_yaml_bool,
+}
+Value: TypeAlias = "bool | int | float | str | None"
+_known: dict[str, tuple[str, Value, bool]] = {}
+
+
+def resolve(text: str) -> tuple[str, Value, bool]:
+    """(tag, value, surprising) of a plain scalar under YAML 1.1; dates stay text.
+
+    A number is surprising where it is read as another one than the digits say: 012, 12:30, 1_000, 0x1F.
+    """
+    known = _known.get(text)
+    if known is None:
+        known = _resolve(text)
+        if len(_known) < 100_000:
+            _known[text] = known
+    return known
+
+
+def _resolve(text: str) -> tuple[str, Value, bool]:
+    tag = str(_resolver.resolve(yaml.ScalarNode, text, (True, False))).rpartition(":")[2]
+    if tag == "null":
+        return "null", None, False
+    if len(text) > MAX_NUMBER:
+        return "str", text, False
+    construct = _constructors.get(tag)
+    if construct is None:
+        return ("timestamp" if tag == "timestamp" else "str"), text, False
+    try:
+        value = construct(yaml.ScalarNode(f"tag:yaml.org,2002:{tag}", text))
+    except (ValueError, OverflowError):
+        return "str", text, False
+    return tag, value, tag != "bool" and not _ORDINARY_NUMBER.match(text)
+
+
+_ORDINARY_NUMBER = re.compile(
+    r"[-+]?(0|[1-9][0-9]*)\Z|[-+]?(\d+\.\d*|\.\d+)([eE][-+]?\d+)?\Z|[-+]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z"
+)
+
+
+# --- what the scanner says --------------------------------------------------------------------------------------------
+
+
+def _indents_with_tab(source: Source, offset: int) -> bool:
+    """Whether the scanner stumbled over a tab in the indentation, the usual reason for an error nobody understands."""
+    line = source.text.rfind("\n", 0, offset) + 1
+    return source.text[offset : offset + 1] == "\t" and not source.text[line:offset].strip(" \t")
+
+
+def _error_span(source: Source, error: yaml.MarkedYAMLError) -> Span:
+    mark = error.problem_mark or error.context_mark
+    offset = min(mark.index, max(len(source.text) - 1, 0)) if mark else 0
+    return Span(source, offset, min(offset + 1, len(source.text)))
+
+
+def _reason(error: yaml.MarkedYAMLError) -> str:
+    parts = [part for part in (error.context, error.problem) if part]
+    return ": ".join(parts) or "not valid YAML"
+
+
+def _unreadable(source: Source, error: yaml.YAMLError) -> tuple[Span, str]:
+    """The first character that YAML forbids; libyaml counts in bytes, so the place is looked up again."""
+    match = Reader.NON_PRINTABLE.search(source.text)
+    if match is None:
+        return Span(source, 0, 0), str(error).splitlines()[0]
+    return Span(source, match.start(), match.end()), f"the character U+{ord(match.group()):04X} is not allowed in YAML"

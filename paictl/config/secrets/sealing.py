@@ -1,0 +1,183 @@
+"""Secrets of configuration files: never stored in clear by the embedded cluster, and never shown.
+
+`seal` replaces each secret by a salted slow hash of it (scrypt), so that a later push can tell "unchanged" from
+"changed" while nobody can read the secret back. A sealed text keeps its lines, its comments and everything else; it can
+be pulled, edited and pushed again: a seal that comes back means that the secret stays as it is.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+
+from paictl.config.reading.keypath import dotted
+from paictl.config.reading.kinds import Kind
+from paictl.config.secrets.walk import SEAL_PREFIX, SHOWN, Path, Secret, SecretError, Walk, sounds_secret, walk
+
+COST = (14, 8, 5)
+"""scrypt's (log2 n, r, p): 16 MiB and a fifth of a second per secret, as OWASP recommends."""
+
+MAX_COST = (17, 16, 16)
+"""Most that a seal of another version of paictl may cost; it is read from a file that somebody may have made up."""
+
+MAX_SECRETS = 256
+"""Most secrets that a file may have; hashing more would take minutes."""
+
+REMOVED = "<removed>"
+"""What stands for a secret in a comment."""
+
+_SEAL = re.compile(r"sealed:scrypt:(\d{1,2}):(\d{1,2}):(\d{1,2}):([\w-]{22}):([\w-]{43})")
+_COMMENT = re.compile(r"(?:^|(?<=\s))#.*", re.MULTILINE)
+_SETTING = re.compile(r"""([\w-]+)(["']?\s*[:=]\s*)("[^"]*"|'[^']*'|\S+)(?=\s*(?:#.*)?$)""")
+_BLOCK_COMMENT = re.compile(r"[|>][-+1-9]*([ \t]+#[^\r\n]*)")
+
+
+def is_seal(value: object) -> bool:
+    """Whether a value is what `seal` puts in the place of a secret."""
+    return isinstance(value, str) and _SEAL.fullmatch(value) is not None
+
+
+def seal(text: str, kind: Kind, *known_texts: str) -> str:
+    """The text with every secret sealed; `known_texts` are sealed texts of the same file, e.g. what the cluster has.
+
+    A secret that is the same as in one of them keeps its seal, so that equal sealed texts mean equal secrets. Raises
+    `SecretError` if the text cannot be read, or holds a seal that none of them has: such a seal stands for a secret
+    that nobody here ever saw.
+    """
+    known: dict[Path, list[str]] = {}
+    for path, found in (pair for sealed_text in known_texts for pair in _seals(sealed_text, kind)):
+        known.setdefault(path, []).append(found)
+    everywhere = {one for seals in known.values() for one in seals}
+
+    def sealed(secret: Secret) -> str:
+        where = dotted(secret.path)
+        if secret.value == SHOWN:
+            raise SecretError(
+                f"{where} is {SHOWN}, as paictl shows it", hint="write the secret, or pull the file again"
+            )
+        if secret.value.startswith(SEAL_PREFIX):
+            if secret.value not in everywhere:
+                raise SecretError(f"{where} has a seal that the cluster does not have", hint="write the secret itself")
+            return secret.value
+        clear = f"{secret.tag}:{secret.value}"
+        for one in known.get(secret.path, ()):
+            if _matches(one, clear):
+                return one
+        return _seal_of(clear)
+
+    return replace_secrets(text, kind, sealed)
+
+
+def mask(text: str, kind: Kind) -> str:
+    """The text as it may be shown: `SHOWN` for every secret, sealed or not; the same errors as `seal`."""
+    return replace_secrets(text, kind, lambda _: SHOWN)
+
+
+def secret_paths(text: str, kind: Kind) -> tuple[Path, ...]:
+    """Paths of the values that are secret, in the order of the text."""
+    return tuple(secret.path for secret in walk(text, kind).secrets)
+
+
+def replace_secrets(text: str, kind: Kind, replacement: Callable[[Secret], str]) -> str:
+    """The text with another value for each secret; lines, comments and all other bytes stay where they are.
+
+    A comment that repeats a secret, or holds a setting that sounds like one, loses that word: it would be the secret,
+    or the one of yesterday. Raises `SecretError` if the result could not be read as it should.
+    """
+    mark, body = ("\ufeff", text[1:]) if text.startswith("\ufeff") else ("", text)
+    found = walk(body, kind)
+    if len(found.secrets) > MAX_SECRETS:
+        raise SecretError(f"has {len(found.secrets)} secrets, the limit is {MAX_SECRETS}", hint="split the file")
+    pieces = [(secret.start, secret.end, _in_place(body, secret, replacement(secret))) for secret in found.secrets]
+    pieces += _comments(body, found)
+    result = body
+    for start, end, piece in sorted(pieces, reverse=True):
+        result = result[:start] + piece + result[end:]
+    if walk(result, kind).shape != found.shape:
+        raise SecretError(
+            "has a layout in which secrets cannot be replaced", hint="write secrets in quotes, one a line"
+        )
+    return mark + result
+
+
+def _in_place(text: str, secret: Secret, value: str) -> str:
+    """A value in quotes with as many line ends behind it as the secret had, so that what follows keeps its line."""
+    written = text[secret.start : secret.end]
+    comment = _BLOCK_COMMENT.match(written)
+    return f'"{value}"{comment.group(1) if comment else ""}' + "".join(re.findall(r"\r?\n|\r", written))
+
+
+def _comments(text: str, found: Walk) -> Iterator[tuple[int, int, str]]:
+    """(start, end, text) of the comments that say too much."""
+    values = {line.strip() for secret in found.secrets if not is_seal(secret.value) for line in _lines(secret)}
+    at = 0
+    for start, end in [*found.scalars, (len(text), len(text))]:
+        yield from _clean(text, at, start, values)
+        block = _BLOCK_COMMENT.match(text, start, end)
+        if block and not any(secret.start == start for secret in found.secrets):
+            yield from _clean(text, block.start(1), block.end(1), values)
+        at = end
+
+
+def _lines(secret: Secret) -> list[str]:
+    return [secret.value, *secret.value.splitlines()]
+
+
+def _clean(text: str, start: int, end: int, values: Iterable[str]) -> Iterator[tuple[int, int, str]]:
+    for match in _COMMENT.finditer(text, start, end):
+        comment = match.group()
+        cleaned = _SETTING.sub(_cleaned_setting, comment)
+        for value in sorted(filter(None, values), key=len, reverse=True):
+            # A short secret inside another word is a coincidence; replacing it would spell it out.
+            edge = r"" if len(value) >= 4 else r"\b"
+            cleaned = re.sub(edge + re.escape(value) + edge, REMOVED, cleaned)
+        if cleaned != comment:
+            yield match.start(), match.end(), cleaned
+
+
+def _cleaned_setting(match: re.Match[str]) -> str:
+    name, colon, value = match.groups()
+    shown = value in (SHOWN, REMOVED) or not sounds_secret(name)
+    return match.group() if shown else f"{name}{colon}{REMOVED}"
+
+
+def _seals(text: str, kind: Kind) -> Iterator[tuple[Path, str]]:
+    """(path, seal) of the seals in a text."""
+    for secret in walk(text.removeprefix("\ufeff"), kind).secrets:
+        if is_seal(secret.value):
+            yield secret.path, secret.value
+
+
+def _seal_of(clear: str) -> str:
+    salt = os.urandom(16)
+    log_n, r, p = COST
+    return f"{SEAL_PREFIX}{log_n}:{r}:{p}:{_encoded(salt)}:{_encoded(_hash(clear, salt, COST))}"
+
+
+def _matches(seal_text: str, clear: str) -> bool:
+    """Whether a seal is that of a secret; one that would cost more than `MAX_COST` is not even tried."""
+    match = _SEAL.fullmatch(seal_text)
+    if match is None:
+        return False
+    cost = (int(match[1]), int(match[2]), int(match[3]))
+    if not all(1 <= one <= most for one, most in zip(cost, MAX_COST, strict=True)):
+        return False
+    salt = base64.urlsafe_b64decode(match[4] + "==")
+    return hmac.compare_digest(_encoded(_hash(clear, salt, cost)), match[5])
+
+
+@lru_cache(maxsize=256)
+def _hash(clear: str, salt: bytes, cost: tuple[int, int, int]) -> bytes:
+    """Slow on purpose, so never done twice in a process: labs and tests push the same files again and again."""
+    log_n, r, p = cost
+    data = clear.encode("utf-8", errors="surrogatepass")
+    return hashlib.scrypt(data, salt=salt, n=2**log_n, r=r, p=p, dklen=32, maxmem=(256 << log_n) * r)
+
+
+def _encoded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode("ascii").rstrip("=")
