@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Final, TypeVar
 
-from paictl.sim.loop import Millis
+from paictl.sim.job import BadRow, JobError
 from paictl.sim.traces.source import Source, TraceError
+from paictl.units import Millis
 
 T = TypeVar("T")
 
@@ -25,14 +25,6 @@ LONGEST: Final = 100 * 365 * 86_400 * SECOND
 
 class RowError(ValueError):
     """A row that is no job; the message says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class BadRow:
-    """A row that was left out."""
-
-    line: int
-    message: str
 
 
 class Line:
@@ -68,7 +60,7 @@ class Line:
     def number_or(self, column: str, other: float) -> float:
         """A number, or `other` where the column is missing or empty; raises `RowError` if it is none."""
         found = self.get(column)
-        return float(_decimal(found, column)) if found else other
+        return number(found, column) if found else other
 
     def date(self, column: str) -> Millis:
         """Milliseconds since 1970 of a date with time; one without zone counts as UTC. Raises `RowError`."""
@@ -99,6 +91,11 @@ def span(text: str, what: str, unit: int, least: int = 0) -> Millis:
     if found > LONGEST:
         raise RowError(f"{what} is {text}, more than a hundred years; is the unit right?")
     return Millis(found)
+
+
+def number(text: str, what: str) -> float:
+    """A finite number; raises `RowError`."""
+    return float(_decimal(text, what))
 
 
 def date(text: str, what: str) -> Millis:
@@ -153,5 +150,7 @@ def table(
             return
         except (RowError, csv.Error) as error:
             yield BadRow(lines.line_num, str(error))
+        except JobError as error:
+            yield BadRow(lines.line_num, error.message)
         else:
             yield made
