@@ -1,14 +1,15 @@
 """Random numbers that are the same on every machine and every version of Python.
 
-Python promises the bits of its own generator but not what `choice`, `shuffle` or `expovariate` make of them, and `math.log`
-is whatever the C library of the machine says. Here everything is whole numbers, or decimals with a fixed number of
-digits, whose logarithm and exponential are rounded correctly by definition.
+Python promises the bits of its own generator but not what `choice`, `shuffle` or `expovariate` make of them, and
+`math.log` is whatever the C library of the machine says. Here everything is whole numbers, or decimals with a fixed
+number of digits, whose logarithm and exponential are rounded correctly by definition.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import ROUND_HALF_EVEN, Context, Decimal
+from itertools import pairwise
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -29,9 +30,8 @@ class Dice:
 
     def __init__(self, seed: int, name: str = "") -> None:
         self._state = seed & _MASK
-        for byte in name.encode():
-            self._state = (self._state ^ byte) * 0x100000001B3 & _MASK  # FNV-1a, so that names count
-            self.bits()
+        for byte in (0, *name.encode()):
+            self._state = self.bits() ^ byte
 
     def bits(self) -> int:
         """64 random bits."""
@@ -87,9 +87,9 @@ class Dice:
         return int(_DIGITS.multiply(found, Decimal(unit)).to_integral_value(ROUND_HALF_EVEN))
 
     def quantile(self, points: Sequence[tuple[int, int]]) -> int:
-        """A whole number from (share in thousandths, value) points of a distribution, log-uniform between neighbours."""
+        """A whole number from (share in thousandths, value) points, log-uniform between neighbours."""
         drawn = self.below(1000)
-        for (_, low), (above, high) in zip(points, points[1:], strict=False):
+        for (_, low), (above, high) in pairwise(points):
             if drawn < above:
                 return self.log_uniform(low, high)
         raise AssertionError("the points end at 1000")

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from paictl.sim.job import BadRow, Job
 from paictl.sim.traces.source import Source
 
-Rows = Iterator[Job | BadRow]
+Rows = Iterator[tuple[int, Job] | BadRow]
+"""Each job with its line, and the rows that are none."""
 
 
 @dataclass(frozen=True, slots=True)

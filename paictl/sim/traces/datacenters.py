@@ -1,4 +1,4 @@
-"""Logs of data centres whose files we could not get: read by their documented columns, tested on rows made after them."""
+"""Logs of data centres whose files we could not get: read by their documented columns, tested on rows like those."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ def _read_pai(source: Source) -> Rows:
     asked: dict[str, int] = {}
     for task in table(beside, _task, columns=() if _headed(beside) else _TASKS):
         if not isinstance(task, BadRow):
-            asked[task[0]] = asked.get(task[0], 0) + task[1]
+            name, hundredths = task[1]
+            asked[name] = asked.get(name, 0) + hundredths
 
     def row(line: Line) -> Job:
         name = line.text("job_name")

@@ -1,4 +1,4 @@
-"""Rows of a table with their line numbers, and the values in them; what is wrong with a row is said, not raised away."""
+"""Rows of a table with their line numbers, and the values in them; what is wrong with a row is said."""
 
 from __future__ import annotations
 
@@ -126,13 +126,14 @@ def header(source: Source, delimiter: str = ",") -> tuple[str, ...]:
 
 
 def table(
-    source: Source, row: Callable[[Line], T], *, columns: Sequence[str] = (), delimiter: str = ","
-) -> Iterator[T | BadRow]:
-    """Every row of a table as `row` makes it, or why it is none; blank lines are nothing.
+    source: Source, row: Callable[[Line], T], *, columns: Sequence[str] = (), delimiter: str = ",", quoted: bool = True
+) -> Iterator[tuple[int, T] | BadRow]:
+    """Every row of a table as `row` makes it with its line, or why it is none; blank lines are nothing.
 
     `columns` are the names where the file has no heading. Raises `TraceError` if a name is there twice.
     """
-    lines = csv.reader(source.text().splitlines(), delimiter=delimiter, strict=True)
+    marks = '"' if quoted else None
+    lines = csv.reader(source.text().splitlines(), delimiter=delimiter, strict=True, quotechar=marks)
     names = list(columns) or [name.strip() for name in next(lines, [])]
     index = {name: number for number, name in enumerate(names)}
     if len(index) != len(names):
@@ -153,4 +154,4 @@ def table(
         except JobError as error:
             yield BadRow(lines.line_num, error.message)
         else:
-            yield made
+            yield lines.line_num, made

@@ -1,8 +1,8 @@
 """Our own CSV: every field of a job, times in seconds, only the columns that some job needs.
 
-Required are ``id, submit, gpus, duration``. Lists are ``key=value`` joined by ``;``: deadlines ``3600=10;7200=5`` (instant and
-what the job is worth until then), ``throughput`` ``V100=1;K80=0.25``, ``elastic`` ``1-8``. What is left out has the default of
-`Job`. A file that was written is read back to the same jobs, to the millisecond and to the last digit.
+Required are ``id, submit, gpus, duration``. Lists are ``key=value`` joined by ``;``: deadlines ``3600=10;7200=5``
+(instant and what the job is worth until then), ``throughput`` ``V100=1;K80=0.25``, ``elastic`` ``1-8``. What is left
+out has the default of `Job`. A file that was written is read back to the same jobs, to the last digit.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import io
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import partial
+from itertools import pairwise
 from typing import Any, Final
 
 from paictl.sim.job import Deadline, Fate, Job, Share, Urge
@@ -72,7 +73,7 @@ def _counted(text: str, what: str) -> dict[int, float]:
 
 def _deadlines(text: str, what: str) -> tuple[Deadline, ...]:
     found = tuple(Deadline(span(key, what, SECOND), number(value, what)) for key, value in _pairs(text, what))
-    if any(late.time <= early.time for early, late in zip(found, found[1:], strict=False)):
+    if any(late.time <= early.time for early, late in pairwise(found)):
         raise RowError(f"{what} must rise in time")
     return found
 
@@ -131,7 +132,8 @@ COLUMNS: Final = (
 
 _BY_NAME: Final = {column.name: column for column in COLUMNS}
 _DEFAULTS: Final = {
-    field.name: field.default if field.default is not MISSING else None for field in fields(Job)
+    field.name: field.default_factory() if field.default_factory is not MISSING else field.default
+    for field in fields(Job)
 }
 
 

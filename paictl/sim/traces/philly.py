@@ -56,7 +56,7 @@ def _read_log(source: Source) -> Rows:
     lines = _starts(source.text(), len(entries))
     for line, entry in zip(lines, entries, strict=True):
         try:
-            yield _logged(entry)
+            yield line, _logged(entry)
         except RowError as error:
             yield BadRow(line, str(error))
         except (AttributeError, KeyError, TypeError) as error:
@@ -67,9 +67,10 @@ def _logged(entry: Any) -> Job:
     """One job: it needs the devices of its largest attempt, and the time of all its attempts together."""
     spans, gpus = [], 0
     for attempt in entry["attempts"]:
-        if not attempt["start_time"] or not attempt["end_time"] or "None" in (attempt["start_time"], attempt["end_time"]):
+        start, end = attempt["start_time"], attempt["end_time"]
+        if start in _UNKNOWN or end in _UNKNOWN:
             continue
-        spans.append(date(attempt["end_time"], "end_time") - date(attempt["start_time"], "start_time"))
+        spans.append(date(end, "end_time") - date(start, "start_time"))
         gpus = max(gpus, sum(len(server["gpus"]) for server in attempt["detail"]))
     if gpus < 1:
         raise RowError("no attempt with a start, an end and devices")
@@ -82,6 +83,7 @@ def _logged(entry: Any) -> Job:
     )  # fmt: skip
 
 
+_UNKNOWN = (None, "", "None")
 _FATES = {"Killed": Fate.KILLED, "Failed": Fate.FAILED}
 
 
@@ -106,10 +108,12 @@ PHILLY = Format(
     has("timestamp", "duration", "num_gpus"), _read_table,
 )  # fmt: skip
 PCS = Format(
-    "philly-pcs", "Philly by VC as PCS has it", "s", "app_id, submit_time, service (GPU seconds), num_jobs (GPUs); model_name",
+    "philly-pcs", "Philly by VC as PCS has it", "s",
+    "app_id, submit_time, service (GPU seconds), num_jobs (GPUs); model_name",
     "abdullahfsm/PCS, MIT; data CC-BY-4.0", has("app_id", "submit_time", "service", "num_jobs"), _read_pcs,
 )  # fmt: skip
 PHILLY_LOG = Format(
-    "philly-log", "Philly's original cluster_job_log", "dates", "JSON list of {jobid, vc, status, submitted_time, attempts}",
+    "philly-log", "Philly's original cluster_job_log", "dates",
+    "JSON list of {jobid, vc, status, submitted_time, attempts}",
     "msr-fiddle/philly-traces, CC-BY-4.0", _tells_log, _read_log, published=False,
 )  # fmt: skip

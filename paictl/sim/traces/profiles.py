@@ -252,7 +252,7 @@ def samples(source: Source) -> tuple[Millis, ...]:
     for row in table(source, lambda line: line.span("duration", SECOND)):
         if isinstance(row, BadRow):
             raise TraceError(row.message, where=f"{source.name}:{row.line}", hint="one number a line, in seconds")
-        found.append(row)
+        found.append(row[1])
     return tuple(sorted(found))
 
 

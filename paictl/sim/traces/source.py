@@ -176,5 +176,7 @@ def _unpacked(data: bytes, name: str) -> bytes:
         if data[:6] == b"\xfd7zXZ\x00":
             return lzma.decompress(data)
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise TraceError(f"cannot be unpacked: {error}", where=name, hint="copy it again; it is cut or damaged") from None
+        raise TraceError(
+            f"cannot be unpacked: {error}", where=name, hint="copy it again; it is cut or damaged"
+        ) from None
     return data
