@@ -52,6 +52,7 @@ def simulate(
         outcomes=tuple(outcomes[job.id] for job in ordered),
         intervals=engine.timeline.intervals(),
         counters={**engine.counters, **made.counted()},
+        located=made.rates.located,
         log=tuple(entries or ()),
         wall_seconds=wall,
     )
