@@ -44,7 +44,7 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
 """The same inside a package, by the first part of a module's name there."""
 
 THIRD_PARTY: dict[str, frozenset[str]] = {
-    "config": frozenset({"yaml", "jsonschema", "jsonschema_rs"}),
+    "config": frozenset({"yaml", "jsonschema"}),
     "sim": frozenset({"scipy", "highspy", "numpy"}),
     "remote": frozenset({"kubernetes", "fabric", "ansible_runner", "urllib3"}),
     "extender": frozenset({"starlette", "uvicorn", "orjson", "prometheus_client", "yaml"}),
