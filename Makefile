@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test lint format bench fuzz soak example-reports lock test-lowest clean help
+.PHONY: demo test lint format bench kube e2e fuzz soak example-reports lock test-lowest clean help
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 16
@@ -30,6 +30,13 @@ bench: $(STAMP)  ## the figures of README and CHANGELOG
 	@$(BIN)/python tools/bench_config.py
 	@$(BIN)/python tools/bench_scheduler.py
 	@$(BIN)/python tools/bench_cluster.py
+
+kube:  ## build Kubernetes, etcd and kwok into a cache outside the tree (once; needs Go)
+	@tools/kube/build.sh
+
+e2e: $(STAMP)  ## the extender on a real control plane (needs make kube and openssl)
+	@PAICTL_E2E=1 $(BIN)/python -W ignore::ResourceWarning -m pytest -q tests/e2e_kube \
+	  -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
 
 fuzz: $(STAMP)  ## 20,000 mutated files; no input may give a traceback
 	@$(BIN)/python tools/fuzz_config.py --count 20000
