@@ -82,6 +82,5 @@ def version(
         "python": python,
         "platform": platform,
         "libyaml": any(name.startswith("_yaml.") for place in places for name in os.listdir(place)),  # noqa: PTH208
-        "jsonschema-rs": find_spec("jsonschema_rs") is not None,
     }
     write_data(data, output)

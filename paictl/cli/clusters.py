@@ -11,12 +11,14 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console
+from paictl.cli.lab.here import session_of
 from paictl.cli.options import OutputOption as OutputOption
 from paictl.cli.settings import settings
 from paictl.cluster.interface import Cluster, Identity, UnreachableError
 from paictl.cluster.targets import open_target
 from paictl.config.reading.problem import Problem
 from paictl.errors import PaictlError
+from paictl.lab.ground import labs_folder
 from paictl.operate.errors import RefusedFilesError
 from paictl.places import state_folder
 from paictl.units import Millis
@@ -44,9 +46,6 @@ def open_cluster(state: Path | None) -> Cluster:
 
 def _way_to_lab() -> str:
     """What leads on for somebody who is in a lab but types where its cluster is not; empty for all others."""
-    from paictl.cli.lab.here import session_of  # the labs take long to load, and few stand where no cluster is
-    from paictl.lab.ground import labs_folder
-
     try:
         session = session_of(None)
     except PaictlError:
