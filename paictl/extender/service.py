@@ -168,7 +168,7 @@ class Service:
                 timeout_graceful_shutdown=3,
                 ssl_certfile=settings.certificate,
                 ssl_keyfile=settings.key,
-            )  # fmt: skip
+            )
         )
         self.start()
         try:
