@@ -27,6 +27,10 @@ EPILOG = """
 """
 
 
+MOST_OF_A_RULE = 20
+"""`paictl.config.linting.validate.MOST_OF_A_RULE`, here because help need not import it; a test compares."""
+
+
 class ReportFormat(StrEnum):
     """Names of `paictl.config.linting.report.FORMATS`, here because help need not import it; a test compares."""
 
@@ -68,13 +72,16 @@ def validate(
     skip_unknown: Annotated[
         bool, typer.Option("--skip-unknown", help="Pass over files of unknown kind, as in folders.")
     ] = False,
+    all_findings: Annotated[
+        bool, typer.Option("--all-findings", help=f"All of them, not only {MOST_OF_A_RULE} of each rule in each file.")
+    ] = False,
     fix: Annotated[bool, typer.Option("--fix", help="Repair what has one obvious answer.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change, and change nothing.")] = False,
 ) -> None:
     """Find every mistake in configuration files, with line and column."""
     # Parsing makes hundreds of thousands of objects that all stay: collecting garbage meanwhile finds none.
     gc.disable()
-    choice = Choice(_words(select), _words(ignore), severity)
+    choice = Choice(_words(select), _words(ignore), severity, None if all_findings else MOST_OF_A_RULE)
     choice.check()
     with console.progress("validating"):
         loaded = load(paths, kind, skip_unknown=skip_unknown)
@@ -84,6 +91,8 @@ def validate(
         report = _repaired(loaded, choice, paths, dry=diff)
     if not diff:
         _show(report, form, to_stderr=fix and paths == ["-"])
+    if report.omitted and form is not ReportFormat.TEXT:
+        console.warning(f"{sum(report.omitted.values())} problems are left out; all of them: --all-findings")
     for failure in report.failures:
         console.error(failure)
     raise typer.Exit(report.exit_code)
