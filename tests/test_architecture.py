@@ -148,7 +148,7 @@ def _imported(path: Path, names: Mapping[str, Path]) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in names)
-        elif isinstance(node, ast.ImportFrom) and node.module in names:
+        elif isinstance(node, ast.ImportFrom) and node.module is not None and node.module in names:
             inner = {f"{node.module}.{alias.name}" for alias in node.names} & names.keys()
             yield from inner or {node.module}
 
