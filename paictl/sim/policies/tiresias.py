@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from paictl.sim.knowledge import Knows
 from paictl.sim.placement.base import Placement
 from paictl.sim.placement.skew import Skew
-from paictl.sim.placement.table import placement
+from paictl.sim.policies.base import Where
 from paictl.sim.policies.las import Las, LasParameters
 from paictl.sim.policies.parameters import parameter
 
@@ -17,7 +16,7 @@ from paictl.sim.policies.parameters import parameter
 class TiresiasParameters(LasParameters):
     """As `las`, and who must be consolidated."""
 
-    placement: Literal["skew", "count", "consolidate"] = parameter(  # type: ignore[assignment] # one more
+    placement: Where = parameter(
         "skew", "skew (consolidate models above packlimit, others fill fragments), count, consolidate"
     )
     packlimit: float = parameter(0.4, "skew (largest tensor by model size) above which a job is consolidated, 0 to 1")
@@ -41,4 +40,4 @@ class Tiresias(Las):
         """By skew unless told otherwise."""
         if self.p.placement == "skew":
             return Skew(self.cluster, self.p.packlimit)
-        return placement(self.p.placement, self.cluster)
+        return super().make_placement()
