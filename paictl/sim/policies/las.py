@@ -45,7 +45,7 @@ class Las(Ranked):
         "service is counted while a job holds devices, what a start costs included",
         "a promoted job's service counts from zero, and it stands in the first queue as if first started then",
         "knob counts all the time a job ran (`promote=total`): the published simulator does so and its figures (2 "
-        "queues, knob 2 and 8) come out within 1 %; the paper's text resets it (`promote=reset`), and mean JCT is worse",
+        "queues, knob 2 and 8) come out within 1 %; the text resets it (`promote=reset`), and mean JCT is worse",
         "what a job waits for its promotion is the time since it last held devices",
         "jobs that run stay where they are; Tiresias' simulator places everybody anew at each event",
     )
