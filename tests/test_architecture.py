@@ -17,7 +17,7 @@ ORDER: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
         "errors resources words",
-        "units files",
+        "units files places",
         "cells",
         "scheduler",
         "workload",
@@ -46,7 +46,7 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
 THIRD_PARTY: dict[str, frozenset[str]] = {
     "config": frozenset({"yaml", "jsonschema", "jsonschema_rs"}),
     "sim": frozenset({"scipy", "highspy", "numpy"}),
-    "remote": frozenset({"kubernetes", "fabric", "ansible_runner", "urllib3"}),
+    "remote": frozenset({"kubernetes", "fabric", "ansible_runner", "urllib3", "orjson"}),
     "extender": frozenset({"starlette", "uvicorn", "orjson", "prometheus_client", "yaml"}),
     "cli": frozenset({"typer", "rich", "yaml"}),
 }
@@ -56,7 +56,7 @@ IMPURE = frozenset({"time", "random", "logging", "os"})
 """What the core may not import although it is in the standard library: same state, same decision."""
 
 SEAM = "paictl.cluster.embedded"
-ONE_KIND_OF_CLUSTER = {"lab": "embedded.py"}
+ONE_KIND_OF_CLUSTER = {"lab": "embedded.py", "cli": "embedded.py"}
 """Packages that know a cluster through its interface, and the one module of each that knows which kind it is."""
 
 MAX_LINES = 400
@@ -135,6 +135,17 @@ def test_only_the_seam_of_a_package_knows_which_kind_of_cluster_it_has() -> None
             if any(module == SEAM or module.startswith(f"{SEAM}.") for _, module in imports_of(path))
         }
         assert users == {seam}
+
+
+def test_only_targets_knows_all_kinds_of_clusters() -> None:
+    """Beside the kinds themselves; whoever else wants a cluster asks for one by name."""
+    users = {
+        str(path.relative_to(PACKAGE))
+        for path in modules()
+        if package_of(path) not in ONE_KIND_OF_CLUSTER and not path.is_relative_to(PACKAGE / "cluster" / "embedded")
+        if any(module == SEAM or module.startswith(f"{SEAM}.") for _, module in imports_of(path))
+    }
+    assert users == {"cluster/targets.py"}
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))

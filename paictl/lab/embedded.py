@@ -15,9 +15,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from paictl import places
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.cluster import EmbeddedCluster
-from paictl.cluster.embedded.store import Store, default_folder
+from paictl.cluster.embedded.store import Store
 from paictl.cluster.interface import Cluster, Event
 from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import DEFAULT, LAYOUT, SERVICES, preset_files
@@ -36,7 +37,7 @@ Log = list[tuple[Millis, dict[str, Any]]]
 
 def state_folder() -> Path:
     """The folder of the cluster that commands in this shell are about."""
-    return default_folder()
+    return places.state_folder()
 
 
 def bring_up(folder: Path, lab: Lab) -> Cluster:

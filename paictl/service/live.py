@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
-from paictl.cluster.interface import Cluster, ServiceView
+from paictl.cluster.interface import Configuration, Services, ServiceView
 from paictl.config.pushing.compare import FileDifference
 from paictl.config.reading.keypath import parse_dotted
 from paictl.errors import PaictlError
@@ -23,7 +24,11 @@ class Outcome:
     error: PaictlError | None = None
 
 
-def sight_of(cluster: Cluster) -> Sight:
+class Ports(Services, Configuration, Protocol):
+    """What is looked at to know how services are."""
+
+
+def sight_of(cluster: Ports) -> Sight:
     """States, reasons and pushed files of a cluster."""
     views = {view.name: view for view in cluster.services()}
     versions = cluster.configurations()
@@ -51,7 +56,7 @@ def _top(path: str) -> str:
     return path.partition(".")[0] if not path.startswith('"') else parse_dotted(path)[0]
 
 
-def losses_on(plan: Plan, cluster: Cluster) -> tuple[Loss, ...]:
+def losses_on(plan: Plan, cluster: Services) -> tuple[Loss, ...]:
     """What a plan destroys on a cluster: as the cluster says, else as the descriptions of the services say."""
     described = {loss.service: loss.data for loss in plan.losses}
     found: list[Loss] = []
@@ -65,7 +70,7 @@ def losses_on(plan: Plan, cluster: Cluster) -> tuple[Loss, ...]:
 
 
 def carry_out(
-    plan: Plan, catalogue: Catalogue, cluster: Cluster, tell: Callable[[Step], None] = lambda _: None
+    plan: Plan, catalogue: Catalogue, cluster: Services, tell: Callable[[Step], None] = lambda _: None
 ) -> tuple[Outcome, ...]:
     """Do the steps of a plan in their order; `tell` hears of each before it is done.
 
@@ -88,7 +93,7 @@ def carry_out(
     return tuple(outcomes)
 
 
-def _done(step: Step, cluster: Cluster) -> PaictlError | None:
+def _done(step: Step, cluster: Services) -> PaictlError | None:
     """Ask the cluster for a step; to refresh is to stop and start, which loads the configuration pushed last."""
     try:
         if step.action is Action.DELETE:

@@ -51,14 +51,6 @@ class JobRow:
     data: Mapping[str, Any]
 
 
-def default_folder() -> Path:
-    """Where the embedded cluster lives: PAICTL_STATE, else `paictl` in the XDG state folder."""
-    if chosen := os.environ.get("PAICTL_STATE"):
-        return Path(chosen)
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "paictl"
-
-
 class Store:
     """One open cluster file. Use `reading` or `writing` around every access."""
 

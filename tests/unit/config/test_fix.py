@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from paictl.config.linting import fix as fix_module
 from paictl.config.linting.fix import Repair, apply, fix
-from paictl.config.linting.registry import Rule
+from paictl.config.linting.rule import Rule
 from paictl.config.linting.rules import all_rules
 from paictl.config.linting.soundness import same_but_for
 from paictl.config.linting.validate import Choice, validate
@@ -18,7 +18,7 @@ from paictl.config.reading.document import Document
 from paictl.config.reading.edits import Replacement, replacements
 from paictl.config.reading.load import load_bytes, load_memory
 from paictl.config.reading.nodes import Scalar
-from paictl.config.reading.problem import Edit, Finding, Span
+from paictl.config.reading.problem import Edit, Finding, Severity, Span
 from paictl.config.reading.source import Source
 from tests.unit.config.cases import all_cases
 
@@ -205,11 +205,9 @@ def edit_rule(monkeypatch: pytest.MonkeyPatch, edits: Callable[[Document], list[
         spans = [(Span(source, start, end), text) for start, end, text in edits(document)]
         return [Finding(at, "m", None, (Edit(at, text),)) for at, text in spans]
 
-    def checked(rule: Rule) -> Callable[[Document], list[Finding]]:
-        return check if rule.id == "TXT001" else lambda _document: []
-
-    monkeypatch.setattr(Rule, "check", property(checked))
-    monkeypatch.setattr(Rule, "check_bundle", property(lambda _rule: lambda _bundle: []))
+    instead = Rule("TXT001", "syntax-error", Severity.ERROR, check)
+    monkeypatch.setattr("paictl.config.linting.validate.rules_for", lambda *_args, **_kwargs: (instead,))
+    monkeypatch.setattr("paictl.config.linting.validate.rules_across", lambda: ())
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paictl.config.linting.registry import Rule
-from paictl.config.linting.rules import rules_across
+from paictl.config.linting import rules
+from paictl.config.linting.rule import Rule
 from paictl.config.linting.validate import Choice, Report, validate
 from paictl.config.reading.document import Bundle, Document
 from paictl.config.reading.load import load_memory
@@ -75,20 +79,18 @@ def test_files_that_could_not_be_read_take_no_part_in_rules_across_files(monkeyp
         seen.append([document.path for document in bundle.documents])
         return []
 
-    if not rules_across():
-        pytest.skip("no rules across files yet")
-    monkeypatch.setattr(Rule, "check_bundle", property(lambda _rule: look))
+    across: tuple[Rule[Bundle], ...] = (Rule("XRF999", "look", Severity.ERROR, look),)
+    monkeypatch.setattr("paictl.config.linting.validate.rules_across", lambda: across)
     validate(load_memory({"hivedscheduler.yaml": b"physicalCluster: [\n", "job.yaml": b"protocolVersion: 2\n"}))
     assert all(paths == ["job.yaml"] for paths in seen)
 
 
 def test_the_words_of_a_rule_are_made_safe(monkeypatch: pytest.MonkeyPatch) -> None:
-    from paictl.config.linting.rules.text import duplicate_key
-
     def check(document: Document) -> list[Finding]:
         return [Finding(document.beginning, "a\x1b[31m\n" + "x" * 5000, "\u202ehint\x9b")]
 
-    monkeypatch.setattr(duplicate_key, "check", check)
+    instead = Rule("TXT999", "loud", Severity.ERROR, check)
+    monkeypatch.setattr("paictl.config.linting.validate.rules_for", lambda *_args, **_kwargs: (instead,))
     (problem,) = report_of(HIVED).problems
     assert problem.message.startswith("a\\x1b[31m\\n")
     assert len(problem.message) < MAX_MESSAGE + 20
@@ -130,3 +132,27 @@ def test_bundles_give_the_only_document_of_a_kind() -> None:
     assert bundle.only(next(iter(bundle.documents)).kind) is None
     one = Bundle("x", bundle.documents[:1])
     assert one.only(one.documents[0].kind) is one.documents[0]
+
+
+def test_only_the_rules_that_are_asked_for_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+    for target in ("rules_for", "rules_across"):
+        original = getattr(rules, target)
+
+        def spied(*args: Any, original: Any = original, **kwargs: Any) -> Any:
+            def spy(one: Rule[Any]) -> Rule[Any]:
+                def check(subject: Any) -> Iterable[Finding]:
+                    ran.append(one.id)
+                    return one.check(subject)
+
+                return replace(one, check=check)
+
+            return tuple(spy(one) for one in original(*args, **kwargs))
+
+        monkeypatch.setattr(f"paictl.config.linting.validate.{target}", spied)
+    report_of(HIVED, Choice(select=("HVD5", "XRF901"), ignore=("HVD51", "huge-node")))
+    assert "HVD501" in ran
+    assert "XRF901" in ran
+    assert {word[:4] for word in ran} == {"HVD5", "XRF9"}
+    assert not {"HVD513", "HVD540", "XRF902"} & set(ran)
+    assert all(not word.startswith("HVD51") for word in ran)

@@ -29,18 +29,12 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.reading.yamltree import MAX_EXPANSION, Trouble
 
-ID = "TXT009"
-NAME = "alias-bomb"
-SEVERITY = Severity.ERROR
 
-
-def check(document: Document) -> Iterator[Finding]:
+@rule("TXT009", "alias-bomb", ERROR)
+def check(document: Document) -> Findings:
     """The alias that goes over the limit."""
     for mishap in document.mishaps:
         if mishap.trouble is Trouble.ALIAS_BOMB:

@@ -32,18 +32,12 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Edit, Finding, Severity
+from paictl.config.linting.rule import WARNING, Document, Edit, Finding, Findings, rule
 from paictl.config.reading.yamltree import Trouble
 
-ID = "TXT004"
-NAME = "byte-order-mark"
-SEVERITY = Severity.WARNING
 
-
-def check(document: Document) -> Iterator[Finding]:
+@rule("TXT004", "byte-order-mark", WARNING)
+def check(document: Document) -> Findings:
     """The mark at the start of the file."""
     for mishap in document.mishaps:
         if mishap.trouble is Trouble.BYTE_ORDER_MARK:

@@ -23,18 +23,12 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.reading.yamltree import Trouble
 
-ID = "TXT003"
-NAME = "not-utf-8"
-SEVERITY = Severity.ERROR
 
-
-def check(document: Document) -> Iterator[Finding]:
+@rule("TXT003", "not-utf-8", ERROR)
+def check(document: Document) -> Findings:
     """The first byte that is not UTF-8."""
     for mishap in document.mishaps:
         if mishap.trouble is Trouble.ENCODING:

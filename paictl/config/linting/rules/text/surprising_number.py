@@ -16,35 +16,22 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 01}
+    -    - {cellType: NODE, cellNumber: 1}
+    +    - {cellType: NODE, cellNumber: 01}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.reading.yamltree import Trouble
 from paictl.config.secrets.secrecy import is_secret
 
-ID = "TXT014"
-NAME = "surprising-number"
-SEVERITY = Severity.WARNING
 
-
-def check(document: Document) -> Iterator[Finding]:
+@rule("TXT014", "surprising-number", WARNING)
+def check(document: Document) -> Findings:
     """Each number in octal, hexadecimal, binary or base sixty, or with underscores; not where a string is wanted."""
     mistyped = {violation.node.start for violation in document.violations if violation.keyword == "type"}
     for mishap in document.mishaps:

@@ -24,18 +24,12 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.reading.yamltree import Trouble
 
-ID = "TXT002"
-NAME = "tab-in-indentation"
-SEVERITY = Severity.ERROR
 
-
-def check(document: Document) -> Iterator[Finding]:
+@rule("TXT002", "tab-in-indentation", ERROR)
+def check(document: Document) -> Findings:
     """The first tab in an indentation, where the text cannot be read because of it."""
     for mishap in document.mishaps:
         if mishap.trouble is Trouble.TAB:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from paictl.cells.spec import ClusterSpec
+from paictl.sim.lab_places import Cells, Counts, Place, Policy, physical_nodes, private_nodes
 from paictl.sim.loop import Loop, Urgency
-from paictl.sim.policies import Cells, Counts, Place, Policy, physical_nodes, private_nodes
 from paictl.sim.trace import TraceError, TraceJob
 from paictl.units import Millis
 

@@ -8,23 +8,16 @@ from pathlib import Path
 
 from paictl.cluster.interface import FOREVER as ENDLESS
 from paictl.cluster.interface import JobRequest
-from paictl.config.linting.validate import Choice, Report, validate
+from paictl.config.linting.validate import Choice, validate
 from paictl.config.reading.document import Bundle
 from paictl.config.reading.kinds import Kind
 from paictl.config.reading.load import Loaded, is_folder, load
 from paictl.config.reading.problem import Problem, Severity
 from paictl.config.reading.source import read_bytes
 from paictl.errors import PaictlError
+from paictl.operate.errors import RefusedFilesError
 from paictl.units import FOREVER, Millis, parse_duration
 from paictl.workload.job import PRIORITIES
-
-
-class BadFileError(PaictlError):
-    """A job file with errors; `report` says which, line by line."""
-
-    def __init__(self, path: str, report: Report) -> None:
-        super().__init__("is no job that can be submitted", where=path, hint="correct the errors above")
-        self.report = report
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +38,7 @@ Warn = Callable[[Problem], object]
 def requests_in(paths: Iterable[str], user: str, wishes: Wishes, warn: Warn = lambda _: None) -> Iterator[JobRequest]:
     """What to submit, in the order of the files; a folder stands for the jobs in it and below.
 
-    Raises `BadFileError` for a file with errors, `PaictlError` for one that cannot be read and for a wrong wish.
+    Raises `RefusedFilesError` for a file with errors, `PaictlError` for one that cannot be read and for a wrong wish.
     """
     if wishes.priority is not None and wishes.priority not in PRIORITIES:
         raise PaictlError(f"there is no priority class {wishes.priority!r}", hint=f"one of: {', '.join(PRIORITIES)}")
@@ -65,7 +58,7 @@ def requests_in(paths: Iterable[str], user: str, wishes: Wishes, warn: Warn = la
 
 
 def jobs_in(path: str, warn: Warn) -> list[Mapping[str, object]]:
-    """The data of a job file, or of all job files in a folder; raises `BadFileError` if one has errors."""
+    """The data of a job file, or of all job files in a folder; raises `RefusedFilesError` if one has errors."""
     loaded = load([path], None if is_folder(path) else Kind.JOB)
     for failure in loaded.failures:
         raise failure
@@ -74,13 +67,16 @@ def jobs_in(path: str, warn: Warn) -> list[Mapping[str, object]]:
         raise PaictlError("there is no job file in this folder", where=path, hint="jobs have protocolVersion: 2")
     report = validate(Loaded((Bundle(path, tuple(jobs)),)), Choice(severity=Severity.WARNING))
     if report.count(Severity.ERROR):
-        raise BadFileError(path, report)
+        raise RefusedFilesError("is no job that can be submitted", report, where=path, hint="correct the errors above")
     for problem in report.problems:
         warn(problem)
-    return [document.data for document in jobs if isinstance(document.data, dict)]
+    found: list[Mapping[str, object]] = [document.data for document in jobs if isinstance(document.data, dict)]
+    if not found:
+        raise PaictlError("holds no job: nothing is set in it", where=path, hint="jobs have protocolVersion: 2")
+    return found
 
 
-def listed(path: Path) -> list[str]:
+def files_listed(path: Path) -> list[str]:
     """The files that a list names, one a line, relative to the list."""
     lines = read_bytes(str(path)).decode("utf-8", errors="replace").splitlines()
     names = (line.strip() for line in lines)
