@@ -109,7 +109,9 @@ class Program:
         if status in (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible):
             return None
         solution = solver.getSolution()
-        proven = bool(status == highspy.HighsModelStatus.kOptimal) or (self._central and status == highspy.HighsModelStatus.kUnknown)
+        proven = bool(status == highspy.HighsModelStatus.kOptimal) or (
+            self._central and status == highspy.HighsModelStatus.kUnknown
+        )
         info = solver.getInfo()
         if not proven and (status != highspy.HighsModelStatus.kTimeLimit or info.primal_solution_status != 2):
             if status == highspy.HighsModelStatus.kTimeLimit:
