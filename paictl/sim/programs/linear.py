@@ -17,6 +17,9 @@ import numpy as np
 from paictl.errors import PaictlError
 
 _SEED: Final = 1
+_FEASIBLE: Final = 2
+"""HiGHS' word for a point that keeps all rows."""
+_NOTHING: Final = frozenset({highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible})
 
 
 class ProgramError(PaictlError):
@@ -39,7 +42,9 @@ class Solution:
 class Program:
     """Variables with bounds, rows with bounds, one linear objective to maximise.
 
-    Rows can be changed between two solves: HiGHS then starts from the last basis instead of from nothing.
+    Rows can be changed between two solves: HiGHS then starts from the last basis instead of from nothing. `central`:
+    of many optima not a corner but the middle, which shares among equals (an interior point without crossover); such a
+    point is right to about six digits.
     """
 
     def __init__(self, *, central: bool = False) -> None:
@@ -105,24 +110,24 @@ class Program:
             known.col_value = [float(value) for value in start]
             solver.setSolution(known)
         solver.run()
-        status = solver.getModelStatus()
-        if status in (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible):
+        status, info = solver.getModelStatus(), solver.getInfo()
+        if status in _NOTHING:
             return None
-        solution = solver.getSolution()
-        proven = bool(status == highspy.HighsModelStatus.kOptimal) or (
-            self._central and status == highspy.HighsModelStatus.kUnknown
-        )
-        info = solver.getInfo()
-        if not proven and (status != highspy.HighsModelStatus.kTimeLimit or info.primal_solution_status != 2):
-            if status == highspy.HighsModelStatus.kTimeLimit:
+        feasible = bool(info.primal_solution_status == _FEASIBLE)
+        late = bool(status == highspy.HighsModelStatus.kTimeLimit)
+        optimal = bool(status == highspy.HighsModelStatus.kOptimal)
+        if not optimal and not (late and feasible):
+            if late:
                 return None
-            raise ProgramError(f"the solver ended with: {solver.modelStatusToString(status)}")
+            if not (self._central and status == highspy.HighsModelStatus.kUnknown):
+                raise ProgramError(f"the solver ended with: {solver.modelStatusToString(status)}")
+        solution = solver.getSolution()
         duals = [] if self._integer else list(solution.row_dual)
-        return Solution(info.objective_function_value, list(solution.col_value), duals, proven)
+        return Solution(info.objective_function_value, list(solution.col_value), duals, not late)
 
     def _prepared(self) -> Any:
         if self._solver is None:
-            solver = highspy.Highs()
+            solver: Any = highspy.Highs()  # type: ignore[no-untyped-call] # it ships without types
             for option, value in (("output_flag", False), ("threads", 1), ("random_seed", _SEED)):
                 solver.setOptionValue(option, value)
             if self._central:

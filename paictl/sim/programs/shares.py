@@ -1,4 +1,4 @@
-"""Gavel's programs: which fraction of its time each job spends on each type of device (OSDI '20, §3–§5).
+"""Gavel's programs: which fraction of its time each job spends on each type of device (OSDI '20, sections 3 to 5).
 
 `X[c]` is the fraction of time of column c: one job, or two that share devices, on one type. What every program keeps:
 `X >= 0`; the fractions of a job add up to at most 1; the devices that a type has are never given out twice.
@@ -27,9 +27,9 @@ _HOPELESS: Final = 1e9
 class Claim:
     """A job as the programs see it.
 
-    `devices` it needs at a time, `steps` still to do, `weight` of its tenant, seconds since it came (`elapsed`), seconds
-    that what it has done would have taken on a part of the cluster of its own (`isolated`), and the seconds from now
-    within which it has to end (`due`, inf without a deadline).
+    `devices` it needs at a time, `steps` still to do, `weight` of its tenant; seconds since it came (`elapsed`), that
+    what it has done would have taken on a part of the cluster of its own (`isolated`), and within which, from now, it
+    has to end (`due`, inf without a deadline).
     """
 
     devices: int
@@ -51,7 +51,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What is asked: the jobs in the order of their arrival, the columns, how many devices each type has, what they cost."""
+    """What is asked: jobs in the order of their arrival, columns, how many devices each type has, what one costs."""
 
     claims: Sequence[Claim]
     columns: Sequence[Column]
@@ -83,9 +83,9 @@ class Shares:
 class _Built:
     """The program with the rows that all objectives share."""
 
-    def __init__(self, shares: Shares) -> None:
+    def __init__(self, shares: Shares, *, central: bool = False) -> None:
         self.shares = shares
-        self.program = Program()
+        self.program = Program(central=central)
         self.x = [self.program.variable(0.0, 1.0) for _ in shares.columns]
         self.rates: list[list[tuple[int, float]]] = [[] for _ in shares.claims]
         times: list[list[tuple[int, float]]] = [[] for _ in shares.claims]
@@ -119,7 +119,7 @@ def _normalised(shares: Shares, job: int) -> float:
 
 def max_min(shares: Shares) -> list[float]:
     """Least attained service: the worst rate, relative to an equal share, is as good as it can be."""
-    built = _Built(shares)
+    built = _Built(shares, central=True)
     worst = built.program.variable(0.0, inf, 1.0)
     for job in _that_can_run(shares):
         built.program.row([*built.scaled(job, _normalised(shares, job)), (worst, -1.0)], at_least=0.0)
@@ -156,7 +156,7 @@ def water_filling(shares: Shares) -> list[float]:
 
 def makespan(shares: Shares) -> list[float]:
     """All jobs end as early as the last of them can: rates in proportion to the steps that are left."""
-    built = _Built(shares)
+    built = _Built(shares, central=True)
     pace = built.program.variable(0.0, inf, 1.0)  # 1 / makespan
     for job in _that_can_run(shares):
         scale = 1.0 / shares.fastest(job)  # seconds alone: of one size for all jobs, whatever a step is
@@ -184,7 +184,7 @@ def max_sum(shares: Shares) -> list[float]:
 
 
 def _weighted(shares: Shares, gains: Mapping[int, float], *, due: bool = False) -> list[float]:
-    built = _Built(shares)
+    built = _Built(shares, central=True)
     if due:
         _keep_deadlines(built)
     total: dict[int, float] = {}
