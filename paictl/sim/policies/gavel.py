@@ -14,7 +14,7 @@ from paictl.sim.knowledge import Knows
 from paictl.sim.placement.pools import TypedPools
 from paictl.sim.policies.base import Parameters, Policy, Setup
 from paictl.sim.policies.parameters import Span, parameter
-from paictl.sim.programs.shares import OBJECTIVES, Claim, Column, Shares
+from paictl.sim.programs.shares import Claim, Column, Shares, shares_of_time
 from paictl.sim.state import ONE
 from paictl.sim.view import JobView
 from paictl.units import Millis
@@ -153,7 +153,7 @@ class Gavel(Policy):
         half = self.p.round // 2
         jobs = list(self._jobs.values())
         asked, slots = self._asked(jobs)
-        found = OBJECTIVES[self.p.objective](asked)
+        found = shares_of_time(self.p.objective, asked)
         self._solved += 1
         self._shares = {}
         for column, slot, share in zip(asked.columns, slots, found, strict=True):

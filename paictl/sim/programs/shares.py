@@ -296,6 +296,11 @@ def _that_can_run(shares: Shares) -> list[int]:
     return sorted(fits)
 
 
+def shares_of_time(objective: str, shares: Shares) -> list[float]:
+    """The fraction of each column under one of `OBJECTIVES`; nothing for anybody if no job can run."""
+    return OBJECTIVES[objective](shares) if _that_can_run(shares) else [0.0] * len(shares.columns)
+
+
 OBJECTIVES: Final[Mapping[str, Callable[[Shares], list[float]]]] = {
     "max-min": max_min,
     "fifo": first_come,
@@ -306,4 +311,4 @@ OBJECTIVES: Final[Mapping[str, Callable[[Shares], list[float]]]] = {
     "sjf": shortest_first,
     "cost": cheapest,
 }
-"""Every objective by the name that the policy's parameter takes."""
+"""Every objective by the name that the policy's parameter takes; each wants a job that can run."""
