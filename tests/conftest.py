@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,3 +27,19 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"no test material at {SHARED} (set PAICTL_SHARED)")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def example_reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of `make example-reports`: all labs played in both languages, once for all workers (20 s)."""
+    shared = (
+        tmp_path_factory.getbasetemp().parent if "PYTEST_XDIST_WORKER" in os.environ else tmp_path_factory.mktemp("r")
+    )
+    folder = shared / "example-reports"
+    with (shared / "example-reports.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.is_dir():
+            making = folder.with_name("example-reports.part")
+            subprocess.run([sys.executable, ROOT / "tools" / "example_report.py", making], check=True, timeout=300)
+            making.rename(folder)
+    return folder

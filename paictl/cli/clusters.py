@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from paictl.cli import console
+from paictl.cli.lab.here import session_of
 from paictl.cli.options import OutputOption as OutputOption
 from paictl.cli.settings import settings
+from paictl.cluster.interface import Cluster, Identity, UnreachableError
+from paictl.cluster.targets import open_target
+from paictl.config.reading.problem import Problem
 from paictl.errors import PaictlError
-
-if TYPE_CHECKING:
-    from paictl.cluster.embedded.cluster import EmbeddedCluster
-    from paictl.cluster.interface import Cluster
-    from paictl.units import Millis
+from paictl.lab.ground import labs_folder
+from paictl.operate.errors import RefusedFilesError
+from paictl.places import state_folder
+from paictl.units import Millis
 
 StateOption = Annotated[
     Path | None,
@@ -23,22 +29,16 @@ StateOption = Annotated[
         "--state", metavar="DIR", help="Folder of the embedded cluster (default: PAICTL_STATE, else XDG state)."
     ),
 ]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+ClusterId = Annotated[
+    str | None, typer.Option("--cluster-id", metavar="ID", help="The cluster that is meant; given, nothing is asked.")
+]
 
 
-def folder_of(state: Path | None) -> Path:
-    """The folder of the embedded cluster."""
-    from paictl.cluster.embedded.store import default_folder
-
-    return state if state is not None else default_folder()
-
-
-def open_cluster(state: Path | None) -> EmbeddedCluster:
+def open_cluster(state: Path | None) -> Cluster:
     """The cluster that a command is about."""
-    from paictl.cluster.embedded.cluster import EmbeddedCluster
-    from paictl.cluster.interface import UnreachableError
-
     try:
-        return EmbeddedCluster.at(folder_of(state))
+        return open_target(folder=state)
     except UnreachableError as error:
         error.hint = (state is None and _way_to_lab()) or error.hint
         raise
@@ -46,28 +46,25 @@ def open_cluster(state: Path | None) -> EmbeddedCluster:
 
 def _way_to_lab() -> str:
     """What leads on for somebody who is in a lab but types where its cluster is not; empty for all others."""
-    from paictl.cli.lab.commands import session_of
-    from paictl.lab.ground import labs_folder
-
     try:
         session = session_of(None)
     except PaictlError:
         return ""
     number = session.lab.number
-    if folder_of(None).parent == labs_folder():
+    if state_folder().parent == labs_folder():
         again = f"begin the lab again: paictl lab reset {number}, then paictl lab start {number}"
         return again if session.ground.started else f"begin the lab: paictl lab start {number}"
     other = "bring one up: paictl cluster up"
     return f"{other}; for lab {number}: paictl lab shell {number}" if session.ground.started else ""
 
 
-def check_id(cluster: Cluster, wanted: str | None) -> None:
+def check_id(cluster: Identity, wanted: str | None) -> None:
     """Raise `PaictlError` if a command names another cluster than the one that it would reach."""
     if wanted is not None and wanted != cluster.name:
         raise PaictlError(f"this is cluster {cluster.name}, not {wanted}", hint="nothing was done; check --state")
 
 
-def clock_text(cluster: EmbeddedCluster, at: Millis | None) -> str:
+def clock_text(cluster: Identity, at: Millis | None) -> str:
     """An instant as date and time of this machine; `-` for none."""
     if at is None:
         return "-"
@@ -95,3 +92,24 @@ def confirm(question: str, word: str, *, yes: bool) -> None:
     answer = typer.prompt(f"{question}. Type {word!r} to go on", default="", show_default=False, err=True)
     if answer.strip() != word:
         raise PaictlError("not confirmed, nothing was done")
+
+
+@contextmanager
+def showing_reports() -> Iterator[None]:
+    """Show what is wrong with files before the error that says that they were refused."""
+    try:
+        yield
+    except RefusedFilesError as error:
+        from paictl.config.linting.report import FORMATS, plain
+
+        console.info(plain(FORMATS["text"](error.report)).rstrip())
+        raise
+
+
+def warn(problems: Sequence[Problem], see: str) -> None:
+    """Show what is most likely a mistake in files that were taken all the same; `see` is the command for the rest."""
+    for problem in problems[:10]:
+        then = f" ({problem.hint})" if problem.hint else ""
+        console.warning(f"{problem.place}: {problem.message}{then} [{problem.rule}]")
+    if len(problems) > 10:
+        console.warning(f"and {len(problems) - 10} more: {see}")

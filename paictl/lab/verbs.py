@@ -7,28 +7,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final, NoReturn, Protocol, runtime_checkable
+from typing import Final, NoReturn
 
-from paictl.cluster.interface import Cluster, ClusterError
-from paictl.cluster.jobfiles import Wishes, requests_in
+from paictl.cluster.interface import Cluster, ClusterError, HandClock, NodeChange
 from paictl.config.linting.validate import Choice, validate
 from paictl.config.pushing.fileset import read_folder
 from paictl.config.pushing.push import of_services, prepare_push
 from paictl.config.reading.load import load
 from paictl.config.reading.problem import Severity
 from paictl.errors import PaictlError
+from paictl.operate.jobfiles import Wishes, requests_in
+from paictl.service.carry_out import carry_out
 from paictl.service.catalogue import load_catalogue
-from paictl.service.live import carry_out, sight_of
+from paictl.service.live import sight_of
 from paictl.service.plan import Action, Wish, make_plan
 from paictl.units import Millis, parse_duration
-
-
-@runtime_checkable
-class HandClock(Protocol):
-    """A cluster whose time is advanced by hand."""
-
-    def tick(self, span: Millis | None) -> Millis:
-        """Let a span pass, or (None) everything that will happen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +100,7 @@ def _stop(desk: Desk, given: argparse.Namespace) -> None:
         raise errors[0]
 
 
-def _change_node(change: str) -> tuple[Verb, str]:
+def _change_node(change: NodeChange) -> tuple[Verb, str]:
     def act(desk: Desk, given: argparse.Namespace) -> None:
         known = {view.machine.name for view in desk.cluster.nodes()}
         for name in given.names:
@@ -165,10 +158,10 @@ _TABLE: Final[Mapping[tuple[str, ...], tuple[Verb, str]]] = {
     ("job", "logs"): (lambda desk, given: desk.cluster.job(desk.key(given.job)), "job"),
     ("job", "explain"): (lambda desk, given: desk.cluster.explain(desk.key(given.job)), "job"),
     ("node", "list"): (lambda desk, _: desk.cluster.nodes(), ""),
-    ("node", "cordon"): _change_node("cordon"),
-    ("node", "uncordon"): _change_node("uncordon"),
-    ("node", "fail"): _change_node("fail"),
-    ("node", "heal"): _change_node("heal"),
+    ("node", "cordon"): _change_node(NodeChange.CORDON),
+    ("node", "uncordon"): _change_node(NodeChange.UNCORDON),
+    ("node", "fail"): _change_node(NodeChange.FAIL),
+    ("node", "heal"): _change_node(NodeChange.HEAL),
     ("service", "start"): _service(Action.START),
     ("service", "stop"): _service(Action.STOP),
     ("service", "restart"): _service(Action.RESTART),

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 
 from paictl.errors import PaictlError
 from paictl.units import Millis
 
-NO_RATES: Mapping[str, float] = MappingProxyType({})
-NO_SCALING: Mapping[int, float] = MappingProxyType({})
+NO_RATES: Mapping[str, float] = {}
+NO_SCALING: Mapping[int, float] = {}
+"""One of each for all jobs; plain dicts, because a mapping proxy can neither be a default nor be sent to a process."""
 
 
 class JobError(PaictlError, ValueError):
@@ -81,14 +81,14 @@ class Job:
     """By rising time."""
     elastic: tuple[int, int] | None = None
     """Fewest and most devices it can run on; None: exactly `gpus`."""
-    scaling: Mapping[int, float] = NO_SCALING
+    scaling: Mapping[int, float] = field(default_factory=lambda: NO_SCALING)
     """Rate by number of devices, 1.0 at `gpus`; a number that is not listed is as fast as its part of `gpus`."""
-    throughput: Mapping[str, float] = NO_RATES
+    throughput: Mapping[str, float] = field(default_factory=lambda: NO_RATES)
     """Rate by device type; a type that is not listed has the rate 1.0 if nothing is, else cannot run it."""
-    sensitivity: Mapping[str, float] = NO_RATES
+    sensitivity: Mapping[str, float] = field(default_factory=lambda: NO_RATES)
     """Rate by the smallest level that holds all its devices (`pcie`, `socket`, `node`, `rack`, `domain`, …); 1.0 if
     not listed."""
-    spread: Mapping[int, float] = NO_SCALING
+    spread: Mapping[int, float] = field(default_factory=lambda: NO_SCALING)
     """Rate by number of nodes it is spread over (Chronus); that of the largest listed number that is not more."""
     skew: float = 0.0
     """Size of the largest tensor by size of the model (Tiresias), 0 to 1."""
@@ -96,7 +96,7 @@ class Job:
     """How busy it keeps a device when alone, 0 to 1."""
     gpu_mem: float = 0.0
     """Part of a device's memory it needs, 0 to 1."""
-    coloc: Mapping[str, float] = NO_RATES
+    coloc: Mapping[str, float] = field(default_factory=lambda: NO_RATES)
     """Its rate beside a job of that model on the same devices; `TYPE/MODEL` for a device type goes before `MODEL`."""
     gpu_type: str | None = None
     """The only device type it may run on."""
@@ -105,7 +105,7 @@ class Job:
     fate: Fate = Fate.PASSED
     dies_after: Millis | None = None
     """Work after which it is killed or fails, if that is before it is done."""
-    facts: Mapping[str, float] = NO_RATES
+    facts: Mapping[str, float] = field(default_factory=lambda: NO_RATES)
     """Numbers that one policy alone needs, by name (`loss.b0`, `utility`, …); write the names in the policy's file."""
 
     def __post_init__(self) -> None:

@@ -9,11 +9,10 @@ import pytest
 
 from paictl.cli.lab.play import called, in_ground, self_test, type_silently
 from paictl.cli.main import run
-from paictl.cluster.interface import Cluster
+from paictl.cluster.interface import Cluster, HandClock
 from paictl.lab.ground import Ground
 from paictl.lab.manifest import Lab, all_labs
 from paictl.lab.session import Session
-from paictl.lab.verbs import HandClock
 from tests.conftest import ROOT
 
 LABS = all_labs()

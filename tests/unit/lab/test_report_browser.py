@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.browser import CHROMIUM, browser
-from tests.conftest import ROOT
 
 pytestmark = [pytest.mark.skipif(not CHROMIUM, reason="no chromium here (Debian: apt-get install chromium)")]
 
 LIGHTNESS = "getComputedStyle(document.body).color.match(/\\d+/g).map(Number).reduce((a, b) => a + b) / 3"
 
 
-def test_reports_fit_a_phone_and_follow_the_reader() -> None:
+def test_reports_fit_a_phone_and_follow_the_reader(example_reports: Path) -> None:
     with browser() as tab:
         for name in ("report.html", "report.zh.html"):
-            path = ROOT / "examples" / "lab-report" / name
+            path = example_reports / name
             tab.size(360, 800)
             tab.open(path)
             assert tab.run("document.documentElement.scrollWidth") == 360

@@ -9,7 +9,8 @@ The shape is stable: keys are only added within one `version`.
      "files": [{"path", "kind"}],                                         what was checked
      "skipped": [path],                                                   files of a folder that are none of ours
      "failures": [{"where", "message", "hint"}],                          what could not be read
-     "summary": {"error", "warning", "info", "suppressed"}}               counts
+     "summary": {"error", "warning", "info",                              counts, with those that are left out
+                 "suppressed", "omitted"}}                                by comments; for want of --all-findings
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from paictl.config.linting.report.data import encodable, json_lines
 from paictl.config.linting.report.text import Line
 from paictl.config.linting.validate import Report
 from paictl.config.reading.edits import edits_of
-from paictl.config.reading.problem import Place, Problem, Severity
-from paictl.config.reading.source import place_of
+from paictl.config.reading.problem import Problem, Severity
+from paictl.config.reading.source import Place, place_of
 
 VERSION = 1
 
@@ -40,7 +41,7 @@ def json(report: Report) -> Iterator[Line]:
                 {"where": encodable(error.where or ""), "message": encodable(error.message), "hint": error.hint}
                 for error in report.failures
             ],
-            "summary": counts | {"suppressed": report.suppressed},
+            "summary": counts | {"suppressed": report.suppressed, "omitted": sum(report.omitted.values())},
         }
     )
 

@@ -17,38 +17,23 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      skuTypes:
-        V100: {gpu: 1, cpu: 4, memory: 8192Mi}
-        GPU: {gpu: 1, cpu: 8, memory: 65536Mi}
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+       skuTypes:
+    +    V100: {gpu: 1, cpu: 4, memory: 8192Mi}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.repairs import renamed
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_types import guess
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Edit, Finding, Severity
-
-ID = "HVD528"
-NAME = "unknown-sku"
-SEVERITY = Severity.WARNING
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD528", "unknown-sku", WARNING)
+def check(document: Document) -> Findings:
     """Each SKU that no cell type has as its lowest child."""
     model = hived(document)
     devices = model.types.leaves
@@ -60,7 +45,7 @@ def check(document: Document) -> Iterator[Finding]:
         message = f"SKU {entry.name} is the name of no device type"
         near = guess(entry.name, (name for name in devices if name not in model.skus))
         if near is not None:
-            edits = (Edit(entry.key, near),) if entry.key.plain else ()
+            edits = renamed(entry.key, near)
             yield Finding(entry.key, message, f"did you mean {near!r}?", edits)
         else:
             yield Finding(entry.key, message, f"device types are: {', '.join(list(devices)[:8])}")

@@ -21,40 +21,23 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        SOCKET: {childCellType: GPU, childCellNumber: 2}
-        NODE: {childCellType: SOCKET, childCellNumber: 2, isNodeLevel: true}
-      physicalCells:
-      - cellType: NODE
-        cellAddress: worker1
-        cellChildren:
-        - {cellAddress: 0}
-        - {cellAddress: 1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE.SOKET, cellNumber: 1}
+    -    - {cellType: NODE, cellNumber: 1}
+    +    - {cellType: NODE.SOKET, cellNumber: 1}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.repairs import renamed_part
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, Severity, rule
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_promises import Fault, Role
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Edit, Finding, Severity
-
-ID = "HVD524"
-NAME = "wrong-cell-path"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD524", "wrong-cell-path", ERROR)
+def check(document: Document) -> Findings:
     """Each component after the first that is not the child type of the one before."""
     for promise in hived(document).promises:
         for fault in promise.faults:
@@ -77,5 +60,5 @@ def _finding(fault: Fault) -> Finding:
         hint = f"write {fault.expected}" if known else f"did you mean {fault.expected!r}?"
     else:
         hint = f"below {fault.before} comes {below}" if below else f"end the path with {fault.before}"
-    edits = (Edit(fault.at, fault.expected),) if fault.expected is not None and fault.exact else ()
+    edits = renamed_part(fault.at, fault.word, fault.expected) if fault.expected is not None and fault.exact else ()
     return Finding(fault.at, message, hint, edits, Severity.WARNING if works else None)
