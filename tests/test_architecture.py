@@ -41,7 +41,7 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
     for package, rows in {
         "config": ("reading", "models secrets", "linting", "pushing making quotas"),
         "sim": (
-            "loop dice trace",
+            "loop dice trace programs",
             "job",
             "traces cluster generate knowledge",
             "run state",
