@@ -59,7 +59,7 @@ def test_every_text_with_arguments_that_the_command_line_says_is_in_the_catalogu
 
 @pytest.mark.parametrize("broken", ["msgstr", 'msgid "a"\nmsgstr "b', "msgid b"])
 def test_a_broken_catalogue_names_the_line(broken: str) -> None:
-    with pytest.raises(ValueError, match="line 1|line 2"):
+    with pytest.raises(ValueError, match=r"line (1|2) "):
         list(i18n._entries([*broken.splitlines()]))
 
 
