@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TextIO
 
 from paictl import i18n
-from paictl.cli.envelope import Envelope, lines_in, names_in, with_version
+from paictl.cli.envelope import Envelope, lines_in, names_in, plain, with_version
 from paictl.cli.settings import settings
 from paictl.config.reading.text import printable
 from paictl.errors import PaictlError
@@ -119,21 +120,22 @@ def write_data(data: object, output: Output) -> None:
     envelope.capturing = False
     if output is Output.NAME:
         _write_names(data)
-    elif output is Output.JSON or output is Output.NDJSON:
-        import json
-
-        ascii_only = not _has_all_characters(sys.stdout)
-        if output is Output.JSON:
-            write(json.dumps(with_version(data), indent=2, ensure_ascii=ascii_only))
-        else:
-            for line in lines_in(data, lambda item: json.dumps(item, ensure_ascii=ascii_only)):
-                write(line)
+        return
+    if output is Output.NDJSON:
+        for line in lines_in(data, _json):
+            write(line)
+    elif output is Output.JSON:
+        write(_json(with_version(data), indent=2))
     else:
         import yaml
 
-        data = with_version(data)
         dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # ten times as fast, where it was compiled
-        write(yaml.dump(data, None, dumper, sort_keys=False, allow_unicode=_has_all_characters(sys.stdout)).rstrip())
+        content = json.loads(_json(with_version(data)))
+        write(yaml.dump(content, None, dumper, sort_keys=False, allow_unicode=_has_all_characters(sys.stdout)).rstrip())
+
+
+def _json(data: object, indent: int | None = None) -> str:
+    return json.dumps(data, indent=indent, default=plain, ensure_ascii=not _has_all_characters(sys.stdout))
 
 
 def _write_names(data: object) -> None:

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from pathlib import PurePath
 from typing import Any
 
 SCHEMA_VERSION = 1
@@ -67,3 +70,18 @@ def names_in(data: object) -> list[str]:
 def lines_in(data: object, dump: Callable[[object], str]) -> list[str]:
     """One JSON document a line, for ``-o ndjson``."""
     return [dump(item) for item in data] if isinstance(data, list) else [dump(data)]
+
+
+def plain(value: object) -> object:
+    """A value as JSON has it: instants in RFC 3339, what is an enum or a path by its text."""
+    match value:
+        case datetime():
+            return value.isoformat(timespec="milliseconds" if value.microsecond else "seconds")
+        case Enum():
+            return value.value
+        case PurePath():
+            return str(value)
+        case set() | frozenset():
+            return sorted(value)
+        case _:
+            raise TypeError(f"{type(value).__name__} has no form in JSON")
