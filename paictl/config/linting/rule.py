@@ -21,7 +21,8 @@ from typing import Generic, TypeVar
 
 from paictl.config.linting.manual import Manual, parse_manual
 from paictl.config.reading.document import Bundle, Document
-from paictl.config.reading.problem import Edit, Finding, Located, Severity, Span
+from paictl.config.reading.problem import Edit, Finding, Severity
+from paictl.config.reading.source import Located, Span
 from paictl.errors import PaictlError
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Any
 
 from paictl.config.linting.rule import Rule
 from paictl.config.linting.rules import is_known, nearest, rules_across, rules_for
-from paictl.config.linting.silence import Word, ignored_words, matches
+from paictl.config.linting.suppressions import Word, matches, suppressions_in
 from paictl.config.reading.document import Bundle
 from paictl.config.reading.kinds import Kind
 from paictl.config.reading.load import Loaded
@@ -124,5 +124,5 @@ class _Silence:
         if source is None:
             return False
         if id(source) not in self._words:
-            self._words[id(source)] = tuple(ignored_words(source))
+            self._words[id(source)] = tuple(suppressions_in(source))
         return any(word.covers(problem) for word in self._words[id(source)])

@@ -20,8 +20,8 @@ from paictl.config.linting.rule import Rule
 from paictl.config.linting.rules import find_rule
 from paictl.config.linting.validate import Report
 from paictl.config.reading.edits import edits_of
-from paictl.config.reading.problem import Place, Problem, Severity
-from paictl.config.reading.source import place_of
+from paictl.config.reading.problem import Problem, Severity
+from paictl.config.reading.source import Place, place_of
 from paictl.errors import PaictlError
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

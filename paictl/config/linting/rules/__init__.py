@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from paictl.config.linting.rule import Bundle, Document, Rule
-from paictl.config.linting.silence import matches
+from paictl.config.linting.suppressions import matches
 from paictl.config.reading.kinds import Kind
 from paictl.errors import PaictlError
 

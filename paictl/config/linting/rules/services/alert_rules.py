@@ -28,7 +28,7 @@ from __future__ import annotations
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.reading.nested import embedded_source
 from paictl.config.reading.nodes import Mapping, Sequence
-from paictl.config.reading.yamltree import Trouble, parse_yaml
+from paictl.config.reading.yamltree import IssueKind, parse_yaml
 
 
 @rule("SVC714", "alert-rules", ERROR)
@@ -39,10 +39,10 @@ def check(document: Document) -> Findings:
         return
     tree = parse_yaml(embedded_source(text))
     if tree.fatal:
-        for mishap in tree.mishaps:
-            if mishap.trouble in (Trouble.SYNTAX, Trouble.TAB):
-                reason = mishap.detail or "a tab in the indentation"
-                yield Finding(mishap.at, f"the alert rules are not YAML: {reason}", "correct the text")
+        for issue in tree.issues:
+            if issue.kind in (IssueKind.SYNTAX, IssueKind.TAB):
+                reason = issue.detail or "a tab in the indentation"
+                yield Finding(issue.at, f"the alert rules are not YAML: {reason}", "correct the text")
         return
     groups = tree.root.get("groups") if isinstance(tree.root, Mapping) else None
     if not isinstance(groups, Sequence):

@@ -26,14 +26,12 @@ Fails with::
 from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
-from paictl.config.reading.yamltree import Trouble
+from paictl.config.reading.yamltree import IssueKind
 
 
 @rule("TXT008", "alias-cycle", ERROR)
 def check(document: Document) -> Findings:
     """The alias that closes the cycle."""
-    for mishap in document.mishaps:
-        if mishap.trouble is Trouble.ALIAS_CYCLE:
-            yield Finding(
-                mishap.at, f"the alias *{mishap.detail} stands inside what it refers to", "write the value out"
-            )
+    for issue in document.issues:
+        if issue.kind is IssueKind.ALIAS_CYCLE:
+            yield Finding(issue.at, f"the alias *{issue.detail} stands inside what it refers to", "write the value out")

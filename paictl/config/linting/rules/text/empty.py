@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.reading.kinds import Kind
-from paictl.config.reading.yamltree import Trouble
+from paictl.config.reading.yamltree import IssueKind
 
 
 @rule("TXT013", "empty-file", WARNING)
@@ -33,8 +33,8 @@ def check(document: Document) -> Findings:
     """A file or embedded text without a value; a service may do without defaults."""
     if document.kind is Kind.SERVICE_DEFAULTS:
         return
-    for mishap in document.mishaps:
-        if mishap.trouble is Trouble.EMPTY:
+    for issue in document.issues:
+        if issue.kind is IssueKind.EMPTY:
             yield Finding(
-                mishap.at, "nothing is set in this file", "remove the # before what you want to set, or remove the file"
+                issue.at, "nothing is set in this file", "remove the # before what you want to set, or remove the file"
             )

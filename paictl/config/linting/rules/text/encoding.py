@@ -24,12 +24,12 @@ Fails::
 from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
-from paictl.config.reading.yamltree import Trouble
+from paictl.config.reading.yamltree import IssueKind
 
 
 @rule("TXT003", "not-utf-8", ERROR)
 def check(document: Document) -> Findings:
     """The first byte that is not UTF-8."""
-    for mishap in document.mishaps:
-        if mishap.trouble is Trouble.ENCODING:
-            yield Finding(mishap.at, mishap.detail, "save the file as UTF-8 (iconv -t UTF-8)")
+    for issue in document.issues:
+        if issue.kind is IssueKind.ENCODING:
+            yield Finding(issue.at, issue.detail, "save the file as UTF-8 (iconv -t UTF-8)")

@@ -26,14 +26,14 @@ Fails with::
 from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
-from paictl.config.reading.yamltree import Trouble
+from paictl.config.reading.yamltree import IssueKind
 
 
 @rule("TXT012", "more-documents", ERROR)
 def check(document: Document) -> Findings:
     """The start of the second document."""
-    for mishap in document.mishaps:
-        if mishap.trouble is Trouble.MORE_DOCUMENTS:
+    for issue in document.issues:
+        if issue.kind is IssueKind.MORE_DOCUMENTS:
             yield Finding(
-                mishap.at, "a second YAML document starts here and is not read", "put it into a file of its own"
+                issue.at, "a second YAML document starts here and is not read", "put it into a file of its own"
             )

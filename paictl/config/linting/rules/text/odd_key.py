@@ -25,14 +25,12 @@ Fails with::
 from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
-from paictl.config.reading.yamltree import Trouble
+from paictl.config.reading.yamltree import IssueKind
 
 
 @rule("TXT006", "odd-key", ERROR)
 def check(document: Document) -> Findings:
     """Each key that is no scalar."""
-    for mishap in document.mishaps:
-        if mishap.trouble is Trouble.ODD_KEY:
-            yield Finding(
-                mishap.at, "a list or mapping stands where a key is wanted", "quote it if it is meant as text"
-            )
+    for issue in document.issues:
+        if issue.kind is IssueKind.ODD_KEY:
+            yield Finding(issue.at, "a list or mapping stands where a key is wanted", "quote it if it is meant as text")

@@ -26,16 +26,16 @@ Fails with::
 from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
-from paictl.config.reading.yamltree import Trouble
+from paictl.config.reading.yamltree import IssueKind
 
 
 @rule("TXT001", "syntax-error", ERROR)
 def check(document: Document) -> Findings:
     """Where the scanner gave up."""
-    for mishap in document.mishaps:
-        if mishap.trouble is Trouble.SYNTAX:
+    for issue in document.issues:
+        if issue.kind is IssueKind.SYNTAX:
             yield Finding(
-                mishap.at,
-                f"not valid YAML: {mishap.detail}",
+                issue.at,
+                f"not valid YAML: {issue.detail}",
                 "look at this line and the one before: indentation, colon, brackets, quotes",
             )

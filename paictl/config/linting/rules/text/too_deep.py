@@ -28,14 +28,14 @@ Fails::
 from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
-from paictl.config.reading.yamltree import Trouble
+from paictl.config.reading.yamltree import IssueKind
 
 
 @rule("TXT011", "too-deep", ERROR)
 def check(document: Document) -> Findings:
     """Where the limit is passed."""
-    for mishap in document.mishaps:
-        if mishap.trouble is Trouble.TOO_DEEP:
+    for issue in document.issues:
+        if issue.kind is IssueKind.TOO_DEEP:
             yield Finding(
-                mishap.at, f"nested deeper than {mishap.detail} levels", "this is most likely not a configuration file"
+                issue.at, f"nested deeper than {issue.detail} levels", "this is most likely not a configuration file"
             )

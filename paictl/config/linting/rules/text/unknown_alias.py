@@ -25,16 +25,16 @@ Fails with::
 from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
-from paictl.config.reading.yamltree import Trouble
+from paictl.config.reading.yamltree import IssueKind
 
 
 @rule("TXT010", "unknown-alias", ERROR)
 def check(document: Document) -> Findings:
     """The alias without an anchor."""
-    for mishap in document.mishaps:
-        if mishap.trouble is Trouble.UNKNOWN_ALIAS:
+    for issue in document.issues:
+        if issue.kind is IssueKind.UNKNOWN_ALIAS:
             yield Finding(
-                mishap.at,
-                f"there is no anchor &{mishap.detail} before this alias",
+                issue.at,
+                f"there is no anchor &{issue.detail} before this alias",
                 "define the anchor, or quote the text if it is none",
             )

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.linting.rules import is_known
-from paictl.config.linting.silence import ignored_words
+from paictl.config.linting.suppressions import suppressions_in
 
 
 @rule("TXT016", "unknown-ignore", WARNING)
@@ -34,6 +34,6 @@ def check(document: Document) -> Findings:
     """Each word of an ignore comment that matches no rule."""
     if document.host is not None:  # the comments of an embedded text belong to its host
         return
-    for word in ignored_words(document.source):
+    for word in suppressions_in(document.source):
         if not is_known(word.text):
             yield Finding(word, f"no rule matches {word.text!r}, so nothing is ignored", "see: paictl config rules")

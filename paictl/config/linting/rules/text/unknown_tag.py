@@ -25,12 +25,12 @@ Fails with::
 from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
-from paictl.config.reading.yamltree import Trouble
+from paictl.config.reading.yamltree import IssueKind
 
 
 @rule("TXT007", "unknown-tag", ERROR)
 def check(document: Document) -> Findings:
     """Each tag outside the YAML core."""
-    for mishap in document.mishaps:
-        if mishap.trouble is Trouble.UNKNOWN_TAG:
-            yield Finding(mishap.at, f"the tag {mishap.detail} is not understood", "remove the tag")
+    for issue in document.issues:
+        if issue.kind is IssueKind.UNKNOWN_TAG:
+            yield Finding(issue.at, f"the tag {issue.detail} is not understood", "remove the tag")

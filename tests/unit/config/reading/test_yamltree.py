@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from paictl.config.reading.nodes import Mapping, Node, Scalar, Sequence, to_data
 from paictl.config.reading.source import Source, place_of
-from paictl.config.reading.yamltree import MAX_DEPTH, MAX_EXPANSION, Tree, Trouble, parse_yaml, resolve
+from paictl.config.reading.yamltree import MAX_DEPTH, MAX_EXPANSION, IssueKind, Tree, parse_yaml, resolve
 
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -21,7 +21,7 @@ def tree(text: str) -> Tree:
 
 
 def troubles(text: str) -> list[tuple[str, str]]:
-    return [(mishap.trouble.name, str(place_of(mishap.at)).removeprefix("x:")) for mishap in tree(text).mishaps]
+    return [(issue.kind.name, str(place_of(issue.at)).removeprefix("x:")) for issue in tree(text).issues]
 
 
 def top(text: str) -> Mapping:
@@ -58,7 +58,7 @@ def test_any_text_is_read_as_pyyaml_reads_it_or_refused(text: str) -> None:
         expected = list(yaml.load_all(text, Loader))
     except (yaml.YAMLError, ValueError):
         return
-    if not result.mishaps and result.root is not None and not _has_dates(expected[0]):
+    if not result.issues and result.root is not None and not _has_dates(expected[0]):
         assert to_data(result.root) == _with_text_keys(expected[0])
 
 
@@ -90,7 +90,7 @@ class _Any:
 @given(st.text(alphabet="ab01:-[]{}&*!|>'\"#%, \n\té中", max_size=60))
 def test_children_stand_inside_their_parents(text: str) -> None:
     result = tree(text)
-    if result.root is not None and not result.mishaps and "*" not in text:
+    if result.root is not None and not result.issues and "*" not in text:
         _check_nesting(result.root, 0, len(text))
 
 
@@ -260,6 +260,6 @@ def test_an_empty_file_comments_and_null_are_empty() -> None:
 
 def test_only_the_first_document_is_read() -> None:
     result = tree("a: 1\n---\nb: ]\n")
-    assert [mishap.trouble for mishap in result.mishaps] == [Trouble.MORE_DOCUMENTS]
+    assert [issue.kind for issue in result.issues] == [IssueKind.MORE_DOCUMENTS]
     assert result.root is not None
     assert to_data(result.root) == {"a": 1}

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paictl.config.reading.problem import Span
-from paictl.config.reading.source import MAX_BYTES, Source, place_of, read_bytes
+from paictl.config.reading.source import MAX_BYTES, Source, Span, place_of, read_bytes
 from paictl.errors import PaictlError
 from tests.unit.config.permissions import as_nobody
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 
-from paictl.config.reading.problem import Located
-from paictl.config.reading.source import Source, place_of
+from paictl.config.reading.source import Located, Source, place_of
 
 _NAME = r"(?:password|passwd|pwd|secret|htpasswd|token|account[_-]?key)"
 _COLON = r"[\"']?\s*:\s*(?![|>][-+0-9]*\s*(?:#|$))"
@@ -22,15 +21,15 @@ _FARTHEST = 200
 """Lines that are looked back for the key that a line belongs to."""
 
 
-def veiled(line: str) -> str:
+def redacted(line: str) -> str:
     """A line with the values of passwords and the like starred out, each as wide as before."""
     return (_FLOW if "{" in line else _BLOCK).sub(_starred, _SEVERAL.sub(_starred, line))
 
 
-def veiled_line(source: Source, number: int) -> str:
+def redacted_line(source: Source, number: int) -> str:
     """A 1-based line of a file as a report may quote it: also what stands below a key such as `password: |`."""
     line = source.line(number)
-    return _ITEM.sub(_starred, line, count=1) if _below_secret(source, number) else veiled(line)
+    return _ITEM.sub(_starred, line, count=1) if _below_secret(source, number) else redacted(line)
 
 
 def is_secret(at: Located) -> bool:
@@ -38,7 +37,7 @@ def is_secret(at: Located) -> bool:
     place = place_of(at)
     line = slice(place.column - 1, place.end_column - 1 if place.end_line == place.line else None)
     root = at.source.root
-    return veiled_line(root, place.line)[line] != root.line(place.line)[line]
+    return redacted_line(root, place.line)[line] != root.line(place.line)[line]
 
 
 def _below_secret(source: Source, number: int) -> bool:

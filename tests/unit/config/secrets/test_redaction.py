@@ -9,7 +9,7 @@ from paictl.config.linting.report.data import fingerprints
 from paictl.config.linting.validate import validate
 from paictl.config.reading.load import load_memory
 from paictl.config.reading.source import Source
-from paictl.config.secrets.secrecy import veiled, veiled_line
+from paictl.config.secrets.redaction import redacted, redacted_line
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from paictl.config.secrets.secrecy import veiled, veiled_line
     ],
 )
 def test_values_of_secrets_are_starred_out(line: str, shown: str) -> None:
-    assert veiled(line) == shown
+    assert redacted(line) == shown
 
 
 @pytest.mark.parametrize("password", ["P@ss_w0rd", "471100", '"kelp\\\\Tundra"', "your_own-pass", "''", "0471100"])
@@ -57,7 +57,7 @@ def test_no_report_shows_a_password(form: str, password: str) -> None:
 )
 def test_what_stands_below_the_key_of_a_secret_is_starred_out(text: str, shown: list[str] | None) -> None:
     source = Source("job.yaml", text)
-    lines = [veiled_line(source, number + 1) for number in range(len(text.splitlines()))]
+    lines = [redacted_line(source, number + 1) for number in range(len(text.splitlines()))]
     if shown is not None:
         assert lines == shown
     assert not any(word in line for line in lines for word in ("kelp", "tundra"))

@@ -19,8 +19,8 @@ from tests.unit.config.yamltexts import texts
 
 def data_of(text: str) -> Any:
     tree = parse_yaml(Source("text", text))
-    assert not tree.fatal, tree.mishaps
-    assert not tree.mishaps or tree.root is None, tree.mishaps
+    assert not tree.fatal, tree.issues
+    assert not tree.issues or tree.root is None, tree.issues
     return {} if tree.root is None else to_data(tree.root)
 
 

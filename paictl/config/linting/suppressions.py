@@ -36,7 +36,7 @@ def matches(word: str, rule_id: str, name: str) -> bool:
     return rule_id.startswith(word.upper()) or name == word.lower()
 
 
-def ignored_words(source: Source) -> Iterator[Word]:
+def suppressions_in(source: Source) -> Iterator[Word]:
     """The words of all ignore comments in a source, in order; cheap for a text without any."""
     if "paictl:" not in source.text:
         return

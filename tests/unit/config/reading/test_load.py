@@ -11,7 +11,7 @@ import pytest
 from paictl.config.reading.kinds import Kind
 from paictl.config.reading.load import Loaded, load, load_bytes, load_memory
 from paictl.config.reading.source import place_of
-from paictl.config.reading.yamltree import Trouble
+from paictl.config.reading.yamltree import IssueKind
 from tests.unit.config.permissions import as_nobody
 
 HIVED = b"physicalCluster: {cellTypes: {}, physicalCells: []}\nvirtualClusters: {}\n"
@@ -123,21 +123,21 @@ def test_standard_input_has_the_same_limit(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("data", "trouble", "place"),
     [
-        (b"\xef\xbb\xbfa: 1\n", Trouble.BYTE_ORDER_MARK, "1:1"),
-        ("a: 1\n".encode("utf-16"), Trouble.ENCODING, "1:1"),
-        (b"\xfe\xff\x00a", Trouble.ENCODING, "1:1"),
-        ("a: 1\n".encode("utf-32"), Trouble.ENCODING, "1:1"),
-        ("a: 1\n".encode("utf-16-le"), Trouble.SYNTAX, "1:2"),
-        ("é: ".encode() + b"\xe9\n", Trouble.ENCODING, "1:4"),
-        (b"a: 1\nb: \xed\xa0\x80\n", Trouble.ENCODING, "2:4"),
-        (b"\xef\xbb\xbfa: \xff", Trouble.ENCODING, "1:4"),
-        (b"\xef\xbb\xbf\xef\xbb\xbfa: [", Trouble.BYTE_ORDER_MARK, "1:1"),
+        (b"\xef\xbb\xbfa: 1\n", IssueKind.BYTE_ORDER_MARK, "1:1"),
+        ("a: 1\n".encode("utf-16"), IssueKind.ENCODING, "1:1"),
+        (b"\xfe\xff\x00a", IssueKind.ENCODING, "1:1"),
+        ("a: 1\n".encode("utf-32"), IssueKind.ENCODING, "1:1"),
+        ("a: 1\n".encode("utf-16-le"), IssueKind.SYNTAX, "1:2"),
+        ("é: ".encode() + b"\xe9\n", IssueKind.ENCODING, "1:4"),
+        (b"a: 1\nb: \xed\xa0\x80\n", IssueKind.ENCODING, "2:4"),
+        (b"\xef\xbb\xbfa: \xff", IssueKind.ENCODING, "1:4"),
+        (b"\xef\xbb\xbf\xef\xbb\xbfa: [", IssueKind.BYTE_ORDER_MARK, "1:1"),
     ],
 )
-def test_encodings(data: bytes, trouble: Trouble, place: str) -> None:
-    mishap = load_bytes("x.yaml", data)[0].mishaps[0]
-    assert mishap.trouble is trouble
-    assert str(place_of(mishap.at)) == f"x.yaml:{place}"
+def test_encodings(data: bytes, trouble: IssueKind, place: str) -> None:
+    issue = load_bytes("x.yaml", data)[0].issues[0]
+    assert issue.kind is trouble
+    assert str(place_of(issue.at)) == f"x.yaml:{place}"
 
 
 def test_the_mark_is_no_part_of_the_text_but_known() -> None:

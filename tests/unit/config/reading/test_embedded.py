@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from paictl.config.reading.nested import embedded_source
 from paictl.config.reading.nodes import Mapping
-from paictl.config.reading.problem import Span
-from paictl.config.reading.source import Source, place_of
+from paictl.config.reading.source import Source, Span, place_of
 from paictl.config.reading.yamltree import parse_yaml
 
 INNER = st.text(alphabet="ab:'\"\\ \n\té中#-", min_size=1, max_size=50)
@@ -72,8 +71,8 @@ def test_alignment_of_written_forms(text: str) -> None:
 
 def test_a_place_in_an_embedded_text_is_that_of_the_file() -> None:
     inner = embedded_in("a: 1\nk: |\n    x: 1\n    y: [2\nz: 3\n")
-    mishap = parse_yaml(inner).mishaps[0]
-    assert str(place_of(mishap.at)) == "x:4:11" or place_of(mishap.at).line == 4
+    issue = parse_yaml(inner).issues[0]
+    assert str(place_of(issue.at)) == "x:4:11" or place_of(issue.at).line == 4
     assert str(place_of(Span(inner, inner.text.index("y"), inner.text.index("y") + 1))) == "x:4:5"
 
 

@@ -18,7 +18,8 @@ from paictl.config.linting.report.data import fingerprints
 from paictl.config.linting.validate import CheckedFile, Report, validate
 from paictl.config.reading.kinds import Kind
 from paictl.config.reading.load import Loaded, load, load_memory
-from paictl.config.reading.problem import Place, Problem, Severity
+from paictl.config.reading.problem import Problem, Severity
+from paictl.config.reading.source import Place
 from paictl.config.reading.text import shows
 from paictl.errors import PaictlError
 from tests.conftest import ROOT

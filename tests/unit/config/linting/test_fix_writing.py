@@ -11,7 +11,7 @@ import pytest
 from paictl.config.linting.fix import Fixed, fix
 from paictl.config.reading.load import load
 from paictl.errors import PaictlError
-from tests.unit.config.test_fix import HIVED
+from tests.unit.config.linting.test_fix import HIVED
 
 
 def broken_file(folder: Path) -> Path:

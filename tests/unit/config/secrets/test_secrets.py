@@ -31,7 +31,7 @@ def cheap(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def data_of(text: str) -> Any:
     tree = parse_yaml(Source("text", text))
-    assert not tree.fatal, tree.mishaps
+    assert not tree.fatal, tree.issues
     return None if tree.root is None else to_data(tree.root)
 
 
