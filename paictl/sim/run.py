@@ -118,6 +118,8 @@ class RunResult:
     counters: Mapping[str, float]
     """`events`, `decisions`, `preemptions`, `migrations`, `resizes`, and what the policy counts itself (`conflicts`,
     `stranded`, `delay_causes.VC.fragmentation`, …)."""
+    located: bool = False
+    """Whether it mattered where the devices are; if not, there are no fragments."""
     log: tuple[Entry, ...] = ()
     """What happened, one by one; empty unless asked for."""
     wall_seconds: float = 0.0
