@@ -40,6 +40,22 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
     package: tuple(frozenset(names.split()) for names in rows)
     for package, rows in {
         "config": ("reading", "models secrets", "linting", "pushing making quotas"),
+        "sim": (
+            "loop dice trace",
+            "job",
+            "traces cluster generate knowledge",
+            "run state",
+            "rates view timeline occupancy",
+            "actions",
+            "interface",
+            "engine",
+            "invariants placement",
+            "policies",
+            "simulate",
+            "metrics",
+            "lab_places",
+            "compare lab_compare",
+        ),
     }.items()
 }
 """The same inside a package, by the first part of a module's name there."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from paictl.operate.services import Prepared
-    from paictl.service.live import Outcome
+    from paictl.service.carry_out import Outcome
     from paictl.service.plan import Plan, Wish
 
 app = typer.Typer(
@@ -40,6 +40,9 @@ Skipped = Annotated[
     list[str] | None, typer.Option("-k", "--skip-service-name", metavar="NAME", help="All but this; may be repeated.")
 ]
 More = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Further names for -n or -k.")]
+Timeout = Annotated[
+    float, typer.Option("--timeout", min=0, metavar="SECONDS", help="How long each may take to get ready.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the steps and do nothing.")]
 With = Annotated[bool, typer.Option("--with-prerequisites", help="Start what the services need, too.")]
 
@@ -97,12 +100,13 @@ def start(
     more: More = None,
     with_prerequisites: With = False,
     cluster_id: ClusterId = None,
+    timeout: Timeout = 300.0,
     dry_run: DryRun = False,
     state: StateOption = None,
 ) -> None:
     """Start services, each behind what it needs."""
     wish = _wish("start", names, skipped, more, with_prerequisites=with_prerequisites)
-    _run(wish, state, cluster_id, dry_run=dry_run)
+    _run(wish, state, cluster_id, dry_run=dry_run, timeout=timeout)
 
 
 @app.command(epilog="Examples: paictl service stop -n hivedscheduler · paictl service stop -k cluster-configuration")
@@ -127,12 +131,13 @@ def restart(
     with_prerequisites: With = False,
     cluster_id: ClusterId = None,
     yes: Yes = False,
+    timeout: Timeout = 300.0,
     dry_run: DryRun = False,
     state: StateOption = None,
 ) -> None:
     """Stop services and start them again; running jobs go on."""
     wish = _wish("restart", names, skipped, more, with_prerequisites=with_prerequisites)
-    _run(wish, state, cluster_id, dry_run=dry_run, yes=yes)
+    _run(wish, state, cluster_id, dry_run=dry_run, yes=yes, timeout=timeout)
 
 
 @app.command(epilog="Example: paictl service refresh -n hivedscheduler -n rest-server")
@@ -142,11 +147,12 @@ def refresh(
     more: More = None,
     cluster_id: ClusterId = None,
     yes: Yes = False,
+    timeout: Timeout = 300.0,
     dry_run: DryRun = False,
     state: StateOption = None,
 ) -> None:
     """Let running services load the configuration that was pushed last."""
-    _run(_wish("refresh", names, skipped, more), state, cluster_id, dry_run=dry_run, yes=yes)
+    _run(_wish("refresh", names, skipped, more), state, cluster_id, dry_run=dry_run, yes=yes, timeout=timeout)
 
 
 @app.command(epilog="Example: paictl service delete -n grafana --dry-run")
@@ -175,12 +181,16 @@ def _wish(
     return Wish(Action(action), (*(names or ()), *further), tuple(skipped or ()), **options)
 
 
-def _run(wish: Wish, state: Path | None, cluster_id: str | None, *, dry_run: bool, yes: bool = True) -> None:
+def _run(
+    wish: Wish, state: Path | None, cluster_id: str | None, *, dry_run: bool, yes: bool = True, timeout: float = 300.0
+) -> None:
     """Plan a wish, show or carry out the plan, and say how it went.
 
     Whoever names services for a stop means them; what nobody named, and data that are lost, are asked for.
     """
+    from paictl.cli.progress import Display
     from paictl.operate.services import perform, prepare
+    from paictl.service.carry_out import Patience
 
     cluster = open_cluster(state)
     check_id(cluster, cluster_id)
@@ -192,7 +202,8 @@ def _run(wish: Wish, state: Path | None, cluster_id: str | None, *, dry_run: boo
         raise typer.Exit(ExitCode.NEGATIVE if prepared.plan.blocked else ExitCode.OK)
     if not prepared.plan.blocked:
         _ask(prepared, cluster.name, yes=yes or cluster_id is not None)
-    outcomes = perform(cluster, prepared, lambda step: console.detail(f"{step.action.value} {step.service}"))
+    with Display("service") as display:
+        outcomes = perform(cluster, prepared, display, Patience(deadline=timeout))
     for outcome in outcomes:
         if outcome.error is None:
             write(f"{outcome.step.service}: {_PAST[outcome.step.action.value]}")

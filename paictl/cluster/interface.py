@@ -308,6 +308,12 @@ class Services(Protocol):
     def set_service(self, name: str, *, running: bool) -> ServiceView:
         """Start (loading the newest configuration) or stop a service; what it needs is the caller's to see to."""
 
+    def restart_services(self, names: Sequence[str]) -> None:
+        """Stop services, the last first, and start them again in order with the newest configuration.
+
+        One request: none of them is left stopped, whoever dies on the way.
+        """
+
     def losses(self, name: str) -> Sequence[str] | None:
         """What `wipe_service` would destroy now, as lines for people; None if only the service's description knows."""
 

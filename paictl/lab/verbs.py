@@ -17,8 +17,9 @@ from paictl.config.reading.load import load
 from paictl.config.reading.problem import Severity
 from paictl.errors import PaictlError
 from paictl.operate.jobfiles import Wishes, requests_in
+from paictl.service.carry_out import carry_out
 from paictl.service.catalogue import load_catalogue
-from paictl.service.live import carry_out, sight_of
+from paictl.service.live import sight_of
 from paictl.service.plan import Action, Wish, make_plan
 from paictl.units import Millis, parse_duration
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from paictl.cluster.interface import Services, ServiceView
 from paictl.errors import PaictlError
+from paictl.plan.events import Listener
+from paictl.service.carry_out import Outcome, Patience, carry_out
 from paictl.service.catalogue import Catalogue, Service, load_catalogue
-from paictl.service.live import Outcome, Ports, carry_out, losses_on, sight_of
-from paictl.service.plan import Action, Plan, Step, Wish, chosen_services, make_plan
+from paictl.service.live import Ports, losses_on, sight_of
+from paictl.service.plan import Action, Plan, Wish, chosen_services, make_plan
 from paictl.service.readiness import Readiness, readiness_of
 
 
@@ -54,9 +55,9 @@ def prepare(cluster: Ports, wish: Wish) -> Prepared:
 
 
 def perform(
-    cluster: Services, prepared: Prepared, tell: Callable[[Step], None] = lambda _: None
+    cluster: Services, prepared: Prepared, listen: Listener = lambda _: None, patience: Patience | None = None
 ) -> tuple[Outcome, ...]:
     """Carry a plan out; raises `PaictlError` with the way out, and does nothing, if something has to start first."""
     if prepared.plan.blocked:
         raise PaictlError("nothing was done", hint=prepared.plan.blocked[0].hint)
-    return carry_out(prepared.plan, prepared.catalogue, cluster, tell)
+    return carry_out(prepared.plan, prepared.catalogue, cluster, listen, patience)

@@ -273,6 +273,10 @@ class EmbeddedCluster:
             commands.set_service(name, running=running), lambda world: service_view(world, world.services.get(name))
         )
 
+    def restart_services(self, names: Sequence[str]) -> None:
+        """Stop services, the last first, and start them again in order, in one transaction."""
+        self._write(commands.restart_services(names), lambda _: None)
+
     def losses(self, name: str) -> Sequence[str]:
         """What deleting a service would destroy, as lines for people."""
         with self._world() as world:

@@ -306,6 +306,13 @@ class World:
         self._settle()
         return service
 
+    def restart_services(self, names: Sequence[str]) -> None:
+        """Stop services, the last first, and start them again in order."""
+        for name in reversed(names):
+            self.set_service(name, running=False)
+        for name in names:
+            self.set_service(name, running=True)
+
     def wipe_service(self, name: str) -> None:
         """Stop a service and destroy its data; nothing to do for one that is not there."""
         if not self.services.get(name).there:
