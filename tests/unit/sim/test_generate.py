@@ -38,7 +38,8 @@ def test_every_trace_of_ours_is_written_down() -> None:
 @pytest.mark.skipif(not OTHER_PYTHON.is_file(), reason="there is no other Python here")
 def test_another_python_makes_the_same_bytes() -> None:
     script = (
-        "import hashlib\nfrom paictl.sim.generate import MIXES, generate\nfrom paictl.sim.traces.native import written\n"
+        "import hashlib\nfrom paictl.sim.generate import MIXES, generate\n"
+        "from paictl.sim.traces.native import written\n"
         "print(hashlib.sha256(''.join(written(generate(mix, 200, 3)) for mix in MIXES).encode()).hexdigest())"
     )
     found = [
