@@ -59,7 +59,7 @@ def up(
     with showing_reports(), console.progress("bringing the cluster up"):
         begin = beginning(lists=lists, layout=layout or folder, preset=preset)
         services = tuple(load_catalogue().services)
-        first, *then = commands.bring_up(name, services, machines_in(begin.files), seal_files(begin.files))
+        first, then = commands.bring_up(name, services, machines_in(begin.files), seal_files(begin.files))
         cluster = EmbeddedCluster.up(place, first, then, clock=clock)
     for note in begin.notes:
         console.info(f"note: {note}")
