@@ -10,6 +10,7 @@ from paictl.cli import job, node, service
 from paictl.cli.cluster import commands as cluster
 from paictl.cli.config import commands as config
 from paictl.cli.console import Output, write, write_data
+from paictl.cli.extender import commands as extender
 from paictl.cli.lab import commands as lab
 from paictl.cli.options import OutputOption
 from paictl.cli.scheduler import commands as scheduler
@@ -35,6 +36,7 @@ app.add_typer(node.app, name="node")
 app.add_typer(job.app, name="job")
 app.add_typer(service.app, name="service")
 app.add_typer(scheduler.app, name="scheduler")
+app.add_typer(extender.app, name="extender")
 app.add_typer(sim.app, name="sim")
 app.add_typer(lab.app, name="lab")
 

@@ -30,6 +30,10 @@ A comment silences a rule in its line: # paictl: ignore=ID
 Exit codes: 0 no errors and no warnings, 1 some, 2 something could not be read."""
 
 
+MOST_OF_A_RULE = 20
+"""`paictl.config.linting.validate.MOST_OF_A_RULE`, here because help need not import it; a test compares."""
+
+
 class ReportFormat(StrEnum):
     """Names of `paictl.config.linting.report.FORMATS`, here because help need not import it; a test compares."""
 
@@ -71,6 +75,9 @@ def validate(
     skip_unknown: Annotated[
         bool, typer.Option("--skip-unknown", help="Pass over files of unknown kind, as in folders.")
     ] = False,
+    all_findings: Annotated[
+        bool, typer.Option("--all-findings", help=f"All of them, not only {MOST_OF_A_RULE} of each rule in each file.")
+    ] = False,
     fix: Annotated[bool, typer.Option("--fix", help="Repair what has one obvious answer.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change, and change nothing.")] = False,
 ) -> None:
@@ -81,7 +88,7 @@ def validate(
 
     # Parsing makes hundreds of thousands of objects that all stay: collecting garbage meanwhile finds none.
     gc.disable()
-    choice = Choice(_words(select), _words(ignore), severity)
+    choice = Choice(_words(select), _words(ignore), severity, None if all_findings else MOST_OF_A_RULE)
     choice.check()
     with console.progress("validating"):
         loaded = load(paths, kind, skip_unknown=skip_unknown)
@@ -91,6 +98,8 @@ def validate(
         report = _repaired(loaded, choice, paths, dry=diff)
     if not diff:
         _show(report, form, to_stderr=fix and paths == ["-"])
+    if report.omitted and form is not ReportFormat.TEXT:
+        console.warning(f"{sum(report.omitted.values())} problems are left out; all of them: --all-findings")
     for failure in report.failures:
         console.error(failure)
     raise typer.Exit(report.exit_code)
