@@ -28,6 +28,13 @@ if TYPE_CHECKING:
     from paictl.sim.report import Compared
 
 
+EPILOG = """
+paictl sim compare tiny --policy fifo --policy srtf --cluster 2x4
+paictl sim compare trace.csv --policy fifo:placement=consolidate --policy backfill --cluster 15x4 --html page.html
+paictl sim compare trace.yaml --config services-configuration.yaml --each-job
+"""
+
+
 def compare(
     trace: TraceArgument,
     policies: PolicyOption = None,

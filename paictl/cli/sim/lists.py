@@ -16,6 +16,21 @@ if TYPE_CHECKING:
     from paictl.sim.survey import Survey
 
 
+POLICIES_EPILOG = """
+paictl sim policies
+paictl sim policies srtf
+"""
+TRACES_EPILOG = """
+paictl sim traces
+paictl sim traces tiny --cluster 2x4
+paictl sim traces x.tar.gz/inner/jobs.csv -o json
+"""
+GENERATE_EPILOG = """
+paictl sim generate
+paictl sim generate tiresias --jobs 480 --seed 1 -o trace.csv
+"""
+
+
 def policies(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="Only this one, with all there is to say.")

@@ -23,6 +23,11 @@ from paictl.cli.sim.shared import (
     write_files,
 )
 
+EPILOG = """
+paictl sim run tiny --policy fifo --cluster 2x4
+paictl sim run trace.csv --policy las:queues=3250/7200 --cluster 15x4 -o json --jobs jobs.csv --html page.html
+"""
+
 
 def run(
     trace: TraceArgument,

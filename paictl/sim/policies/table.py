@@ -16,6 +16,7 @@ POLICIES: Mapping[str, str] = {
     "sjf": "sjf:Sjf",
     "srtf": "srtf:Srtf",
     "srsf": "srsf:Srsf",
+    "gavel": "gavel:Gavel",
 }
 """Name → module in this package:class."""
 
