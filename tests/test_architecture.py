@@ -18,7 +18,7 @@ ORDER: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
         "errors resources words",
-        "units files places",
+        "units files places i18n",
         "cells",
         "scheduler",
         "workload",
