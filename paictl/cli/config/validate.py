@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated
 
@@ -85,6 +86,8 @@ def validate(
     choice.check()
     with console.progress("validating"):
         loaded = load(paths, kind, skip_unknown=skip_unknown)
+        if not skip_unknown:
+            loaded = replace(loaded, failures=(*loaded.failures, *nothing_found(loaded)))
         if not (fix or diff):
             report = run_rules(loaded, choice)
     if fix or diff:
