@@ -10,12 +10,25 @@ import typer
 from paictl.cli import console
 from paictl.cli.clusters import StateOption, clock_text, confirm, open_cluster, showing_reports
 from paictl.cli.console import write
+from paictl.cluster.embedded import commands
+from paictl.cluster.embedded.clock import parse_speed
+from paictl.cluster.embedded.cluster import EmbeddedCluster
+from paictl.cluster.interface import ClusterError, UnreachableError
+from paictl.cluster.machines import machines_in
+from paictl.config.pushing.fileset import seal_files
 from paictl.errors import PaictlError
+from paictl.operate import clock
+from paictl.operate.beginning import Lists, beginning
+from paictl.operate.status import remarks
+from paictl.places import state_folder
+from paictl.service.catalogue import load_catalogue
 
-UP_EPILOG = (
-    "Examples: paictl cluster up · paictl cluster up FOLDER · paictl cluster up --preset production --speed 60 · "
-    "paictl cluster up -m master.csv -w worker.csv -c config.yaml --sku V100=gpu:8,cpu:96,memory:900Gi"
-)
+UP_EPILOG = """
+    paictl cluster up
+    paictl cluster up FOLDER
+    paictl cluster up --preset production --speed 60
+    paictl cluster up -m master.csv -w worker.csv -c config.yaml --sku V100=gpu:8,cpu:96,memory:900Gi
+"""
 
 
 def up(
@@ -38,16 +51,6 @@ def up(
     state: StateOption = None,
 ) -> None:
     """Bring a cluster up on this machine, with its services running."""
-    from paictl.cluster.embedded import commands
-    from paictl.cluster.embedded.clock import parse_speed
-    from paictl.cluster.embedded.cluster import EmbeddedCluster
-    from paictl.cluster.machines import machines_in
-    from paictl.config.pushing.fileset import seal_files
-    from paictl.operate.beginning import Lists, beginning
-    from paictl.operate.status import remarks
-    from paictl.places import state_folder
-    from paictl.service.catalogue import load_catalogue
-
     lists = None
     if masters or workers or config:
         if not (masters and workers and config):
@@ -77,8 +80,6 @@ def tick(
     state: StateOption = None,
 ) -> None:
     """Let the cluster's time pass."""
-    from paictl.operate import clock
-
     wanted = clock.span_of(span, until_idle=until_idle)
     cluster = open_cluster(state)
     write(clock_text(cluster, clock.tick(cluster, wanted)))
@@ -89,9 +90,6 @@ def speed(
     state: StateOption = None,
 ) -> None:
     """Let the cluster's clock run at another speed."""
-    from paictl.cluster.embedded.clock import parse_speed
-    from paictl.cluster.embedded.cluster import EmbeddedCluster
-
     number, run_out = parse_speed(factor)
     cluster = open_cluster(state)
     if not isinstance(cluster, EmbeddedCluster):
@@ -104,10 +102,6 @@ def down(
     state: StateOption = None,
 ) -> None:
     """Take the cluster down; jobs, configuration and history are lost."""
-    from paictl.cluster.embedded.cluster import EmbeddedCluster
-    from paictl.cluster.interface import ClusterError, UnreachableError
-    from paictl.places import state_folder
-
     try:
         cluster = open_cluster(state)
         name = cluster.name

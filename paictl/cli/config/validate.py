@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import gc
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from paictl.cli import console
 from paictl.cli.options import KindOption, rule_ids
+from paictl.config.linting.fix import Repair, fix
+from paictl.config.linting.report import FORMATS, plain
+from paictl.config.linting.validate import Choice, Report
+from paictl.config.linting.validate import validate as run_rules
+from paictl.config.reading.load import Loaded, load
 from paictl.config.reading.problem import Severity
 
-if TYPE_CHECKING:
-    from paictl.config.linting.fix import Repair
-    from paictl.config.linting.validate import Choice, Report
-    from paictl.config.reading.load import Loaded
+EPILOG = """
+    paictl config validate cluster/
+    paictl config validate hivedscheduler.yaml --format github
+    cat job.yaml | paictl config validate - --kind job
+    A comment silences a rule in its line: # paictl: ignore=ID
 
-EPILOG = """Examples:
-
-paictl config validate cluster/
-
-paictl config validate hivedscheduler.yaml --format github
-
-cat job.yaml | paictl config validate - --kind job
-
-A comment silences a rule in its line: # paictl: ignore=ID
-
-Exit codes: 0 no errors and no warnings, 1 some, 2 something could not be read."""
+    Exit codes: 0 no errors and no warnings, 1 some, 2 something could not be read.
+"""
 
 
 MOST_OF_A_RULE = 20
@@ -82,10 +79,6 @@ def validate(
     diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change, and change nothing.")] = False,
 ) -> None:
     """Find every mistake in configuration files, with line and column."""
-    from paictl.config.linting.validate import Choice
-    from paictl.config.linting.validate import validate as run_rules
-    from paictl.config.reading.load import load
-
     # Parsing makes hundreds of thousands of objects that all stay: collecting garbage meanwhile finds none.
     gc.disable()
     choice = Choice(_words(select), _words(ignore), severity, None if all_findings else MOST_OF_A_RULE)
@@ -106,8 +99,6 @@ def validate(
 
 
 def _show(report: Report, form: ReportFormat, *, to_stderr: bool) -> None:
-    from paictl.config.linting.report import FORMATS, plain
-
     if to_stderr:  # stdout holds the repaired text
         text = plain(FORMATS[form](report)).rstrip()
         if text:
@@ -118,8 +109,6 @@ def _show(report: Report, form: ReportFormat, *, to_stderr: bool) -> None:
 
 def _repaired(loaded: Loaded, choice: Choice, paths: list[str], *, dry: bool) -> Report:
     """Repair the files, or show what that would change; the report is on the files as they are then."""
-    from paictl.config.linting.fix import fix
-
     with console.progress("repairing"):
         repair: Repair = fix(loaded, choice)
     for file in repair.changed if dry else ():

@@ -4,45 +4,43 @@ from __future__ import annotations
 
 import os
 import shlex
+import subprocess
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from paictl.cli import console
 from paictl.cli.clusters import OutputOption
+from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data, write_table
 from paictl.cli.lab import author as labauthor
 from paictl.cli.lab import report as labreport
+from paictl.cli.lab.here import session_of
+from paictl.cli.lab.play import type_words
 from paictl.cli.lab.report import InLanguage, LangOption
+from paictl.cli.lab.run import play_labs
+from paictl.cli.lab.shell import SHELL_MARK, in_lab, in_lab_shell, in_other_lab, path_with_paictl
+from paictl.cli.lab.words import (
+    judged_data,
+    language,
+    language_here,
+    say,
+    show_judged,
+    show_questions,
+    show_step,
+    show_trouble,
+)
 from paictl.errors import ExitCode
+from paictl.lab.errors import LabError
+from paictl.lab.ground import labs_folder
+from paictl.lab.manifest import Step, all_labs
+from paictl.lab.progress import ProgressFile
+from paictl.lab.session import Session, Standing
 
-if TYPE_CHECKING:
-    from paictl.lab.manifest import Step
-    from paictl.lab.session import Session
-
-
-app = typer.Typer(cls=InLanguage, help="Guided labs: learn cluster scheduling by doing.", no_args_is_help=True)
+app = App(cls=InLanguage, help="Guided labs: learn cluster scheduling by doing.")
 
 LabWord = Annotated[str | None, typer.Argument(metavar="[LAB]", help="Number or id (default: where you are).")]
-
-
-def session_of(word: str | None) -> Session:
-    """The lab that is named, else the one of this shell, else the one that was started last."""
-    from paictl.lab.errors import LabError
-    from paictl.lab.ground import labs_folder, present_lab
-    from paictl.lab.manifest import find_lab
-    from paictl.lab.progress import ProgressFile
-    from paictl.lab.session import Session
-
-    root, present = labs_folder(), present_lab()
-    name = word or (present.lab_id if present else "") or ProgressFile(root).read().current
-    if not name:
-        raise LabError(
-            ("no lab was started yet", "尚未开始任何实验"),
-            ("see: paictl lab list; begin: paictl lab start 1", "查看：paictl lab list；开始：paictl lab start 1"),
-        )
-    return Session(find_lab(name), root)
 
 
 def _begun(word: str | None) -> Session:
@@ -51,14 +49,9 @@ def _begun(word: str | None) -> Session:
     return session
 
 
-@app.command("list", epilog="Example: paictl lab list --lang zh")
+@app.command("list", epilog="paictl lab list --lang zh")
 def list_labs(lang: LangOption = None, output: OutputOption = Output.TABLE) -> None:
     """List the labs, and how far you are."""
-    from paictl.cli.lab.words import language, say
-    from paictl.lab.ground import labs_folder
-    from paictl.lab.manifest import all_labs
-    from paictl.lab.progress import ProgressFile
-
     done, words = ProgressFile(labs_folder()).read(), language(lang)
     rows = []
     for lab in all_labs():
@@ -75,18 +68,18 @@ def list_labs(lang: LangOption = None, output: OutputOption = Output.TABLE) -> N
 @app.command()
 def show(lab: LabWord = None, lang: LangOption = None) -> None:
     """Show the text of a lab, to read before, beside or after it."""
-    from paictl.cli.lab.words import language
-
     session = session_of(lab)
     write(session.lab.text_file(language(lang, session)).read_text(encoding="utf-8").rstrip())
 
 
-@app.command(epilog="Example: paictl lab start 1, then paictl lab shell")
+@app.command(
+    epilog="""
+    paictl lab start 1
+    paictl lab shell
+"""
+)
 def start(lab: LabWord = None, lang: LangOption = None) -> None:
     """Begin a lab: its own cluster comes up, and the first step is shown."""
-    from paictl.cli.lab.shell import in_lab, in_other_lab
-    from paictl.cli.lab.words import language, say, show_step
-
     words = language(lang)
     session = _to_start(lab)
     with console.progress(say("begun", words)):
@@ -103,11 +96,6 @@ def start(lab: LabWord = None, lang: LangOption = None) -> None:
 
 def _to_start(word: str | None) -> Session:
     """The lab that is named, else the one that was reset, the one after a finished one, or the first."""
-    from paictl.lab.ground import labs_folder
-    from paictl.lab.manifest import all_labs
-    from paictl.lab.progress import ProgressFile
-    from paictl.lab.session import Session
-
     last = word or ProgressFile(labs_folder()).read().current
     session = session_of(last or "01")
     if word is None and last and session.ground.started and session.current_step() is None:
@@ -118,8 +106,6 @@ def _to_start(word: str | None) -> Session:
 @app.command()
 def env(lab: LabWord = None) -> None:
     """Print what makes this shell the lab's: eval "$(paictl lab env)"."""
-    from paictl.cli.lab.shell import path_with_paictl
-
     session = _begun(lab)
     write(f"export PAICTL_STATE={shlex.quote(str(session.ground.folder.resolve()))}")
     write(f"cd {shlex.quote(str(session.ground.require_files().resolve()))}")
@@ -131,11 +117,6 @@ def env(lab: LabWord = None) -> None:
 @app.command()
 def shell(lab: LabWord = None) -> None:
     """Open a shell in which paictl works on the lab's cluster; leave it with exit."""
-    import subprocess
-
-    from paictl.cli.lab.shell import SHELL_MARK, in_lab, in_lab_shell, path_with_paictl
-    from paictl.cli.lab.words import say
-
     session = _begun(lab)
     here = in_lab_shell() and in_lab(session)  # one in another would take two exits to leave
     saying = "in-shell-already" if here else "in-shell"
@@ -152,8 +133,6 @@ def shell(lab: LabWord = None) -> None:
 @app.command("next")
 def next_step(lab: LabWord = None, lang: LangOption = None) -> None:
     """Show the next step; where this one is not done yet, what is missing."""
-    from paictl.cli.lab.words import language, say, show_judged, show_step, show_trouble
-
     session = _begun(lab)
     words = language(lang, session)
     judged = session.judged()
@@ -177,10 +156,6 @@ def next_step(lab: LabWord = None, lang: LangOption = None) -> None:
 
 def _finish(session: Session, words: str) -> None:
     """What is left when all steps are done."""
-    from paictl.cli.lab.shell import in_lab_shell
-    from paictl.cli.lab.words import say, show_questions
-    from paictl.lab.manifest import all_labs
-
     write(say("all-done", words))
     show_questions(session, words)
     following = [lab.number for lab in all_labs() if lab.id > session.lab.id]
@@ -191,8 +166,6 @@ def _finish(session: Session, words: str) -> None:
 @app.command()
 def status(lab: LabWord = None, lang: LangOption = None) -> None:
     """Show how far you are in a lab: steps, checks, questions."""
-    from paictl.cli.lab.words import language, say, show_judged, show_questions
-
     session = _begun(lab)
     words = language(lang, session)
     judged, done = session.judged(), session.progress
@@ -210,8 +183,6 @@ def status(lab: LabWord = None, lang: LangOption = None) -> None:
 @app.command()
 def hint(lab: LabWord = None, lang: LangOption = None) -> None:
     """Give a hint for the present step; ask again for a plainer one."""
-    from paictl.cli.lab.words import language, say
-
     session = _begun(lab)
     words = language(lang, session)
     step = _present_step(session)
@@ -229,8 +200,6 @@ def _present_step(session: Session) -> Step:
     session.observe()
     step = session.reading()
     if step is None:
-        from paictl.lab.errors import LabError
-
         raise LabError(
             (f"all steps of lab {session.lab.number} are done", f"实验 {session.lab.number} 的所有步骤已完成"),
             ("see: paictl lab status", "查看：paictl lab status"),
@@ -238,7 +207,7 @@ def _present_step(session: Session) -> Step:
     return step
 
 
-@app.command(epilog="Example: paictl lab verify --watch")
+@app.command(epilog="paictl lab verify --watch")
 def verify(
     lab: LabWord = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Again whenever the cluster changes.")] = False,
@@ -246,8 +215,6 @@ def verify(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Compare what is expected with what is observed; exit code 1 until every check passed or was skipped."""
-    from paictl.cli.lab.words import language
-
     session = _begun(lab)
     words = language(lang, session)
     seen = -1
@@ -266,9 +233,6 @@ def verify(
 
 def _verify(session: Session, words: str, output: Output) -> bool:
     """Judge and show; whether the lab is complete."""
-    from paictl.cli.lab.words import judged_data, say, show_judged, show_trouble
-    from paictl.lab.session import Standing
-
     judged = session.judged()
     failed = any(one.standing is Standing.FAILED for one in judged)
     if output is not Output.TABLE:
@@ -285,16 +249,13 @@ def _verify(session: Session, words: str, output: Output) -> bool:
     return all(one.standing in (Standing.PASSED, Standing.SKIPPED) for one in judged)
 
 
-@app.command(epilog='Example: paictl lab skip two-run --reason "no time"')
+@app.command(epilog='paictl lab skip two-run --reason "no time"')
 def skip(
     name: Annotated[str | None, typer.Argument(metavar="[STEP|CHECK]", help="Default: the present step.")] = None,
     reason: Annotated[str, typer.Option("--reason", help="Why; the report gives it.")] = "",
     lab: Annotated[str | None, typer.Option("--lab", help="Number or id of the lab.")] = None,
 ) -> None:
     """Leave a step or check out, with a reason."""
-    from paictl.cli.lab.words import say
-    from paictl.lab.errors import LabError
-
     session = _begun(lab)
     if not reason.strip():
         raise LabError(
@@ -309,8 +270,6 @@ def skip(
 @app.command()
 def reset(lab: LabWord = None) -> None:
     """Begin a lab anew: its cluster, files and progress go, answers stay."""
-    from paictl.cli.lab.words import language_here, say
-
     words = language_here()
     session = session_of(lab)
     session.reset()
@@ -324,9 +283,6 @@ def solve(
     lang: LangOption = None,
 ) -> None:
     """Do the present step for you, and show how; at the end, good answers to the questions."""
-    from paictl.cli.lab.play import type_words
-    from paictl.cli.lab.words import language, say, show_questions, show_step
-
     session = _begun(lab)
     words = language(lang, session)
     session.observe()
@@ -346,21 +302,24 @@ def solve(
     show_questions(session, words, solutions=True)
 
 
-@app.command(epilog='Example: paictl lab answer 1 "because the quota of vc1 is used up"')
+@app.command(epilog='paictl lab answer 1 "because the quota of vc1 is used up"')
 def answer(
     number: Annotated[int, typer.Argument(help="Number of the question.")],
     words: Annotated[str, typer.Argument(metavar="ANSWER", help="Your answer.")],
     lab: Annotated[str | None, typer.Option("--lab", help="Number or id of the lab.")] = None,
 ) -> None:
     """Answer a question of the lab; the report holds it."""
-    from paictl.cli.lab.words import language_here, say
-
     session = session_of(lab)
     session.answer(number, words)
     console.info(say("noted", language_here(), lab=session.lab.number, number=number))
 
 
-@app.command(epilog="Examples: paictl lab run 3 · paictl lab run --all --fast")
+@app.command(
+    epilog="""
+    paictl lab run 3
+    paictl lab run --all --fast
+"""
+)
 def run(
     lab: LabWord = None,
     every: Annotated[bool, typer.Option("--all", help="All labs, one after the other.")] = False,
@@ -369,17 +328,17 @@ def run(
     lang: LangOption = None,
 ) -> None:
     """Play a lab for a reader: every step typed, every check shown."""
-    from paictl.cli.lab.run import play_labs
-    from paictl.cli.lab.words import language
-    from paictl.lab.manifest import all_labs
-
     labs = all_labs() if every else [session_of(lab or "01").lab]
     failed = play_labs(labs, language(lang), pause=0 if fast else 2, keep=keep)
     raise typer.Exit(ExitCode.NEGATIVE if failed else ExitCode.OK)
 
 
-app.command(epilog="Example: paictl lab report -o report.html --name 'Li Hua'")(labreport.report)
-app.command("check-report", epilog="Example: paictl lab check-report report.html; exit code 0 consistent, 1 not")(
-    labreport.check_report
-)
-app.command(epilog="Example: paictl lab selftest 03 --update", hidden=True)(labauthor.selftest)
+app.command(epilog="paictl lab report -o report.html --name 'Li Hua'")(labreport.report)
+app.command(
+    "check-report",
+    epilog="""
+    paictl lab check-report report.html
+    exit code 0 consistent, 1 not
+""",
+)(labreport.check_report)
+app.command(epilog="paictl lab selftest 03 --update", hidden=True)(labauthor.selftest)

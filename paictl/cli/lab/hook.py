@@ -5,27 +5,23 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from paictl.cli import console, interrupts
+from paictl.cli.command import without_globals
+from paictl.cli.lab.words import language_here, say
+from paictl.cluster.interface import ConflictError
 from paictl.errors import ExitCode, PaictlError
-
-if TYPE_CHECKING:
-    from paictl.lab.journal import Typed
+from paictl.lab import journal
+from paictl.lab.errors import LabError
+from paictl.lab.ground import present_lab
+from paictl.lab.journal import Typed, spelled
+from paictl.lab.manifest import find_lab
+from paictl.lab.session import Session
 
 
 def after_command(words: Sequence[str], code: int, error: PaictlError | None) -> None:
     """Note a command line and how it ended; what goes wrong here must not spoil the command."""
-    from paictl.cli import console
-    from paictl.cli.lab.words import language_here, say
-    from paictl.cli.main import GLOBAL_FLAGS
-    from paictl.cluster.interface import ConflictError
-    from paictl.lab import journal
-    from paictl.lab.errors import LabError
-    from paictl.lab.ground import present_lab
-    from paictl.lab.manifest import find_lab
-    from paictl.lab.session import Session
-
-    said = [word for word in words if word not in GLOBAL_FLAGS]
+    said = without_globals(words)
     ground = present_lab()
     if ground is None or said[:1] == ["lab"] or not said:
         return
@@ -36,7 +32,10 @@ def after_command(words: Sequence[str], code: int, error: PaictlError | None) ->
                 console.info(f"lab: {say('elsewhere', lang, file=word, folder=shlex.quote(str(ground.files)))}")
         if isinstance(error, ConflictError) and said[:2] == ["job", "submit"]:
             console.info(f"lab: {say('taken', lang)}")
-        journal.append(ground.folder, typed(said, code, error))
+        with interrupts.held():
+            journal.append(ground.folder, typed(said, code, error))
+        if code == ExitCode.INTERRUPTED:
+            return  # whoever presses Ctrl-C wants the prompt back; what was shown is ticked off after the next command
         session = Session(find_lab(ground.lab_id), ground.folder.parent)
         for check in session.observe():
             console.info(f"lab: ✓ {check.says.of(ground.language)}")
@@ -56,8 +55,6 @@ def _is_elsewhere(word: str, files: Path) -> bool:
 
 def typed(words: Sequence[str], code: int, error: PaictlError | None) -> Typed:
     """A command line as the lab remembers it."""
-    from paictl.lab.journal import Typed, spelled
-
     if error is not None:
         return Typed(spelled(words), code, str(error), error.hint or "")
     return Typed(spelled(words), code)

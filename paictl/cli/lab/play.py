@@ -8,15 +8,17 @@ import os
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from paictl.cli.console import PIPE_WIDTH
+from paictl.cli.lab.hook import typed
+from paictl.cli.run import attempt
 from paictl.cli.settings import Settings, settings
 from paictl.errors import ExitCode, PaictlError
-
-if TYPE_CHECKING:
-    from paictl.lab.journal import Typed
-    from paictl.lab.session import Session
+from paictl.lab import journal
+from paictl.lab.journal import Typed
+from paictl.lab.manifest import find_lab
+from paictl.lab.selftest import USER, Stage, problems
+from paictl.lab.session import Session
 
 
 @contextlib.contextmanager
@@ -44,9 +46,6 @@ def in_ground(session: Session) -> Iterator[None]:
 
 def type_words(session: Session, words: Sequence[str]) -> Typed:
     """Carry a command line out in a lab, printing what it prints; the caller notes it."""
-    from paictl.cli.lab.hook import typed
-    from paictl.cli.main import attempt
-
     with in_ground(session):
         code, error = attempt([*words, "--no-input"])
     if code == ExitCode.INTERRUPTED:
@@ -62,8 +61,6 @@ def type_silently(session: Session, words: Sequence[str]) -> Typed:
 
 def shown(session: Session, command: str) -> str:
     """What a command line of a text prints, note and all; ``cat FILE`` shows a file of the student."""
-    from paictl.lab import journal
-
     words = shlex.split(command)
     if words[:1] == ["cat"]:
         return "".join((session.ground.files / name).read_text(encoding="utf-8") for name in words[1:])
@@ -95,9 +92,6 @@ def called(user: str) -> Iterator[None]:
 
 def self_test(word: str, folder: Path, *, update: bool) -> list[str]:
     """Everything that is wrong with a lab, tested in an empty folder."""
-    from paictl.lab.manifest import find_lab
-    from paictl.lab.selftest import USER, Stage, problems
-
     stage = Stage(
         folder,
         runner=lambda session: lambda words: type_silently(session, words),

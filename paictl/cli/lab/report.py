@@ -9,9 +9,15 @@ from typing import Annotated, Any, Final
 import typer
 
 from paictl.cli import console
-from paictl.cli.clusters import OutputOption
+from paictl.cli.command import Group
 from paictl.cli.console import Output, write, write_data
+from paictl.cli.lab.words import language_here, say
+from paictl.cli.options import OutputOption
 from paictl.errors import ExitCode
+from paictl.lab.errors import LabError, writing
+from paictl.lab.ground import labs_folder
+from paictl.lab.report import make_report
+from paictl.lab.report_file import check_file, check_form, rendered
 
 
 class Language(StrEnum):
@@ -37,14 +43,11 @@ LangOption = Annotated[
 ]
 
 
-class InLanguage(typer.core.TyperGroup):
+class InLanguage(Group):
     """The lab commands: their errors are said in the language of the labs."""
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         """Carry a command out."""
-        from paictl.cli.lab.words import language_here
-        from paictl.lab.errors import LabError
-
         try:
             return super().invoke(ctx)
         except LabError as error:
@@ -57,12 +60,6 @@ def report(
     lang: LangOption = None,
 ) -> None:
     """Write the report of all labs that you began: environment, observations, timeline, checks, answers, digest."""
-    from paictl.cli.lab.words import language_here, say
-    from paictl.lab.errors import LabError, writing
-    from paictl.lab.ground import labs_folder
-    from paictl.lab.report import make_report
-    from paictl.lab.report_file import check_form, rendered
-
     words = language_here() if lang is None else lang.value
     check_form(output)
     if not name.strip():
@@ -86,8 +83,6 @@ def check_report(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Tell whether reports are consistent: recorded events against replayed commands, text against data, digest."""
-    from paictl.lab.report_file import check_file
-
     results: list[dict[str, Any]] = []
     for path in files:
         made, wrong = check_file(path)

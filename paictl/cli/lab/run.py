@@ -7,14 +7,14 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from paictl.cli.console import write, write_segments
-
-if TYPE_CHECKING:
-    from paictl.lab.journal import Typed
-    from paictl.lab.manifest import Lab
-    from paictl.lab.session import Session
+from paictl.cli.lab.play import type_words
+from paictl.cli.lab.words import say, show_judged, show_questions, show_step
+from paictl.lab.ground import labs_folder
+from paictl.lab.journal import Typed
+from paictl.lab.manifest import Lab
+from paictl.lab.session import Session, Standing
 
 
 def play_labs(labs: Sequence[Lab], lang: str, *, pause: float, keep: bool) -> int:
@@ -22,9 +22,6 @@ def play_labs(labs: Sequence[Lab], lang: str, *, pause: float, keep: bool) -> in
 
     `pause` is in seconds, after every command.
     """
-    from paictl.lab.ground import labs_folder
-    from paictl.lab.session import Session
-
     if keep:
         return sum(_play(Session(lab, labs_folder()), lang, pause) for lab in labs)
     with tempfile.TemporaryDirectory(prefix="paictl-lab-") as folder:
@@ -32,10 +29,6 @@ def play_labs(labs: Sequence[Lab], lang: str, *, pause: float, keep: bool) -> in
 
 
 def _play(session: Session, lang: str, pause: float) -> int:
-    from paictl.cli.lab.play import type_words
-    from paictl.cli.lab.words import say, show_judged, show_questions, show_step
-    from paictl.lab.session import Standing
-
     lab = session.lab
     session.start(lang, played=True)
     write_segments([[("bold", f"== {lab.number} {lab.title.of(lang)}")]])

@@ -7,10 +7,10 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from paictl.lab.session import Session
+from paictl.lab.errors import writing
+from paictl.lab.ground import present_lab
+from paictl.lab.session import Session
 
 SHELL_MARK = "PAICTL_LAB_SHELL"
 """Environment variable of the shells that `lab shell` opens."""
@@ -22,8 +22,6 @@ def path_with_paictl(labs: Path) -> str | None:
     The folder stands beside the labs and holds nothing else, so that no other program of a virtual environment gets in
     front of the student's.
     """
-    from paictl.lab.errors import writing
-
     if shutil.which("paictl") is not None:
         return None
     folder = labs.resolve() / "bin"
@@ -49,14 +47,10 @@ def in_lab_shell() -> bool:
 
 def in_lab(session: Session) -> bool:
     """Whether what is typed in this shell reaches this lab already, also after `lab env`."""
-    from paictl.lab.ground import present_lab
-
     present = present_lab()
     return present is not None and present.folder.resolve() == session.ground.folder.resolve()
 
 
 def in_other_lab(session: Session) -> bool:
     """Whether this shell was opened for another lab."""
-    from paictl.lab.ground import present_lab
-
     return in_lab_shell() and present_lab() is not None and not in_lab(session)

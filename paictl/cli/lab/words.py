@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from paictl.cli.console import write, write_segments
-
-if TYPE_CHECKING:
-    from paictl.cluster.interface import ServiceView
-    from paictl.lab.manifest import Lab, Step
-    from paictl.lab.session import Judged, Session
+from paictl.cluster.interface import ServiceView
+from paictl.lab import journal
+from paictl.lab.errors import LabError
+from paictl.lab.ground import labs_folder, present_lab
+from paictl.lab.manifest import Lab, Step
+from paictl.lab.progress import ProgressFile
+from paictl.lab.session import Judged, Session
 
 SAYINGS: Final[dict[str, tuple[str, str]]] = {
     "list-heads": ("LAB TITLE TIME PASSED", "实验 标题 时间 通过"),
@@ -148,10 +150,6 @@ def _mac_locale() -> str:
 
 def language_here() -> str:
     """The language where no lab is named: of the lab of this shell, else of the last start, else of the locale."""
-    from paictl.lab.errors import LabError
-    from paictl.lab.ground import labs_folder, present_lab
-    from paictl.lab.progress import ProgressFile
-
     try:
         present = present_lab()
         return (present.language if present else ProgressFile(labs_folder()).read().language) or _language_of_locale()
@@ -206,8 +204,6 @@ def show_judged(judged: Judged, lang: str, *, brief: bool = False) -> None:
 
 def show_trouble(session: Session, lang: str) -> None:
     """What is in the student's way whatever the lab: nothing typed, the last command refused, a stale service."""
-    from paictl.lab import journal
-
     if not journal.read(session.ground.folder):
         write("→ " + say("nothing-typed", lang, lab=session.lab.number))
     refusal = session.last_refusal()
