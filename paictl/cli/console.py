@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TextIO
@@ -303,13 +303,20 @@ def _console(stream: TextIO) -> Console:
 @contextmanager
 def progress(text: str) -> Iterator[None]:
     """Show on a terminal's stderr that something goes on, with --verbose how long it took; silent elsewhere."""
+    with progressing(text):
+        yield
+
+
+@contextmanager
+def progressing(text: str) -> Iterator[Callable[[str], None]]:
+    """The same in one line that can be told what goes on now."""
     if settings.verbosity > 0:
         detail(f"{text} ...")
         begun = time.monotonic()
-        yield
+        yield detail
         detail(f"{text}: {time.monotonic() - begun:.2f} s")
     elif settings.verbosity < 0 or not sys.stderr.isatty():
-        yield
+        yield lambda _: None
     else:
-        with stderr().status(text):
-            yield
+        with stderr().status(text) as status:
+            yield lambda now: status.update(now)
