@@ -99,8 +99,9 @@ def test_the_jobs_of_a_cluster_are_its_history(
     assert paictl("cluster", "up", "--preset", "lab").code == 0
     job = files / "job.yaml"
     job.write_text(
-        "protocolVersion: 2\nname: one\ntype: job\nprerequisites:\n- {name: i, type: dockerimage, uri: x}\ntaskRoles:\n  t: {"
-        "instances: 1, dockerImage: i, resourcePerInstance: {gpu: 1, cpu: 1, memoryMB: 1}, commands: [sleep 60]}\n"
+        "protocolVersion: 2\nname: one\ntype: job\nprerequisites:\n- {name: i, type: dockerimage, uri: x}\n"
+        "taskRoles:\n  t: {instances: 1, dockerImage: i, resourcePerInstance: {gpu: 1, cpu: 1, memoryMB: 1}, "
+        "commands: [sleep 60]}\n"
     )
     none = paictl("sim", "what-if", "--from-cluster", *words(files, "old", "new")[3:])
     assert (none.code, "no job of it has ended yet" in none.err) == (2, True)
