@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from paictl.lab.manifest import Lab
 
 
+def register(app: typer.Typer) -> None:
+    """Add the commands to the group."""
+    app.command(epilog="Example: paictl lab selftest 03 --update", hidden=True)(selftest)
+
+
 def selftest(
     labs: Annotated[list[str] | None, typer.Argument(help="Numbers or ids (default: all).")] = None,
     update: Annotated[bool, typer.Option("--update", help="Let the texts show what is so.")] = False,
@@ -22,7 +27,7 @@ def selftest(
     """For authors: prove that no check is hollow and that the texts show what is so."""
     import tempfile
 
-    from paictl.cli.lab.play import self_test
+    from paictl.cli.lab.inprocess import self_test
     from paictl.lab.manifest import all_labs, find_lab
 
     chosen: list[Lab] = [find_lab(word) for word in labs] if labs else all_labs()

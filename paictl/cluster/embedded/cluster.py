@@ -58,15 +58,19 @@ class EmbeddedCluster:
     @classmethod
     def up(
         cls, folder: Path, command: Command, then: Iterable[Command] = (), *,
-        clock: tuple[float, bool] = (1.0, False), wall: Callable[[], float] = wall_time,
+        clock: tuple[float, bool] | None = None, wall: Callable[[], float] = wall_time,
     ) -> EmbeddedCluster:  # fmt: skip
-        """Bring a cluster up; `command` is `commands.up`, `clock` (speed, run out).
+        """Bring a cluster up; `command` is `commands.up`, `clock` (speed, run out), as fast as time passes by default.
+
+        Where a beginning was planned for the folder, it begins then, and unless a clock is given that one stands.
 
         The cluster begins with the commands in `then` carried out, or does not begin. Raises `ConflictError` if one is
         up in the folder.
         """
         world = commands.begin(command)
-        start = wall()
+        planned = planned_beginning(folder)
+        start = wall() if planned is None else planned
+        clock = clock or ((1.0, False) if planned is None else (0.0, False))
 
         def fill(store: Store) -> None:
             store.set_meta("name", world.name)

@@ -1,0 +1,92 @@
+"""Which lab a command is about, and in which language it speaks."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from paictl.lab.manifest import Step
+    from paictl.lab.session import Session
+
+LabWord = Annotated[str | None, typer.Argument(metavar="[LAB]", help="Number or id (default: where you are).")]
+LabOption = Annotated[str | None, typer.Option("--lab", help="Number or id of the lab (default: where you are).")]
+
+
+class Language(StrEnum):
+    """Languages of the labs."""
+
+    EN = "en"
+    ZH = "zh"
+
+
+ASKED: Final = "paictl.lab.language"
+"""Where the context of a command line keeps which language was asked for, if one was."""
+
+
+def _remember(context: typer.Context, asked: Language | None) -> Language | None:
+    if asked is not None:
+        context.meta[ASKED] = asked.value
+    return asked
+
+
+LangOption = Annotated[
+    Language | None,
+    typer.Option("--lang", callback=_remember, help="Language of this command (see: paictl lab language)."),
+]
+
+
+class InLanguage(typer.core.TyperGroup):
+    """The lab commands: their errors are said in the language of the labs."""
+
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        """Carry a command out."""
+        from paictl.lab.errors import LabError
+
+        try:
+            return super().invoke(ctx)
+        except LabError as error:
+            raise error.in_language(speaks(ctx.meta.get(ASKED))) from None
+
+
+def speaks(given: str | None = None) -> str:
+    """The language in which a command speaks: as asked, else as the student chose."""
+    from paictl.lab.language import language_of
+    from paictl.lab.workspace import labs_folder
+
+    return language_of(labs_folder(), given)
+
+
+def session_of(word: str | None) -> Session:
+    """The lab that is named, else the one of this shell whatever has become of it, else the one started last."""
+    from paictl.lab.errors import LabError
+    from paictl.lab.manifest import find_lab
+    from paictl.lab.progress import ProgressFile
+    from paictl.lab.session import Session
+    from paictl.lab.workspace import lab_of_shell, labs_folder
+
+    root = labs_folder()
+    name = word or lab_of_shell() or ProgressFile(root).read().current
+    if not name:
+        raise LabError("none-started")
+    return Session(find_lab(name), root)
+
+
+def begun(word: str | None) -> Session:
+    """The same; raises `LabError` if it was not started."""
+    session = session_of(word)
+    session.require_started()
+    return session
+
+
+def present_step(session: Session) -> Step:
+    """The step that the student is at; raises `LabError` after the last."""
+    from paictl.lab.errors import LabError
+
+    session.observe()
+    step = session.reading()
+    if step is None:
+        raise LabError("all-done", lab=session.lab.number)
+    return step
