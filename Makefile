@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test lint format bench fuzz soak example-reports lock test-lowest clean help
+.PHONY: demo test lint format bench kube e2e fuzz soak example-reports lock test-lowest clean help
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 16
@@ -31,6 +31,13 @@ bench: $(STAMP)  ## the figures of README and CHANGELOG
 	@$(BIN)/python tools/bench_scheduler.py
 	@$(BIN)/python tools/bench_cluster.py
 
+kube:  ## build Kubernetes, etcd and kwok into a cache outside the tree (once; needs Go)
+	@tools/kube/build.sh
+
+e2e: $(STAMP)  ## the extender on a real control plane (needs make kube and openssl)
+	@PAICTL_E2E=1 $(BIN)/python -W ignore::ResourceWarning -m pytest -q tests/e2e_kube \
+	  -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
+
 fuzz: $(STAMP)  ## 20,000 mutated files; no input may give a traceback
 	@$(BIN)/python tools/fuzz_config.py --count 20000
 
@@ -38,13 +45,13 @@ soak: $(STAMP)  ## 2 million random operations on the scheduler core, 500 runs o
 	@$(BIN)/python tools/soak.py
 	@PAICTL_SOAK=500 $(BIN)/python -m pytest -q tests/unit/cluster/test_properties.py
 
-example-reports: $(STAMP)  ## the reports of examples/lab-report, when labs have changed
+example-reports: $(STAMP)  ## reports of all labs, in examples/lab-report
 	$(BIN)/python tools/example_report.py
 
 lock:  ## renew the lock files (needs uv)
 	uv pip compile -q pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-header \
 	  --upgrade -o requirements/dev.lock
-	uv pip compile -q pyproject.toml --extra fast --extra test --universal --python-version 3.11 --generate-hashes \
+	uv pip compile -q pyproject.toml --extra test --universal --python-version 3.11 --generate-hashes \
 	  --no-header --upgrade --resolution lowest-direct -o requirements/lowest.lock
 
 test-lowest: .venv-lowest/.installed  ## the test suite with the lowest versions that pyproject.toml allows

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,9 @@ settings.load_profile("same" if os.environ.get("CI") else "anew")
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("PAICTL_SHARED", ROOT.parent / "shared"))
 
+EXAMPLE_LABS = ("04", "09")
+"""Labs of which tests make reports; the self-test and one play prove the others."""
+
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
@@ -24,3 +30,20 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"no test material at {SHARED} (set PAICTL_SHARED)")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def example_reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as of `make example-reports`, of `EXAMPLE_LABS` in both languages, made once for all workers."""
+    shared = (
+        tmp_path_factory.getbasetemp().parent if "PYTEST_XDIST_WORKER" in os.environ else tmp_path_factory.mktemp("r")
+    )
+    folder = shared / "example-reports"
+    with (shared / "example-reports.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.is_dir():
+            making = folder.with_name("example-reports.part")
+            tool = ROOT / "tools" / "example_report.py"
+            subprocess.run([sys.executable, tool, making, *EXAMPLE_LABS], check=True, timeout=300)
+            making.rename(folder)
+    return folder

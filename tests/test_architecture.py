@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ ORDER: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
         "errors resources words",
-        "units files",
+        "units files places",
         "cells",
         "scheduler",
         "workload",
@@ -39,14 +40,33 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
     package: tuple(frozenset(names.split()) for names in rows)
     for package, rows in {
         "config": ("reading", "models secrets", "linting", "pushing making quotas"),
+        "sim": (
+            "loop dice trace",
+            "job",
+            "traces cluster generate knowledge",
+            "run state",
+            "rates view timeline occupancy",
+            "actions",
+            "interface",
+            "engine",
+            "invariants placement",
+            "policies",
+            "simulate",
+            "metrics",
+            "lab_places",
+            "compare lab_compare",
+        ),
     }.items()
 }
 """The same inside a package, by the first part of a module's name there."""
 
+ACYCLIC = ("cells", "scheduler", "workload", "config")
+"""Packages whose modules form no circle, those that only type checkers see included."""
+
 THIRD_PARTY: dict[str, frozenset[str]] = {
-    "config": frozenset({"yaml", "jsonschema", "jsonschema_rs"}),
+    "config": frozenset({"yaml", "jsonschema"}),
     "sim": frozenset({"scipy", "highspy", "numpy"}),
-    "remote": frozenset({"kubernetes", "fabric", "ansible_runner", "urllib3"}),
+    "remote": frozenset({"kubernetes", "fabric", "ansible_runner", "urllib3", "orjson"}),
     "extender": frozenset({"starlette", "uvicorn", "orjson", "prometheus_client", "yaml"}),
     "cli": frozenset({"typer", "rich", "yaml"}),
 }
@@ -56,7 +76,7 @@ IMPURE = frozenset({"time", "random", "logging", "os"})
 """What the core may not import although it is in the standard library: same state, same decision."""
 
 SEAM = "paictl.cluster.embedded"
-ONE_KIND_OF_CLUSTER = {"lab": "embedded.py"}
+ONE_KIND_OF_CLUSTER = {"lab": "embedded.py", "cli": "embedded.py"}
 """Packages that know a cluster through its interface, and the one module of each that knows which kind it is."""
 
 MAX_LINES = 400
@@ -115,6 +135,15 @@ def test_inside_a_package_imports_go_down_as_well(package: str) -> None:
                 assert ranks[parts[2]] < ranks[own], f"{path}:{line}: {package}.{own} must not import {parts[2]}"
 
 
+@pytest.mark.parametrize("package", ACYCLIC)
+def test_the_modules_of_a_package_form_no_circle(package: str) -> None:
+    graph: dict[str, set[str]] = {}
+    for path in sorted((PACKAGE / package).rglob("*.py")):
+        own = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        graph[own] = {module for _, module in imports_of(path) if module.startswith(f"paictl.{package}.")}
+    TopologicalSorter(graph).prepare()  # raises CycleError with the modules of the circle
+
+
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_third_party_imports_are_on_the_list(path: Path) -> None:
     own = package_of(path)
@@ -135,6 +164,17 @@ def test_only_the_seam_of_a_package_knows_which_kind_of_cluster_it_has() -> None
             if any(module == SEAM or module.startswith(f"{SEAM}.") for _, module in imports_of(path))
         }
         assert users == {seam}
+
+
+def test_only_targets_knows_all_kinds_of_clusters() -> None:
+    """Beside the kinds themselves; whoever else wants a cluster asks for one by name."""
+    users = {
+        str(path.relative_to(PACKAGE))
+        for path in modules()
+        if package_of(path) not in ONE_KIND_OF_CLUSTER and not path.is_relative_to(PACKAGE / "cluster" / "embedded")
+        if any(module == SEAM or module.startswith(f"{SEAM}.") for _, module in imports_of(path))
+    }
+    assert users == {"cluster/targets.py"}
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))

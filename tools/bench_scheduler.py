@@ -88,7 +88,7 @@ def measure(size: int) -> dict[str, Any]:
     """Everything in process."""
     from paictl.scheduler.engine import Engine
     from paictl.scheduler.events import NodeHealth
-    from paictl.scheduler.request import PodRequest
+    from paictl.scheduler.wire import read_request
 
     with gzip.open(BENCH / f"{size}.yaml.gz") as text:
         config = yaml.load(text, yaml.CSafeLoader)
@@ -96,7 +96,7 @@ def measure(size: int) -> dict[str, Any]:
     for operation in stream(size):
         if operation["op"] == "schedule":
             pod = operation["pod"]
-            steps.append(("schedule", PodRequest.from_spec(pod["spec"], pod["uid"], f"default/{pod['name']}")))
+            steps.append(("schedule", read_request(pod["spec"], pod["uid"], f"default/{pod['name']}")))
         elif operation["op"] != "mark":
             steps.append(("allocate" if operation["op"] == "add_allocated" else "release", operation["uid"]))
     start = time.perf_counter()

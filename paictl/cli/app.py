@@ -80,7 +80,6 @@ def version(
         "python": platform.python_version(),
         "platform": f"{platform.system()}-{platform.machine()}",
         "libyaml": any(next(Path(place).glob("_yaml.*"), None) for place in places),
-        "jsonschema-rs": find_spec("jsonschema_rs") is not None,
     }
     if output is Output.TABLE:
         write(f"paictl {__version__} (Python {data['python']}, {data['platform']})")

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from paictl.cli import console
 from paictl.cli.options import OutputOption as OutputOption
 from paictl.cli.settings import settings
 from paictl.errors import PaictlError
 
 if TYPE_CHECKING:
-    from paictl.cluster.embedded.cluster import EmbeddedCluster
-    from paictl.cluster.interface import Cluster
+    from paictl.cluster.interface import Cluster, Identity
+    from paictl.config.reading.problem import Problem
     from paictl.units import Millis
 
 StateOption = Annotated[
@@ -23,22 +26,19 @@ StateOption = Annotated[
         "--state", metavar="DIR", help="Folder of the embedded cluster (default: PAICTL_STATE, else XDG state)."
     ),
 ]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+ClusterId = Annotated[
+    str | None, typer.Option("--cluster-id", metavar="ID", help="The cluster that is meant; given, nothing is asked.")
+]
 
 
-def folder_of(state: Path | None) -> Path:
-    """The folder of the embedded cluster."""
-    from paictl.cluster.embedded.store import default_folder
-
-    return state if state is not None else default_folder()
-
-
-def open_cluster(state: Path | None) -> EmbeddedCluster:
+def open_cluster(state: Path | None) -> Cluster:
     """The cluster that a command is about."""
-    from paictl.cluster.embedded.cluster import EmbeddedCluster
     from paictl.cluster.interface import UnreachableError
+    from paictl.cluster.targets import open_target
 
     try:
-        return EmbeddedCluster.at(folder_of(state))
+        return open_target(folder=state)
     except UnreachableError as error:
         error.hint = (state is None and _way_to_lab()) or error.hint
         raise
@@ -46,28 +46,28 @@ def open_cluster(state: Path | None) -> EmbeddedCluster:
 
 def _way_to_lab() -> str:
     """What leads on for somebody who is in a lab but types where its cluster is not; empty for all others."""
-    from paictl.cli.lab.commands import session_of
-    from paictl.lab.ground import labs_folder
+    from paictl.lab.language import language_of
+    from paictl.lab.messages import say
+    from paictl.lab.session import session_of
+    from paictl.lab.workspace import lab_of_shell, labs_folder
 
     try:
         session = session_of(None)
     except PaictlError:
         return ""
-    number = session.lab.number
-    if folder_of(None).parent == labs_folder():
-        again = f"begin the lab again: paictl lab reset {number}, then paictl lab start {number}"
-        return again if session.ground.started else f"begin the lab: paictl lab start {number}"
-    other = "bring one up: paictl cluster up"
-    return f"{other}; for lab {number}: paictl lab shell {number}" if session.ground.started else ""
+    number, lang = session.lab.number, language_of(labs_folder())
+    if lab_of_shell():
+        return say("way.anew" if session.workspace.started else "way.begin", lang, lab=number)
+    return say("way.elsewhere", lang, lab=number) if session.workspace.started else ""
 
 
-def check_id(cluster: Cluster, wanted: str | None) -> None:
+def check_id(cluster: Identity, wanted: str | None) -> None:
     """Raise `PaictlError` if a command names another cluster than the one that it would reach."""
     if wanted is not None and wanted != cluster.name:
         raise PaictlError(f"this is cluster {cluster.name}, not {wanted}", hint="nothing was done; check --state")
 
 
-def clock_text(cluster: EmbeddedCluster, at: Millis | None) -> str:
+def clock_text(cluster: Identity, at: Millis | None) -> str:
     """An instant as date and time of this machine; `-` for none."""
     if at is None:
         return "-"
@@ -95,3 +95,26 @@ def confirm(question: str, word: str, *, yes: bool) -> None:
     answer = typer.prompt(f"{question}. Type {word!r} to go on", default="", show_default=False, err=True)
     if answer.strip() != word:
         raise PaictlError("not confirmed, nothing was done")
+
+
+@contextmanager
+def showing_reports() -> Iterator[None]:
+    """Show what is wrong with files before the error that says that they were refused."""
+    from paictl.operate.errors import RefusedFilesError
+
+    try:
+        yield
+    except RefusedFilesError as error:
+        from paictl.config.linting.report import FORMATS, plain
+
+        console.info(plain(FORMATS["text"](error.report)).rstrip())
+        raise
+
+
+def warn(problems: Sequence[Problem], see: str) -> None:
+    """Show what is most likely a mistake in files that were taken all the same; `see` is the command for the rest."""
+    for problem in problems[:10]:
+        then = f" ({problem.hint})" if problem.hint else ""
+        console.warning(f"{problem.place}: {problem.message}{then} [{problem.rule}]")
+    if len(problems) > 10:
+        console.warning(f"and {len(problems) - 10} more: {see}")

@@ -11,14 +11,12 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.cluster.commands import show_events
-from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, span_text
+from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, showing_reports, span_text, warn
 from paictl.cli.console import Output, write, write_data, write_table
 from paictl.errors import ExitCode, PaictlError
 
 if TYPE_CHECKING:
-    from paictl.cluster.embedded.cluster import EmbeddedCluster
-    from paictl.cluster.interface import JobState, JobView
-    from paictl.config.reading.problem import Problem
+    from paictl.cluster.interface import Cluster, Jobs, JobState, JobView
 
 app = typer.Typer(help="Submit jobs, follow them, understand why they wait.", no_args_is_help=True)
 
@@ -43,41 +41,25 @@ def submit(
     state: StateOption = None,
 ) -> None:
     """Submit jobs: all of the files, or none."""
-    from paictl.cluster.jobfiles import BadFileError, Wishes, requests_in
-    from paictl.cluster.jobfiles import listed as files_in
-    from paictl.config.linting.report import FORMATS, plain
+    from paictl.operate import jobs as operate
+    from paictl.operate.jobfiles import Wishes, files_listed
 
-    paths = [*(files or []), *(files_in(listed) if listed else [])]
+    paths = [*(files or []), *(files_listed(listed) if listed else [])]
     if not paths:
         raise PaictlError("no job file given", hint="paictl job submit FILE, or --file LIST")
     if name is not None and len(paths) > 1:
         raise PaictlError("--name goes with one file only")
-    warnings: list[Problem] = []
-    with console.progress("submitting"):
-        try:
-            wishes = Wishes(vc, priority, duration, name, repeat)
-            requests = list(requests_in(paths, user or _me(), wishes, warnings.append))
-        except BadFileError as error:
-            console.info(plain(FORMATS["text"](error.report)))
-            raise
-        jobs = open_cluster(state).submit(requests)
-    _warn(warnings)
+    with showing_reports(), console.progress("submitting"):
+        wishes = Wishes(vc, priority, duration, name, repeat)
+        done = operate.submit(open_cluster(state), paths, user or _me(), wishes)
+    warn(done.warnings, "paictl config validate FILE")
     if output is not Output.TABLE:
-        write_data([job_data(job) for job in jobs], output)
+        write_data([job_data(job) for job in done.jobs], output)
         return
-    for job in jobs[:20]:
+    for job in done.jobs[:20]:
         write(f"{job.key}  {job.state.value}")
-    if len(jobs) > 20:
-        write(f"… and {len(jobs) - 20} more")
-
-
-def _warn(problems: list[Problem]) -> None:
-    """Show what is most likely a mistake in files of jobs that were submitted all the same."""
-    for problem in problems[:10]:
-        then = f" ({problem.hint})" if problem.hint else ""
-        console.warning(f"{problem.place}: {problem.message}{then} [{problem.rule}]")
-    if len(problems) > 10:
-        console.warning(f"and {len(problems) - 10} more: paictl config validate FILE")
+    if len(done.jobs) > 20:
+        write(f"… and {len(done.jobs) - 20} more")
 
 
 def _me() -> str:
@@ -116,16 +98,13 @@ def list_jobs(
     state: StateOption = None,
 ) -> None:
     """List jobs: state, VC, priority, devices, times."""
-    wanted = {_state(word) for word in states or ()}
+    from paictl.operate.jobs import Filter
+    from paictl.operate.jobs import list_jobs as chosen
+
+    wanted = Filter(vc, frozenset(map(_state, states or ())), user, unfinished)
     cluster = open_cluster(state)
     while True:
-        jobs = [
-            job
-            for job in cluster.jobs(ended=not unfinished)
-            if vc in (None, job.vc)
-            and (not wanted or job.state in wanted)
-            and user in (None, job.key.partition("~")[0])
-        ]
+        jobs = chosen(cluster, wanted)
         if watch:
             console.clear_screen()
         if output is Output.TABLE:
@@ -140,7 +119,7 @@ def list_jobs(
         time.sleep(1)
 
 
-def _row(cluster: EmbeddedCluster, job: JobView) -> tuple[object, ...]:
+def _row(cluster: Cluster, job: JobView) -> tuple[object, ...]:
     ran = None if job.started is None else (job.ended if job.ended is not None else cluster.now) - job.started
     return (
         job.key, job.state.value, job.vc, job.priority, _held(job), clock_text(cluster, job.submitted),
@@ -163,7 +142,7 @@ def job_data(job: JobView) -> dict[str, Any]:
 def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """Show one job with its tasks: where they run, on which devices."""
     cluster = open_cluster(state)
-    found = cluster.job(_key(job))
+    found = _find(cluster, job)
     if output is not Output.TABLE:
         write_data(job_data(found), output)
         return
@@ -188,42 +167,41 @@ def _devices(number: int) -> str:
     return f"{number} device" if number == 1 else f"{number} devices"
 
 
-def _key(word: str) -> str:
-    return word if "~" in word else f"{_me()}~{word}"
+def _find(cluster: Jobs, word: str) -> JobView:
+    from paictl.operate.jobs import find_job
+
+    return find_job(cluster, word, _me())
 
 
 @app.command()
 def stop(jobs: Annotated[list[str], typer.Argument(metavar="JOB...", help="Jobs.")], state: StateOption = None) -> None:
     """Stop jobs."""
-    cluster = open_cluster(state)
-    errors: list[PaictlError] = []
-    for job in jobs:
-        try:
-            before = cluster.job(_key(job)).state
-            cluster.stop_job(_key(job))
-        except PaictlError as error:
-            errors.append(error)
-            console.error(error)
-        else:
-            done = f"had ended already: {before.value}" if before.ended else "stopped"
-            console.info(f"job {_key(job)} {done}")
+    from paictl.operate import jobs as operate
+
+    done = operate.stop(open_cluster(state), jobs, _me())
+    for one in done:
+        if one.error is not None:
+            console.error(one.error)
+        elif one.before is not None:
+            ended = f"had ended already: {one.before.value}" if one.before.ended else "stopped"
+            console.info(f"job {one.key} {ended}")
+    errors = [one.error for one in done if one.error is not None]
     if errors:
-        raise typer.Exit(ExitCode.PARTIAL if len(errors) < len(jobs) else errors[0].exit_code)
+        raise typer.Exit(ExitCode.PARTIAL if len(errors) < len(done) else errors[0].exit_code)
 
 
 @app.command()
 def logs(job: JobName, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """Show the events of a job's life."""
     cluster = open_cluster(state)
-    key = cluster.job(_key(job)).key
-    show_events(cluster, f"job/{key}", output)
+    show_events(cluster, f"job/{_find(cluster, job).key}", output)
 
 
 @app.command(epilog="Example: paictl job explain train -o json")
 def explain(job: JobName, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """Explain why a job waits, and the smallest change that would let it run."""
     cluster = open_cluster(state)
-    answer = cluster.explain(_key(job))
+    answer = cluster.explain(_find(cluster, job).key)
     if output is not Output.TABLE:
         write_data(answer.data, output)
         return

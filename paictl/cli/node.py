@@ -12,7 +12,8 @@ from paictl.cli.clusters import OutputOption, StateOption, clock_text, confirm, 
 from paictl.cli.console import Output, write, write_data, write_table
 
 if TYPE_CHECKING:
-    from paictl.cluster.embedded.cluster import EmbeddedCluster
+    from pathlib import Path
+
     from paictl.cluster.interface import Machine, NodeView
 
 app = typer.Typer(help="List and change the nodes of a cluster.", no_args_is_help=True)
@@ -47,8 +48,10 @@ def list_nodes(output: OutputOption = Output.TABLE, state: StateOption = None) -
 @app.command()
 def show(name: Name, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """Show one node and what runs there."""
+    from paictl.operate.nodes import find_node
+
     cluster = open_cluster(state)
-    node = _find(cluster, name)
+    node = find_node(cluster, name)
     if output is not Output.TABLE:
         write_data(_data(node), output)
         return
@@ -69,17 +72,6 @@ def _hardware(machine: Machine) -> str:
     if not machine.cpu:
         return "not described"
     return f"{machine.sku or 'no SKU'}, {machine.cpu} cores, {machine.memory // 2**30} GiB"
-
-
-def _find(cluster: EmbeddedCluster, name: str) -> NodeView:
-    from paictl.cluster.interface import ClusterError
-    from paictl.words import did_you_mean
-
-    nodes = {node.machine.name: node for node in cluster.nodes()}
-    if name not in nodes:
-        hint = did_you_mean(name, nodes) or "list them with: paictl node list"
-        raise ClusterError(f"there is no node {name!r}", hint=hint)
-    return nodes[name]
 
 
 def _data(node: NodeView) -> dict[str, object]:
@@ -116,15 +108,13 @@ def heal(names: Names, state: StateOption = None) -> None:
     _change(names, "heal", "healed", state)
 
 
-def _change(names: list[str], change: str, done: str, state: object) -> None:
-    from pathlib import Path
+def _change(names: list[str], change: str, done: str, state: Path | None) -> None:
+    from paictl.cluster.interface import NodeChange
+    from paictl.operate.nodes import change_nodes
 
-    cluster = open_cluster(state if isinstance(state, Path) else None)
-    before = {name: _find(cluster, name) for name in names}
-    for name in before:
-        after = cluster.set_node(name, change)
-        same = before[name].condition is after.condition
-        console.info(f"node {name} {done}" + _still(after, change, same=same))
+    for one in change_nodes(open_cluster(state), names, NodeChange(change)):
+        same = one.before.condition is one.after.condition
+        console.info(f"node {one.after.machine.name} {done}" + _still(one.after, change, same=same))
 
 
 def _still(node: NodeView, change: str, *, same: bool) -> str:
@@ -150,32 +140,9 @@ def add(
     state: StateOption = None,
 ) -> None:
     """Add a worker; the scheduler uses it when its configuration names it."""
-    import ipaddress
-    import re
-    from dataclasses import replace
+    from paictl.operate.nodes import add_worker
 
-    from paictl.cluster.interface import Machine, Role
-    from paictl.config.making.skus import parse_sku
-    from paictl.errors import PaictlError
-
-    if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", name):
-        raise PaictlError(f"{name!r} is no host name", hint="small letters, digits, '-' and '.'")
-    try:
-        ipaddress.ip_address(address)
-    except ValueError:
-        raise PaictlError(f"{address!r} is no IP address") from None
-    if (like is None) == (sku is None):
-        raise PaictlError("say what the machine has", hint="--like NODE, or --sku NAME=gpu:8,cpu:96,memory:900Gi")
-    cluster = open_cluster(state)
-    if like is not None:
-        machine = replace(_find(cluster, like).machine, name=name, address=address, role=Role.WORKER)
-    else:
-        has = parse_sku(sku or "")
-        machine = Machine(
-            name, address, Role.WORKER, has.name, has.cpus, has.memory.bytes, has.device_type if has.devices else "",
-            has.devices,
-        )  # fmt: skip
-    added = cluster.add_node(machine)
+    added = add_worker(open_cluster(state), name, address, like=like, sku=sku)
     console.info(f"node {name} added" + (f"; it is {added.reason}" if added.reason else ""))
 
 
@@ -186,8 +153,10 @@ def remove(
     state: StateOption = None,
 ) -> None:
     """Remove a node; the pods that run there are lost and start elsewhere."""
+    from paictl.operate.nodes import find_node
+
     cluster = open_cluster(state)
-    node = _find(cluster, name)
+    node = find_node(cluster, name)
     confirm(f"node {name} will be removed, {len(node.pods)} pods run there", name, yes=yes)
     cluster.remove_node(name)
     console.info(f"node {name} removed")

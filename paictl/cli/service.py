@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from paictl.cli import console
-from paictl.cli.clusters import OutputOption, StateOption, check_id, clock_text, confirm, open_cluster, span_text
+from paictl.cli.clusters import (
+    ClusterId,
+    OutputOption,
+    StateOption,
+    Yes,
+    check_id,
+    clock_text,
+    confirm,
+    open_cluster,
+    span_text,
+)
 from paictl.cli.console import Output, write, write_data, write_table
-from paictl.errors import ExitCode, PaictlError
+from paictl.errors import ExitCode
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from paictl.cluster.interface import Cluster
-    from paictl.service.catalogue import Catalogue
-    from paictl.service.live import Outcome
-    from paictl.service.plan import Plan
+    from paictl.operate.services import Prepared
+    from paictl.service.carry_out import Outcome
+    from paictl.service.plan import Plan, Wish
 
 app = typer.Typer(
     help="List, start, stop, restart, refresh and delete the services of a cluster.", no_args_is_help=True
@@ -31,22 +40,24 @@ Skipped = Annotated[
     list[str] | None, typer.Option("-k", "--skip-service-name", metavar="NAME", help="All but this; may be repeated.")
 ]
 More = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Further names for -n or -k.")]
+Timeout = Annotated[
+    float, typer.Option("--timeout", min=0, metavar="SECONDS", help="How long each may take to get ready.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the steps and do nothing.")]
 With = Annotated[bool, typer.Option("--with-prerequisites", help="Start what the services need, too.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-ClusterId = Annotated[str | None, typer.Option("--cluster-id", metavar="ID", help="Stop if it is another cluster.")]
 
 
 @app.command("list", epilog="Example: paictl service list -o json")
 def list_services(output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """List the services in the order in which they start, and what each means on this machine."""
-    from paictl.service.catalogue import load_catalogue
+    from paictl.operate import services as operate
 
-    cluster, catalogue = open_cluster(state), load_catalogue()
-    views = {view.name: view for view in cluster.services()}
+    cluster = open_cluster(state)
+    found = operate.list_services(cluster)
+    views = {one.service.name: one.view for one in found if one.view is not None}
     data: list[dict[str, Any]] = []
-    for service in catalogue:
-        view = views.get(service.name)
+    for one in found:
+        service, view = one.service, one.view
         condition = "absent" if view is None else "running" if view.running else "stopped"
         since = None if view is None else clock_text(cluster, view.since)
         loaded = None if view is None else view.loaded
@@ -71,15 +82,9 @@ def status(
     state: StateOption = None,
 ) -> None:
     """Show which services do their work, and why the others do not."""
-    from paictl.service.catalogue import load_catalogue
-    from paictl.service.live import sight_of
-    from paictl.service.plan import Action, chosen_services
-    from paictl.service.readiness import readiness_of
+    from paictl.operate.services import readiness
 
-    cluster, catalogue = open_cluster(state), load_catalogue()
-    wish = _wish(Action.REFRESH, names, skipped, more)
-    sight = sight_of(cluster)
-    found = [readiness_of(name, catalogue, sight) for name in chosen_services(wish, catalogue)]
+    found = readiness(open_cluster(state), _wish("refresh", names, skipped, more))
     if output is not Output.TABLE:
         write_data([{**asdict(one), "state": one.state.value, "ready": one.ready} for one in found], output)
     else:
@@ -95,12 +100,13 @@ def start(
     more: More = None,
     with_prerequisites: With = False,
     cluster_id: ClusterId = None,
+    timeout: Timeout = 300.0,
     dry_run: DryRun = False,
     state: StateOption = None,
 ) -> None:
     """Start services, each behind what it needs."""
     wish = _wish("start", names, skipped, more, with_prerequisites=with_prerequisites)
-    _run(wish, state, cluster_id, dry_run=dry_run)
+    _run(wish, state, cluster_id, dry_run=dry_run, timeout=timeout)
 
 
 @app.command(epilog="Examples: paictl service stop -n hivedscheduler · paictl service stop -k cluster-configuration")
@@ -109,11 +115,12 @@ def stop(
     skipped: Skipped = None,
     more: More = None,
     cluster_id: ClusterId = None,
+    yes: Yes = False,
     dry_run: DryRun = False,
     state: StateOption = None,
 ) -> None:
     """Stop services, each before what it needs; their data stay."""
-    _run(_wish("stop", names, skipped, more), state, cluster_id, dry_run=dry_run)
+    _run(_wish("stop", names, skipped, more), state, cluster_id, dry_run=dry_run, yes=yes)
 
 
 @app.command(epilog="Example: paictl service restart -n hivedscheduler")
@@ -123,12 +130,14 @@ def restart(
     more: More = None,
     with_prerequisites: With = False,
     cluster_id: ClusterId = None,
+    yes: Yes = False,
+    timeout: Timeout = 300.0,
     dry_run: DryRun = False,
     state: StateOption = None,
 ) -> None:
     """Stop services and start them again; running jobs go on."""
     wish = _wish("restart", names, skipped, more, with_prerequisites=with_prerequisites)
-    _run(wish, state, cluster_id, dry_run=dry_run)
+    _run(wish, state, cluster_id, dry_run=dry_run, yes=yes, timeout=timeout)
 
 
 @app.command(epilog="Example: paictl service refresh -n hivedscheduler -n rest-server")
@@ -137,11 +146,13 @@ def refresh(
     skipped: Skipped = None,
     more: More = None,
     cluster_id: ClusterId = None,
+    yes: Yes = False,
+    timeout: Timeout = 300.0,
     dry_run: DryRun = False,
     state: StateOption = None,
 ) -> None:
     """Let running services load the configuration that was pushed last."""
-    _run(_wish("refresh", names, skipped, more), state, cluster_id, dry_run=dry_run)
+    _run(_wish("refresh", names, skipped, more), state, cluster_id, dry_run=dry_run, yes=yes, timeout=timeout)
 
 
 @app.command(epilog="Example: paictl service delete -n grafana --dry-run")
@@ -155,12 +166,12 @@ def delete(
     state: StateOption = None,
 ) -> None:
     """Stop services and delete their data, after saying which and asking."""
-    _run(_wish("delete", names, skipped, more), state, cluster_id, dry_run=dry_run, ask=not yes)
+    _run(_wish("delete", names, skipped, more), state, cluster_id, dry_run=dry_run, yes=yes)
 
 
 def _wish(
     action: str, names: list[str] | None, skipped: list[str] | None, more: list[str] | None, **options: bool
-) -> Any:
+) -> Wish:
     """The wish of a command line: names that stand alone belong to the option that was given, -n if none was."""
     from paictl.service.plan import Action, Wish
 
@@ -170,24 +181,46 @@ def _wish(
     return Wish(Action(action), (*(names or ()), *further), tuple(skipped or ()), **options)
 
 
-def _run(wish: Any, state: Path | None, cluster_id: str | None, *, dry_run: bool, ask: bool = False) -> None:
-    """Plan a wish, show or carry out the plan, and say how it went."""
-    from paictl.service.catalogue import load_catalogue
-    from paictl.service.live import losses_on, sight_of
-    from paictl.service.plan import make_plan
+def _run(
+    wish: Wish, state: Path | None, cluster_id: str | None, *, dry_run: bool, yes: bool = True, timeout: float = 300.0
+) -> None:
+    """Plan a wish, show or carry out the plan, and say how it went.
 
-    cluster, catalogue = open_cluster(state), load_catalogue()
+    Whoever names services for a stop means them; what nobody named, and data that are lost, are asked for.
+    """
+    from paictl.cli.progress import Display
+    from paictl.operate.services import perform, prepare
+    from paictl.service.carry_out import Patience
+
+    cluster = open_cluster(state)
     check_id(cluster, cluster_id)
-    plan = make_plan(wish, catalogue, sight_of(cluster).states)
-    plan = replace(plan, losses=losses_on(plan, cluster))
-    _say(plan)
+    prepared = prepare(cluster, wish)
+    _say(prepared.plan)
     if dry_run:
-        for step in plan.steps:
+        for step in prepared.plan.steps:
             write(f"would {step.action.value} {step.service}: {step.reason}")
-        raise typer.Exit(ExitCode.NEGATIVE if plan.blocked else ExitCode.OK)
-    if plan.blocked:
-        raise PaictlError("nothing was done", hint=plan.blocked[0].hint)
-    _carry_out(plan, catalogue, cluster, ask=ask)
+        raise typer.Exit(ExitCode.NEGATIVE if prepared.plan.blocked else ExitCode.OK)
+    if not prepared.plan.blocked:
+        _ask(prepared, cluster.name, yes=yes or cluster_id is not None)
+    with Display("service") as display:
+        outcomes = perform(cluster, prepared, display, Patience(deadline=timeout))
+    for outcome in outcomes:
+        if outcome.error is None:
+            write(f"{outcome.step.service}: {_PAST[outcome.step.action.value]}")
+        else:
+            console.error(outcome.error)
+    raise typer.Exit(_exit_code(outcomes))
+
+
+def _ask(prepared: Prepared, cluster: str, *, yes: bool) -> None:
+    """Let somebody name the cluster before services go that nobody named, or data are lost."""
+    action = prepared.plan.wish.action.value
+    if not prepared.plan.steps or not (prepared.sweeping or action == "delete"):
+        return
+    done = {**_PAST, "restart": "restarted"}[action]
+    names = list(dict.fromkeys(step.service for step in prepared.plan.steps))
+    some = ", ".join(names) if len(names) <= 4 else f"{len(names)} services"
+    confirm(f"{some} of cluster {cluster} will be {done}", cluster, yes=yes)
 
 
 def _say(plan: Plan) -> None:
@@ -200,21 +233,6 @@ def _say(plan: Plan) -> None:
     for loss in plan.losses:
         for data in loss.data:
             console.info(f"lost with {loss.service}: {data}")
-
-
-def _carry_out(plan: Plan, catalogue: Catalogue, cluster: Cluster, *, ask: bool) -> None:
-    from paictl.service.live import carry_out
-
-    if ask and plan.steps:
-        names = ", ".join(step.service for step in plan.steps)
-        confirm(f"{names} of cluster {cluster.name} will be deleted", cluster.name, yes=False)
-    outcomes = carry_out(plan, catalogue, cluster, lambda step: console.detail(f"{step.action.value} {step.service}"))
-    for outcome in outcomes:
-        if outcome.error is None:
-            write(f"{outcome.step.service}: {_PAST[outcome.step.action.value]}")
-        else:
-            console.error(outcome.error)
-    raise typer.Exit(_exit_code(outcomes))
 
 
 _PAST = {"start": "started", "stop": "stopped", "delete": "deleted", "refresh": "refreshed"}

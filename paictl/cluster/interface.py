@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from paictl.errors import ExitCode, PaictlError
 from paictl.units import Millis
@@ -73,6 +73,15 @@ class NodeCondition(StrEnum):
     READY = "Ready"
     CORDONED = "Cordoned"
     FAILED = "Failed"
+
+
+class NodeChange(StrEnum):
+    """What can be done to a node; the last two only where machines are imagined."""
+
+    CORDON = "cordon"
+    UNCORDON = "uncordon"
+    FAIL = "fail"
+    HEAL = "heal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +217,8 @@ class Answer:
     data: Mapping[str, Any]
 
 
-class Cluster(Protocol):
-    """A cluster. Every method raises `ClusterError` with the reason when it refuses."""
+class Identity(Protocol):
+    """Which cluster this is, and what time it is there."""
 
     @property
     def name(self) -> str:
@@ -223,17 +232,25 @@ class Cluster(Protocol):
     def epoch(self) -> float:
         """Unix time in seconds of instant 0."""
 
+
+class Nodes(Protocol):
+    """The machines of a cluster. Every method raises `ClusterError` with the reason when it refuses."""
+
     def nodes(self) -> Sequence[NodeView]:
         """All nodes by name."""
 
-    def set_node(self, name: str, change: str) -> NodeView:
-        """Do one of cordon, uncordon, fail, heal; a cluster of real machines refuses the last two."""
+    def set_node(self, name: str, change: NodeChange) -> NodeView:
+        """Change a node; a cluster of real machines refuses to let one fail or heal."""
 
     def add_node(self, machine: Machine) -> NodeView:
         """A machine joins; `ConflictError` if its name or address is taken."""
 
     def remove_node(self, name: str) -> None:
         """A machine leaves; its pods are lost, at once or when the cluster notices."""
+
+
+class Jobs(Protocol):
+    """The jobs of a cluster. Every method raises `ClusterError` with the reason when it refuses."""
 
     def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
         """Take jobs; `ConflictError` if a name is taken.
@@ -251,14 +268,22 @@ class Cluster(Protocol):
     def job(self, key: str) -> JobView:
         """One job with its tasks."""
 
+    def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
+        """Events in order, of one object (``job/user~name``) or of all."""
+
+
+class Scheduling(Protocol):
+    """What the scheduler knows. Every method raises `ClusterError` with the reason when it refuses."""
+
     def explain(self, key: str) -> Answer:
         """Why a job waits, and what would let it run."""
 
     def picture(self, *, history: bool = False) -> Picture:
         """Cells, virtual clusters, nodes and jobs at one instant; with `history` ended jobs and the timeline, too."""
 
-    def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
-        """Events in order, of one object (``job/user~name``) or of all."""
+
+class Configuration(Protocol):
+    """The configuration that was pushed. Every method raises `ClusterError` with the reason when it refuses."""
 
     def configuration(self, number: int | None = None) -> ConfigVersion:
         """A version of the configuration, the newest without a number."""
@@ -266,11 +291,16 @@ class Cluster(Protocol):
     def configurations(self) -> Sequence[ConfigVersion]:
         """All versions, oldest first."""
 
-    def push(self, files: Mapping[str, str], message: str) -> ConfigVersion:
+    def push(self, files: Mapping[str, str], message: str, *, base: int | None = None) -> ConfigVersion:
         """Store a new version of all files together; running services go on with what they loaded.
 
-        `ConflictError` if somebody else pushed since this object last read the configuration.
+        `base` is the version that the files were made from, 0 for none: `ConflictError` if it is not the newest any
+        more. None pushes over whatever is there.
         """
+
+
+class Services(Protocol):
+    """The services of a cluster. Every method raises `ClusterError` with the reason when it refuses."""
 
     def services(self) -> Sequence[ServiceView]:
         """All services that are there, by name; a deleted one is not."""
@@ -278,8 +308,30 @@ class Cluster(Protocol):
     def set_service(self, name: str, *, running: bool) -> ServiceView:
         """Start (loading the newest configuration) or stop a service; what it needs is the caller's to see to."""
 
+    def restart_services(self, names: Sequence[str]) -> None:
+        """Stop services, the last first, and start them again in order with the newest configuration.
+
+        One request: none of them is left stopped, whoever dies on the way.
+        """
+
     def losses(self, name: str) -> Sequence[str] | None:
         """What `wipe_service` would destroy now, as lines for people; None if only the service's description knows."""
 
     def wipe_service(self, name: str) -> None:
         """Stop a service and destroy its data; it may fail when some of it is gone, and can be asked again."""
+
+
+class Cluster(Identity, Nodes, Jobs, Scheduling, Configuration, Services, Protocol):
+    """All ports of a cluster together. A function asks for the ports that it uses, not for the whole."""
+
+
+@runtime_checkable
+class HandClock(Protocol):
+    """A cluster whose time can be advanced by hand; a real one has no such port."""
+
+    @property
+    def pace(self) -> float | None:
+        """How many times faster than the wall clock it goes; None: until nothing more happens, after every command."""
+
+    def tick(self, span: Millis | None) -> Millis:
+        """Let a span pass, or (None) everything that will happen; the new instant."""

@@ -1,32 +1,16 @@
-"""The picture of a cluster as one page for the browser: no network, no other files, nothing but text in it.
-
-What the page shows is data in a JSON block that its script reads and puts on the screen as text nodes, never as
-markup, so no name can break out. The content security policy allows that one script (by its hash) and no connections.
-The parts of the page are in ``templates/pages/``.
-"""
+"""The picture of a cluster as one page for the browser: no network, no other files, nothing but text in it."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import html
-import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from paictl.cluster.interface import JobView, NodeView
 from paictl.cluster.picture import Attempt, ChainPicture, JobLine, PhysicalCell, Picture, TaskLine, VcPicture
-from paictl.resources import resource_folder
+from paictl.resources import filled_page
 
-_OUTSIDE_HTML: Final = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
-"""Characters that must not stand inside a script element, and how JSON writes them instead."""
-
-_FILES: Final = ("view.html", "view.css", "view-cells.js", "view-timeline.js", "view.js")
-"""Shell, style, and the parts of the one script in their order."""
-
-_PLACE: Final = re.compile(r"/\*(?P<name>[A-Z-]+)\*/")
-"""Where a part goes in ``view.html``."""
+_SHELL, _STYLE, _SCRIPTS = "view.html", "view.css", ("view-cells.js", "view-timeline.js", "view.js")
+"""The scripts are the parts of one, in their order."""
 
 NOBODY: Final = -1
 """Index of no job."""
@@ -37,20 +21,8 @@ def page(picture: Picture) -> str:
 
     Raises `FileNotFoundError` if the installation lost the page's parts.
     """
-    folder = resource_folder("templates") / "pages"
-    shell, style, *scripts = ((folder / name).read_text(encoding="utf-8").strip() for name in _FILES)
-    script = "\n\n".join(scripts)
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    data = json.dumps(page_data(picture), separators=(",", ":")).translate(_OUTSIDE_HTML)
-    parts = {
-        "CLUSTER": html.escape(picture.cluster),
-        "SCRIPT-HASH": f"sha256-{digest}",
-        "STYLE": style,
-        "DATA": data,
-        "SCRIPT": script,
-    }
-    # In one pass: what is put in may well look like a place to put something in.
-    return _PLACE.sub(lambda found: parts[found["name"]], shell)
+    title = f"{picture.cluster} – cluster view"
+    return filled_page(_SHELL, _STYLE, _SCRIPTS, title=title, data=page_data(picture))
 
 
 def page_data(picture: Picture) -> dict[str, Any]:

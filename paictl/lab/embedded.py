@@ -17,10 +17,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from paictl import places
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.embedded.store import FILE as STORE
-from paictl.cluster.embedded.store import Store, default_folder, plan_beginning
+from paictl.cluster.embedded.store import Store, plan_beginning
 from paictl.cluster.interface import Cluster, Event
 from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import DEFAULT, LAYOUT, SERVICES, preset_files
@@ -39,7 +40,7 @@ Log = list[tuple[Millis, dict[str, Any]]]
 
 def state_folder() -> Path:
     """The folder of the cluster that commands in this shell are about."""
-    return default_folder()
+    return places.state_folder()
 
 
 def bring_up(folder: Path, lab: Lab) -> Cluster:

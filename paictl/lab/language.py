@@ -1,7 +1,7 @@
 """In which language a student is spoken to: one for a whole session, however many labs it has.
 
-Whoever is asked first wins: the command line (``--lang``), ``PAICTL_LANG``, what was chosen with ``paictl lab language``
-(or with ``--lang`` when a lab was begun), the locale.
+The first that says something wins: the command line (``--lang``), ``PAICTL_LANG``, what was chosen with
+``paictl lab language`` (or with ``--lang`` when a lab was begun), the locale.
 """
 
 from __future__ import annotations

@@ -173,7 +173,8 @@ class Lab:
             found.update(_jobs_in(statement))
         acts = [act for miss in self.near_misses for act in miss.acts.values()]
         lines = [*(line for step in self.steps for line in step.commands),
-                 *(line for act in (*(step.solution for step in self.steps), *acts) for line in act.commands or ())]  # fmt: skip
+                 *(line for step in self.steps for line in step.solution.commands or ()),
+                 *(line for act in acts for line in act.commands or ())]  # fmt: skip
         found.update(name for line in lines for name in re.findall(r"--name[ =]([\w-]+)", line))
         return frozenset(found)
 

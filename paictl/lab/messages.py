@@ -1,6 +1,7 @@
 """What labs say, as key and arguments; the words are chosen when a message is shown, never translated afterwards.
 
-The tables are `catalogue/en.py` and `catalogue/zh.py`, one a language, with the same keys and arguments (a test compares them).
+The tables are `catalogue/en.py` and `catalogue/zh.py`, one a language, with the same keys and arguments (a test
+compares them).
 """
 
 from __future__ import annotations

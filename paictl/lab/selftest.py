@@ -34,7 +34,7 @@ USER = "student"
 class Bench:
     """Where labs are tested: an empty folder, and how the command line is used in a lab's workspace.
 
-    `runner` carries out command lines; `shower` gives what one prints; `speaking` sets the language of all that follows.
+    `runner` carries out command lines; `shower` gives what one prints; `speaking` sets the language.
     """
 
     folder: Path

@@ -16,10 +16,10 @@ from paictl.lab.backups import Backups
 from paictl.lab.checks import Verdict, judge
 from paictl.lab.commandlog import VERB, Command, covered, wall_clock
 from paictl.lab.errors import LabError
-from paictl.lab.manifest import Act, Check, Lab, Step, Text
+from paictl.lab.manifest import Act, Check, Lab, Step, Text, find_lab
 from paictl.lab.observation import Observation
 from paictl.lab.progress import LabProgress, Passed, ProgressFile, Reset, lab_progress
-from paictl.lab.workspace import STEPS, Workspace
+from paictl.lab.workspace import STEPS, Workspace, lab_of_shell, labs_folder
 
 ENTRY: Final = "entry.json"
 """The progress in the lab, beside what is kept of its workspace."""
@@ -71,6 +71,7 @@ class Session:
         if not self.workspace.started:
             begun = bool(self.progress.started)  # its folder was taken away
             raise LabError("lab-gone" if begun else "not-started", lab=self.lab.number, folder=self.workspace.folder)
+        self.workspace.require_mark()
 
     def reset(self) -> Path | None:
         """Put the lab aside and forget what was done in it; answers stay. It is the lab to start next.
@@ -305,6 +306,15 @@ class Session:
         with self.file.changing() as progress:
             progress.lab(self.lab.id).predictions[step.id] = words.strip()
         self.observe()
+
+
+def session_of(word: str | None) -> Session:
+    """The lab that is named, else the one of this shell whatever has become of it, else the one started last."""
+    root = labs_folder()
+    name = word or lab_of_shell() or ProgressFile(root).read().current
+    if not name:
+        raise LabError("none-started")
+    return Session(find_lab(name), root)
 
 
 def _rows(verdict: Verdict) -> list[list[object]]:

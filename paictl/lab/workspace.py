@@ -54,6 +54,10 @@ class Workspace:
         """Whether the lab was started and not reset since."""
         return is_lab(self.folder)
 
+    def require_mark(self) -> None:
+        """Raise `LabError` that leads on if the mark is damaged."""
+        self._mark()
+
     def _mark(self) -> dict[str, Any]:
         path = self.folder / MARK
         try:

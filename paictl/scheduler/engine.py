@@ -42,7 +42,7 @@ class Engine:
         for name in ready_nodes:
             engine.observe(NodeHealth(name, healthy=True))
         spec = {"virtualCluster": "vc1", "priority": 0, "leafCellNumber": 4}
-        decision = engine.plan(PodRequest.from_spec(spec, uid="1", name="default/train-0"))
+        decision = engine.plan(read_request(spec, uid="1", name="default/train-0"))
         match decision:
             case Bind():
                 annotation = engine.bind_info(decision)  # before the decision is applied
@@ -59,7 +59,7 @@ class Engine:
         self.spec = spec
         self.state = State(spec)
         self.version = 0
-        """Grows with every change; a decision is good for the version it was planned at."""
+        """Grows with every change of the state and only then: the same version gives the same answers."""
         self.stopped = False
         """Set by an `InvariantError`: the state cannot be trusted any more."""
 
@@ -165,7 +165,7 @@ class Engine:
             finally:
                 state.journal.rollback(mark)
             return replace(decision, cancel=(group.name, *decision.cancel))
-        victims = self._victims(group.leaves())
+        victims = self.victims(group.leaves())
         if victims:
             return Preempt(request, self.version, victims, joins=True)
         slot = group.free_slot(request.leaf_number)
@@ -186,7 +186,7 @@ class Engine:
         if not isinstance(found, Found):
             return Wait(request, self.version, found)
         leaves = [leaf for pods in found.placement.physical for row in pods for leaf in row]
-        victims = self._victims(leaves)
+        victims = self.victims(leaves)
         if victims and phase is Phase.FILTERING:
             return Preempt(request, self.version, victims)
         reserver = self.state.occupancy.reserver
@@ -197,8 +197,8 @@ class Engine:
         slot = Slot(sizes.index(request.leaf_number), 0)
         return Bind(request, self.version, slot, found.placement, found.lazy, cancel, hold=found.hold)
 
-    def _victims(self, leaves: Iterable[PhysicalCell]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """All pods of all groups that use one of the leaves, by node."""
+    def victims(self, leaves: Iterable[PhysicalCell]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """All pods of all groups that use one of the leaves: node name and uids, both in order."""
         user, groups = self.state.occupancy.user, self.state.groups
         names = {user[leaf] for leaf in leaves if leaf in user}
         if not names:
@@ -224,7 +224,7 @@ class Engine:
         elif group.physical != decision.placement.physical:
             raise self._stale(request)
         elif group.state is GroupState.PREEMPTING:
-            if decision.version != self.version and self._victims(group.leaves()):
+            if decision.version != self.version and self.victims(group.leaves()):
                 raise self._stale(request)
             group = transitions.complete_preemption(state, group)
         if group.pods[decision.slot.member][decision.slot.pod] or request.uid in state.groups.slots:
@@ -347,8 +347,9 @@ class Engine:
             state.journal.rollback(mark)
             self.stopped = self.stopped or isinstance(error, InvariantError)
             raise
+        if state.journal.length() > mark:
+            self.version += 1
         state.journal.commit()
-        self.version += 1
         by_name = state.groups.by_name
         return [
             GroupChange(name, before, by_name.get(name))

@@ -51,6 +51,10 @@ class Journal:
         """Close the innermost transaction and keep its changes."""
         self._close()
 
+    def length(self) -> int:
+        """Number of changes in the open transactions; above the mark of one if it has changed anything."""
+        return len(self.log or ())
+
     def _close(self) -> None:
         self.depth -= 1
         if self.depth == 0:

@@ -14,9 +14,10 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
 from paictl.errors import PaictlError
-from paictl.scheduler.decision import BindInfo, PodPlacement, Slot
+from paictl.scheduler.decision import Slot
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.groups import Group, GroupState
+from paictl.scheduler.wire import bind_info_json, read_bind_info
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,7 +163,7 @@ def group_to_json(group: Group) -> Json:
     out = {item.name: getattr(group, item.name) for item in fields(group)}
     out["state"] = str(group.state)
     out["preempting"] = sorted(group.preempting)
-    out["info"] = None if group.info is None else _info_to_json(group.info)
+    out["info"] = None if group.info is None else bind_info_json(group.info)
     return {key: _lists(value) for key, value in out.items()}
 
 
@@ -171,22 +172,12 @@ def group_from_json(written: Mapping[str, Any]) -> Group:
     read: dict[str, Callable[[Any], Any]] = {
         "state": GroupState,
         "preempting": frozenset,
-        "info": lambda info: None if info is None else _info_from_json(info),
+        "info": lambda info: None if info is None else read_bind_info(info),
     }
     values = {item.name: read.get(item.name, _tuples)(written[item.name]) for item in fields(Group)}
     if len(written) != len(values):
         raise ValueError(f"group {values['name']} has unknown fields")
     return Group(**values)
-
-
-def _info_to_json(info: BindInfo) -> Json:
-    members = [[[place.node, place.devices, place.preassigned] for place in pods] for pods in info.members]
-    return {"node": info.node, "devices": list(info.devices), "chain": info.chain, "members": _lists(members)}
-
-
-def _info_from_json(written: Mapping[str, Any]) -> BindInfo:
-    members = tuple(tuple(PodPlacement(*_tuples(place)) for place in pods) for pods in written["members"])
-    return BindInfo(written["node"], tuple(written["devices"]), written["chain"], members)
 
 
 def _lists(value: Any) -> Any:

@@ -1,29 +1,23 @@
-"""Between services and a cluster: what is seen of them there, and plans carried out."""
+"""What is seen of services on a cluster, and what a plan would destroy there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
+from typing import Protocol
 
-from paictl.cluster.interface import Cluster, ServiceView
+from paictl.cluster.interface import Configuration, Services, ServiceView
 from paictl.config.pushing.compare import FileDifference
 from paictl.config.reading.keypath import parse_dotted
-from paictl.errors import PaictlError
 from paictl.service.catalogue import Catalogue
-from paictl.service.order import ServiceError, needed_by
-from paictl.service.plan import Action, Loss, Plan, State, Step
+from paictl.service.plan import Action, Loss, Plan, State
 from paictl.service.readiness import Sight
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a step; `error` is None if the cluster acknowledged it."""
-
-    step: Step
-    error: PaictlError | None = None
+class Ports(Services, Configuration, Protocol):
+    """What is looked at to know how services are."""
 
 
-def sight_of(cluster: Cluster) -> Sight:
+def sight_of(cluster: Ports) -> Sight:
     """States, reasons and pushed files of a cluster."""
     views = {view.name: view for view in cluster.services()}
     versions = cluster.configurations()
@@ -51,7 +45,7 @@ def _top(path: str) -> str:
     return path.partition(".")[0] if not path.startswith('"') else parse_dotted(path)[0]
 
 
-def losses_on(plan: Plan, cluster: Cluster) -> tuple[Loss, ...]:
+def losses_on(plan: Plan, cluster: Services) -> tuple[Loss, ...]:
     """What a plan destroys on a cluster: as the cluster says, else as the descriptions of the services say."""
     described = {loss.service: loss.data for loss in plan.losses}
     found: list[Loss] = []
@@ -62,42 +56,3 @@ def losses_on(plan: Plan, cluster: Cluster) -> tuple[Loss, ...]:
             if data:
                 found.append(Loss(step.service, data))
     return tuple(found)
-
-
-def carry_out(
-    plan: Plan, catalogue: Catalogue, cluster: Cluster, tell: Callable[[Step], None] = lambda _: None
-) -> tuple[Outcome, ...]:
-    """Do the steps of a plan in their order; `tell` hears of each before it is done.
-
-    A step that the cluster refuses does not keep others from being done, but nothing is started that needs a service
-    whose start was refused. Whoever calls has asked before data are destroyed (`losses_on`).
-    """
-    outcomes: list[Outcome] = []
-    failed: set[str] = set()
-    for step in plan.steps:
-        error: PaictlError | None = None
-        missing = sorted(failed & needed_by(catalogue.graph, [step.service]))
-        if step.action is Action.START and missing:
-            error = ServiceError(f"needs {missing[0]}, which did not start", where=step.service)
-        else:
-            tell(step)
-            error = _done(step, cluster)
-        if error is not None:
-            failed.add(step.service)
-        outcomes.append(Outcome(step, error))
-    return tuple(outcomes)
-
-
-def _done(step: Step, cluster: Cluster) -> PaictlError | None:
-    """Ask the cluster for a step; to refresh is to stop and start, which loads the configuration pushed last."""
-    try:
-        if step.action is Action.DELETE:
-            cluster.wipe_service(step.service)
-            return None
-        if step.action is not Action.START:
-            cluster.set_service(step.service, running=False)
-        if step.action in (Action.START, Action.REFRESH):
-            cluster.set_service(step.service, running=True)
-    except PaictlError as error:
-        return error
-    return None

@@ -15,11 +15,13 @@ E = TypeVar("E")
 
 
 class Urgency(IntEnum):
-    """What goes first at the same instant: hardware, then ends (they free devices), then everything that wants some."""
+    """What goes first at the same instant: hardware, then ends (they free devices), then everything that wants some,
+    then who only wanted to be woken."""
 
     HARDWARE = 0
     END = 1
     ARRIVAL = 2
+    TIMER = 3
 
 
 class Loop(Generic[E]):

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from paictl.scheduler.request import Member, PodRequest
+from paictl.scheduler.wire import pod_name, request_json
 from paictl.workload.fields import JobError
 from paictl.workload.sku import leaf_number
 from paictl.workload.terms import Terms, agree
@@ -86,24 +87,24 @@ class JobPlan:
 
     def spec(self, pod: Pod) -> dict[str, object]:
         """The pod's scheduling spec under HiveD's keys, as its annotation holds it."""
-        group = self.groups[pod.group]
-        spec: dict[str, object] = {
-            "virtualCluster": self.vc,
-            "priority": self.priority,
-            "pinnedCellId": group.pinned_id,
-            "leafCellType": group.leaf_type,
-            "leafCellNumber": pod.leaf_number,
-            "lazyPreemptionEnable": group.lazy_preemption,
-            "ignoreK8sSuggestedNodes": group.ignore_suggested,
-        }
-        if not group.single:
-            members = [{"podNumber": pods, "leafCellNumber": leaves} for leaves, pods in group.members]
-            spec["affinityGroup"] = {"name": group.name, "members": members}
-        return spec
+        return request_json(self.request(pod))
 
     def request(self, pod: Pod) -> PodRequest:
         """The pod as the scheduler core takes it."""
-        return PodRequest.from_spec(self.spec(pod), pod.uid, f"{NAMESPACE}/{pod.name}")
+        group = self.groups[pod.group]
+        return PodRequest(
+            uid=pod.uid,
+            name=pod_name(NAMESPACE, pod.name),
+            vc=self.vc,
+            priority=self.priority,
+            leaf_number=pod.leaf_number,
+            group=group.name,
+            members=group.members,
+            leaf_type=group.leaf_type,
+            pinned_id=group.pinned_id,
+            lazy_preemption=group.lazy_preemption,
+            ignore_suggested=group.ignore_suggested,
+        )
 
 
 def plan_job(job: Job, supply: Supply, user: str) -> JobPlan:

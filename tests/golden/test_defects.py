@@ -84,7 +84,7 @@ def test_runs_to_the_end_and_leaves_nothing_behind(name: str) -> None:
     player, _ = play(name)
     devices = devices_of(player)
     assert len(devices) == len(set(devices)), "a device is allocated twice"
-    for uid in list(player.pods):
+    for uid in list(player.book.pods):
         player.run({"op": "delete_allocated", "uid": uid})
     fresh = Engine(player.spec)
     for node in fresh.state.physical.nodes:

@@ -3,42 +3,52 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from paictl.cli import console
-from paictl.cli.clusters import OutputOption, StateOption, check_id, clock_text, confirm, open_cluster
+from paictl.cli.clusters import (
+    ClusterId,
+    OutputOption,
+    StateOption,
+    Yes,
+    check_id,
+    clock_text,
+    confirm,
+    open_cluster,
+    showing_reports,
+    warn,
+)
 from paictl.cli.console import Output, write, write_data, write_table
-from paictl.errors import ExitCode, PaictlError
+from paictl.errors import ExitCode
+from paictl.operate.pushing.mode import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paictl.cluster.interface import Cluster
     from paictl.config.pushing.compare import FileDifference
-    from paictl.config.pushing.push import Push
+    from paictl.config.quotas.diff import VcChange
+    from paictl.operate.pushing.plan import Order, Plan, StaleFilesError
 
 PUSH_EPILOG = (
     "Examples: paictl config push -p cluster/ --dry-run · paictl config push -p cluster/ -m service -y · "
     "paictl config push -p cluster/ --drop rest-server.jwt-expire-time"
 )
 
-ClusterId = Annotated[
-    str | None, typer.Option("--cluster-id", metavar="ID", help="The cluster that is meant; given, nothing is asked.")
-]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change and change nothing.")]
+Drop = Annotated[
+    list[str] | None,
+    typer.Option("--drop", metavar="KEY.PATH", help="A key (or FILE) that the cluster is to lose; others stay."),
+]
+Base = Annotated[
+    int | None,
+    typer.Option("--base", metavar="N", help="The version that the files were made from (default: as pull noted)."),
+]
+Message = Annotated[str, typer.Option("--message", help="What the history says about it.")]
 Number = Annotated[int, typer.Argument(metavar="N", help="Number of a version, see: paictl config history")]
-
-
-class PushMode(StrEnum):
-    """What `config push` takes of a folder, as in OpenPAI."""
-
-    ALL = "all"
-    SERVICE = "service"
 
 
 def get_id(state: StateOption = None) -> None:
@@ -49,69 +59,83 @@ def get_id(state: StateOption = None) -> None:
 def push(
     path: Annotated[str, typer.Option("-p", "--path", metavar="DIR", help="Folder of the configuration files.")],
     mode: Annotated[
-        PushMode, typer.Option("-m", "--push-mode", help="service: layout and service settings only.")
-    ] = PushMode.ALL,
-    drop: Annotated[
-        list[str] | None,
-        typer.Option("--drop", metavar="KEY.PATH", help="A key that the cluster is to lose; all others are kept."),
-    ] = None,
-    message: Annotated[str, typer.Option("--message", help="What the history says about it.")] = "pushed",
+        Mode, typer.Option("-m", "--push-mode", help="service: layout and service settings only.")
+    ] = Mode.ALL,
+    drop: Drop = None,
+    base: Base = None,
+    message: Message = "pushed",
     cluster_id: ClusterId = None,
     yes: Yes = False,
     dry_run: DryRun = False,
     state: StateOption = None,
 ) -> None:
     """Check configuration files, merge them into those of the cluster, and store the result as a new version."""
-    from paictl.config.pushing.fileset import read_folder
-    from paictl.config.pushing.push import of_services, prepare_push
+    from paictl.operate.pushing.folder import note_base
+    from paictl.operate.pushing.plan import Order, send
 
     cluster = open_cluster(state)
     check_id(cluster, cluster_id)
-    files = read_folder(path)
-    _refuse_errors(path, list(files))
-    if mode is PushMode.SERVICE:
-        files = of_services(files)
-    prepared = prepare_push(files, _stored(cluster), drop or ())
-    if not prepared.changes:
+    made = _planned(cluster, Order(path, mode, tuple(drop or ()), base))
+    if not made.changes:
         console.info(f"cluster {cluster.name} has this configuration already")
         return
-    _show_push(prepared)
+    show_plan(made)
     if dry_run:
         return
     confirm(f"cluster {cluster.name} gets a new configuration", cluster.name, yes=yes or cluster_id is not None)
-    version = cluster.push(prepared.files, message)
+    version = send(cluster, made, message)
     console.info(f"version {version.number} stored")
-    _say_readers(cluster, prepared.differences)
+    note_base(path, cluster.name, version)
+    _say_readers(made)
 
 
-def _refuse_errors(folder: str, names: list[str]) -> None:
-    """Validate the files; raises `PaictlError` after showing the problems if one is an error."""
-    from paictl.config.linting.report import FORMATS, plain
-    from paictl.config.linting.validate import Choice, validate
-    from paictl.config.reading.load import load
-    from paictl.config.reading.problem import Severity
+def _planned(cluster: Cluster, order: Order) -> Plan:
+    """The plan of a push; what is wrong with the files, or stands against them, is shown before the error."""
+    from paictl.operate.pushing.plan import StaleFilesError, plan
 
-    report = validate(load([str(Path(folder, name)) for name in names]), Choice(severity=Severity.ERROR))
-    if report.problems or report.failures:
-        console.info(plain(FORMATS["text"](report)).rstrip())
-        raise PaictlError(
-            "the files have errors, so nothing was sent", hint=f"correct them, see: paictl config validate {folder}"
-        )
+    with showing_reports():
+        try:
+            return plan(cluster, order)
+        except StaleFilesError as error:
+            _show_contested(error)
+            raise
 
 
-def _stored(cluster: Cluster) -> dict[str, str]:
-    """The newest files of the cluster; none if nothing was ever pushed."""
-    versions = cluster.configurations()
-    return dict(versions[-1].files) if versions else {}
+def _show_contested(error: StaleFilesError) -> None:
+    from paictl.config.pushing.compare import value_text
+
+    rows = [
+        (one.file, value_text(one.key, 80), *("-" if value is None else value_text(value) for value in values))
+        for one in error.contested
+        for values in [(one.base, one.theirs, one.mine)]
+    ]
+    write_table(("FILE", "KEY", "BASE", "CLUSTER", "YOURS"), rows)
 
 
-def _show_push(prepared: Push) -> None:
-    from paictl.config.reading.keypath import dotted
+def show_plan(made: Plan) -> None:
+    """Show what a push changes, for whom, and what is most likely a mistake."""
+    for note in made.notes:
+        console.info(f"note: {note}")
+    write_differences(made.differences)
+    for name, key in made.kept:
+        console.info(f"kept: {name} {key} (only the cluster has it; remove it with --drop {key})")
+    for vc in made.vcs:
+        console.info(f"virtual cluster {vc.name}: {_vc_words(vc)}")
+    warn(made.warnings, "paictl config validate DIR")
 
-    write_differences(prepared.differences)
-    for name, merged in prepared.merged.items():
-        for path in merged.kept:
-            console.info(f"kept: {name} {dotted(path)} (only the cluster has it; remove it with --drop {dotted(path)})")
+
+def _vc_words(vc: VcChange) -> str:
+    if vc.change == "added":
+        return f"new, {_devices(vc.devices_after)}"
+    if vc.change == "removed":
+        return f"removed, it had {_devices(vc.devices_before)}"
+    if vc.devices_before == vc.devices_after:
+        return f"{_devices(vc.devices_after)}, of other cells than before"
+    return f"{_devices(vc.devices_before)} before, {vc.devices_after} then"
+
+
+def _devices(number: int) -> str:
+    return "1 device" if number == 1 else f"{number} devices"
 
 
 def write_differences(differences: Sequence[FileDifference]) -> None:
@@ -130,15 +154,9 @@ def write_differences(differences: Sequence[FileDifference]) -> None:
         write_table(("FILE", "CHANGE", "KEY", "CLUSTER", "NEW"), rows)
 
 
-def _say_readers(cluster: Cluster, differences: Sequence[FileDifference]) -> None:
+def _say_readers(made: Plan) -> None:
     """Say how the services that read what changed come to load it; until then they go on with what they have."""
-    from paictl.service.catalogue import load_catalogue
-    from paictl.service.live import readers_of
-
-    running = {service.name: service.running for service in cluster.services()}
-    readers = [name for name in readers_of(differences, load_catalogue()) if name in running]
-    for verb, wanted in (("refresh", True), ("start", False)):
-        names = [name for name in readers if running[name] is wanted]
+    for verb, names in (("refresh", made.readers.to_refresh), ("start", made.readers.to_start)):
         if names:
             console.info(f"to load it: paictl service {verb} {' '.join(f'-n {name}' for name in names)}")
 
@@ -152,10 +170,13 @@ def pull(
     """Write the configuration of the cluster to files; secrets stay sealed, and unchanged when they are pushed."""
     from paictl.config.reading.schema import named_schemas
     from paictl.files import write_together
+    from paictl.operate.pushing.folder import note_base
 
-    version = open_cluster(state).configuration(number)
+    cluster = open_cluster(state)
+    version = cluster.configuration(number)
     for path in write_together(folder, {**version.files, **named_schemas(version.files.values())}, force=force):
         write(str(path))
+    note_base(str(folder), cluster.name, version)
 
 
 def history(output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
@@ -176,38 +197,39 @@ def rollback(
     number: Number, cluster_id: ClusterId = None, yes: Yes = False, dry_run: DryRun = False, state: StateOption = None
 ) -> None:
     """Store an older version again as the newest; keys that came after it are gone."""
-    from paictl.config.pushing.compare import compare_files
+    from paictl.operate.pushing.plan import plan_rollback, send
 
     cluster = open_cluster(state)
     check_id(cluster, cluster_id)
-    wanted = cluster.configuration(number)
-    differences = compare_files(_stored(cluster), wanted.files)
-    if all(file.what is None for file in differences):
+    made = plan_rollback(cluster, number)
+    if not made.changes:
         console.info(f"cluster {cluster.name} has this configuration already")
         return
-    write_differences(differences)
+    show_plan(made)
     if dry_run:
         return
     question = f"cluster {cluster.name} goes back to version {number}"
     confirm(question, cluster.name, yes=yes or cluster_id is not None)
-    version = cluster.push(wanted.files, f"version {number} again")
+    version = send(cluster, made, f"version {number} again")
     console.info(f"version {version.number} stored")
-    _say_readers(cluster, differences)
+    _say_readers(made)
 
 
 def diff_with_cluster(folder: str, output: Output, state: Path | None, *, unified: bool) -> None:
-    """Show what a folder has that the cluster has not, and the other way round; exit code 0 same, 1 different."""
-    from paictl.config.pushing.compare import compare_files
-    from paictl.config.pushing.fileset import read_folder
+    """Show what a push of a folder would change; exit code 0 nothing, 1 something."""
+    from paictl.operate.pushing.plan import compare
 
-    differences = compare_files(_stored(open_cluster(state)), read_folder(folder))
-    same = all(file.what is None for file in differences)
+    made = compare(open_cluster(state), folder)
     if output is not Output.TABLE:
-        write_data({"same": same, "files": [asdict(file) for file in differences]}, output)
-    elif same:
+        data = {"same": not made.changes, "files": [asdict(file) for file in made.differences]}
+        write_data({**data, "kept": [f"{name}:{key}" for name, key in made.kept]}, output)
+    elif not made.changes:
         write("no difference: the cluster has what the folder has")
     elif unified:
-        write("\n".join(line for file in differences for line in file.lines))
+        write("\n".join(line for file in made.differences for line in file.lines))
     else:
-        write_differences(differences)
-    raise typer.Exit(ExitCode.OK if same else ExitCode.NEGATIVE)
+        write_differences(made.differences)
+    if output is Output.TABLE:
+        for name, key in made.kept:
+            console.info(f"only the cluster has: {name} {key} (a push keeps it)")
+    raise typer.Exit(ExitCode.NEGATIVE if made.changes else ExitCode.OK)

@@ -10,7 +10,7 @@ import typer
 
 from paictl.cli.clusters import OutputOption
 from paictl.cli.console import Output, stdout, write, write_data, write_table
-from paictl.cli.lab.sessions import Language, LabWord, LangOption, session_of, speaks
+from paictl.cli.lab.sessions import LabWord, LangOption, Language, session_of, speaks
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -83,7 +83,9 @@ def check_report(
     named = [(file, made) for file, made, _ in read]
     found = [*copies(named), *strange_owners(named)]
     if output is not Output.TABLE:
-        write_data([{**result, "copies": [one for one in found if result["file"] in one]} for result in results], output)
+        write_data(
+            [{**result, "copies": [one for one in found if result["file"] in one]} for result in results], output
+        )
     for result in results if output is Output.TABLE else ():
         verdict = "not consistent" if result["inconsistent"] else "consistent"
         write(

@@ -61,17 +61,9 @@ def speaks(given: str | None = None) -> str:
 
 def session_of(word: str | None) -> Session:
     """The lab that is named, else the one of this shell whatever has become of it, else the one started last."""
-    from paictl.lab.errors import LabError
-    from paictl.lab.manifest import find_lab
-    from paictl.lab.progress import ProgressFile
-    from paictl.lab.session import Session
-    from paictl.lab.workspace import lab_of_shell, labs_folder
+    from paictl.lab import session
 
-    root = labs_folder()
-    name = word or lab_of_shell() or ProgressFile(root).read().current
-    if not name:
-        raise LabError("none-started")
-    return Session(find_lab(name), root)
+    return session.session_of(word)
 
 
 def begun(word: str | None) -> Session:

@@ -13,7 +13,7 @@ from paictl.errors import ExitCode, PaictlError
 
 if TYPE_CHECKING:
     from paictl.cells.spec import ClusterSpec
-    from paictl.sim.compare import Course
+    from paictl.sim.lab_compare import Course
     from paictl.sim.trace import TraceJob
 
 app = typer.Typer(help="Play traces of jobs without a cluster.", no_args_is_help=True)
@@ -39,7 +39,7 @@ def compare(
 
     The exit code is 1 if some tenant waits longer than it would in a cluster of its own.
     """
-    from paictl.sim.compare import Kind, play, tenants, worse_off
+    from paictl.sim.lab_compare import Kind, play, tenants, worse_off
 
     kinds = [kind for kind in Kind if not policies or kind in policies]
     if unknown := [name for name in policies or () if name not in list(Kind)]:
@@ -87,7 +87,7 @@ def _row(entry: tuple[Course, int]) -> tuple[object, ...]:
 def _data(course: Course, worse: list[str]) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from paictl.sim.compare import tenants
+    from paictl.sim.lab_compare import tenants
 
     return {
         "policy": course.policy.value,

@@ -15,7 +15,7 @@ from paictl.cluster.embedded.explain import explain_job
 from paictl.cluster.embedded.jobs import LiveJob, dump_view, view_from
 from paictl.cluster.embedded.picture import picture
 from paictl.cluster.embedded.services import CONFIGURATION, CONTROLLER, HISTORIANS, READERS, SCHEDULER, Service
-from paictl.cluster.embedded.store import JobRow, Store
+from paictl.cluster.embedded.store import JobRow, Store, planned_beginning
 from paictl.cluster.embedded.world import History, World
 from paictl.cluster.interface import (
     Answer,
@@ -50,8 +50,6 @@ class EmbeddedCluster:
         self._wall = wall
         self._seen: tuple[int, World] | None = None
         """Version of the file, and the world that was read from it: answers in a row need not read it again."""
-        self._base: int | None = None
-        """The newest version of the configuration when it was last read, None before."""
 
     # --- life
 
@@ -114,6 +112,12 @@ class EmbeddedCluster:
     def now(self) -> Millis:
         """The present instant."""
         return self.clock.at(self._wall())
+
+    @property
+    def pace(self) -> float | None:
+        """How many times faster than the wall clock it goes; None where it runs out after every command."""
+        clock = self.clock
+        return None if clock.run_out else clock.speed
 
     def tick(self, span: Millis | None) -> Millis:
         """Advance the clock by hand: by a span, or (None) until nothing more will happen; returns the new instant."""
@@ -244,25 +248,21 @@ class EmbeddedCluster:
     def configurations(self) -> Sequence[ConfigVersion]:
         """All versions, oldest first."""
         with self._store.reading():
-            found = [ConfigVersion(*row) for row in self._store.configs()]
-        self._base = found[-1].number if found else 0
-        return found
+            return [ConfigVersion(*row) for row in self._store.configs()]
 
-    def push(self, files: Mapping[str, str], message: str) -> ConfigVersion:
+    def push(self, files: Mapping[str, str], message: str, *, base: int | None = None) -> ConfigVersion:
         """Store a new version; running services go on with what they loaded.
 
-        Raises `ConflictError` if another one came since this object last read the configuration.
+        Raises `ConflictError` if `base` is given and is not the newest version any more.
         """
 
         def check() -> None:
             newest = self._store.newest_config()
-            if self._base not in (None, newest):
+            if base not in (None, newest):
                 now = f"its newest version is {newest}" if newest else "all versions are gone"
                 raise ConflictError(f"somebody changed the configuration meanwhile: {now}", hint="look, and push again")
 
-        version = self._write(commands.push(files, message), lambda world: world.pushed[-1], check)
-        self._base = version.number
-        return version
+        return self._write(commands.push(files, message), lambda world: world.pushed[-1], check)
 
     # --- services
 
@@ -276,6 +276,10 @@ class EmbeddedCluster:
         return self._write(
             commands.set_service(name, running=running), lambda world: service_view(world, world.services.get(name))
         )
+
+    def restart_services(self, names: Sequence[str]) -> None:
+        """Stop services, the last first, and start them again in order, in one transaction."""
+        self._write(commands.restart_services(names), lambda _: None)
 
     def losses(self, name: str) -> Sequence[str]:
         """What deleting a service would destroy, as lines for people."""
@@ -294,7 +298,6 @@ class EmbeddedCluster:
     def wipe_service(self, name: str) -> None:
         """Stop a service and destroy its data; the command log keeps what was asked, as it does for all commands."""
         self._write(commands.wipe_service(name), lambda _: None)
-        self._base = None
 
     # --- the way to the disk and back
 

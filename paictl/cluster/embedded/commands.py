@@ -62,6 +62,11 @@ def set_service(name: str, *, running: bool) -> Command:
     return {"do": "set-service", "name": name, "running": running}
 
 
+def restart_services(names: Sequence[str]) -> Command:
+    """Stop services, the last first, and start them again in order."""
+    return {"do": "restart-services", "names": list(names)}
+
+
 def wipe_service(name: str) -> Command:
     """Delete a service with its data."""
     return {"do": "wipe-service", "name": name}
@@ -120,6 +125,7 @@ _METHODS: Mapping[str, Callable[[World, Command], Any]] = {
     "remove-node": lambda world, c: world.remove_node(c["name"]),
     "push": lambda world, c: world.push(c["files"], c["message"]),
     "set-service": lambda world, c: world.set_service(c["name"], running=c["running"]),
+    "restart-services": lambda world, c: world.restart_services(c["names"]),
     "wipe-service": lambda world, c: world.wipe_service(c["name"]),
     "tick": lambda world, c: world.advance(Millis(world.now + c["span"])),
     "run-out": lambda world, c: world.advance(None),  # noqa: ARG005

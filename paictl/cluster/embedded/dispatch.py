@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from paictl.cells.spec import ClusterSpec
-from paictl.scheduler.decision import Bind, BindInfo, Decision, Phase, Preempt, Wait
+from paictl.scheduler.book import Allocation, Book, RunningPod
+from paictl.scheduler.decision import BindInfo, Preempt
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
-from paictl.scheduler.events import GroupChange, NodeHealth, Outcome, PodGone, PodRecovered
+from paictl.scheduler.events import GroupChange, Outcome
 from paictl.scheduler.groups import Group, GroupState
 from paictl.scheduler.request import PodRequest
 
@@ -61,10 +62,10 @@ class _Bucket:
 
 
 class Dispatcher:
-    """Waiting pods and the engine that places them; stands still while there is no engine."""
+    """Waiting pods and the book that places them; stands still while there is none."""
 
     def __init__(self) -> None:
-        self.engine: Engine | None = None
+        self.book: Book | None = None
         self._pods: dict[str, PodRequest] = {}
         """Waiting pods by uid."""
         self._groups: dict[str, dict[str, None]] = {}
@@ -73,6 +74,11 @@ class Dispatcher:
         self._numbers: dict[str, int] = {}
         self._joining: dict[str, None] = {}
         """Groups with waiting pods of which others run already: these have their places."""
+
+    @property
+    def engine(self) -> Engine | None:
+        """The engine that decides, None while the scheduler is stopped."""
+        return None if self.book is None else self.book.engine
 
     # --- the queue
 
@@ -96,7 +102,7 @@ class Dispatcher:
         request = self._pods.pop(uid, None)
         if request is not None:
             self._leave(request)
-        return self.observe(PodGone(uid), now)
+        return [] if self.book is None else self._heard(self.book.gone(uid, now))
 
     def _leave(self, request: PodRequest) -> None:
         pods = self._groups[request.group]
@@ -121,31 +127,36 @@ class Dispatcher:
             uid = next(iter(self._groups[group]))
             self._buckets[signature(self._pods[uid])].refused = True
 
-    # --- the engine
+    # --- the book
 
-    def start(self, spec: ClusterSpec, healthy: Iterable[str], running: Iterable[tuple[PodRequest, BindInfo]]) -> None:
+    def start(self, spec: ClusterSpec, healthy: Iterable[str], running: Iterable[RunningPod]) -> None:
         """Start scheduling by a configuration; pods that run stay where they are, whatever it says."""
-        engine = Engine(spec)
+        book = Book(Engine(spec))
         for name in healthy:
-            engine.observe(NodeHealth(name, True))
-        for request, info in running:
-            engine.observe(PodRecovered(request, info))
-        self.resume(engine)
+            book.report(name, True)
+        book.recover(running)
+        self.resume(book)
 
-    def resume(self, engine: Engine | None) -> None:
-        """Go on with an engine as it is, or stop scheduling with None."""
-        self.engine = engine
+    def resume(self, book: Book | None) -> None:
+        """Go on with a book as it is, or stop scheduling with None."""
+        self.book = book
         self._joining.clear()
         for group in self._groups:
             self._join(group)
         self._reconsider()
 
-    def observe(self, event: NodeHealth | PodGone, now: float) -> list[Outcome]:
-        """Tell the engine what happened; refused groups for which it matters get another chance."""
-        if self.engine is None:
+    def report(self, node: str, healthy: bool, now: float) -> list[Outcome]:
+        """A node became healthy or bad: every refused group gets another chance."""
+        if self.book is None:
             return []
-        outcomes = self.engine.observe(event, now)
-        if isinstance(event, NodeHealth) or self.engine.state.health.bad_nodes:
+        outcomes = self.book.report(node, healthy, now)
+        self._reconsider()
+        return outcomes
+
+    def _heard(self, outcomes: list[Outcome]) -> list[Outcome]:
+        """Give refused groups another chance for which a release matters."""
+        assert self.engine is not None  # noqa: S101 - asked before
+        if self.engine.state.health.bad_nodes:
             self._reconsider()
         else:
             for outcome in outcomes:
@@ -183,43 +194,35 @@ class Dispatcher:
         actions: list[Action] = []
         for uid in list(self._groups[group]):
             request = self._pods[uid]
-            decision = self._plan(request)
-            done = self._carry_out(decision, now) if decision else []
+            done = self._place(request, now)
             if not done:
                 self._buckets[signature(request)].refused = True
                 break
             actions.extend(done)
-            if isinstance(decision, Preempt):
+            if isinstance(done[-1], Evicted):
                 break
         return actions
 
-    def _plan(self, request: PodRequest) -> Decision | None:
-        """What to do about a pod; None if the configuration no longer knows what it asks for, so that it waits."""
-        assert self.engine is not None  # noqa: S101 - asked before
+    def _place(self, request: PodRequest, now: float) -> list[Action]:
+        """Place a pod or start its preemption; empty if it waits on, as it does for what the configuration lacks."""
+        assert self.book is not None  # noqa: S101 - asked before
         try:
-            decision = self.engine.plan(request, None, Phase.FILTERING)
-            return self.engine.plan(request, None, Phase.PREEMPTING) if isinstance(decision, Preempt) else decision
+            answer = self.book.place(request, now=now)
         except RequestError:
-            return None
-
-    def _carry_out(self, decision: Decision, now: float) -> list[Action]:
-        """Apply a decision; empty if the pod waits on."""
-        assert self.engine is not None  # noqa: S101 - asked before
-        if isinstance(decision, Wait) and not decision.cancel:
             return []
-        info = self.engine.bind_info(decision) if isinstance(decision, Bind) else None
-        outcomes = self.engine.apply(decision, now)
-        actions: list[Action] = list(_demotions(outcomes))
-        if actions or (outcomes and not isinstance(decision, Bind)):
-            self._reconsider()
-        match decision:
-            case Bind():
-                assert info is not None  # noqa: S101 - made above
-                self._leave(self._pods.pop(decision.request.uid))
-                actions.append(Bound(decision.request.uid, info))
-            case Preempt():
-                uids = tuple(uid for _, pods in decision.victims for uid in pods)
-                actions.append(Evicted(uids, decision.request.group))
+        actions: list[Action] = list(_demotions(answer.outcomes))
+        match answer:
+            case Allocation(info=info):
+                if actions:
+                    self._reconsider()
+                self._leave(self._pods.pop(request.uid))
+                actions.append(Bound(request.uid, info))
+            case _:
+                if answer.outcomes:
+                    self._reconsider()
+                if isinstance(answer.decision, Preempt):
+                    uids = tuple(uid for _, pods in answer.decision.victims for uid in pods)
+                    actions.append(Evicted(uids, request.group))
         return actions
 
     def _reconsider(self, vc: str | None = "") -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 from paictl.cluster.interface import JobRequest, JobState, JobView, TaskView
 from paictl.scheduler.decision import BindInfo
-from paictl.scheduler.replay import info_from_json, info_json
 from paictl.scheduler.request import PodRequest
+from paictl.scheduler.wire import bind_info_json, read_bind_info
 from paictl.units import Millis
 from paictl.workload.job import Job
 from paictl.workload.lifecycle import JobStatus, State, TaskRef, TaskStatus
@@ -147,7 +147,7 @@ class LiveJob:
             "ended": self.ended,
             "preemptions": self.preemptions,
             "runs": [
-                [*place, run.incarnation, run.started, info_json(run.info), run.ended, run.reason]
+                [*place, run.incarnation, run.started, bind_info_json(run.info), run.ended, run.reason]
                 for place, run in self.runs.items()
             ],
             "demoted_by": self.demoted_by,
@@ -171,7 +171,7 @@ class LiveJob:
             ended=data["ended"],
             preemptions=data["preemptions"],
             runs={
-                (role, index): Run(incarnation, started, info_from_json(info), ended, reason)
+                (role, index): Run(incarnation, started, read_bind_info(info), ended, reason)
                 for role, index, incarnation, started, info, ended, reason in data["runs"]
             },
             demoted_by=data["demoted_by"],

@@ -53,14 +53,6 @@ class JobRow:
     data: Mapping[str, Any]
 
 
-def default_folder() -> Path:
-    """Where the embedded cluster lives: PAICTL_STATE, else `paictl` in the XDG state folder."""
-    if chosen := os.environ.get("PAICTL_STATE"):
-        return Path(chosen)
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "paictl"
-
-
 def plan_beginning(folder: Path, epoch: float) -> None:
     """Let the next cluster in a folder begin at a Unix time with its clock at a standstill, whenever it comes up."""
     (folder / BEGINNING).write_text(json.dumps({"epoch": epoch}) + "\n", encoding="utf-8")

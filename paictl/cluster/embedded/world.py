@@ -35,9 +35,7 @@ from paictl.cluster.interface import (
     Machine,
     Role,
 )  # fmt: skip
-from paictl.scheduler.decision import BindInfo
-from paictl.scheduler.events import NodeHealth
-from paictl.scheduler.request import PodRequest
+from paictl.scheduler.book import RunningPod
 from paictl.sim.loop import Loop, Urgency
 from paictl.units import Millis
 from paictl.workload import lifecycle
@@ -249,7 +247,7 @@ class World:
         """A machine leaves; its pods are lost."""
         self.machines.remove(name)
         self._say("NodeRemoved", f"node/{name}", "")
-        self.dispatcher.observe(NodeHealth(name, False), self.now / 1000)
+        self.dispatcher.report(name, False, self.now / 1000)
         self._lose_pods(name, "its node was removed")
         self._settle()
 
@@ -267,7 +265,7 @@ class World:
     def _observe(self, name: str) -> None:
         node = self.machines.get(name)
         if node.machine.role is Role.WORKER:
-            self.dispatcher.observe(NodeHealth(name, node.healthy), self.now / 1000)
+            self.dispatcher.report(name, node.healthy, self.now / 1000)
             self._settle()
 
     def _lose_pods(self, node: str, reason: str) -> None:
@@ -308,6 +306,13 @@ class World:
         self._settle()
         return service
 
+    def restart_services(self, names: Sequence[str]) -> None:
+        """Stop services, the last first, and start them again in order."""
+        for name in reversed(names):
+            self.set_service(name, running=False)
+        for name in names:
+            self.set_service(name, running=True)
+
     def wipe_service(self, name: str) -> None:
         """Stop a service and destroy its data; nothing to do for one that is not there."""
         if not self.services.get(name).there:
@@ -336,10 +341,12 @@ class World:
         """Rebuild the scheduler's state from the pods that run, whatever the configuration has become."""
         self.dispatcher.start(configuration.spec, *self.survivors())
 
-    def survivors(self) -> tuple[list[str], list[tuple[PodRequest, BindInfo]]]:
+    def survivors(self) -> tuple[list[str], list[RunningPod]]:
         """What a scheduler finds when it starts: healthy nodes, and the pods that run with their places."""
         healthy = [node.machine.name for node in self.machines if node.healthy and node.machine.role is Role.WORKER]
-        return healthy, [(job.request(ref), run.info) for job in self.jobs.values() for ref, run in job.running()]
+        return healthy, [
+            RunningPod(job.request(ref), run.info) for job in self.jobs.values() for ref, run in job.running()
+        ]
 
     def _catch_up(self) -> None:
         """What happened while the job controller was stopped, in order."""

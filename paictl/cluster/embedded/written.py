@@ -10,6 +10,7 @@ from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.services import SCHEDULER
 from paictl.cluster.embedded.world import Timer, World
 from paictl.scheduler import snapshot
+from paictl.scheduler.book import Book, BookedPod
 from paictl.sim.loop import Loop, Urgency
 from paictl.units import Millis
 from paictl.workload.lifecycle import Happening, TaskRef
@@ -48,7 +49,13 @@ def load(data: Mapping[str, Any]) -> World:
     _find_pods(world, data["waiting"]["pods"])
     if data["engine"] is not None:
         loaded = next(service.loaded for service in world.services if service.name == SCHEDULER)
-        world.dispatcher.resume(snapshot.restore(world.configs.get(loaded).spec, data["engine"]))
+        book = Book(snapshot.restore(world.configs.get(loaded).spec, data["engine"]))
+        healthy, running = world.survivors()
+        book.resume(
+            {pod.request.uid: BookedPod(pod.request, None, pod.info, bound=True) for pod in running},
+            dict.fromkeys(healthy, True),
+        )
+        world.dispatcher.resume(book)
         world.dispatcher.refuse(data["waiting"]["refused"])
     return world
 

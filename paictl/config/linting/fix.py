@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from paictl.config.linting.soundness import same_but_for
+from paictl.config.linting.equivalence import same_but_for
 from paictl.config.linting.validate import Choice, Report, validate
 from paictl.config.reading.document import Bundle, Document
 from paictl.config.reading.edits import Replacement, replacements
@@ -22,7 +22,7 @@ from paictl.config.reading.load import Loaded, load_bytes
 from paictl.config.reading.problem import Problem
 from paictl.config.reading.source import Source, read_bytes
 from paictl.config.reading.text import printable
-from paictl.config.secrets.secrecy import veiled
+from paictl.config.secrets.redaction import redacted
 from paictl.errors import PaictlError
 from paictl.files import replace_file
 
@@ -47,7 +47,7 @@ class Fixed:
         name = printable(self.path)
         old, new = (_lines(data) for data in (self.before, self.after))
         for line in difflib.unified_diff(old, new, f"{name} (as it is)", f"{name} (repaired)", lineterm=""):
-            yield "\t".join(printable(piece) for piece in veiled(line).split("\t"))
+            yield "\t".join(printable(piece) for piece in redacted(line).split("\t"))
 
     def write(self) -> None:
         """Replace the file in one step; raises `PaictlError` if it cannot be written or changed meanwhile."""

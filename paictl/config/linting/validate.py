@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from paictl.config.linting.registry import Rule
+from paictl.config.linting.rule import Rule
 from paictl.config.linting.rules import is_known, nearest, rules_across, rules_for
-from paictl.config.linting.silence import Word, ignored_words, matches
+from paictl.config.linting.suppressions import Word, matches, suppressions_in
 from paictl.config.reading.document import Bundle
 from paictl.config.reading.kinds import Kind
 from paictl.config.reading.load import Loaded
@@ -35,13 +36,11 @@ class Choice:
             if not is_known(word):
                 raise PaictlError(f"no rule matches {word!r}", hint=nearest(word))
 
-    def wants(self, problem: Problem) -> bool:
-        """Whether a problem is to be reported."""
-        if problem.severity.rank > self.severity.rank:
+    def runs(self, rule: Rule[Any]) -> bool:
+        """Whether the findings of a rule are wanted at all: only then it is run."""
+        if any(matches(word, rule.id, rule.name) for word in self.ignore):
             return False
-        if any(matches(word, problem.rule, problem.name) for word in self.ignore):
-            return False
-        return not self.select or any(matches(word, problem.rule, problem.name) for word in self.select)
+        return not self.select or any(matches(word, rule.id, rule.name) for word in self.select)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,26 +80,26 @@ def validate(loaded: Loaded, choice: Choice | None = None) -> Report:
     choice.check()
     found: dict[tuple[object, ...], Problem] = {}
     for bundle in loaded.bundles:
-        for problem in _problems(bundle):
+        for problem in _problems(bundle, choice):
             found.setdefault(problem.sort_key, problem)
-    wanted = [problem for _, problem in sorted(found.items()) if choice.wants(problem)]
+    wanted = [problem for _, problem in sorted(found.items()) if problem.severity.rank <= choice.severity.rank]
     silence = _Silence()
     kept = tuple(problem for problem in wanted if not silence.covers(problem))
     files = tuple(CheckedFile(document.path, document.kind) for document in loaded.documents if document.host is None)
     return Report(kept, files, loaded.skipped, loaded.failures, len(wanted) - len(kept))
 
 
-def _problems(bundle: Bundle) -> Iterator[Problem]:
+def _problems(bundle: Bundle, choice: Choice) -> Iterator[Problem]:
     for document in bundle.documents:
-        for rule in rules_for(document.kind, readable=not document.fatal):
+        for rule in filter(choice.runs, rules_for(document.kind, readable=not document.fatal)):
             yield from _as_problems(rule, rule.check(document))
     # Half of a broken file says nothing about the others: what is missing in it may stand behind the mistake.
     readable = Bundle(bundle.name, tuple(document for document in bundle.documents if not document.fatal))
-    for rule in rules_across():
-        yield from _as_problems(rule, rule.check_bundle(readable))
+    for across in filter(choice.runs, rules_across()):
+        yield from _as_problems(across, across.check(readable))
 
 
-def _as_problems(rule: Rule, findings: Iterable[Finding]) -> Iterator[Problem]:
+def _as_problems(rule: Rule[Any], findings: Iterable[Finding]) -> Iterator[Problem]:
     for finding in findings:
         yield Problem(
             place_of(finding.at),
@@ -125,5 +124,5 @@ class _Silence:
         if source is None:
             return False
         if id(source) not in self._words:
-            self._words[id(source)] = tuple(ignored_words(source))
+            self._words[id(source)] = tuple(suppressions_in(source))
         return any(word.covers(problem) for word in self._words[id(source)])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from paictl.config.models.hived_types import LEAF_LEVEL, Chain, name_under
 from paictl.config.reading.nodes import Mapping, Node, Scalar, Sequence
-from paictl.config.reading.problem import Located
+from paictl.config.reading.source import Located
 
 NO_DEFAULT = -1
 

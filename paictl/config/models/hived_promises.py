@@ -10,7 +10,7 @@ from enum import Enum, auto
 from paictl.config.models.hived_cells import Cell
 from paictl.config.models.hived_types import LEAF_LEVEL, CellTypes, Chain, guess, name_under
 from paictl.config.reading.nodes import Mapping, Node, Scalar
-from paictl.config.reading.problem import Located, Span
+from paictl.config.reading.source import Located, Span
 
 
 class Role(Enum):

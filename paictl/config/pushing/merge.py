@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from paictl.config.pushing import splice
+from paictl.config.pushing import yamltext
 from paictl.config.reading.edits import Replacement
 from paictl.config.reading.keypath import KeyPath, dotted
 from paictl.config.reading.nodes import Data, Entry, Mapping, Node, Scalar, to_data
@@ -129,26 +129,26 @@ class _Merging:
 
     def keep(self, entry: Entry, new: Mapping, depth: int) -> None:
         """Take an entry of the cluster's file over into a mapping of the pushed one."""
-        own = splice.own_entries(self.after, new)
+        own = yamltext.own_entries(self.after, new)
         if own:
-            column = splice.column_of(self.after, own[0].key)
-            at = splice.end_of_entry(self.after, own[-1])
+            column = yamltext.column_of(self.after, own[0].key)
+            at = yamltext.end_of_entry(self.after, own[-1])
             self.insertions.append(_Insertion(at, depth, self.lines(entry, column)))
-        elif splice.is_flow(self.after, new) and not (depth == 0 and not len(new)):
-            self.flows.setdefault(new.end - 1, []).append(splice.flow_entry(entry.name, to_data(entry.value)))
+        elif yamltext.is_flow(self.after, new) and not (depth == 0 and not len(new)):
+            self.flows.setdefault(new.end - 1, []).append(yamltext.flow_entry(entry.name, to_data(entry.value)))
         elif len(new):  # nothing but `<<`
-            column = splice.column_of(self.after, new)
-            at = splice.line_end(self.after, new.start)
+            column = yamltext.column_of(self.after, new)
+            at = yamltext.line_end(self.after, new.start)
             self.insertions.append(_Insertion(at, depth, self.lines(entry, column)))
         else:
             self.insertions.append(_Insertion(len(self.after), depth, self.lines(entry, 0)))
 
     def below(self, old: Mapping, there: Entry, parent: Mapping, path: KeyPath) -> None:
         """Merge two mappings below a key; one that is written elsewhere (alias, ``<<``) is written anew here."""
-        own = parent.start <= there.key.start and not splice.is_alias(there)
+        own = parent.start <= there.key.start and not yamltext.is_alias(there)
         value = there.value
         assert isinstance(value, Mapping)  # noqa: S101 - narrows the type
-        if own and (len(value) or not splice.is_flow(self.after, value)):
+        if own and (len(value) or not yamltext.is_flow(self.after, value)):
             self.mappings(old, value, path)
             return
         probe = _Merging(self.before, self.after, self.verbatim, self.apart)
@@ -163,17 +163,17 @@ class _Merging:
         if own:
             self.fill(Entry(there.key, old), there, parent, len(path) - 1)
         elif parent.start <= there.key.start and alias:
-            self.edits.append(Replacement(*alias.span(1), splice.flow_value(merged)))
+            self.edits.append(Replacement(*alias.span(1), yamltext.flow_value(merged)))
         else:
             self.rewrite(there.name, merged, parent, len(path) - 1)
 
     def rewrite(self, name: str, data: Data, parent: Mapping, depth: int) -> None:
         """Put an entry of its own before the one that ``<<`` brings in."""
-        own = splice.own_entries(self.after, parent)
+        own = yamltext.own_entries(self.after, parent)
         start = own[-1].key.start if own else parent.start
-        at = splice.end_of_entry(self.after, own[-1]) if own else splice.line_end(self.after, start)
-        column = start - splice.line_start(self.after, start)
-        self.insertions.append(_Insertion(at, depth, " " * column + splice.flow_entry(name, data) + "\n"))
+        at = yamltext.end_of_entry(self.after, own[-1]) if own else yamltext.line_end(self.after, start)
+        column = start - yamltext.line_start(self.after, start)
+        self.insertions.append(_Insertion(at, depth, " " * column + yamltext.flow_entry(name, data) + "\n"))
 
     def fill(self, entry: Entry, there: Entry, parent: Mapping, depth: int) -> None:
         """Put what the cluster has below a key into the empty section that the pushed file has there."""
@@ -181,26 +181,26 @@ class _Merging:
         assert isinstance(old, Mapping)  # noqa: S101 - narrows the type
         colon = _COLON.match(self.after, there.key.end)
         behind = colon.end() if colon else there.key.end
-        if there not in splice.own_entries(self.after, parent):
-            text = f"{'' if colon else ':'} {splice.flow_value(to_data(old))}"
+        if there not in yamltext.own_entries(self.after, parent):
+            text = f"{'' if colon else ':'} {yamltext.flow_value(to_data(old))}"
             self.edits.append(Replacement(behind, max(there.value.end, behind), text))
             return
         if there.value.end > behind:
             self.edits.append(Replacement(behind, there.value.end, ""))
-        column = splice.column_of(self.after, there.key)
-        lines = splice.own_entries(self.before, old)
-        step = splice.column_of(self.before, lines[0].key) - self.parent_column(lines[0].key) if lines else 2
-        at = splice.line_end(self.after, max(there.value.end, behind))
+        column = yamltext.column_of(self.after, there.key)
+        lines = yamltext.own_entries(self.before, old)
+        step = yamltext.column_of(self.before, lines[0].key) - self.parent_column(lines[0].key) if lines else 2
+        at = yamltext.line_end(self.after, max(there.value.end, behind))
         for below in old:
             self.insertions.append(_Insertion(at, depth + 1, self.lines(below, column + max(step, 1))))
 
     def parent_column(self, key: Scalar) -> int:
         """The indentation of the nearest line above a key of the cluster's file that is indented less."""
-        text, column = self.before, splice.column_of(self.before, key)
-        at = splice.line_start(text, key.start)
+        text, column = self.before, yamltext.column_of(self.before, key)
+        at = yamltext.line_start(text, key.start)
         while at > 0:
-            at = splice.line_start(text, at - 1)
-            line = text[at : splice.line_end(text, at)]
+            at = yamltext.line_start(text, at - 1)
+            line = text[at : yamltext.line_end(text, at)]
             indent = len(line) - len(line.lstrip(" "))
             if line.strip() and indent < column:
                 return indent
@@ -208,13 +208,13 @@ class _Merging:
 
     def lines(self, entry: Entry, column: int) -> str:
         """The lines of an entry at an indentation: as they are if they mean the same alone, else written anew."""
-        if self.verbatim and splice.stands_alone(self.before, entry.key) and not splice.is_alias(entry):
-            lines = splice.lines_of_entry(self.before, entry, column)
-            alone = splice.lines_of_entry(self.before, entry, 0)
+        if self.verbatim and yamltext.stands_alone(self.before, entry.key) and not yamltext.is_alias(entry):
+            lines = yamltext.lines_of_entry(self.before, entry, column)
+            alone = yamltext.lines_of_entry(self.before, entry, 0)
             tree = parse_yaml(Source("kept", alone))
             if not tree.fatal and _canonical(_data(tree.root)) == _canonical({entry.name: to_data(entry.value)}):
                 return lines
-        return " " * column + splice.flow_entry(entry.name, to_data(entry.value)) + "\n"
+        return " " * column + yamltext.flow_entry(entry.name, to_data(entry.value)) + "\n"
 
     def text(self, root: Node | None) -> str:
         """The pushed text with everything put in."""
@@ -230,7 +230,7 @@ class _Merging:
         for insertion in self.insertions:
             places.setdefault(insertion.at, []).append(insertion)
         for at, found in places.items():
-            above = self.after[splice.line_start(self.after, max(at - 1, 0)) : at]
+            above = self.after[yamltext.line_start(self.after, max(at - 1, 0)) : at]
             lines = ""
             for insertion in sorted(found, key=lambda one: -one.depth):
                 lines += _set_apart(lines or above, insertion.lines) if self.apart else insertion.lines.lstrip("\n")
@@ -265,11 +265,11 @@ def _without(text: str, path: KeyPath) -> str:
     if root is None or not isinstance(parent, Mapping) or entry is None:
         hint = "see the cluster's keys with: paictl config pull"
         raise PaictlError(f"the cluster has no key {dotted(path)} to drop", hint=hint)
-    if len(parent) > 1 and entry in splice.own_entries(text, parent):
-        cut = text[: splice.start_of_entry(text, entry)] + text[splice.end_of_entry(text, entry) :]
+    if len(parent) > 1 and entry in yamltext.own_entries(text, parent):
+        cut = text[: yamltext.start_of_entry(text, entry)] + text[yamltext.end_of_entry(text, entry) :]
     else:
         rest = {other.name: to_data(other.value) for other in parent if other is not entry}
-        cut = text[: parent.start] + splice.flow_value(rest) + text[parent.end :]
+        cut = text[: parent.start] + yamltext.flow_value(rest) + text[parent.end :]
     wanted = _pruned(to_data(root), path)
     tree = parse_yaml(Source("the cluster's file", cut))
     if tree.fatal or _canonical(_data(tree.root)) != _canonical(wanted):

@@ -41,22 +41,27 @@ def of_services(files: Files) -> dict[str, str]:
 def prepare_push(pushed: Files, stored: Files, drop: Iterable[str] = ()) -> Push:
     """Merge files into those that a cluster has.
 
-    Files that are not pushed stay; a host list is replaced as a whole. `drop` names keys as ``path.to.key``, or
-    ``FILE:path.to.key`` where several files have the key. Raises `PaictlError` for a key that cannot be dropped, a
-    secret that cannot be sealed or a file that cannot be merged.
+    Files that are not pushed stay; a host list is replaced as a whole. `drop` names keys as ``path.to.key``,
+    ``FILE:path.to.key`` where several files have the key, or a whole file of the cluster as ``FILE``. Raises
+    `PaictlError` for a key that cannot be dropped, a secret that cannot be sealed or a file that cannot be merged.
     """
     stored = seal_files(stored, stored)  # what is kept must not stay in clear, should it ever have been stored so
-    drops = _drops(drop, pushed, stored)
+    words = list(drop)
+    whole = {word for word in words if word in stored}
+    drops = _drops([word for word in words if word not in whole], pushed, stored)
     merged: dict[str, Merged] = {}
     for name, text in pushed.items():
         has = stored.get(name)
         if has is None:
-            merged[name] = Merged(sealed(name, text))
+            # A file that was renamed brings seals which the cluster knows from under the old name.
+            kin = [other for one, other in stored.items() if kind_of(one, other) is kind_of(name, text)]
+            merged[name] = Merged(sealed(name, text, *kin))
         elif kind_of(name, text).is_csv:
             merged[name] = Merged(text)
         else:
             merged[name] = merge(has, sealed(name, text, has), drops.get(name, ()), name)
     files = {**stored, **{name: outcome.text for name, outcome in merged.items()}}
+    files = {name: text for name, text in files.items() if name not in whole or name in merged}
     return Push(files, merged, compare_files(stored, files))
 
 

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from paictl.config.reading.problem import Span
-from paictl.config.reading.source import Source
+from paictl.config.reading.source import Source, Span
 
 _QUOTED = re.compile(r"(?:^|(?<=,))((?:\s*\"(?:[^\"]|\"\")*\"\s*(?=,|$))|[^,]*)(?=,|$)")
 """The fields of a line with quotes; a quote that is never closed is an ordinary character."""

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 from paictl.config.reading.csvtable import Row
 from paictl.config.reading.kinds import Kind
 from paictl.config.reading.nodes import Data, Mapping, Node, to_data
-from paictl.config.reading.problem import Span
 from paictl.config.reading.schema import SCHEMA_NAMES, Violation, violations
+from paictl.config.reading.source import Span
 
 if TYPE_CHECKING:
     from paictl.config.reading.source import Source
-    from paictl.config.reading.yamltree import Mishap
+    from paictl.config.reading.yamltree import ReadIssue
 
 
 @dataclass(frozen=True)
 class Document:
     """One file, or the YAML text embedded in one.
 
-    `root` is None where nothing could be read (and for host lists, which have `rows`); `mishaps` is what the reader
+    `root` is None where nothing could be read (and for host lists, which have `rows`); `issues` is what the reader
     stumbled over; `section` is the service that a default section belongs to; `host` is the document that this one
     is embedded in.
     """
@@ -31,7 +31,7 @@ class Document:
     source: Source
     root: Node | None = None
     rows: tuple[Row, ...] = ()
-    mishaps: tuple[Mishap, ...] = ()
+    issues: tuple[ReadIssue, ...] = ()
     section: str | None = None
     host: Document | None = None
     fatal: bool = False

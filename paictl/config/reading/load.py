@@ -12,9 +12,8 @@ from paictl.config.reading.csvtable import parse_csv
 from paictl.config.reading.document import Bundle, Document
 from paictl.config.reading.kinds import Kind, kind_by_name, recognise
 from paictl.config.reading.nested import embedded_source
-from paictl.config.reading.problem import Span
-from paictl.config.reading.source import STDIN, Source, read_bytes
-from paictl.config.reading.yamltree import Mishap, Trouble, parse_yaml
+from paictl.config.reading.source import STDIN, Source, Span, read_bytes
+from paictl.config.reading.yamltree import IssueKind, ReadIssue, parse_yaml
 from paictl.errors import PaictlError
 
 SUFFIXES = (".yaml", ".yml", ".csv")
@@ -86,7 +85,7 @@ class _Reading:
         if real in self.seen:
             return
         self.seen.add(real)
-        if (skip_unknown or self.skip_unknown) and found[0].kind is Kind.UNKNOWN and not found[0].mishaps:
+        if (skip_unknown or self.skip_unknown) and found[0].kind is Kind.UNKNOWN and not found[0].issues:
             self.skipped.append(path)
         else:
             self.bundles.setdefault(bundle, []).extend(found)
@@ -113,16 +112,16 @@ def load_file(path: str, kind: Kind | None = None) -> list[Document]:
 
 def load_bytes(name: str, data: bytes, kind: Kind | None = None) -> list[Document]:
     """The documents in the bytes of a file called `name`; see `load_file`."""
-    source, mishap = _decode(name, data)
-    mishaps = (mishap,) if mishap else ()
+    source, issue = _decode(name, data)
+    issues = (issue,) if issue else ()
     named = kind or kind_by_name(name) or Kind.UNKNOWN
-    if mishap and mishap.trouble is Trouble.ENCODING:
-        return [Document(named, source, mishaps=mishaps, fatal=True)]
+    if issue and issue.kind is IssueKind.ENCODING:
+        return [Document(named, source, issues=issues, fatal=True)]
     if named.is_csv:
-        return [Document(named, source, rows=parse_csv(source), mishaps=mishaps)]
+        return [Document(named, source, rows=parse_csv(source), issues=issues)]
     tree = parse_yaml(source)
     found = kind or recognise(name, tree.root) or Kind.UNKNOWN
-    document = Document(found, source, tree.root, mishaps=(*mishaps, *tree.mishaps), fatal=tree.fatal)
+    document = Document(found, source, tree.root, issues=(*issues, *tree.issues), fatal=tree.fatal)
     return [document, *_embedded(document)]
 
 
@@ -135,14 +134,14 @@ def _embedded(document: Document) -> Iterator[Document]:
         return
     source = embedded_source(scalar)
     tree = parse_yaml(source)
-    yield Document(Kind.HIVED, source, tree.root, mishaps=tree.mishaps, host=document, fatal=tree.fatal)
+    yield Document(Kind.HIVED, source, tree.root, issues=tree.issues, host=document, fatal=tree.fatal)
 
 
-def _decode(name: str, data: bytes) -> tuple[Source, Mishap | None]:
+def _decode(name: str, data: bytes) -> tuple[Source, ReadIssue | None]:
     """The text of a file, and what is wrong with its encoding."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         source = Source(name, data.decode("utf-16", errors="replace"), raw=data)
-        return source, Mishap(Trouble.ENCODING, Span(source, 0, 0), "the file is UTF-16")
+        return source, ReadIssue(IssueKind.ENCODING, Span(source, 0, 0), "the file is UTF-16")
     body, marks = data, 0
     while body.startswith(codecs.BOM_UTF8):
         body, marks = body[len(codecs.BOM_UTF8) :], marks + 1
@@ -152,8 +151,8 @@ def _decode(name: str, data: bytes) -> tuple[Source, Mishap | None]:
         source = Source(name, body.decode("utf-8", errors="replace"), raw=data)
         at = len(body[: error.start].decode("utf-8"))
         detail = f"byte 0x{body[error.start]:02X} is not UTF-8"
-        return source, Mishap(Trouble.ENCODING, Span(source, at, at + 1), detail)
-    return source, Mishap(Trouble.BYTE_ORDER_MARK, Span(source, 0, 0)) if marks else None
+        return source, ReadIssue(IssueKind.ENCODING, Span(source, at, at + 1), detail)
+    return source, ReadIssue(IssueKind.BYTE_ORDER_MARK, Span(source, 0, 0)) if marks else None
 
 
 def _files_below(folder: str, failures: list[PaictlError]) -> Iterator[str]:

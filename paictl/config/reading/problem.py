@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
 
-if TYPE_CHECKING:
-    from paictl.config.reading.source import Source
+from paictl.config.reading.source import Located, Place, Source
 
 
 class Severity(Enum):
@@ -24,31 +22,6 @@ class Severity(Enum):
 
 
 _RANKS = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
-
-
-class Located(Protocol):
-    """Anything with a place in a source: nodes, keys, CSV fields, spans. Offsets count characters, end exclusive."""
-
-    @property
-    def source(self) -> Source:
-        """The text that the offsets count in."""
-
-    @property
-    def start(self) -> int:
-        """Offset of the first character."""
-
-    @property
-    def end(self) -> int:
-        """Offset after the last character."""
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A bare piece of a source."""
-
-    source: Source
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +45,6 @@ class Finding:
     hint: str | None = None
     edits: tuple[Edit, ...] = ()
     severity: Severity | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a problem stands: 1-based lines and columns (columns count characters), end exclusive."""
-
-    path: str
-    line: int
-    column: int
-    end_line: int
-    end_column: int
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}:{self.column}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,15 @@
 """The shape of a document, checked against its JSON Schema; each violation points at a node.
 
-jsonschema-rs does the work where it is installed, jsonschema elsewhere. Both only say *where* and *which keyword*; the
-words are ours (`rules/shape`), so that the same file gives the same problems with either.
+jsonschema says *where* and *which keyword*; the words are ours (`rules/shape`). It reads a schema whose references
+have been put in place, which halves the time (docs/decisions/json-schema-engine.md), and whose patterns mean what
+editors take them for.
 """
 
 from __future__ import annotations
 
+import copy
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -67,14 +70,13 @@ def load_schema(name: str) -> Schema:
     return schema
 
 
-def violations(root: Node, data: Data, name: str, *, fast: bool = True) -> list[Violation]:
-    """Everything in which a document breaks the schema `name`, in document order.
-
-    `data` is `to_data(root)`; `fast=False` forces the pure-Python validator (tests compare the two).
-    """
+def violations(root: Node, data: Data, name: str) -> list[Violation]:
+    """Everything in which a document breaks the schema `name`, in document order; `data` is `to_data(root)`."""
     schema = load_schema(name)
     found: dict[tuple[int, str, str | None], Violation] = {}
-    for path, keyword_path in sorted(_errors(root, data, name, fast=fast), key=_order):  # the two differ in order
+    errors = _validator(name).iter_errors(data)
+    places = ((list(error.absolute_path), list(error.absolute_schema_path)) for error in errors)
+    for path, keyword_path in sorted(places, key=_order):
         for violation in _violations_at(schema, root, path, keyword_path):
             at = violation.key or violation.node
             found.setdefault((at.start, violation.keyword, violation.missing), violation)
@@ -113,53 +115,36 @@ def _order(error: tuple[Steps, Steps]) -> tuple[list[str], str]:
     return [str(step) for step in path], str(keyword_path[-1])
 
 
-def _errors(root: Node, data: Data, name: str, *, fast: bool) -> Iterator[tuple[Steps, Steps]]:
-    """(instance path, schema path) of each error."""
-    validator = _fast_validator(name) if fast else None
-    if validator is not None:
-        found = [
-            (_with_keys(root, error.instance_path), list(error.schema_path)) for error in validator.iter_errors(data)
-        ]
-        if all(path is not None for path, _ in found):
-            yield from ((path, keyword_path) for path, keyword_path in found if path is not None)
-            return
-    for error in _slow_validator(name).iter_errors(data):
-        yield list(error.absolute_path), list(error.absolute_schema_path)
-
-
-def _with_keys(root: Node, path: Steps) -> Steps | None:
-    """A path of jsonschema-rs, which gives keys of digits as numbers; None where two keys are the same number."""
-    here: Node | None = root
-    steps: Steps = []
-    for given in path:
-        step = given
-        if isinstance(here, Mapping) and isinstance(given, int):
-            keys = [key for key in here.entries if _DIGITS.fullmatch(key) and int(key) == given]
-            if len(keys) != 1:
-                return None
-            step = keys[0]
-        steps.append(step)
-        here = follow(here, (step,)) if here is not None else None
-    return steps
-
-
-_DIGITS = re.compile(r"\+?[0-9]{1,20}")
-
-
 @cache
-def _fast_validator(name: str) -> Any:
-    try:
-        import jsonschema_rs
-    except ImportError:
-        return None
-    return jsonschema_rs.validator_for(load_schema(name))
+def _validator(name: str) -> Any:
+    from jsonschema import Draft7Validator, TypeChecker, validators
+
+    def is_number(_checker: TypeChecker, instance: object) -> bool:
+        if isinstance(instance, float):
+            return math.isfinite(instance)  # JSON has no infinity
+        return isinstance(instance, int) and not isinstance(instance, bool)
+
+    extend: Any = validators.extend  # untyped in its stubs
+    checker = Draft7Validator.TYPE_CHECKER.redefine("number", is_number)
+    return extend(Draft7Validator, type_checker=checker)(_in_place(load_schema(name)))
 
 
-@cache
-def _slow_validator(name: str) -> Any:
-    from paictl.config.reading.slowschema import Validator
-
-    return Validator(load_schema(name))
+def _in_place(schema: Schema) -> Schema:
+    """The schema with what a reference names in the place of each, so that it may hold itself; paths stay the same."""
+    whole = copy.deepcopy(schema)
+    seen: set[int] = set()
+    waiting: list[Any] = [whole]
+    while waiting:
+        here = waiting.pop()
+        if id(here) in seen or not isinstance(here, dict | list):
+            continue
+        seen.add(id(here))
+        for key, value in here.items() if isinstance(here, dict) else enumerate(here):
+            here[key] = _resolved(whole, value)
+            waiting.append(here[key])
+        if isinstance(here, dict) and isinstance(here.get("pattern"), str):
+            here["pattern"] = _portable(here["pattern"])
+    return whole
 
 
 def _violations_at(schema: Schema, root: Node, path: Steps, keyword_path: Steps) -> Iterator[Violation]:
@@ -172,7 +157,7 @@ def _violations_at(schema: Schema, root: Node, path: Steps, keyword_path: Steps)
     wanted = holder.get(keyword)
     if keyword == "additionalProperties" and isinstance(node, Mapping):
         for entry in node:
-            if not _declared(holder, entry.name):
+            if entry.name not in holder.get("properties", {}):
                 yield Violation(keyword, entry.value, holder, wanted, key=entry.key, path=(*path, entry.name))
     elif keyword == "required" and isinstance(node, Mapping):
         for missing in wanted or ():
@@ -182,16 +167,9 @@ def _violations_at(schema: Schema, root: Node, path: Steps, keyword_path: Steps)
         yield Violation(keyword, node, holder, wanted, path=tuple(path))
 
 
-def _declared(schema: Schema, name: str) -> bool:
-    return name in schema.get("properties", {}) or any(
-        portable(pattern).search(name) for pattern in schema.get("patternProperties", {})
-    )
-
-
-@cache
-def portable(pattern: str) -> re.Pattern[str]:
-    """A pattern of a schema read as editors and jsonschema-rs read it: `$` is the very end, classes are ASCII."""
-    return re.compile(re.sub(r"(\\.)|\$(?=$|[|)])", lambda match: match.group(1) or r"\Z", pattern), re.ASCII)
+def _portable(pattern: str) -> str:
+    """A pattern of a schema as Python has to read it to mean what editors read: `$` is the very end, `\\d` is ASCII."""
+    return "(?a)" + re.sub(r"(\\.)|\$(?=$|[|)])", lambda match: match.group(1) or r"\Z", pattern)
 
 
 def _subschema(schema: Schema, path: Steps) -> Schema:

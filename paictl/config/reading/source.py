@@ -11,10 +11,11 @@ import os
 import stat
 import sys
 from bisect import bisect_right
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Protocol
 
-from paictl.config.reading.problem import Located, Place, Span
 from paictl.errors import PaictlError
 
 MAX_BYTES = 32 * 1024 * 1024
@@ -133,6 +134,45 @@ class Source:
 
     def __repr__(self) -> str:
         return f"Source({self.path!r}, {len(self.text)} characters)"
+
+
+class Located(Protocol):
+    """Anything with a place in a source: nodes, keys, CSV fields, spans. Offsets count characters, end exclusive."""
+
+    @property
+    def source(self) -> Source:
+        """The text that the offsets count in."""
+
+    @property
+    def start(self) -> int:
+        """Offset of the first character."""
+
+    @property
+    def end(self) -> int:
+        """Offset after the last character."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A bare piece of a source."""
+
+    source: Source
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a problem stands: 1-based lines and columns (columns count characters), end exclusive."""
+
+    path: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}:{self.column}"
 
 
 def place_of(located: Located) -> Place:

@@ -19,8 +19,7 @@ from yaml.reader import Reader
 from yaml.resolver import Resolver
 
 from paictl.config.reading.nodes import Entry, Mapping, Node, Scalar, Sequence
-from paictl.config.reading.problem import Located, Span
-from paictl.config.reading.source import Source
+from paictl.config.reading.source import Located, Source, Span
 
 MAX_DEPTH = 64
 """Deepest nesting that is read; real files stay below 12."""
@@ -34,7 +33,7 @@ MAX_NUMBER = 128
 _Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class Trouble(Enum):
+class IssueKind(Enum):
     """What the reader can stumble over; each has a rule of its own under `rules/text`."""
 
     SYNTAX = auto()
@@ -54,10 +53,10 @@ class Trouble(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Mishap:
+class ReadIssue:
     """Something noted while reading: what, where, and the words a rule needs for its message."""
 
-    trouble: Trouble
+    kind: IssueKind
     at: Located
     detail: str = ""
     other: Located | None = None
@@ -68,7 +67,7 @@ class Tree:
     """A parsed document: `root` is None where nothing could be read; `fatal` says that reading broke off."""
 
     root: Node | None
-    mishaps: tuple[Mishap, ...]
+    issues: tuple[ReadIssue, ...]
     fatal: bool = False
 
 
@@ -80,16 +79,16 @@ def parse_yaml(source: Source) -> Tree:
     except yaml.MarkedYAMLError as error:
         at = _error_span(source, error)
         if _indents_with_tab(source, at.start):
-            builder.note(Trouble.TAB, at)
+            builder.note(IssueKind.TAB, at)
         else:
-            builder.note(Trouble.SYNTAX, at, _reason(error))
-        return Tree(builder.root, tuple(builder.mishaps), fatal=True)
+            builder.note(IssueKind.SYNTAX, at, _reason(error))
+        return Tree(builder.root, tuple(builder.issues), fatal=True)
     except yaml.YAMLError as error:
-        builder.note(Trouble.SYNTAX, *_unreadable(source, error))
-        return Tree(None, tuple(builder.mishaps), fatal=True)
+        builder.note(IssueKind.SYNTAX, *_unreadable(source, error))
+        return Tree(None, tuple(builder.issues), fatal=True)
     except _GiveUpError:
-        return Tree(None, tuple(builder.mishaps), fatal=True)
-    return Tree(builder.root, tuple(builder.mishaps))
+        return Tree(None, tuple(builder.issues), fatal=True)
+    return Tree(builder.root, tuple(builder.issues))
 
 
 class _GiveUpError(Exception):
@@ -124,15 +123,15 @@ class _Builder:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.mishaps: list[Mishap] = []
+        self.issues: list[ReadIssue] = []
         self.root: Node | None = None
         self.stack: list[_Open] = []
         self.anchors: dict[str, _Anchored] = {}
         self.written = 0
         self.repeated = 0
 
-    def note(self, trouble: Trouble, at: Located, detail: str = "", other: Located | None = None) -> None:
-        self.mishaps.append(Mishap(trouble, at, detail, other))
+    def note(self, kind: IssueKind, at: Located, detail: str = "", other: Located | None = None) -> None:
+        self.issues.append(ReadIssue(kind, at, detail, other))
 
     def run(self) -> None:
         handlers: dict[type[yaml.Event], Callable[[Any], None]] = {
@@ -151,11 +150,11 @@ class _Builder:
             elif isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents == 2:
-                    self.note(Trouble.MORE_DOCUMENTS, Span(self.source, *_offsets(event)))
+                    self.note(IssueKind.MORE_DOCUMENTS, Span(self.source, *_offsets(event)))
                     return
         if documents == 0 or (isinstance(self.root, Scalar) and self.root.tag == "null"):
             self.root = None
-            self.note(Trouble.EMPTY, Span(self.source, 0, 0))
+            self.note(IssueKind.EMPTY, Span(self.source, 0, 0))
 
     def scalar(self, event: yaml.ScalarEvent) -> None:
         start, end = _offsets(event)
@@ -170,7 +169,7 @@ class _Builder:
         elif node.plain:
             node.tag, node.value, surprising = resolve(event.value)
             if surprising:
-                self.note(Trouble.SURPRISING_NUMBER, node, str(node.value))
+                self.note(IssueKind.SURPRISING_NUMBER, node, str(node.value))
         if event.anchor is not None:
             self.anchors[event.anchor] = _Anchored(node)
         self.written += 1
@@ -183,15 +182,15 @@ class _Builder:
         if short in ("int", "float", "bool", "null"):
             node.tag, node.value, _ = resolve(node.text)
         else:
-            self.note(Trouble.UNKNOWN_TAG, at, tag)
+            self.note(IssueKind.UNKNOWN_TAG, at, tag)
 
     def open(self, event: yaml.MappingStartEvent | yaml.SequenceStartEvent) -> None:
         kind = Mapping if isinstance(event, yaml.MappingStartEvent) else Sequence
         node = kind(self.source, *_offsets(event))
         if event.tag is not None and event.tag not in ("!", *_COLLECTION_TAGS):
-            self.note(Trouble.UNKNOWN_TAG, Span(self.source, node.start, node.end), event.tag)
+            self.note(IssueKind.UNKNOWN_TAG, Span(self.source, node.start, node.end), event.tag)
         if len(self.stack) >= MAX_DEPTH:
-            self.note(Trouble.TOO_DEEP, Span(self.source, node.start, node.start + 1), str(MAX_DEPTH))
+            self.note(IssueKind.TOO_DEEP, Span(self.source, node.start, node.start + 1), str(MAX_DEPTH))
             raise _GiveUpError
         self.written += 1
         self.attach(node)
@@ -223,17 +222,17 @@ class _Builder:
         name = event.anchor or ""
         target = self.anchors.get(name)
         if target is None:
-            self.note(Trouble.UNKNOWN_ALIAS, at, name)
+            self.note(IssueKind.UNKNOWN_ALIAS, at, name)
             raise _GiveUpError
         if any(target.node is opened.node for opened in self.stack):
-            self.note(Trouble.ALIAS_CYCLE, at, name, other=target.node)
+            self.note(IssueKind.ALIAS_CYCLE, at, name, other=target.node)
             raise _GiveUpError
         if len(self.stack) + target.height > MAX_DEPTH:
-            self.note(Trouble.TOO_DEEP, at, str(MAX_DEPTH))
+            self.note(IssueKind.TOO_DEEP, at, str(MAX_DEPTH))
             raise _GiveUpError
         self.repeated += target.size
         if self.repeated > MAX_EXPANSION:
-            self.note(Trouble.ALIAS_BOMB, at, name)
+            self.note(IssueKind.ALIAS_BOMB, at, name)
             raise _GiveUpError
         if target.height:
             self.rise(target.height - 1)
@@ -256,7 +255,7 @@ class _Builder:
     def as_key(self, node: Node, alias: Span | None) -> Scalar:
         at = alias or Span(self.source, node.start, node.start + 1)
         if not isinstance(node, Scalar):
-            self.note(Trouble.ODD_KEY, at)
+            self.note(IssueKind.ODD_KEY, at)
             return Scalar(self.source, at.start, at.end, "", _ODD)
         if alias is None:
             return node
@@ -270,7 +269,7 @@ class _Builder:
             return
         first = parent.entries.get(key.text)
         if first is not None:
-            self.note(Trouble.DUPLICATE_KEY, key, key.text, other=first.key)
+            self.note(IssueKind.DUPLICATE_KEY, key, key.text, other=first.key)
         else:
             parent.entries[key.text] = Entry(key, value)
 
@@ -279,7 +278,7 @@ class _Builder:
         sources = value.items if isinstance(value, Sequence) else [value]
         for merged in sources:
             if not isinstance(merged, Mapping):
-                self.note(Trouble.SYNTAX, merged, "<< takes a mapping or a list of mappings")
+                self.note(IssueKind.SYNTAX, merged, "<< takes a mapping or a list of mappings")
                 continue
             for entry in merged:
                 parent.entries.setdefault(entry.name, entry)

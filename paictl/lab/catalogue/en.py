@@ -179,6 +179,9 @@ TEXTS: Final[Mapping[str, str]] = {
     "glossary-where": '"=": the textbook says the same; "-": it has no word for it',
     "language-is": "the labs speak English now",
     "language-overruled": "but {variable}={value} comes before it",
+    "way.anew": "begin the lab again: paictl lab reset {lab}, then paictl lab start {lab}",
+    "way.begin": "begin the lab: paictl lab start {lab}",
+    "way.elsewhere": "bring one up: paictl cluster up; for lab {lab}: paictl lab shell {lab}",
     # errors: what is wrong, and what to do next
     "error.none-started": "no lab was started yet",
     "error.none-started.hint": "see: paictl lab list; begin: paictl lab start 1",

@@ -140,8 +140,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "last-hint": "没有更多提示；查看做法：paictl lab solve",
     "go-on": "继续：paictl lab next",
     "edited": "已在你的文件夹中修改：",
-    "unsolved": "检查没有通过：之前的操作与实验不同；用 paictl lab reset --step {step} 回到这一步的起点，用 paictl lab reset "
-    "重新开始，或用 paictl lab skip 继续",
+    "unsolved": "检查没有通过：之前的操作与实验不同；用 paictl lab reset --step {step} 回到这一步的起点，"
+    "用 paictl lab reset 重新开始，或用 paictl lab skip 继续",
     "stuck": "所有命令都已输入，结果仍不符；请比较应为与实际，或回到这一步的起点：paictl lab reset --step {step}",
     "step-back": "只重做这一步，之前的保留：paictl lab reset --step {step}",
     "stranger": "{job} 不是本实验的作业，可能占用了别的作业所需的设备：paictl job stop {job}",
@@ -177,6 +177,9 @@ TEXTS: Final[Mapping[str, str]] = {
     "glossary-where": "“=”：教材的说法相同；“-”：教材没有这个词",
     "language-is": "实验现在使用中文",
     "language-overruled": "但 {variable}={value} 优先",
+    "way.anew": "重新开始实验：paictl lab reset {lab}，然后 paictl lab start {lab}",
+    "way.begin": "开始实验：paictl lab start {lab}",
+    "way.elsewhere": "启动一个集群：paictl cluster up；实验 {lab} 的集群：paictl lab shell {lab}",
     # errors: what is wrong, and what to do next
     "error.none-started": "尚未开始任何实验",
     "error.none-started.hint": "查看：paictl lab list；开始：paictl lab start 1",

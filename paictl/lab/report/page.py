@@ -30,7 +30,8 @@ pre { background: var(--soft); padding: .7rem; border-radius: 6px; white-space: 
 .checks { list-style: none; padding: 0 } .checks > li { margin: .5rem 0; padding-left: 1rem; border-left: 4px solid }
 .checks > .passed { border-color: var(--good) } .checks > .failed { border-color: var(--bad) }
 .checks > .skipped, .checks > .later { border-color: var(--mild) }
-.at { opacity: .6 } .overview td:nth-child(2), .overview td:nth-child(3), .overview td:nth-child(5) { white-space: nowrap }
+.at { opacity: .6 }
+.overview td:nth-child(2), .overview td:nth-child(3), .overview td:nth-child(5) { white-space: nowrap }
 .findings { font-size: .85rem; opacity: .8; margin: .1rem 0; padding-left: 1rem }
 blockquote { margin: .2rem 0 .8rem; padding: .3rem .8rem; background: var(--soft); border-radius: 6px;
   white-space: pre-line }
@@ -69,8 +70,10 @@ def _body(report: Mapping[str, Any], lang: str) -> Iterator[str]:
     yield "</table>"
     for key in ("problems", "remarks"):
         written = f"<blockquote>{escape(report[key])}</blockquote>" if report[key] else escape(word("not-given", lang))
-        yield f"<h2>{escape(word(key, lang))}</h2><p>{written}</p>" if not report[key] else (
-            f"<h2>{escape(word(key, lang))}</h2>{written}"
+        yield (
+            f"<h2>{escape(word(key, lang))}</h2><p>{written}</p>"
+            if not report[key]
+            else (f"<h2>{escape(word(key, lang))}</h2>{written}")
         )
     yield f"<h2>{escape(word('overview', lang))}</h2>"
     yield from _overview(report, lang)
@@ -108,8 +111,10 @@ def _experiment(experiment: Mapping[str, Any], lang: str) -> Iterator[str]:
     for typed in experiment["typed"]:
         refusal = labelled(word("refused", lang), lang) + typed["message"]
         at = f'<span class="at">{escape(typed["at"][11:19])}</span> ' if typed["at"] else ""
-        yield at + escape(typed["line"]) + (
-            f'\n  <span class="refused">{escape(refusal)}</span>' if typed["message"] else ""
+        yield (
+            at
+            + escape(typed["line"])
+            + (f'\n  <span class="refused">{escape(refusal)}</span>' if typed["message"] else "")
         )
     yield "</pre>"
     picture = svg(lines_of(phenomena(experiment), experiment["now"]), experiment["now"], clock_of(experiment))

@@ -16,6 +16,7 @@ from paictl.scheduler.explain.text import render
 from paictl.scheduler.explain.why import explain
 from paictl.scheduler.groups import GroupState
 from paictl.scheduler.operations import fault
+from paictl.scheduler.wire import pod_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -92,7 +93,7 @@ class History:
                     self._settled(uid, number, gone=True)
 
     def _scheduled(self, number: int, operation: Mapping[str, Any], pod: Mapping[str, Any], result: Any) -> None:
-        name = f"{pod.get('namespace') or 'default'}/{pod.get('name') or pod.get('uid')}"
+        name = pod_name(pod.get("namespace"), str(pod.get("name") or pod.get("uid")))
         uid = str(pod.get("uid", name))
         self.names |= dict.fromkeys((uid, str(pod.get("name") or uid), name), uid)
         if uid in self.replayer.engine.state.groups.slots and result["r"] in ("insist", "error"):
@@ -131,7 +132,7 @@ def report(history: History, word: str) -> PodReport:
     replayer = history.replayer
     (_, operation), (since, message) = history.asked[uid], history.last[uid]
     pod = operation["pod"]
-    name = f"{pod.get('namespace') or 'default'}/{pod.get('name') or uid}"
+    name = pod_name(pod.get("namespace"), pod.get("name") or uid)
     if uid in replayer.engine.state.groups.slots:
         return _running(history, uid, name, since)
     if uid in history.gone:
@@ -154,7 +155,7 @@ def _running(history: History, uid: str, name: str, since: int) -> PodReport:
     state = history.replayer.engine.state
     group_name, slot, node = state.groups.slots[uid]
     group = state.groups.by_name[group_name]
-    info = history.replayer.pods[uid].info
+    info = history.replayer.book.pods[uid].info
     taker = group.preemptor or ""
     if group.state is GroupState.BEING_PREEMPTED:
         reserver = state.occupancy.reserver

@@ -216,7 +216,7 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
 
 
 def test_start_up_imports_nothing_heavy() -> None:
-    heavy = "jsonschema jsonschema_rs yaml rich.table kubernetes fabric ansible_runner paictl.config.linting.rules"
+    heavy = "jsonschema yaml rich.table kubernetes fabric ansible_runner paictl.config.linting.rules"
     code = (
         "import sys; from paictl.cli.main import run; code = run(['version']); "
         f"loaded = [name for name in {heavy!r}.split() if name in sys.modules]; "

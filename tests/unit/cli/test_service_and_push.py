@@ -84,7 +84,9 @@ def test_a_start_that_lacks_something_does_nothing_and_says_how(paictl: Paictl) 
 
 
 def test_everything_stops_and_starts_again(paictl: Paictl) -> None:
-    assert paictl("service", "stop").out.splitlines()[-1] == "cluster-configuration: stopped"
+    done = paictl("service", "stop")
+    assert (done.code, done.out, "needs an answer" in done.err) == (2, "", True)
+    assert paictl("service", "stop", "-y").out.splitlines()[-1] == "cluster-configuration: stopped"
     assert paictl("service", "start").out.splitlines()[0] == "cluster-configuration: started"
     assert paictl("service", "status").code == 0
 

@@ -192,11 +192,10 @@ def test_two_who_push_at_once_do_not_undo_each_other(bench: MakeBench) -> None:
     lab = bench()
     mine, yours = lab.cluster, lab.again()
     files = dict(mine.configurations()[-1].files)
-    yours.configurations()
-    mine.push({**files, "mine.yaml": ""}, "mine")
+    mine.push({**files, "mine.yaml": ""}, "mine", base=1)
     with pytest.raises(ConflictError, match="newest version is 2"):
-        yours.push({**files, "yours.yaml": ""}, "yours")
-    yours.push({**yours.configurations()[-1].files, "yours.yaml": ""}, "yours")
+        yours.push({**files, "yours.yaml": ""}, "yours", base=1)
+    yours.push({**yours.configurations()[-1].files, "yours.yaml": ""}, "yours", base=2)
     assert set(mine.configuration().files) == {*files, "mine.yaml", "yours.yaml"}
 
 

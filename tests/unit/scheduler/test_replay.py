@@ -16,8 +16,9 @@ from paictl.scheduler import groups
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import InvariantError
 from paictl.scheduler.invariants import validate
-from paictl.scheduler.replay import Replayer, info_from_json, info_json
+from paictl.scheduler.replay import Replayer
 from paictl.scheduler.request import PodRequest
+from paictl.scheduler.wire import bind_info_json, read_bind_info
 from tests.conftest import ROOT
 from tests.unit.scheduler.support import NODES, config
 
@@ -45,7 +46,7 @@ def test_a_dump_can_be_taken_up_again() -> None:
     second.restore(dump)
     validate(second.engine.state)
     assert second.engine.state.digest() == first.engine.state.digest()
-    assert info_json(info_from_json(dump["pods"][0]["info"])) == dump["pods"][0]["info"]
+    assert bind_info_json(read_bind_info(dump["pods"][0]["info"])) == dump["pods"][0]["info"]
 
 
 def test_the_command_writes_a_dump_when_an_invariant_breaks_and_can_load_it(

@@ -17,7 +17,7 @@ from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain.pod import History, Situation, report, report_data, report_lines
 from paictl.scheduler.invariants import validate
 from paictl.scheduler.replay import Replayer
-from paictl.scheduler.request import PodRequest
+from paictl.scheduler.wire import read_request
 from tests.unit.scheduler.scenarios.world import RACKS
 
 ODD: tuple[Any, ...] = (
@@ -169,7 +169,7 @@ SPECS = st.builds(
 def test_any_mapping_is_a_request_or_an_error_that_names_pod_and_field(spec: dict[str, Any]) -> None:
     request = refused = None
     try:
-        request = PodRequest.from_spec(spec, "uid", "space/pod")
+        request = read_request(spec, "uid", "space/pod")
     except RequestError as error:
         refused = error
     if refused is not None:

@@ -8,13 +8,14 @@ from paictl.cells.spec import ClusterSpec
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.replay import Replayer
 from paictl.scheduler.request import PodRequest
+from paictl.scheduler.wire import read_request
 from tests.unit.scheduler.support import config
 
 GOOD: dict[str, Any] = {"virtualCluster": "A", "priority": 0, "leafCellNumber": 1}
 
 
 def read(**change: Any) -> PodRequest:
-    return PodRequest.from_spec({**GOOD, **change}, "uid", "default/pod")
+    return read_request({**GOOD, **change}, "uid", "default/pod")
 
 
 def test_defaults() -> None:
@@ -34,7 +35,7 @@ def test_members_of_one_size_are_merged_and_sorted() -> None:
 
 def test_old_names_are_read() -> None:
     old = {"virtualCluster": "A", "priority": 1, "gpuType": "V100", "gpuNumber": 2}
-    request = PodRequest.from_spec(old, "uid", "default/pod")
+    request = read_request(old, "uid", "default/pod")
     assert (request.leaf_type, request.leaf_number) == ("V100", 2)
 
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paictl.cells.spec import ClusterSpec
+from paictl.scheduler.book import Book
 from paictl.scheduler.decision import BindInfo, PodPlacement
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.groups import Group
@@ -115,9 +116,8 @@ def test_a_restored_engine_answers_as_the_old_one(
     data = dump(engine)
     twin = copy.copy(world)
     twin.replayer = copy.copy(world.replayer)
-    twin.replayer.pods = {uid: copy.copy(pod) for uid, pod in world.replayer.pods.items()}
-    twin.replayer.health = dict(world.replayer.health)
-    twin.replayer.engine = restore(world.spec, json.loads(json.dumps(data)))
+    twin.replayer.book = Book(restore(world.spec, json.loads(json.dumps(data))))
+    twin.replayer.book.resume(world.replayer.book.pods, world.replayer.book.health)
     assert engine.state.digest() == digest == twin.replayer.engine.state.digest()
     assert dump(twin.replayer.engine) == data
     assert list(twin.replayer.engine.state.groups.by_name) == list(engine.state.groups.by_name)

@@ -1,12 +1,17 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from paictl.cluster.interface import Cluster, ClusterError, ConfigVersion, ServiceView
+import pytest
+
+from paictl.cluster.interface import ClusterError, ConfigVersion, ServiceView
 from paictl.config.pushing.compare import compare_files
+from paictl.plan.events import Event, PhaseSaid
+from paictl.service.carry_out import NotReadyError, Patience, carry_out, wait_ready
 from paictl.service.catalogue import load_catalogue
-from paictl.service.live import carry_out, losses_on, readers_of, sight_of
+from paictl.service.live import losses_on, readers_of, sight_of
 from paictl.service.plan import Action, State, Wish, make_plan
 from paictl.service.readiness import readiness_of
 from paictl.units import Millis
@@ -15,23 +20,27 @@ CATALOGUE = load_catalogue()
 SERVICES = "services-configuration.yaml"
 
 
-class FakeCluster:
-    """The part of a cluster that services need; refuses to start what is in `broken`."""
+class FakeServices:
+    """The port of services; refuses to start what is in `broken`, and `slow` ones need so many looks to get ready."""
 
-    def __init__(self, running: Sequence[str] = (), broken: Sequence[str] = ()) -> None:
+    def __init__(
+        self, running: Sequence[str] = (), broken: Sequence[str] = (), slow: Mapping[str, int] | None = None
+    ) -> None:
         self.running = set(running)
         self.broken = set(broken)
+        self.slow = dict(slow or {})
         self.calls: list[str] = []
         self.data: dict[str, tuple[str, ...]] = {}
 
     def services(self) -> list[ServiceView]:
-        return [
-            ServiceView(service.name, service.name in self.running, service.name in self.running, Millis(0), "stopped")
-            for service in CATALOGUE
-        ]
+        return [self._view(service.name) for service in CATALOGUE]
 
-    def configurations(self) -> list[ConfigVersion]:
-        return [ConfigVersion(1, Millis(0), "", {SERVICES: "", "layout.yaml": ""})]
+    def _view(self, name: str) -> ServiceView:
+        left = self.slow.get(name, 0)
+        if name in self.running and left:
+            self.slow[name] = left - 1
+            return ServiceView(name, True, False, Millis(0), f"pulls its image, {left} layers left")
+        return ServiceView(name, name in self.running, name in self.running, Millis(0), "stopped")
 
     def set_service(self, name: str, *, running: bool) -> ServiceView:
         self.calls.append(f"{'start' if running else 'stop'} {name}")
@@ -39,6 +48,10 @@ class FakeCluster:
             raise ClusterError("refuses")
         (self.running.add if running else self.running.discard)(name)
         return ServiceView(name, running, running, Millis(0))
+
+    def restart_services(self, names: Sequence[str]) -> None:
+        self.calls.append(f"restart {' '.join(names)}")
+        self.running |= set(names)
 
     def losses(self, name: str) -> Sequence[str] | None:
         return self.data.get(name)
@@ -48,28 +61,90 @@ class FakeCluster:
         self.running.discard(name)
 
 
-def run(fake: FakeCluster, action: Action, *names: str, **options: Any) -> list[tuple[str, bool]]:
-    cluster = cast(Cluster, fake)
-    plan = make_plan(Wish(action, names, **options), CATALOGUE, sight_of(cluster).states)
-    outcomes = carry_out(plan, CATALOGUE, cluster)
+class FakePushed(FakeServices):
+    """The same with a configuration, which is all that is looked at to see how services are."""
+
+    def configurations(self) -> list[ConfigVersion]:
+        return [self.configuration()]
+
+    def configuration(self, number: int | None = None) -> ConfigVersion:
+        return ConfigVersion(number or 1, Millis(0), "", {SERVICES: "", "layout.yaml": ""})
+
+    def push(self, files: Any, message: str, *, base: int | None = None) -> ConfigVersion:
+        raise NotImplementedError
+
+
+@dataclass
+class Clock:
+    """Time that passes only while somebody sleeps."""
+
+    now: float = 0.0
+    slept: list[float] = field(default_factory=list)
+
+    def patience(self, deadline: float) -> Patience:
+        return Patience(deadline, 1.0, lambda: self.now, self.sleep)
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+def run(fake: FakePushed, action: Action, *names: str, **options: Any) -> list[tuple[str, bool]]:
+    plan = make_plan(Wish(action, names, **options), CATALOGUE, sight_of(fake).states)
+    outcomes = carry_out(plan, CATALOGUE, fake)
     return [(outcome.step.service, outcome.error is None) for outcome in outcomes]
 
 
 def test_steps_are_done_in_their_order() -> None:
-    fake = FakeCluster(["cluster-configuration"])
+    fake = FakePushed(["cluster-configuration"])
     run(fake, Action.START, "postgresql", with_prerequisites=True)
     run(fake, Action.STOP, "postgresql")
     assert fake.calls == ["start internal-storage", "start postgresql", "stop postgresql"]
 
 
-def test_to_refresh_is_to_stop_and_start() -> None:
-    fake = FakeCluster(["cluster-configuration", "pylon"])
+def test_to_refresh_or_restart_is_one_request_so_that_a_kill_leaves_nothing_stopped() -> None:
+    fake = FakePushed(["cluster-configuration", "pylon", "internal-storage"])
     run(fake, Action.REFRESH, "pylon")
-    assert fake.calls == ["stop pylon", "start pylon"]
+    assert run(fake, Action.RESTART, "pylon", "internal-storage") == [
+        ("pylon", True), ("internal-storage", True), ("internal-storage", True), ("pylon", True),
+    ]  # fmt: skip
+    assert fake.calls == ["restart pylon", "restart internal-storage pylon"]
+
+
+def test_a_restart_of_what_did_not_run_starts_it_in_its_place() -> None:
+    fake = FakePushed(["cluster-configuration", "postgresql"])
+    run(fake, Action.RESTART, "internal-storage", "postgresql")
+    assert fake.calls == ["stop postgresql", "start internal-storage", "start postgresql"]
+
+
+def test_what_needs_a_service_waits_until_that_is_ready_and_says_why_it_waits() -> None:
+    fake, clock, told = FakePushed(["cluster-configuration"], slow={"internal-storage": 3}), Clock(), list[Event]()
+    plan = make_plan(Wish(Action.START, ("postgresql",), with_prerequisites=True), CATALOGUE, sight_of(fake).states)
+    outcomes = carry_out(plan, CATALOGUE, fake, told.append, clock.patience(60))
+    assert [outcome.error for outcome in outcomes] == [None, None]
+    assert clock.slept == [1.0, 1.0, 1.0]
+    said = [event.text for event in told if isinstance(event, PhaseSaid)]
+    assert said == [f"pulls its image, {left} layers left" for left in (3, 2, 1)]
+
+
+def test_a_service_that_does_not_get_ready_is_named_with_its_reason_and_blocks_the_next() -> None:
+    fake, clock = FakePushed(["cluster-configuration"], slow={"internal-storage": 99}), Clock()
+    plan = make_plan(Wish(Action.START, ("postgresql",), with_prerequisites=True), CATALOGUE, sight_of(fake).states)
+    slow, blocked = carry_out(plan, CATALOGUE, fake, patience=clock.patience(5))
+    assert isinstance(slow.error, NotReadyError)
+    assert "is not ready after 5 s: pulls its image, 94 layers left" in str(slow.error)
+    assert clock.now == 5
+    assert "needs internal-storage, which did not start" in str(blocked.error)
+    assert "start postgresql" not in fake.calls
+
+
+def test_nobody_waits_for_a_service_that_is_gone() -> None:
+    with pytest.raises(NotReadyError, match="it is gone"):
+        wait_ready(FakeServices(), "nobody", Clock().patience(60), lambda *_: None)
 
 
 def test_nothing_is_started_on_top_of_what_did_not_start_and_the_rest_is() -> None:
-    fake = FakeCluster(broken=["internal-storage"])
+    fake = FakePushed(broken=["internal-storage"])
     names = ("cluster-configuration", "internal-storage", "postgresql", "pylon")
     assert run(fake, Action.START, *names) == [
         ("cluster-configuration", True),
@@ -81,10 +156,10 @@ def test_nothing_is_started_on_top_of_what_did_not_start_and_the_rest_is() -> No
 
 
 def test_what_is_lost_is_what_the_cluster_says_or_else_the_description() -> None:
-    fake = FakeCluster(["prometheus", "pylon", "postgresql", "rest-server"])
+    fake = FakePushed(["prometheus", "pylon", "postgresql", "rest-server"])
     fake.data = {"postgresql": ("2 ended jobs",), "rest-server": ()}
-    plan = make_plan(Wish(Action.DELETE), CATALOGUE, sight_of(cast(Cluster, fake)).states)
-    losses = {loss.service: loss.data for loss in losses_on(plan, cast(Cluster, fake))}
+    plan = make_plan(Wish(Action.DELETE), CATALOGUE, sight_of(fake).states)
+    losses = {loss.service: loss.data for loss in losses_on(plan, fake)}
     assert losses["postgresql"] == ("2 ended jobs",)
     assert losses["prometheus"] == ("all metrics collected so far",)
     assert "rest-server" not in losses
@@ -95,7 +170,7 @@ def test_what_is_lost_is_what_the_cluster_says_or_else_the_description() -> None
 
 
 def test_what_is_seen_of_a_cluster() -> None:
-    sight = sight_of(cast(Cluster, FakeCluster(["cluster-configuration"])))
+    sight = sight_of(FakePushed(["cluster-configuration"]))
     assert sight.states["cluster-configuration"] is State.RUNNING
     assert sight.states["pylon"] is State.STOPPED
     assert readiness_of("cluster-configuration", CATALOGUE, sight).ready

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from paictl.cells.spec import ClusterSpec
 from paictl.errors import PaictlError
-from paictl.sim.compare import Kind, play, tenants, worse_off
-from paictl.sim.policies import Counts, Place, physical_nodes, private_nodes
+from paictl.sim.lab_compare import Kind, play, tenants, worse_off
+from paictl.sim.lab_places import Counts, Place, physical_nodes, private_nodes
 from paictl.sim.trace import TraceError, TraceJob, trace_from
 
 NODES = 4

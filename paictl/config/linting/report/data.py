@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from paictl.config.linting.report.text import Line
 from paictl.config.reading.problem import Problem
-from paictl.config.secrets.secrecy import veiled_line
+from paictl.config.secrets.redaction import redacted_line
 
 
 def json_lines(data: object) -> Iterator[Line]:
@@ -42,7 +42,7 @@ def fingerprints(problems: tuple[Problem, ...]) -> Iterator[str]:
     """
     seen: Counter[str] = Counter()
     for problem in problems:
-        line = veiled_line(problem.source, problem.place.line).strip() if problem.source else ""
+        line = redacted_line(problem.source, problem.place.line).strip() if problem.source else ""
         parts = "\0".join((problem.rule, relative(problem.place.path), line, str(_column_in_text(problem))))
         digest = hashlib.sha256(parts.encode("utf-8", "surrogateescape")).hexdigest()[:32]
         seen[digest] += 1

@@ -13,14 +13,15 @@ from typing import Any
 from urllib.parse import quote
 
 from paictl import __version__
-from paictl.config.linting.registry import Manual, Rule
+from paictl.config.linting.manual import Manual
 from paictl.config.linting.report.data import encodable, fingerprints, json_lines, relative
 from paictl.config.linting.report.text import Line
+from paictl.config.linting.rule import Rule
 from paictl.config.linting.rules import find_rule
 from paictl.config.linting.validate import Report
 from paictl.config.reading.edits import edits_of
-from paictl.config.reading.problem import Place, Problem, Severity
-from paictl.config.reading.source import place_of
+from paictl.config.reading.problem import Problem, Severity
+from paictl.config.reading.source import Place, place_of
 from paictl.errors import PaictlError
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -56,7 +57,7 @@ def sarif(report: Report) -> Iterator[Line]:
     yield from json_lines({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
-def _rule(rule: Rule) -> dict[str, Any]:
+def _rule(rule: Rule[Any]) -> dict[str, Any]:
     manual = rule.manual
     return {
         "id": rule.id,

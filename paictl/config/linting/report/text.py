@@ -20,7 +20,7 @@ from paictl.config.reading.edits import replacements
 from paictl.config.reading.problem import Problem, Severity
 from paictl.config.reading.source import Source
 from paictl.config.reading.text import escaped, printable, shows
-from paictl.config.secrets.secrecy import veiled_line
+from paictl.config.secrets.redaction import redacted_line
 
 Segment = tuple[str, str]
 Line = tuple[Segment, ...]
@@ -66,14 +66,14 @@ def _snippet(problem: Problem, source: Source, numbers: int) -> Iterator[Line]:
         last -= 1
     several = last > place.line
     yield ((_GUTTER, " " * numbers + " |"),)
-    first = veiled_line(source, place.line)
+    first = redacted_line(source, place.line)
     end = place.end_column - 1 if last == place.end_line and not several else len(first)
     yield from _marked(Excerpt.of(first, place.column - 1, end), place.line, numbers, STYLES[problem.severity])
     if not several:
         return
     if last > place.line + 1:
         yield ((_GUTTER, "." * numbers + " |"),)
-    line = veiled_line(source, last)
+    line = redacted_line(source, last)
     start = len(line) - len(line.lstrip())
     end = place.end_column - 1 if last == place.end_line else len(line)
     yield from _marked(Excerpt.of(line, start, end), last, numbers, STYLES[problem.severity])

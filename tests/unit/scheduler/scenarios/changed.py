@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paictl.cells.spec import ClusterSpec
+from paictl.scheduler.book import Book
 from paictl.scheduler.decision import Bind, Decision, Phase, Preempt
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import NodeHealth, PodGone
@@ -76,8 +77,8 @@ def restarted(world: World, config: Json) -> Engine:
     """The engine after a restart of the process with another configuration."""
     old = world.replayer
     replayer = Replayer(old.spec, load=lambda _: ClusterSpec.from_mapping(config))
-    replayer.engine = copied(old.engine)
-    replayer.pods, replayer.health = dict(old.pods), dict(old.health)
+    replayer.book = Book(copied(old.engine))
+    replayer.book.resume(old.book.pods, old.book.health)
     replayer.run({"op": "restart", "config": "new"})
     return replayer.engine
 

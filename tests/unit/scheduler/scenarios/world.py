@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from paictl.cells.spec import ClusterSpec
 from paictl.scheduler.replay import Replayer
 from paictl.scheduler.request import PodRequest
+from paictl.scheduler.wire import read_request
 
 Json = dict[str, Any]
 Step = tuple[int, int, int, int]
@@ -110,7 +111,7 @@ class World:
     def request(self, a: int, b: int, c: int) -> PodRequest:
         """The first pod of a new group, as a request."""
         pod = self.gang(a, b, c)[0]
-        return PodRequest.from_spec(pod["spec"], pod["uid"], f"default/{pod['name']}")
+        return read_request(pod["spec"], pod["uid"], f"default/{pod['name']}")
 
     def suggested(self, number: int) -> list[str] | None:
         """All nodes, or all but two."""
@@ -128,7 +129,7 @@ class World:
                     out.append(self.run({"op": "add_allocated", "uid": pod["uid"]}))
             return out
         if kind < 9:
-            pods = sorted(self.replayer.pods)
+            pods = sorted(self.replayer.book.pods)
             return [self.run({"op": "delete_allocated", "uid": pods[(a * 32 + b) % len(pods)]})] if pods else []
         if kind < 11:
             name = self.nodes[a % len(self.nodes)]

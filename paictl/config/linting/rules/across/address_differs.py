@@ -19,39 +19,22 @@ Passes::
     pai-worker-1,10.1.1.1
     pai-worker-2,10.1.1.2
 
-Fails::
+Fails with::
 
-    # layout.yaml
-    machine-sku:
-      head: {mem: 64Gi, cpu: {vcore: 16}}
-      v100:
-        mem: 480Gi
-        cpu: {vcore: 64}
-        computing-device: {type: nvidia.com/gpu, model: V100, count: 8}
-    machine-list:
-    - {hostname: pai-master-1, hostip: 10.1.0.1, machine-type: head, pai-master: "true"}
-    - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
-    - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
     # worker.csv
-    pai-worker-1,10.1.1.1
-    pai-worker-2,10.1.1.22
+    -pai-worker-2,10.1.1.2
+    +pai-worker-2,10.1.1.22
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, rule
 from paictl.config.models.hosts import abridged, address_of
 from paictl.config.models.inventory import layout_in, listed_hosts, machines_by_name
-from paictl.config.reading.document import Bundle
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "XRF905"
-NAME = "address-differs"
-SEVERITY = Severity.ERROR
 
 
-def check(bundle: Bundle) -> Iterator[Finding]:
+@rule("XRF905", "address-differs", ERROR)
+def check(bundle: Bundle) -> Findings:
     """Each listed host whose machine in the layout has another address."""
     found = layout_in(bundle)
     machines = machines_by_name(found[1]) if found else {}

@@ -12,33 +12,23 @@ Passes::
     pai-worker-1,10.1.1.1
     pai-worker-2,10.1.1.2
 
-Fails::
+Fails with::
 
-    # master.csv
-    pai-master-1,10.1.0.1
-    pai-master-2,10.1.0.2
-    pai-master-3,10.1.0.3
     # worker.csv
-    pai-worker-1,10.1.1.1
-    pai-worker-2,10.1.0.2
+    -pai-worker-2,10.1.1.2
+    +pai-worker-2,10.1.0.2
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, rule
 from paictl.config.models.hosts import abridged, address_of
 from paictl.config.models.inventory import hosts_in
-from paictl.config.reading.document import Bundle
 from paictl.config.reading.kinds import Kind
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "XRF902"
-NAME = "address-in-both-lists"
-SEVERITY = Severity.ERROR
 
 
-def check(bundle: Bundle) -> Iterator[Finding]:
+@rule("XRF902", "address-in-both-lists", ERROR)
+def check(bundle: Bundle) -> Findings:
     """Each worker with another name, but the same address as a master."""
     masters, workers = hosts_in(bundle, Kind.MASTER_CSV), hosts_in(bundle, Kind.WORKER_CSV)
     if masters is None or workers is None:

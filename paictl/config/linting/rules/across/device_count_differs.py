@@ -30,48 +30,21 @@ Passes::
         virtualCells:
         - {cellType: V100-NODE, cellNumber: 2}
 
-Fails::
+Fails with::
 
     # layout.yaml
-    machine-sku:
-      head: {mem: 64Gi, cpu: {vcore: 16}}
-      v100:
-        mem: 480Gi
-        cpu: {vcore: 64}
-        computing-device: {type: nvidia.com/gpu, model: V100, count: 4}
-    machine-list:
-    - {hostname: pai-master-1, hostip: 10.1.0.1, machine-type: head, pai-master: "true"}
-    - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
-    - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
-    # hivedscheduler.yaml
-    physicalCluster:
-      skuTypes:
-        V100: {gpu: 1, cpu: 7, memory: 60000Mi}
-      cellTypes:
-        V100-NODE: {childCellType: V100, childCellNumber: 8, isNodeLevel: true}
-      physicalCells:
-      - {cellType: V100-NODE, cellAddress: pai-worker-1}
-      - {cellType: V100-NODE, cellAddress: pai-worker-2}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: V100-NODE, cellNumber: 2}
+    -    computing-device: {type: nvidia.com/gpu, model: V100, count: 8}
+    +    computing-device: {type: nvidia.com/gpu, model: V100, count: 4}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, Severity, rule
 from paictl.config.models.inventory import node_kinds
-from paictl.config.reading.document import Bundle
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "XRF909"
-NAME = "device-count-differs"
-SEVERITY = Severity.ERROR
 
 
-def check(bundle: Bundle) -> Iterator[Finding]:
+@rule("XRF909", "device-count-differs", ERROR)
+def check(bundle: Bundle) -> Findings:
     """Each node-level cell type that does not fit the SKU of its machines; machines without devices are left out."""
     for kind in node_kinds(bundle):
         count = kind.sku.device_count

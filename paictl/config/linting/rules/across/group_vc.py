@@ -44,65 +44,24 @@ Passes::
             virtualCells:
             - {cellType: T4-NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # services-configuration.yaml
-    rest-server:
-      default-pai-admin-username: root-of-pai
-      default-pai-admin-password: not-a-default-1
-    authentication:
-      group-manager:
-        group-data-source: basic
-        admin-group: {groupname: admins, extension: {acls: {admin: true}}}
-        default-group: {groupname: everybody, extension: {acls: {virtualClusters: [default]}}}
-        grouplist:
-        - groupname: researchers
-          extension: {acls: {virtualClusters: [vison]}}
-    hivedscheduler:
-      config: |
-        physicalCluster:
-          skuTypes:
-            V100: {gpu: 1, cpu: 8, memory: 65536Mi}
-            T4: {gpu: 1, cpu: 4, memory: 32768Mi}
-          cellTypes:
-            V100-NODE: {childCellType: V100, childCellNumber: 4, isNodeLevel: true}
-            V100-POOL: {childCellType: V100-NODE, childCellNumber: 3}
-            T4-NODE: {childCellType: T4, childCellNumber: 2, isNodeLevel: true}
-          physicalCells:
-          - cellType: V100-POOL
-            cellChildren:
-            - {cellAddress: v1}
-            - {cellAddress: v2}
-            - {cellAddress: v3, pinnedCellId: box}
-          - {cellType: T4-NODE, cellAddress: t1}
-        virtualClusters:
-          vision:
-            virtualCells:
-            - {cellType: V100-POOL.V100-NODE, cellNumber: 2}
-            pinnedCells:
-            - {pinnedCellId: box}
-          default:
-            virtualCells:
-            - {cellType: T4-NODE, cellNumber: 1}
+    -      extension: {acls: {virtualClusters: [vision]}}
+    +      extension: {acls: {virtualClusters: [vison]}}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Bundle, Document, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import suggested
 from paictl.config.models.services import services_of
-from paictl.config.reading.document import Bundle, Document
 from paictl.config.reading.kinds import Kind
-from paictl.config.reading.problem import Finding, Severity
 from paictl.words import listed
 
-ID = "XRF957"
-NAME = "group-unknown-vc"
-SEVERITY = Severity.ERROR
 
-
-def check(bundle: Bundle) -> Iterator[Finding]:
+@rule("XRF957", "group-unknown-vc", ERROR)
+def check(bundle: Bundle) -> Findings:
     """Every VC in the acls of a group that the configuration beside it does not promise anything."""
     for document in bundle.of(Kind.SERVICES):
         known = _virtual_clusters(document, bundle)

@@ -29,49 +29,22 @@ Passes::
             virtualCells:
             - {cellType: V100-NODE, cellNumber: 2}
 
-Fails::
+Fails with::
 
     # config.yaml
-    user: pai-admin
-    password: kelp-Tundra-41
-    docker_image_tag: v1.8.1
-    enable_hived_scheduler: false
-    # services-configuration.yaml
-    rest-server:
-      default-pai-admin-username: chief
-      default-pai-admin-password: Ember-Quay-90
-      jwt-secret: 7f2c-salt-of-this-cluster
-    hivedscheduler:
-      config: |
-        physicalCluster:
-          skuTypes:
-            V100: {gpu: 1, cpu: 7, memory: 60000Mi}
-          cellTypes:
-            V100-NODE: {childCellType: V100, childCellNumber: 8, isNodeLevel: true}
-          physicalCells:
-          - {cellType: V100-NODE, cellAddress: pai-worker-1}
-          - {cellType: V100-NODE, cellAddress: pai-worker-2}
-        virtualClusters:
-          default:
-            virtualCells:
-            - {cellType: V100-NODE, cellNumber: 2}
+     docker_image_tag: v1.8.1
+    +enable_hived_scheduler: false
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Bundle
+from paictl.config.linting.rule import WARNING, Bundle, Finding, Findings, rule
 from paictl.config.reading.kinds import Kind
-from paictl.config.reading.problem import Finding, Severity
 from paictl.config.reading.source import place_of
 
-ID = "XRF911"
-NAME = "hived-switched-off"
-SEVERITY = Severity.WARNING
 
-
-def check(bundle: Bundle) -> Iterator[Finding]:
+@rule("XRF911", "hived-switched-off", WARNING)
+def check(bundle: Bundle) -> Findings:
     """A real `false` beside a hivedscheduler section that holds a configuration."""
     settings, services = bundle.only(Kind.CONFIG), bundle.only(Kind.SERVICES)
     if settings is None or services is None:

@@ -21,44 +21,27 @@ Passes::
     - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
     - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
 
-Fails::
+Fails with::
 
     # config.yaml
-    user: pai-admin
-    password: kelp-Tundra-41
-    docker_image_tag: v1.8.1
-    openpai_kubespray_extra_var:
-      kube_pods_subnet: 10.1.0.0/16
-    # layout.yaml
-    machine-sku:
-      head: {mem: 64Gi, cpu: {vcore: 16}}
-      v100:
-        mem: 480Gi
-        cpu: {vcore: 64}
-        computing-device: {type: nvidia.com/gpu, model: V100, count: 8}
-    machine-list:
-    - {hostname: pai-master-1, hostip: 10.1.0.1, machine-type: head, pai-master: "true"}
-    - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
-    - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
+     docker_image_tag: v1.8.1
+    +openpai_kubespray_extra_var:
+    +  kube_pods_subnet: 10.1.0.0/16
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, Located, rule
 from paictl.config.models.hosts import Address, abridged, address_of
 from paictl.config.models.inventory import layout_in, listed_hosts
 from paictl.config.models.settings import EXTRA, cluster_networks
-from paictl.config.reading.document import Bundle
 from paictl.config.reading.kinds import Kind
-from paictl.config.reading.problem import Finding, Located, Severity
-
-ID = "XRF914"
-NAME = "host-in-cluster-network"
-SEVERITY = Severity.ERROR
 
 
-def check(bundle: Bundle) -> Iterator[Finding]:
+@rule("XRF914", "host-in-cluster-network", ERROR)
+def check(bundle: Bundle) -> Findings:
     """The first machine in each network, with how many more there are; hosts of the lists where there is no layout."""
     settings = bundle.only(Kind.CONFIG)
     networks = cluster_networks(settings) if settings else ()

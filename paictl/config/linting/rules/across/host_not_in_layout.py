@@ -20,39 +20,22 @@ Passes::
     pai-worker-1,10.1.1.1
     pai-worker-2,10.1.1.2
 
-Fails::
+Fails with::
 
-    # layout.yaml
-    machine-sku:
-      head: {mem: 64Gi, cpu: {vcore: 16}}
-      v100:
-        mem: 480Gi
-        cpu: {vcore: 64}
-        computing-device: {type: nvidia.com/gpu, model: V100, count: 8}
-    machine-list:
-    - {hostname: pai-master-1, hostip: 10.1.0.1, machine-type: head, pai-master: "true"}
-    - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
-    - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
     # worker.csv
-    pai-worker-1,10.1.1.1
-    pai-worker-3,10.1.1.2
+    -pai-worker-2,10.1.1.2
+    +pai-worker-3,10.1.1.2
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, rule
 from paictl.config.models.hosts import abridged, address_of
 from paictl.config.models.inventory import layout_in, listed_hosts, machines_by_name
-from paictl.config.reading.document import Bundle
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "XRF903"
-NAME = "host-not-in-layout"
-SEVERITY = Severity.ERROR
 
 
-def check(bundle: Bundle) -> Iterator[Finding]:
+@rule("XRF903", "host-not-in-layout", ERROR)
+def check(bundle: Bundle) -> Findings:
     """The first master and each worker that the layout does not name."""
     found = layout_in(bundle)
     if found is None:

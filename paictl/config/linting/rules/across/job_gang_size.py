@@ -45,67 +45,28 @@ Passes::
         commands: [python3 train.py]
     defaults: {virtualCluster: vision}
 
-Fails::
-
-    # hivedscheduler.yaml
-    physicalCluster:
-      skuTypes:
-        V100: {gpu: 1, cpu: 8, memory: 65536Mi}
-        T4: {gpu: 1, cpu: 4, memory: 32768Mi}
-      cellTypes:
-        V100-NODE: {childCellType: V100, childCellNumber: 4, isNodeLevel: true}
-        V100-POOL: {childCellType: V100-NODE, childCellNumber: 3}
-        T4-NODE: {childCellType: T4, childCellNumber: 2, isNodeLevel: true}
-      physicalCells:
-      - cellType: V100-POOL
-        cellChildren:
-        - {cellAddress: v1}
-        - {cellAddress: v2}
-        - {cellAddress: v3, pinnedCellId: box}
-      - {cellType: T4-NODE, cellAddress: t1}
-    virtualClusters:
-      vision:
-        virtualCells:
-        - {cellType: V100-POOL.V100-NODE, cellNumber: 2}
-        pinnedCells:
-        - {pinnedCellId: box}
-      default:
-        virtualCells:
-        - {cellType: T4-NODE, cellNumber: 1}
+Fails with::
 
     # job.yaml
-    protocolVersion: 2
-    name: mnist
-    type: job
-    prerequisites:
-    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
-    taskRoles:
-      train:
-        instances: 3
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 3}
-        commands: [python3 train.py]
-    defaults: {virtualCluster: vision}
+    -    instances: 2
+    +    instances: 3
+    @@
+    -    resourcePerInstance: {cpu: 32, memoryMB: 8192, gpu: 4}
+    +    resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 3}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, rule
 from paictl.config.models.hived_promises import Promise
 from paictl.config.models.job import Job, Role
 from paictl.config.models.job_demand import Submission, submissions
-from paictl.config.reading.document import Bundle
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "XRF955"
-NAME = "job-gang-too-large"
-SEVERITY = Severity.ERROR
 
 _HINT = "ask for less, or set extras.gangAllocation to false if the tasks can start one by one"
 
 
-def check(bundle: Bundle) -> Iterator[Finding]:
+@rule("XRF955", "job-gang-too-large", ERROR)
+def check(bundle: Bundle) -> Findings:
     """Every gang, group by group, that is too large for each chain of the VC."""
     for one in submissions(bundle):
         if one.clear and one.job.gang and not one.job.opportunistic:
@@ -123,7 +84,7 @@ def _gangs(job: Job) -> list[list[Role]]:
     return [*groups.values()] if groups else [[*job.roles.values()]]
 
 
-def _too_large(one: Submission, roles: list[Role]) -> Iterator[Finding]:
+def _too_large(one: Submission, roles: list[Role]) -> Findings:
     if len({(role.sku and role.sku.text, role.pin and role.pin.text) for role in roles}) > 1:
         return
     pods = {role.key: (role.instances, one.leaf_cells(role)) for role in roles}

@@ -44,62 +44,21 @@ Passes::
         commands: [python3 train.py]
     defaults: {virtualCluster: default}
 
-Fails::
-
-    # hivedscheduler.yaml
-    physicalCluster:
-      skuTypes:
-        V100: {gpu: 1, cpu: 8, memory: 65536Mi}
-        CPU: {gpu: 0, cpu: 1, memory: 4096Mi}
-      cellTypes:
-        V100-NODE: {childCellType: V100, childCellNumber: 4, isNodeLevel: true}
-        V100-POOL: {childCellType: V100-NODE, childCellNumber: 3}
-        CPU-NODE: {childCellType: CPU, childCellNumber: 16, isNodeLevel: true}
-      physicalCells:
-      - cellType: V100-POOL
-        cellChildren:
-        - {cellAddress: v1}
-        - {cellAddress: v2}
-        - {cellAddress: v3, pinnedCellId: box}
-      - {cellType: CPU-NODE, cellAddress: c1}
-    virtualClusters:
-      vision:
-        virtualCells:
-        - {cellType: V100-POOL.V100-NODE, cellNumber: 2}
-        pinnedCells:
-        - {pinnedCellId: box}
-      default:
-        virtualCells:
-        - {cellType: CPU-NODE, cellNumber: 1}
+Fails with::
 
     # job.yaml
-    protocolVersion: 2
-    name: mnist
-    type: job
-    prerequisites:
-    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
-    taskRoles:
-      train:
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
-        commands: [python3 train.py]
-    defaults: {virtualCluster: default}
+    -    resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 0}
+    +    resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, rule
 from paictl.config.models.job_demand import submissions
-from paictl.config.reading.document import Bundle
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "XRF956"
-NAME = "job-sku-without-resource"
-SEVERITY = Severity.ERROR
 
 
-def check(bundle: Bundle) -> Iterator[Finding]:
+@rule("XRF956", "job-sku-without-resource", ERROR)
+def check(bundle: Bundle) -> Findings:
     """Every gpu and cpu above zero where one leaf cell brings none."""
     for one in submissions(bundle):
         for role in one.job.roles.values():

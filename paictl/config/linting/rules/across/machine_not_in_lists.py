@@ -19,43 +19,25 @@ Passes::
     pai-worker-1,10.1.1.1
     pai-worker-2,10.1.1.2
 
-Fails::
+Fails with::
 
-    # layout.yaml
-    machine-sku:
-      head: {mem: 64Gi, cpu: {vcore: 16}}
-      v100:
-        mem: 480Gi
-        cpu: {vcore: 64}
-        computing-device: {type: nvidia.com/gpu, model: V100, count: 8}
-    machine-list:
-    - {hostname: pai-master-1, hostip: 10.1.0.1, machine-type: head, pai-master: "true"}
-    - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
-    - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
     # worker.csv
-    pai-worker-1,10.1.1.1
+    -pai-worker-2,10.1.1.2
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Bundle, Finding, Findings, rule
 from paictl.config.models.hosts import address_of
 from paictl.config.models.inventory import hosts_in, layout_in
 from paictl.config.models.layout import Machine
-from paictl.config.reading.document import Bundle
 from paictl.config.reading.kinds import Kind
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "XRF904"
-NAME = "machine-not-in-lists"
-SEVERITY = Severity.WARNING
-
 
 _LISTS = {"pai-master": Kind.MASTER_CSV, "pai-worker": Kind.WORKER_CSV}
 
 
-def check(bundle: Bundle) -> Iterator[Finding]:
+@rule("XRF904", "machine-not-in-lists", WARNING)
+def check(bundle: Bundle) -> Findings:
     """Each machine that the list of its role does not hold, by name or (XRF903) by address."""
     found = layout_in(bundle)
     for role, kind in _LISTS.items() if found else ():

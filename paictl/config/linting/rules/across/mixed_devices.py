@@ -25,45 +25,22 @@ Passes::
     - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
     - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: mi50, pai-worker: "true"}
 
-Fails::
+Fails with::
 
     # config.yaml
-    user: pai-admin
-    password: kelp-Tundra-41
-    docker_image_tag: v1.8.1
-    enable_hived_scheduler: false
-    # layout.yaml
-    machine-sku:
-      head: {mem: 64Gi, cpu: {vcore: 16}}
-      v100:
-        mem: 480Gi
-        cpu: {vcore: 64}
-        computing-device: {type: nvidia.com/gpu, model: V100, count: 8}
-      mi50:
-        mem: 480Gi
-        cpu: {vcore: 64}
-        computing-device: {type: amd.com/gpu, model: MI50, count: 8}
-    machine-list:
-    - {hostname: pai-master-1, hostip: 10.1.0.1, machine-type: head, pai-master: "true"}
-    - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
-    - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: mi50, pai-worker: "true"}
+     docker_image_tag: v1.8.1
+    +enable_hived_scheduler: false
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, rule
 from paictl.config.models.inventory import layout_in
-from paictl.config.reading.document import Bundle
 from paictl.config.reading.kinds import Kind
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "XRF912"
-NAME = "mixed-devices"
-SEVERITY = Severity.ERROR
 
 
-def check(bundle: Bundle) -> Iterator[Finding]:
+@rule("XRF912", "mixed-devices", ERROR)
+def check(bundle: Bundle) -> Findings:
     """A second type of device among the SKUs of workers; the finding stands at that type."""
     settings, found = bundle.only(Kind.CONFIG), layout_in(bundle)
     switch = settings.top.scalar("enable_hived_scheduler") if settings else None

@@ -15,38 +15,27 @@ Passes::
       default-pai-admin-password: Ember-Quay-90
       jwt-secret: 7f2c-salt-of-this-cluster
 
-Fails::
+Fails with::
 
     # config.yaml
-    user: pai-admin
-    password: kelp-Tundra-41
-    docker_image_tag: v1.8.1
-    host_daemon_port_start: 9000
+     docker_image_tag: v1.8.1
+    +host_daemon_port_start: 9000
     # services-configuration.yaml
-    rest-server:
-      default-pai-admin-username: chief
-      default-pai-admin-password: Ember-Quay-90
-      jwt-secret: 7f2c-salt-of-this-cluster
-    prometheus:
-      port: 9991
+       jwt-secret: 7f2c-salt-of-this-cluster
+    +prometheus:
+    +  port: 9991
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Bundle, Finding, Findings, rule
 from paictl.config.models.services import services_of
 from paictl.config.models.settings import ports_of_host_daemons
-from paictl.config.reading.document import Bundle
 from paictl.config.reading.kinds import Kind
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "XRF913"
-NAME = "port-in-host-range"
-SEVERITY = Severity.WARNING
 
 
-def check(bundle: Bundle) -> Iterator[Finding]:
+@rule("XRF913", "port-in-host-range", WARNING)
+def check(bundle: Bundle) -> Findings:
     """Each port, and the range for jobs, that meets a range which config.yaml gives itself."""
     settings, document = bundle.only(Kind.CONFIG), bundle.only(Kind.SERVICES)
     bounds = ("host_daemon_port_start", "host_daemon_port_end")

@@ -30,50 +30,23 @@ Passes::
         virtualCells:
         - {cellType: V100-NODE, cellNumber: 2}
 
-Fails::
+Fails with::
 
-    # layout.yaml
-    machine-sku:
-      head: {mem: 64Gi, cpu: {vcore: 16}}
-      v100:
-        mem: 480Gi
-        cpu: {vcore: 64}
-        computing-device: {type: nvidia.com/gpu, model: V100, count: 8}
-    machine-list:
-    - {hostname: pai-master-1, hostip: 10.1.0.1, machine-type: head, pai-master: "true"}
-    - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
-    - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
     # hivedscheduler.yaml
-    physicalCluster:
-      skuTypes:
-        V100: {gpu: 1, cpu: 9, memory: 60000Mi}
-      cellTypes:
-        V100-NODE: {childCellType: V100, childCellNumber: 8, isNodeLevel: true}
-      physicalCells:
-      - {cellType: V100-NODE, cellAddress: pai-worker-1}
-      - {cellType: V100-NODE, cellAddress: pai-worker-2}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: V100-NODE, cellNumber: 2}
+    -    V100: {gpu: 1, cpu: 7, memory: 60000Mi}
+    +    V100: {gpu: 1, cpu: 9, memory: 60000Mi}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, rule
 from paictl.config.models.inventory import NodeKind, hived_in, node_kinds
-from paictl.config.reading.document import Bundle
 from paictl.config.reading.nodes import Mapping
-from paictl.config.reading.problem import Finding, Severity
 from paictl.units import parse_quantity, shown_bytes
 
-ID = "XRF910"
-NAME = "resources-over-machine"
-SEVERITY = Severity.ERROR
 
-
-def check(bundle: Bundle) -> Iterator[Finding]:
+@rule("XRF910", "resources-over-machine", ERROR)
+def check(bundle: Bundle) -> Findings:
     """Each resource of skuTypes that, times the leaf cells of a node, is above what the SKU of the machine has."""
     cells = hived_in(bundle)
     worst: dict[int, Finding] = {}
@@ -84,7 +57,7 @@ def check(bundle: Bundle) -> Iterator[Finding]:
     yield from worst.values()
 
 
-def _over(spec: Mapping, kind: NodeKind) -> Iterator[Finding]:
+def _over(spec: Mapping, kind: NodeKind) -> Findings:
     cpu, vcores, leaves = spec.integer("cpu"), kind.sku.vcores, kind.leaves
     where = f"but machines of SKU {kind.sku.name!r} have"
     at = spec.scalar("cpu")

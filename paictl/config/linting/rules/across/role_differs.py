@@ -24,44 +24,23 @@ Passes::
     - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
     - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
 
-Fails::
+Fails with::
 
-    # master.csv
-    pai-master-1,10.1.0.1
-    pai-master-2,10.1.0.2
-    pai-master-3,10.1.0.3
-    # worker.csv
-    pai-worker-1,10.1.1.1
-    pai-worker-2,10.1.1.2
     # layout.yaml
-    machine-sku:
-      head: {mem: 64Gi, cpu: {vcore: 16}}
-      v100:
-        mem: 480Gi
-        cpu: {vcore: 64}
-        computing-device: {type: nvidia.com/gpu, model: V100, count: 8}
-    machine-list:
-    - {hostname: pai-master-1, hostip: 10.1.0.1, machine-type: head, pai-master: "true"}
-    - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-storage: "true"}
-    - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
+    -- {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
+    +- {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-storage: "true"}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, rule
 from paictl.config.models.hosts import abridged
 from paictl.config.models.inventory import layout_in, listed_hosts, machines_by_name
 from paictl.config.models.layout import ROLES, is_legacy
-from paictl.config.reading.document import Bundle
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "XRF906"
-NAME = "role-differs"
-SEVERITY = Severity.ERROR
 
 
-def check(bundle: Bundle) -> Iterator[Finding]:
+@rule("XRF906", "role-differs", ERROR)
+def check(bundle: Bundle) -> Findings:
     """The first master, and each worker, whose machine in the layout lacks that role."""
     found = layout_in(bundle)
     if found is None or is_legacy(found[0]):

@@ -23,43 +23,21 @@ Passes::
     deploy-rules:
     - in: pai-master
 
-Fails::
+Fails with::
 
     # cluster-configuration.service.yaml
-    cluster-type: [k8s]
-    template-list: [start.sh]
-    start-script: start.sh
-    stop-script: stop.sh
-    delete-script: delete.sh
-    refresh-script: refresh.sh
-    prerequisite: [pylon]
-
-    # pylon.service.yaml
-    cluster-type: [k8s]
-    prerequisite: [cluster-configuration]
-    template-list: [pylon.yaml, start.sh]
-    start-script: start.sh
-    stop-script: stop.sh
-    delete-script: delete.sh
-    refresh-script: refresh.sh
-    deploy-rules:
-    - in: pai-master
+     refresh-script: refresh.sh
+    +prerequisite: [pylon]
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, rule
 from paictl.config.models.service import Service, services_by_name
-from paictl.config.reading.document import Bundle
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "XRF962"
-NAME = "service-cycle"
-SEVERITY = Severity.ERROR
 
 
-def check(bundle: Bundle) -> Iterator[Finding]:
+@rule("XRF962", "service-cycle", ERROR)
+def check(bundle: Bundle) -> Findings:
     """One finding a circle, at the prerequisite that closes it."""
     services = services_by_name(bundle)
     done: set[str] = set()
@@ -68,7 +46,7 @@ def check(bundle: Bundle) -> Iterator[Finding]:
             yield from _circles(name, services, done)
 
 
-def _circles(start: str, services: dict[str, Service], done: set[str]) -> Iterator[Finding]:
+def _circles(start: str, services: dict[str, Service], done: set[str]) -> Findings:
     """The circles among what a service needs; `path` is the way there, `done` what has been looked at."""
     path = {start: iter(services[start].prerequisites)}
     while path:

@@ -35,20 +35,16 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path, PurePath
 
+from paictl.config.linting.rule import ERROR, Bundle, Document, Finding, Findings, rule
 from paictl.config.models.service import FILE_NAME, service_of
-from paictl.config.reading.document import Bundle, Document
 from paictl.config.reading.kinds import Kind
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "XRF963"
-NAME = "service-missing-file"
-SEVERITY = Severity.ERROR
 
 
-def check(bundle: Bundle) -> Iterator[Finding]:
+@rule("XRF963", "service-missing-file", ERROR)
+def check(bundle: Bundle) -> Findings:
     """Every script and template of a service.yaml that stands beside other files and is none of them."""
     for document in bundle.of(Kind.SERVICE):
         folder = _folder(document, bundle) if PurePath(document.path).name == FILE_NAME else None

@@ -24,45 +24,24 @@ Passes::
     deploy-rules:
     - in: pai-master
 
-Fails::
-
-    # cluster-configuration.service.yaml
-    cluster-type: [k8s]
-    template-list: [start.sh]
-    start-script: start.sh
-    stop-script: stop.sh
-    delete-script: delete.sh
-    refresh-script: refresh.sh
+Fails with::
 
     # pylon.service.yaml
-    cluster-type: [k8s]
-    prerequisite: [cluster-configuration, drivers]
-    template-list: [pylon.yaml, start.sh]
-    start-script: start.sh
-    stop-script: stop.sh
-    delete-script: delete.sh
-    refresh-script: refresh.sh
-    deploy-rules:
-    - in: pai-master
+    -prerequisite: [cluster-configuration]
+    +prerequisite: [cluster-configuration, drivers]
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Bundle, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import suggested
 from paictl.config.models.service import services_by_name
-from paictl.config.reading.document import Bundle
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "XRF961"
-NAME = "service-unknown-prerequisite"
-SEVERITY = Severity.WARNING
 
 _HINT = "remove it, or add the description of that service"
 
 
-def check(bundle: Bundle) -> Iterator[Finding]:
+@rule("XRF961", "service-unknown-prerequisite", WARNING)
+def check(bundle: Bundle) -> Findings:
     """Every prerequisite that nobody describes."""
     services = services_by_name(bundle)
     for service in services.values():

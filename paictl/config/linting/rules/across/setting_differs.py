@@ -15,36 +15,21 @@ Passes::
       default-pai-admin-password: Ember-Quay-90
       jwt-secret: 7f2c-salt-of-this-cluster
 
-Fails::
+Fails with::
 
-    # config.yaml
-    user: pai-admin
-    password: kelp-Tundra-41
-    docker_image_tag: v1.8.1
     # services-configuration.yaml
-    rest-server:
-      default-pai-admin-username: chief
-      default-pai-admin-password: Ember-Quay-90
-      jwt-secret: 7f2c-salt-of-this-cluster
-    cluster:
-      docker-registry:
-        tag: v1.7.0
+       jwt-secret: 7f2c-salt-of-this-cluster
+    +cluster:
+    +  docker-registry:
+    +    tag: v1.7.0
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Bundle, Finding, Findings, rule
 from paictl.config.models.placeholders import is_placeholder
 from paictl.config.models.settings import filled
-from paictl.config.reading.document import Bundle
 from paictl.config.reading.kinds import Kind
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "XRF915"
-NAME = "setting-differs"
-SEVERITY = Severity.WARNING
-
 
 _SAME = (
     ("docker_image_tag", ("cluster", "docker-registry", "tag")),
@@ -55,7 +40,8 @@ _SAME = (
 )
 
 
-def check(bundle: Bundle) -> Iterator[Finding]:
+@rule("XRF915", "setting-differs", WARNING)
+def check(bundle: Bundle) -> Findings:
     """Each setting that both files give, with different values; the finding stands at the service's."""
     settings, services = bundle.only(Kind.CONFIG), bundle.only(Kind.SERVICES)
     if settings is None or services is None:

@@ -30,50 +30,23 @@ Passes::
         virtualCells:
         - {cellType: V100-NODE, cellNumber: 2}
 
-Fails::
+Fails with::
 
-    # layout.yaml
-    machine-sku:
-      head: {mem: 64Gi, cpu: {vcore: 16}}
-      v100:
-        mem: 480Gi
-        cpu: {vcore: 64}
-        computing-device: {type: nvidia.com/gpu, model: V100, count: 8}
-    machine-list:
-    - {hostname: pai-master-1, hostip: 10.1.0.1, machine-type: head, pai-master: "true"}
-    - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
-    - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
     # hivedscheduler.yaml
-    physicalCluster:
-      skuTypes:
-        V100: {gpu: 1, cpu: 7, memory: 60000Mi}
-      cellTypes:
-        V100-NODE: {childCellType: V100, childCellNumber: 8, isNodeLevel: true}
-      physicalCells:
-      - {cellType: V100-NODE, cellAddress: pai-worker-1}
-      - {cellType: V100-NODE, cellAddress: pai-worker-3}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: V100-NODE, cellNumber: 2}
+    -  - {cellType: V100-NODE, cellAddress: pai-worker-2}
+    +  - {cellType: V100-NODE, cellAddress: pai-worker-3}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Bundle, Edit, Finding, Findings, rule
 from paictl.config.models.hosts import abridged
 from paictl.config.models.inventory import hived_in, hosts_in, layout_in, misspelt_host
-from paictl.config.reading.document import Bundle
 from paictl.config.reading.kinds import Kind
-from paictl.config.reading.problem import Edit, Finding, Severity
-
-ID = "XRF907"
-NAME = "unknown-node"
-SEVERITY = Severity.ERROR
 
 
-def check(bundle: Bundle) -> Iterator[Finding]:
+@rule("XRF907", "unknown-node", ERROR)
+def check(bundle: Bundle) -> Findings:
     """Each node that neither the layout nor, where there is none, the list of workers names; each name once."""
     cells, (where, workers, others) = hived_in(bundle), _names(bundle)
     if cells is None or not workers:

@@ -29,47 +29,23 @@ Passes::
         virtualCells:
         - {cellType: V100-NODE, cellNumber: 2}
 
-Fails::
+Fails with::
 
-    # layout.yaml
-    machine-sku:
-      head: {mem: 64Gi, cpu: {vcore: 16}}
-      v100:
-        mem: 480Gi
-        cpu: {vcore: 64}
-        computing-device: {type: nvidia.com/gpu, model: V100, count: 8}
-    machine-list:
-    - {hostname: pai-master-1, hostip: 10.1.0.1, machine-type: head, pai-master: "true"}
-    - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
-    - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
     # hivedscheduler.yaml
-    physicalCluster:
-      skuTypes:
-        V100: {gpu: 1, cpu: 7, memory: 60000Mi}
-      cellTypes:
-        V100-NODE: {childCellType: V100, childCellNumber: 8, isNodeLevel: true}
-      physicalCells:
-      - {cellType: V100-NODE, cellAddress: pai-worker-1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: V100-NODE, cellNumber: 1}
+    -  - {cellType: V100-NODE, cellAddress: pai-worker-2}
+    @@
+    -    - {cellType: V100-NODE, cellNumber: 2}
+    +    - {cellType: V100-NODE, cellNumber: 1}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Bundle, Finding, Findings, rule
 from paictl.config.models.inventory import hived_in, layout_in, misspelt_host
-from paictl.config.reading.document import Bundle
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "XRF908"
-NAME = "worker-without-cell"
-SEVERITY = Severity.WARNING
 
 
-def check(bundle: Bundle) -> Iterator[Finding]:
+@rule("XRF908", "worker-without-cell", WARNING)
+def check(bundle: Bundle) -> Findings:
     """Each worker that no node of HiveD is called after; silent where no node is (XRF907)."""
     found, cells = layout_in(bundle), hived_in(bundle)
     if found is None or cells is None:

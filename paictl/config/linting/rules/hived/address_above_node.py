@@ -19,43 +19,25 @@ Passes::
         virtualCells:
         - {cellType: RACK.NODE, cellNumber: 2}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-        RACK: {childCellType: NODE, childCellNumber: 2}
-      physicalCells:
-      - cellType: RACK
-        cellAddress: 10.1.2.3
-        cellChildren:
-        - {cellAddress: worker1}
-        - {cellAddress: worker2}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: RACK.NODE, cellNumber: 2}
+       - cellType: RACK
+    +    cellAddress: 10.1.2.3
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "HVD511"
-NAME = "address-above-node"
-SEVERITY = Severity.WARNING
-
 
 _IP = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD511", "address-above-node", WARNING)
+def check(document: Document) -> Findings:
     """Each address above node level that is an IP address, or the name of a node."""
     model = hived(document)
     for cell in model.cells:

@@ -20,40 +20,23 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 2, isNodeLevel: true}
-      physicalCells:
-      - cellType: NODE
-        cellAddress: worker1
-        cellChildren:
-        - {cellAddress: 0}
-        - {cellAddress: gpu1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+    -    - {cellAddress: 1}
+    +    - {cellAddress: gpu1}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_cells import device_index
 from paictl.config.models.hived_types import LEAF_LEVEL
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "HVD513"
-NAME = "bad-device-index"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD513", "bad-device-index", ERROR)
+def check(document: Document) -> Findings:
     """Each address of a leaf cell that is not a whole number from 0 on."""
     for cell in hived(document).cells:
         if cell.level != LEAF_LEVEL or cell.address is None or isinstance(cell.address.value, bool):

@@ -16,40 +16,27 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: Worker_1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+    -  - {cellType: NODE, cellAddress: worker1}
+    +  - {cellType: NODE, cellAddress: Worker_1}
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
+from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, Severity, rule
 from paictl.config.models.hived import hived
-from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import Scalar
-from paictl.config.reading.problem import Edit, Finding, Severity
-
-ID = "HVD509"
-NAME = "bad-node-name"
-SEVERITY = Severity.ERROR
-
 
 _FORM = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST = 253
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD509", "bad-node-name", ERROR)
+def check(document: Document) -> Findings:
     """Each address of a node that breaks the form; a warning for one that looks like a device index."""
     for cell in hived(document).nodes:
         address = cell.address

@@ -16,35 +16,21 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        SWITCH: {childCellType: NODE, childCellNumber: 2}
-        NODE: {childCellType: SWITCH, childCellNumber: 2, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+    -    SWITCH: {childCellType: GPU, childCellNumber: 2}
+    +    SWITCH: {childCellType: NODE, childCellNumber: 2}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "HVD502"
-NAME = "cell-type-circle"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD502", "cell-type-circle", ERROR)
+def check(document: Document) -> Findings:
     """Each circle once, at the childCellType that closes it."""
     types = hived(document).types
     for circle in types.cycles:

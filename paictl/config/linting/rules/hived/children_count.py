@@ -20,40 +20,27 @@ Passes::
         virtualCells:
         - {cellType: RACK.NODE, cellNumber: 2}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-        RACK: {childCellType: NODE, childCellNumber: 2}
-      physicalCells:
-      - cellType: RACK
-        cellChildren:
-        - {cellAddress: worker1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: RACK.NODE, cellNumber: 1}
+    -    - {cellAddress: worker2}
+    @@
+    -    - {cellType: RACK.NODE, cellNumber: 2}
+    +    - {cellType: RACK.NODE, cellNumber: 1}
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 
+from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_cells import Cell
 from paictl.config.models.hived_types import LEAF_LEVEL, CellTypes
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Edit, Finding, Severity
-
-ID = "HVD515"
-NAME = "children-count"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD515", "children-count", ERROR)
+def check(document: Document) -> Findings:
     """Each cell whose list of children has another length; where all cells of a type agree, their type."""
     model = hived(document)
     listed: dict[str, list[Cell]] = defaultdict(list)
@@ -69,7 +56,7 @@ def check(document: Document) -> Iterator[Finding]:
             yield from (_cell_is_wrong(cell, wanted) for cell in cells if cell.listed != wanted)
 
 
-def _type_is_wrong(types: CellTypes, cells: list[Cell]) -> Iterator[Finding]:
+def _type_is_wrong(types: CellTypes, cells: list[Cell]) -> Findings:
     name, count = cells[0].type, cells[0].listed
     at = types.by_name[name].spec.scalar("childCellNumber")
     if at is not None:

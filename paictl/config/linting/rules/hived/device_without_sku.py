@@ -17,40 +17,28 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      skuTypes:
-        GPU: {gpu: 1, cpu: 8, memory: 65536Mi}
-      cellTypes:
-        T4-NODE: {childCellType: T4, childCellNumber: 4, isNodeLevel: true}
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: T4-NODE, cellAddress: worker2}
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: T4-NODE, cellNumber: 1}
-        - {cellType: NODE, cellNumber: 1}
+       cellTypes:
+    +    T4-NODE: {childCellType: T4, childCellNumber: 4, isNodeLevel: true}
+    @@
+       physicalCells:
+    +  - {cellType: T4-NODE, cellAddress: worker2}
+    @@
+         virtualCells:
+    +    - {cellType: T4-NODE, cellNumber: 1}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_types import guess
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "HVD529"
-NAME = "device-without-sku"
-SEVERITY = Severity.WARNING
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD529", "device-without-sku", WARNING)
+def check(document: Document) -> Findings:
     """Each device type in use without SKU, unless a misspelt SKU is meant for it (HVD528)."""
     model = hived(document)
     if not len(model.skus):

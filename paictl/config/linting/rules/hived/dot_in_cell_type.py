@@ -32,18 +32,12 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, Severity, rule
 from paictl.config.models.hived import hived
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "HVD506"
-NAME = "dot-in-cell-type"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD506", "dot-in-cell-type", ERROR)
+def check(document: Document) -> Findings:
     """Each cell type with a dot in its name; a warning for device types, whose parents still can be promised."""
     types = hived(document).types
     message = "the name {} holds a dot, which separates the parts of a path"

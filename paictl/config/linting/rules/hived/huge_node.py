@@ -15,40 +15,26 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4000, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+    -    NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+    +    NODE: {childCellType: GPU, childCellNumber: 4000, isNodeLevel: true}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from paictl.cells.spec import MAX_CELLS, MAX_LEVELS
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, Severity, rule
 from paictl.config.models.hived import Hived, hived
 from paictl.config.models.hived_types import Chain
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "HVD540"
-NAME = "huge-node"
-SEVERITY = Severity.WARNING
-
 
 _PLAUSIBLE = 1024
 """Devices of one node; cells of CPU cores are the most numerous."""
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD540", "huge-node", WARNING)
+def check(document: Document) -> Findings:
     """Each node-level type whose cells have more devices than is plausible; the top cell that is one too many."""
     model = hived(document)
     seen: set[str] = set()
@@ -64,7 +50,7 @@ def check(document: Document) -> Iterator[Finding]:
     yield from _too_many(model)
 
 
-def _too_many(model: Hived) -> Iterator[Finding]:
+def _too_many(model: Hived) -> Findings:
     """What `paictl.cells` refuses to build: the first top cell with which there are too many cells, or levels."""
     total = 0
     for top in model.tops:

@@ -20,41 +20,26 @@ Passes::
         pinnedCells:
         - {pinnedCellId: web-box}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-      - {cellType: NODE, cellAddress: worker2, pinnedCellId: web-box}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
-      web:
-        virtualCells:
-        - cellType: NODE
-          cellNumber: 1
-          pinnedCells:
-          - {pinnedCellId: web-box}
+    -    pinnedCells:
+    -    - {pinnedCellId: web-box}
+    +    virtualCells:
+    +    - cellType: NODE
+    +      cellNumber: 1
+    +      pinnedCells:
+    +      - {pinnedCellId: web-box}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "HVD522"
-NAME = "misplaced-pinned-cells"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD522", "misplaced-pinned-cells", ERROR)
+def check(document: Document) -> Findings:
     """Each key about pinned cells in an entry of virtualCells."""
     for vc in hived(document).vcs:
         for _, key in vc.misplaced:

@@ -17,35 +17,21 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        SWITCH: {childCellType: GPU, childCellNumber: 2}
-        NODE: {childCellType: SWITHC, childCellNumber: 2, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+    -    NODE: {childCellType: SWITCH, childCellNumber: 2, isNodeLevel: true}
+    +    NODE: {childCellType: SWITHC, childCellNumber: 2, isNodeLevel: true}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
 from paictl.config.models.hived import hived
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Edit, Finding, Severity
-
-ID = "HVD501"
-NAME = "misspelt-child-type"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD501", "misspelt-child-type", ERROR)
+def check(document: Document) -> Findings:
     """Each childCellType that is not defined but resembles a type that is."""
     for cell_type in hived(document).types.by_name.values():
         at = cell_type.spec.scalar("childCellType")

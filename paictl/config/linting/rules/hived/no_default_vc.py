@@ -23,42 +23,21 @@ Passes::
             virtualCells:
             - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # services-configuration.yaml
-    rest-server:
-      default-pai-admin-username: paiadmin
-      default-pai-admin-password: "chosen-when-you-deploy-1"
-      jwt-secret: "also-chosen-when-you-deploy"
-    hivedscheduler:
-      config: |
-        physicalCluster:
-          skuTypes:
-            GPU: {gpu: 1, cpu: 8, memory: 65536Mi}
-          cellTypes:
-            NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-          physicalCells:
-          - {cellType: NODE, cellAddress: worker1}
-        virtualClusters:
-          web:
-            virtualCells:
-            - {cellType: NODE, cellNumber: 1}
+    -      default:
+    +      web:
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "HVD538"
-NAME = "no-default-vc"
-SEVERITY = Severity.WARNING
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD538", "no-default-vc", WARNING)
+def check(document: Document) -> Findings:
     """The section of virtual clusters without default, in service settings."""
     at = document.top.key("virtualClusters")
     vcs = hived(document).vcs

@@ -16,35 +16,22 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+    -    NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+    +    NODE: {childCellType: GPU, childCellNumber: 4}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_types import Chain
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "HVD503"
-NAME = "no-node-level"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD503", "no-node-level", ERROR)
+def check(document: Document) -> Findings:
     """Each chain without a node level; chains that share their lower types share the mistake."""
     model = hived(document)
     seen: set[str] = set()

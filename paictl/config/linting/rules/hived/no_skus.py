@@ -23,40 +23,21 @@ Passes::
             virtualCells:
             - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # services-configuration.yaml
-    rest-server:
-      default-pai-admin-username: paiadmin
-      default-pai-admin-password: "chosen-when-you-deploy-1"
-      jwt-secret: "also-chosen-when-you-deploy"
-    hivedscheduler:
-      config: |
-        physicalCluster:
-          cellTypes:
-            NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-          physicalCells:
-          - {cellType: NODE, cellAddress: worker1}
-        virtualClusters:
-          default:
-            virtualCells:
-            - {cellType: NODE, cellNumber: 1}
+    -      skuTypes:
+    -        GPU: {gpu: 1, cpu: 8, memory: 65536Mi}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.reading.nodes import Mapping
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "HVD530"
-NAME = "no-skus"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD530", "no-skus", ERROR)
+def check(document: Document) -> Findings:
     """The section without SKUs, in service settings (a file for HiveD alone needs none)."""
     physical = document.top.get("physicalCluster")
     if document.host is None or not isinstance(physical, Mapping) or "gpuTypes" in physical:

@@ -20,41 +20,24 @@ Passes::
         virtualCells:
         - {cellType: RACK.NODE, cellNumber: 2}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-        RACK: {childCellType: NODE, childCellNumber: 2}
-      physicalCells:
-      - cellType: RACK
-        cellChildren:
-        - {cellAddress: worker1}
-        - {}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: RACK.NODE, cellNumber: 2}
+    -    - {cellAddress: worker2}
+    +    - {}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, Located, rule
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_cells import NO_DEFAULT, Cell
 from paictl.config.models.hived_types import guess
-from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import Mapping, Scalar, Sequence
-from paictl.config.reading.problem import Finding, Located, Severity
-
-ID = "HVD508"
-NAME = "node-without-address"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD508", "node-without-address", ERROR)
+def check(document: Document) -> Findings:
     """Each node-level cell without an address, and each larger cell that does not list its nodes."""
     for cell in hived(document).cells:
         node_level = cell.chain.node_level

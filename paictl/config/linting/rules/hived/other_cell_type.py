@@ -19,39 +19,22 @@ Passes::
         virtualCells:
         - {cellType: RACK.NODE, cellNumber: 2}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-        RACK: {childCellType: NODE, childCellNumber: 2}
-      physicalCells:
-      - cellType: RACK
-        cellChildren:
-        - {cellAddress: worker1}
-        - {cellType: GPU, cellAddress: worker2}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: RACK.NODE, cellNumber: 2}
+    -    - {cellAddress: worker2}
+    +    - {cellType: GPU, cellAddress: worker2}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_types import name_under
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Edit, Finding, Severity
-
-ID = "HVD516"
-NAME = "other-cell-type"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD516", "other-cell-type", ERROR)
+def check(document: Document) -> Findings:
     """Each cellType of a child that is not the childCellType of its parent's type."""
     for cell in hived(document).cells:
         at = name_under(cell.spec, "cellType")

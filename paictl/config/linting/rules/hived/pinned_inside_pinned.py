@@ -43,18 +43,12 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "HVD521"
-NAME = "pinned-inside-pinned"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD521", "pinned-inside-pinned", ERROR)
+def check(document: Document) -> Findings:
     """Each promised pinned cell that lies in a promised one."""
     model = hived(document)
     for cell, promise in model.claimed.items():

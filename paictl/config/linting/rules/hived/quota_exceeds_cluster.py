@@ -20,39 +20,22 @@ Passes::
         virtualCells:
         - {cellType: RACK.NODE, cellNumber: 2}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-        RACK: {childCellType: NODE, childCellNumber: 2}
-      physicalCells:
-      - cellType: RACK
-        cellChildren:
-        - {cellAddress: worker1}
-        - {cellAddress: worker2}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: RACK.NODE, cellNumber: 3}
+    -    - {cellType: RACK.NODE, cellNumber: 2}
+    +    - {cellType: RACK.NODE, cellNumber: 3}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from paictl.cells.quota import Shortfall
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hived_quota import Balance, balances, breaking, shares
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "HVD525"
-NAME = "quota-exceeds-cluster"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD525", "quota-exceeds-cluster", ERROR)
+def check(document: Document) -> Findings:
     """Each level of a chain whose quotas do not fit, at the promise that is one too many."""
     for balance in balances(document):
         for short in balance.shortfalls():

@@ -47,19 +47,13 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from paictl.cells.quota import Shortfall
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hived_quota import Balance, balances, breaking, shares
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "HVD526"
-NAME = "quota-not-backed"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD526", "quota-not-backed", ERROR)
+def check(document: Document) -> Findings:
     """Each level whose quotas fit by number (else HVD525) but not once incomplete and pinned cells are left out."""
     for balance in balances(document):
         if not balance.shortfalls():

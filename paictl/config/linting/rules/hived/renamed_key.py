@@ -20,42 +20,29 @@ Passes::
         pinnedCells:
         - {pinnedCellId: web-box}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-      - {cellType: NODE, cellAddress: worker2, reservationId: web-box}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
-      web:
-        reservedCells:
-        - {reservationId: web-box}
+    -  - {cellType: NODE, cellAddress: worker2, pinnedCellId: web-box}
+    +  - {cellType: NODE, cellAddress: worker2, reservationId: web-box}
+    @@
+    -    pinnedCells:
+    -    - {pinnedCellId: web-box}
+    +    reservedCells:
+    +    - {reservationId: web-box}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, Severity, rule
 from paictl.config.models.hived import hived
-from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import Mapping
-from paictl.config.reading.problem import Edit, Finding, Severity
-
-ID = "HVD536"
-NAME = "renamed-key"
-SEVERITY = Severity.ERROR
-
 
 _NEW = {"gpuTypes": "skuTypes", "reservationId": "pinnedCellId", "reservedCells": "pinnedCells"}
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD536", "renamed-key", ERROR)
+def check(document: Document) -> Findings:
     """Each old key; a warning for gpuTypes in a file for HiveD alone, which has no use for SKUs."""
     model = hived(document)
     alone = Severity.WARNING if document.host is None else None
@@ -69,7 +56,7 @@ def check(document: Document) -> Iterator[Finding]:
                 yield from _old(entry, "reservationId")
 
 
-def _old(holder: Mapping, name: str, severity: Severity | None = None) -> Iterator[Finding]:
+def _old(holder: Mapping, name: str, severity: Severity | None = None) -> Findings:
     key = holder.key(name)
     if key is None:
         return

@@ -20,42 +20,26 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        SOCKET: {childCellType: GPU, childCellNumber: 2}
-        NODE: {childCellType: SOCKET, childCellNumber: 2, isNodeLevel: true}
-      physicalCells:
-      - cellType: NODE
-        cellAddress: worker1
-        cellChildren:
-        - {cellAddress: 0}
-        - {cellAddress: 0}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+    -    - {cellAddress: 1}
+    +    - {cellAddress: 0}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_cells import Cell
 from paictl.config.models.hived_types import LEAF_LEVEL
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
 from paictl.config.reading.source import place_of
 
-ID = "HVD512"
-NAME = "repeated-cell-address"
-SEVERITY = Severity.WARNING
 
-
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD512", "repeated-cell-address", WARNING)
+def check(document: Document) -> Findings:
     """Each cell with the address of an earlier sibling; nodes and devices have rules of their own."""
     model = hived(document)
     for tops in model.tops_by_chain.values():
@@ -65,7 +49,7 @@ def check(document: Document) -> Iterator[Finding]:
             yield from _repeated(cell.children)
 
 
-def _repeated(siblings: Iterable[Cell]) -> Iterator[Finding]:
+def _repeated(siblings: Iterable[Cell]) -> Findings:
     seen: dict[str, Cell] = {}
     for cell in siblings:
         if cell.level == LEAF_LEVEL or cell.is_node or not cell.name:

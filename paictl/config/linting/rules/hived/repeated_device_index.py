@@ -20,40 +20,23 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 2, isNodeLevel: true}
-      physicalCells:
-      - cellType: NODE
-        cellAddress: worker1
-        cellChildren:
-        - {cellAddress: 0}
-        - {cellAddress: 0}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+    -    - {cellAddress: 1}
+    +    - {cellAddress: 0}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_cells import MOST_DEVICES, Device, devices
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
 from paictl.config.reading.source import place_of
 
-ID = "HVD514"
-NAME = "repeated-device-index"
-SEVERITY = Severity.ERROR
 
-
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD514", "repeated-device-index", ERROR)
+def check(document: Document) -> Findings:
     """Each device whose index an earlier device of the node has."""
     for node in hived(document).nodes:
         if not node.children or node.chain.leaves[node.level] > MOST_DEVICES:

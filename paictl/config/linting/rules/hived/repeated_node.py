@@ -17,38 +17,25 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 2}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 2}
+    -  - {cellType: NODE, cellAddress: worker2}
+    +  - {cellType: NODE, cellAddress: worker1}
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_cells import MOST_DEVICES, Cell, devices
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
 from paictl.config.reading.source import place_of
 
-ID = "HVD510"
-NAME = "repeated-node"
-SEVERITY = Severity.ERROR
 
-
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD510", "repeated-node", ERROR)
+def check(document: Document) -> Findings:
     """Each node that an earlier one of the same chain names, or whose devices an earlier one has."""
     model = hived(document)
     earlier: dict[str, list[Cell]] = defaultdict(list)

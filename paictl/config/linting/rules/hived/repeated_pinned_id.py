@@ -19,39 +19,22 @@ Passes::
         pinnedCells:
         - {pinnedCellId: web-box}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1, pinnedCellId: web-box}
-      - {cellType: NODE, cellAddress: worker2, pinnedCellId: web-box}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
-      web:
-        pinnedCells:
-        - {pinnedCellId: web-box}
+    -  - {cellType: NODE, cellAddress: worker1}
+    +  - {cellType: NODE, cellAddress: worker1, pinnedCellId: web-box}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
 from paictl.config.reading.source import place_of
 
-ID = "HVD517"
-NAME = "repeated-pinned-id"
-SEVERITY = Severity.ERROR
 
-
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD517", "repeated-pinned-id", ERROR)
+def check(document: Document) -> Findings:
     """Each pinnedCellId that an earlier cell has."""
     model = hived(document)
     for cell in model.cells:

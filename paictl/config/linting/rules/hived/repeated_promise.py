@@ -16,38 +16,24 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 2}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-      - {cellType: NODE, cellAddress: worker2}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
-        - {cellType: NODE, cellNumber: 1}
+    -    - {cellType: NODE, cellNumber: 2}
+    +    - {cellType: NODE, cellNumber: 1}
+    +    - {cellType: NODE, cellNumber: 1}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import INFO, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_promises import Promise
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
 from paictl.config.reading.source import place_of
 
-ID = "HVD537"
-NAME = "repeated-promise"
-SEVERITY = Severity.INFO
 
-
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD537", "repeated-promise", INFO)
+def check(document: Document) -> Findings:
     """Each entry for a chain and level that an earlier one of the virtual cluster has."""
     for vc in hived(document).vcs:
         seen: dict[tuple[str, int], Promise] = {}

@@ -18,43 +18,28 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      skuTypes:
-        GPU: {gpu: 1, cpu: 8, memory: 64G}
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+    -    GPU: {gpu: 1, cpu: 8, memory: 65536Mi}
+    +    GPU: {gpu: 1, cpu: 8, memory: 64G}
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
-from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import Mapping
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "HVD527"
-NAME = "sku-memory"
-SEVERITY = Severity.ERROR
-
 
 _GOOD = re.compile(r"(\d+)(Ki|Mi|Gi|Ti)?")
 _DECIMAL = re.compile(r"(\d+)\s*([KMGT])B?", re.IGNORECASE)
 _BYTES = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD527", "sku-memory", ERROR)
+def check(document: Document) -> Findings:
     """Each memory that is not a whole number of MiB or more in a form that is read."""
     for entry in hived(document).skus:
         memory = entry.value.scalar("memory") if isinstance(entry.value, Mapping) else None

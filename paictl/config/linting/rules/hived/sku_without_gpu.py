@@ -17,37 +17,22 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      skuTypes:
-        GPU: {cpu: 8, memory: 65536Mi}
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+    -    GPU: {gpu: 1, cpu: 8, memory: 65536Mi}
+    +    GPU: {cpu: 8, memory: 65536Mi}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
-from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import Mapping
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "HVD539"
-NAME = "sku-without-gpu"
-SEVERITY = Severity.WARNING
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD539", "sku-without-gpu", WARNING)
+def check(document: Document) -> Findings:
     """Each SKU with neither gpu nor CPU in its name."""
     for entry in hived(document).skus:
         spec = entry.value

@@ -20,41 +20,24 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        SOCKET: {childCellType: GPU, childCellNumber: 2}
-        NODE: {childCellType: SOCKET, childCellNumber: 2, isNodeLevel: true}
-      physicalCells:
-      - cellType: NODE
-        cellAddress: worker1
-        cellChildren:
-        - {cellAddress: 0}
-        - {cellAddress: 1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE.SOCKET, cellNumber: 2}
+    -    - {cellType: NODE, cellNumber: 1}
+    +    - {cellType: NODE.SOCKET, cellNumber: 2}
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 
+from paictl.config.linting.rule import INFO, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_promises import VirtualCluster
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "HVD535"
-NAME = "small-largest-pod"
-SEVERITY = Severity.INFO
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD535", "small-largest-pod", INFO)
+def check(document: Document) -> Findings:
     """Each virtual cluster and device type of which it has no whole node."""
     for vc in hived(document).vcs:
         for device, (largest, node) in _sizes(vc).items():

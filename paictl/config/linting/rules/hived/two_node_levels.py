@@ -20,38 +20,21 @@ Passes::
         virtualCells:
         - {cellType: RACK.NODE, cellNumber: 2}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-        RACK: {childCellType: NODE, childCellNumber: 2, isNodeLevel: true}
-      physicalCells:
-      - cellType: RACK
-        cellChildren:
-        - {cellAddress: worker1}
-        - {cellAddress: worker2}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: RACK.NODE, cellNumber: 2}
+    -    RACK: {childCellType: NODE, childCellNumber: 2}
+    +    RACK: {childCellType: NODE, childCellNumber: 2, isNodeLevel: true}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "HVD504"
-NAME = "two-node-levels"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD504", "two-node-levels", ERROR)
+def check(document: Document) -> Findings:
     """Each node-level type above another one, once however many chains have it."""
     model = hived(document)
     seen: set[str] = set()

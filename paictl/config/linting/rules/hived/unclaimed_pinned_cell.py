@@ -19,36 +19,25 @@ Passes::
         pinnedCells:
         - {pinnedCellId: web-box}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-      - {cellType: NODE, cellAddress: worker2, pinnedCellId: web-box}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+    -  web:
+    -    pinnedCells:
+    -    - {pinnedCellId: web-box}
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.hived import Hived, hived
-from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import Scalar, Sequence
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "HVD519"
-NAME = "unclaimed-pinned-cell"
-SEVERITY = Severity.WARNING
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD519", "unclaimed-pinned-cell", WARNING)
+def check(document: Document) -> Findings:
     """Each pinned cell that is named nowhere, not even in the wrong place (HVD522)."""
     model = hived(document)
     misplaced = set(_misplaced(model))

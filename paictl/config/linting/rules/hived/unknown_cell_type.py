@@ -15,35 +15,22 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NDOE, cellAddress: worker1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+    -  - {cellType: NODE, cellAddress: worker1}
+    +  - {cellType: NDOE, cellAddress: worker1}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
 from paictl.config.models.hived import hived
-from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import Mapping
-from paictl.config.reading.problem import Edit, Finding, Severity
-
-ID = "HVD505"
-NAME = "unknown-cell-type"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD505", "unknown-cell-type", ERROR)
+def check(document: Document) -> Findings:
     """Each misspelt type of a top cell; a type without definition once."""
     model = hived(document)
     if not isinstance(model.physical.get("cellTypes"), Mapping):

@@ -19,39 +19,22 @@ Passes::
         virtualCells:
         - {cellType: RACK.NODE, cellNumber: 2}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-        RACK: {childCellType: NODE, childCellNumber: 2}
-      physicalCells:
-      - cellType: RACK
-        cellChildren:
-        - {cellAddress: worker1}
-        - {cellAddress: worker2}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 2}
+    -    - {cellType: RACK.NODE, cellNumber: 2}
+    +    - {cellType: NODE, cellNumber: 2}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_promises import Fault, Role
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Edit, Finding, Severity
-
-ID = "HVD523"
-NAME = "unknown-chain"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD523", "unknown-chain", ERROR)
+def check(document: Document) -> Findings:
     """Each path whose first component is no chain."""
     model = hived(document)
     reported = {top.at.text for top in model.tops if top.cell is None}

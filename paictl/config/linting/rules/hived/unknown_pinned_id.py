@@ -19,38 +19,21 @@ Passes::
         pinnedCells:
         - {pinnedCellId: web-box}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-      - {cellType: NODE, cellAddress: worker2, pinnedCellId: web-box}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
-      web:
-        pinnedCells:
-        - {pinnedCellId: web-bxo}
+    -    - {pinnedCellId: web-box}
+    +    - {pinnedCellId: web-bxo}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
 from paictl.config.models.hived import hived
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Edit, Finding, Severity
-
-ID = "HVD518"
-NAME = "unknown-pinned-id"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD518", "unknown-pinned-id", ERROR)
+def check(document: Document) -> Findings:
     """Each pinned cell id of a virtual cluster that no physical cell has."""
     model = hived(document)
     for promise in model.promises:

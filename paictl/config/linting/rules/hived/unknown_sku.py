@@ -17,38 +17,22 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      skuTypes:
-        V100: {gpu: 1, cpu: 4, memory: 8192Mi}
-        GPU: {gpu: 1, cpu: 8, memory: 65536Mi}
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+       skuTypes:
+    +    V100: {gpu: 1, cpu: 4, memory: 8192Mi}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Document, Edit, Finding, Findings, rule
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_types import guess
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Edit, Finding, Severity
-
-ID = "HVD528"
-NAME = "unknown-sku"
-SEVERITY = Severity.WARNING
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD528", "unknown-sku", WARNING)
+def check(document: Document) -> Findings:
     """Each SKU that no cell type has as its lowest child."""
     model = hived(document)
     devices = model.types.leaves

@@ -15,35 +15,21 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        RACK: {childCellType: NODE, childCellNumber: 2}
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+       cellTypes:
+    +    RACK: {childCellType: NODE, childCellNumber: 2}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import INFO, Document, Finding, Findings, rule
 from paictl.config.models.hived import Hived, hived
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "HVD507"
-NAME = "unused-cell-type"
-SEVERITY = Severity.INFO
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD507", "unused-cell-type", INFO)
+def check(document: Document) -> Findings:
     """Each unused type that lies in no other unused one."""
     model = hived(document)
     if not model.tops or any(top.cell is None and top.at.text not in model.chains for top in model.tops):

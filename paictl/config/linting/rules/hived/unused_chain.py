@@ -18,36 +18,20 @@ Passes::
         - {cellType: T4-NODE, cellNumber: 1}
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        T4-NODE: {childCellType: T4, childCellNumber: 4, isNodeLevel: true}
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: T4-NODE, cellAddress: worker2}
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+    -    - {cellType: T4-NODE, cellNumber: 1}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "HVD534"
-NAME = "unused-chain"
-SEVERITY = Severity.WARNING
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD534", "unused-chain", WARNING)
+def check(document: Document) -> Findings:
     """Each chain that no promise leads into; silent while some promise leads nowhere, as it may mean this chain."""
     model = hived(document)
     if not model.promises or any(promise.chain is None for promise in model.promises):

@@ -16,40 +16,27 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters:
-      Web_Search:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+    -  default:
+    +  Web_Search:
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "HVD531"
-NAME = "vc-name"
-SEVERITY = Severity.WARNING
-
 
 _FORM = re.compile(r"[a-z0-9]+")
 _LONGEST = 34
 """A StatefulSet's name may have 52 characters, because labels of its pods add 11 and may have 63."""
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD531", "vc-name", WARNING)
+def check(document: Document) -> Findings:
     """Each name of a virtual cluster that one of the two would refuse."""
     for vc in hived(document).vcs:
         if not _FORM.fullmatch(vc.name):

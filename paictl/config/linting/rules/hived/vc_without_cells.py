@@ -15,35 +15,21 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters:
-      web: {}
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+     virtualClusters:
+    +  web: {}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.reading.nodes import Mapping
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "HVD532"
-NAME = "vc-without-cells"
-SEVERITY = Severity.WARNING
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD532", "vc-without-cells", WARNING)
+def check(document: Document) -> Findings:
     """Each virtual cluster with neither virtual nor pinned cells."""
     for entry in document.top.mapping("virtualClusters"):
         if not isinstance(entry.value, Mapping):

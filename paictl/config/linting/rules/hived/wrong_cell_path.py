@@ -21,40 +21,22 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        SOCKET: {childCellType: GPU, childCellNumber: 2}
-        NODE: {childCellType: SOCKET, childCellNumber: 2, isNodeLevel: true}
-      physicalCells:
-      - cellType: NODE
-        cellAddress: worker1
-        cellChildren:
-        - {cellAddress: 0}
-        - {cellAddress: 1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE.SOKET, cellNumber: 1}
+    -    - {cellType: NODE, cellNumber: 1}
+    +    - {cellType: NODE.SOKET, cellNumber: 1}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, Severity, rule
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_promises import Fault, Role
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Edit, Finding, Severity
-
-ID = "HVD524"
-NAME = "wrong-cell-path"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD524", "wrong-cell-path", ERROR)
+def check(document: Document) -> Findings:
     """Each component after the first that is not the child type of the one before."""
     for promise in hived(document).promises:
         for fault in promise.faults:

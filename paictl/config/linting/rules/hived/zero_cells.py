@@ -15,34 +15,21 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 0}
+    -    - {cellType: NODE, cellNumber: 1}
+    +    - {cellType: NODE, cellNumber: 0}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "HVD533"
-NAME = "zero-cells"
-SEVERITY = Severity.WARNING
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("HVD533", "zero-cells", WARNING)
+def check(document: Document) -> Findings:
     """Each cellNumber 0."""
     for vc in hived(document).vcs:
         for entry in vc.spec.sequence("virtualCells").mappings():

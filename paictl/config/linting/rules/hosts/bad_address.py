@@ -17,18 +17,12 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hosts import address_of, host_list, malformed_address_hint
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "CSV209"
-NAME = "bad-address"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CSV209", "bad-address", ERROR)
+def check(document: Document) -> Findings:
     """Each second field that cannot be read as an IPv4 or IPv6 address."""
     for host in host_list(document).hosts:
         text = host.address.stripped

@@ -18,18 +18,12 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
 from paictl.config.models.hosts import NAME_FORM, abridged, host_list, name_fault
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Edit, Finding, Severity
-
-ID = "CSV208"
-NAME = "bad-host-name"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CSV208", "bad-host-name", ERROR)
+def check(document: Document) -> Findings:
     """Each bad name; one that is only written in upper case can be repaired."""
     for host in host_list(document).hosts:
         name = host.name.stripped

@@ -19,17 +19,11 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Edit, Finding, Severity
-
-ID = "CSV203"
-NAME = "blank-line"
-SEVERITY = Severity.ERROR
+from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CSV203", "blank-line", ERROR)
+def check(document: Document) -> Findings:
     """Each blank line."""
     for row in document.rows:
         if row.blank:

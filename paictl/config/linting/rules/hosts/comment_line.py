@@ -18,17 +18,11 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "CSV204"
-NAME = "comment-line"
-SEVERITY = Severity.ERROR
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CSV204", "comment-line", ERROR)
+def check(document: Document) -> Findings:
     """Each line that starts with `#`, those for paictl itself included: the old tools read them no better."""
     for row in document.rows:
         if row.comment:

@@ -18,19 +18,13 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hosts import Address, Host, address_of, host_list
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
 from paictl.config.reading.source import place_of
 
-ID = "CSV213"
-NAME = "duplicate-address"
-SEVERITY = Severity.ERROR
 
-
-def check(document: Document) -> Iterator[Finding]:
+@rule("CSV213", "duplicate-address", ERROR)
+def check(document: Document) -> Findings:
     """Each line that gives an address of an earlier line to another name."""
     seen: dict[Address, Host] = {}
     for host in host_list(document).hosts:

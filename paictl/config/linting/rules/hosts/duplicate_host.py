@@ -18,19 +18,13 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
 from paictl.config.models.hosts import Host, host_list
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Edit, Finding, Severity
 from paictl.config.reading.source import place_of
 
-ID = "CSV212"
-NAME = "duplicate-host"
-SEVERITY = Severity.ERROR
 
-
-def check(document: Document) -> Iterator[Finding]:
+@rule("CSV212", "duplicate-host", ERROR)
+def check(document: Document) -> Findings:
     """Each line that repeats an earlier name; upper and lower case are the same name to DNS."""
     seen: dict[str, Host] = {}
     for host in host_list(document).hosts:

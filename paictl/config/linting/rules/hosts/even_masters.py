@@ -20,19 +20,13 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hosts import host_list
-from paictl.config.reading.document import Document
 from paictl.config.reading.kinds import Kind
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "CSV214"
-NAME = "even-masters"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CSV214", "even-masters", ERROR)
+def check(document: Document) -> Findings:
     """An even number of different masters; the finding stands at the last one."""
     masters = host_list(document)
     hosts, names = masters.hosts, {host.key for host in masters.hosts}

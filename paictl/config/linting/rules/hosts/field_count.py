@@ -19,19 +19,14 @@ Fails::
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
+from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, Severity, Span, rule
 from paictl.config.models.hosts import address_of, host_list, name_fault
 from paictl.config.reading.csvtable import Row
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Edit, Finding, Severity, Span
-
-ID = "CSV201"
-NAME = "field-count"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CSV201", "field-count", ERROR)
+def check(document: Document) -> Findings:
     """Each line with another number of fields; only a warning where there are more, which the tools ignore."""
     header = host_list(document).header
     for row in document.rows:

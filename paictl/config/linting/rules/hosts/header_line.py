@@ -19,18 +19,12 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
 from paictl.config.models.hosts import host_list
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Edit, Finding, Severity
-
-ID = "CSV202"
-NAME = "header-line"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CSV202", "header-line", ERROR)
+def check(document: Document) -> Findings:
     """The line of headings, if the first line is one."""
     header = host_list(document).header
     if header is not None:

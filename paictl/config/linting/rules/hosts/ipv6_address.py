@@ -18,18 +18,12 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.hosts import address_fault, address_of, host_list
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "CSV211"
-NAME = "ipv6-address"
-SEVERITY = Severity.WARNING
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CSV211", "ipv6-address", WARNING)
+def check(document: Document) -> Findings:
     """Each usable IPv6 address (CSV210 speaks of those that are not usable)."""
     for host in host_list(document).hosts:
         address = address_of(host.address.stripped)

@@ -17,19 +17,13 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hosts import host_list
-from paictl.config.reading.document import Document
 from paictl.config.reading.kinds import Kind
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "CSV216"
-NAME = "no-host"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CSV216", "no-host", ERROR)
+def check(document: Document) -> Findings:
     """A list in which nothing is meant as a host."""
     if not host_list(document).meant:
         what = "master" if document.kind is Kind.MASTER_CSV else "worker"

@@ -18,17 +18,11 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Edit, Finding, Severity
-
-ID = "CSV206"
-NAME = "quoted-field"
-SEVERITY = Severity.WARNING
+from paictl.config.linting.rule import WARNING, Document, Edit, Finding, Findings, Severity, rule
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CSV206", "quoted-field", WARNING)
+def check(document: Document) -> Findings:
     """Each field with quotes; an error where they do not come in pairs."""
     for row in document.rows:
         if row.comment:

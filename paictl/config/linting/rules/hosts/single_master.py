@@ -18,19 +18,13 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import INFO, Document, Finding, Findings, rule
 from paictl.config.models.hosts import host_list
-from paictl.config.reading.document import Document
 from paictl.config.reading.kinds import Kind
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "CSV215"
-NAME = "single-master"
-SEVERITY = Severity.INFO
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CSV215", "single-master", INFO)
+def check(document: Document) -> Findings:
     """A list of masters with a single line."""
     masters = host_list(document)
     hosts = masters.hosts

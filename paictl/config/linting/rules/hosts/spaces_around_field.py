@@ -18,17 +18,11 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Edit, Finding, Severity
-
-ID = "CSV205"
-NAME = "spaces-around-field"
-SEVERITY = Severity.WARNING
+from paictl.config.linting.rule import WARNING, Document, Edit, Finding, Findings, rule
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CSV205", "spaces-around-field", WARNING)
+def check(document: Document) -> Findings:
     """Each field with white space before or behind it."""
     for row in document.rows:
         if row.comment:

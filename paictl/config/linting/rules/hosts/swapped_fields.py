@@ -18,18 +18,12 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, Span, rule
 from paictl.config.models.hosts import host_list
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Edit, Finding, Severity, Span
-
-ID = "CSV207"
-NAME = "swapped-fields"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CSV207", "swapped-fields", ERROR)
+def check(document: Document) -> Findings:
     """Each line whose fields make sense the other way round."""
     for row in host_list(document).swapped:
         address, name = row.fields[:2]

@@ -18,18 +18,12 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hosts import address_fault, address_of, host_list
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "CSV210"
-NAME = "unusable-address"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CSV210", "unusable-address", ERROR)
+def check(document: Document) -> Findings:
     """Each loopback, unspecified, broadcast, multicast, link-local or reserved address."""
     for host in host_list(document).hosts:
         address = address_of(host.address.stripped)

@@ -20,38 +20,23 @@ Passes::
         resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
         commands: [python3 train.py]
 
-Fails::
+Fails with::
 
     # job.yaml
-    protocolVersion: 2
-    name: mnist
-    type: job
-    prerequisites:
-    - name: image
-      type: dockerimage
-      uri: registry.internal/team/pytorch
-      auth: {username: me, password: opensesame}
-    taskRoles:
-      train:
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
-        commands: [python3 train.py]
+    -secrets: {registry: opensesame}
+    @@
+    -  auth: {username: me, password: <% $secrets.registry %>}
+    +  auth: {username: me, password: opensesame}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.job import job_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "JOB617"
-NAME = "clear-password"
-SEVERITY = Severity.WARNING
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("JOB617", "clear-password", WARNING)
+def check(document: Document) -> Findings:
     """Every password of a registry that is no template."""
     for one in job_of(document).prerequisites:
         password = one.node.mapping("auth").scalar("password")

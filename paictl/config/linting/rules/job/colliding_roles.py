@@ -17,39 +17,27 @@ Passes::
         resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
         commands: [python3 train.py]
 
-Fails::
+Fails with::
 
     # job.yaml
-    protocolVersion: 2
-    name: mnist
-    type: job
-    prerequisites:
-    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
-    taskRoles:
-      ps_1:
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
-        commands: [python3 train.py]
-      PS1:
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
-        commands: [python3 train.py]
+    -  train:
+    +  ps_1:
+    @@
+         commands: [python3 train.py]
+    +  PS1:
+    +    dockerImage: image
+    +    resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+    +    commands: [python3 train.py]
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.job import Role, job_of, pod_name_part
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "JOB608"
-NAME = "colliding-roles"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("JOB608", "colliding-roles", ERROR)
+def check(document: Document) -> Findings:
     """Every task role after the first of its shortened name."""
     first: dict[str, Role] = {}
     for role in job_of(document).roles.values():

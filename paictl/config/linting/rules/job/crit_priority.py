@@ -19,38 +19,21 @@ Passes::
       hivedScheduler:
         jobPriorityClass: prod
 
-Fails::
+Fails with::
 
     # job.yaml
-    protocolVersion: 2
-    name: mnist
-    type: job
-    prerequisites:
-    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
-    taskRoles:
-      train:
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
-        commands: [python3 train.py]
-    extras:
-      hivedScheduler:
-        jobPriorityClass: crit
+    -    jobPriorityClass: prod
+    +    jobPriorityClass: crit
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.job import job_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "JOB612"
-NAME = "crit-priority"
-SEVERITY = Severity.WARNING
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("JOB612", "crit-priority", WARNING)
+def check(document: Document) -> Findings:
     """The priority class, if it is crit."""
     priority = job_of(document).hived.text("jobPriorityClass")
     if priority is not None and priority.text == "crit":

@@ -21,45 +21,25 @@ Passes::
         train: {preCommands: [sleep 1]}
     defaults: {deployment: quick}
 
-Fails::
+Fails with::
 
     # job.yaml
-    protocolVersion: 2
-    name: mnist
-    type: job
-    prerequisites:
-    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
-    taskRoles:
-      train:
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
-        commands: [python3 train.py]
-    deployments:
-    - name: quick
-      taskRoles:
-        train: {postCommands: [sleep 9]}
-    - name: quick
-      taskRoles:
-        train: {preCommands: [sleep 1]}
-    defaults: {deployment: quick}
+       taskRoles:
+    +    train: {postCommands: [sleep 9]}
+    +- name: quick
+    +  taskRoles:
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.job import job_of
-from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import Scalar
-from paictl.config.reading.problem import Finding, Severity
 from paictl.config.reading.source import place_of
 
-ID = "JOB605"
-NAME = "duplicate-deployment"
-SEVERITY = Severity.ERROR
 
-
-def check(document: Document) -> Iterator[Finding]:
+@rule("JOB605", "duplicate-deployment", ERROR)
+def check(document: Document) -> Findings:
     """Every deployment after the first of its name."""
     first: dict[str, Scalar] = {}
     for name, _ in job_of(document).deployments:

@@ -16,37 +16,22 @@ Passes::
         resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
         commands: [python3 train.py]
 
-Fails::
+Fails with::
 
     # job.yaml
-    protocolVersion: 2
-    name: mnist
-    type: job
-    prerequisites:
-    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
-    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-cntk_2.7-gpu}
-    taskRoles:
-      train:
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
-        commands: [python3 train.py]
+     - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+    +- {name: image, type: dockerimage, uri: openpai/standard:python_3.6-cntk_2.7-gpu}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.job import Prerequisite, job_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
 from paictl.config.reading.source import place_of
 
-ID = "JOB604"
-NAME = "duplicate-prerequisite"
-SEVERITY = Severity.ERROR
 
-
-def check(document: Document) -> Iterator[Finding]:
+@rule("JOB604", "duplicate-prerequisite", ERROR)
+def check(document: Document) -> Findings:
     """Every prerequisite after the first of its type and name."""
     first: dict[tuple[str, str], Prerequisite] = {}
     for one in job_of(document).prerequisites:

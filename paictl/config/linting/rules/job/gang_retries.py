@@ -19,36 +19,20 @@ Passes::
         commands: [python3 train.py]
     extras: {gangAllocation: false}
 
-Fails::
+Fails with::
 
     # job.yaml
-    protocolVersion: 2
-    name: mnist
-    type: job
-    prerequisites:
-    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
-    taskRoles:
-      train:
-        taskRetryCount: 3
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
-        commands: [python3 train.py]
+    -extras: {gangAllocation: false}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.job import job_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "JOB609"
-NAME = "gang-retries"
-SEVERITY = Severity.WARNING
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("JOB609", "gang-retries", WARNING)
+def check(document: Document) -> Findings:
     """Every taskRetryCount other than 0 unless gangAllocation is false."""
     job = job_of(document)
     if not job.gang:

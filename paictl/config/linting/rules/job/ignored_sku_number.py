@@ -21,39 +21,21 @@ Passes::
         taskRoles:
           train: {skuType: V100}
 
-Fails::
+Fails with::
 
     # job.yaml
-    protocolVersion: 2
-    name: mnist
-    type: job
-    prerequisites:
-    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
-    taskRoles:
-      train:
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
-        commands: [python3 train.py]
-    extras:
-      hivedScheduler:
-        taskRoles:
-          train: {skuType: V100, skuNumber: 4}
+    -      train: {skuType: V100}
+    +      train: {skuType: V100, skuNumber: 4}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, Severity, rule
 from paictl.config.models.job import job_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "JOB616"
-NAME = "ignored-sku-number"
-SEVERITY = Severity.WARNING
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("JOB616", "ignored-sku-number", WARNING)
+def check(document: Document) -> Findings:
     """Every skuNumber and skuNum."""
     for role in job_of(document).roles.values():
         for key in ("skuNumber", "skuNum"):

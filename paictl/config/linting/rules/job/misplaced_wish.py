@@ -19,40 +19,24 @@ Passes::
     extras:
       hivedScheduler: {lazyPreemptionEnable: true}
 
-Fails::
+Fails with::
 
     # job.yaml
-    protocolVersion: 2
-    name: mnist
-    type: job
-    prerequisites:
-    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
-    taskRoles:
-      train:
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
-        commands: [python3 train.py]
-    extras:
-      lazyPreemptionEnable: true
+    -  hivedScheduler: {lazyPreemptionEnable: true}
+    +  lazyPreemptionEnable: true
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.job import job_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "JOB626"
-NAME = "misplaced-wish"
-SEVERITY = Severity.WARNING
 
 OF_JOB = ("jobPriorityClass", "lazyPreemptionEnable", "taskRoles")
 OF_ROLE = ("skuType", "pinnedCellId", "affinityGroupName", "gangReleaseEnable", "ignoreK8sSuggestedNodes")
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("JOB626", "misplaced-wish", WARNING)
+def check(document: Document) -> Findings:
     """Every key of `extras` that means something only in `extras.hivedScheduler`."""
     extras = job_of(document).top.mapping("extras")
     for key, place in [(key, "") for key in OF_JOB] + [(key, ".taskRoles.ROLE") for key in OF_ROLE]:

@@ -17,34 +17,18 @@ Passes::
         commands: [python3 train.py]
     extras: {gangAllocation: false}
 
-Fails::
+Fails with::
 
     # job.yaml
-    protocolVersion: 2
-    name: mnist
-    type: job
-    prerequisites:
-    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
-    taskRoles:
-      train:
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
-        commands: [python3 train.py]
-    extras: {gangallocation: false}
+    -extras: {gangAllocation: false}
+    +extras: {gangallocation: false}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.job import job_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
 from paictl.words import nearest
-
-ID = "JOB627"
-NAME = "misspelt-extra"
-SEVERITY = Severity.WARNING
 
 KNOWN = (
     "com.microsoft.pai.runtimeplugin",
@@ -58,7 +42,8 @@ CUTOFF = 0.85
 """How much must be alike: a key of one's own is no mistake."""
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("JOB627", "misspelt-extra", WARNING)
+def check(document: Document) -> Findings:
     """Every key of `extras` that is close to a known one."""
     for entry in job_of(document).top.mapping("extras"):
         meant = None if entry.name in KNOWN else nearest(entry.name, KNOWN, CUTOFF)

@@ -25,44 +25,21 @@ Passes::
           train: {skuType: V100, affinityGroupName: all}
           ps: {skuType: V100, affinityGroupName: all}
 
-Fails::
+Fails with::
 
     # job.yaml
-    protocolVersion: 2
-    name: mnist
-    type: job
-    prerequisites:
-    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
-    taskRoles:
-      train:
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
-        commands: [python3 train.py]
-      ps:
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
-        commands: [python3 train.py]
-    extras:
-      hivedScheduler:
-        taskRoles:
-          train: {skuType: V100, affinityGroupName: all}
-          ps: {skuType: T4, affinityGroupName: all}
+    -      ps: {skuType: V100, affinityGroupName: all}
+    +      ps: {skuType: T4, affinityGroupName: all}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.job import Role, job_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "JOB614"
-NAME = "mixed-affinity-group"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("JOB614", "mixed-affinity-group", ERROR)
+def check(document: Document) -> Findings:
     """Every role whose wishes differ from those of its group's first role."""
     first: dict[str, Role] = {}
     for role in job_of(document).roles.values():

@@ -17,39 +17,26 @@ Passes::
         resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1, ports: {tensorboard: 1}}
         commands: [python3 train.py]
 
-Fails::
+Fails with::
 
     # job.yaml
-    protocolVersion: 2
-    name: mnist
-    type: job
-    prerequisites:
-    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
-    taskRoles:
-      train:
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1, ports: {tensor-board: 1}}
-        commands: [python3 train.py]
+    -    resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1, ports: {tensorboard: 1}}
+    +    resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1, ports: {tensor-board: 1}}
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, Severity, rule
 from paictl.config.models.job import job_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "JOB620"
-NAME = "port-label"
-SEVERITY = Severity.ERROR
 
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\Z")
 _GIVEN = ("ssh", "http")
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("JOB620", "port-label", ERROR)
+def check(document: Document) -> Findings:
     """Every label and number under resourcePerInstance.ports."""
     for role in job_of(document).roles.values():
         ports = role.resources.mapping("ports")

@@ -19,37 +19,24 @@ Passes::
         resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
         commands: [python3 train.py]
 
-Fails::
+Fails with::
 
     # job.yaml
-    protocolVersion: 2
-    name: mnist
-    type: job
-    prerequisites:
-    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
-    - {name: cifar, type: data, uri: https://example.com/cifar.tar.gz}
-    taskRoles:
-      train:
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
-        commands: [python3 train.py]
+    -- {name: cifar, type: data, uri: [https://example.com/cifar.tar.gz]}
+    +- {name: cifar, type: data, uri: https://example.com/cifar.tar.gz}
+    @@
+    -    data: cifar
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
 from paictl.config.models.job import job_of
-from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import Scalar, Sequence
-from paictl.config.reading.problem import Edit, Finding, Severity
-
-ID = "JOB621"
-NAME = "prerequisite-form"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("JOB621", "prerequisite-form", ERROR)
+def check(document: Document) -> Findings:
     """Every uri that is missing or of the other shape, and auth where nobody logs in."""
     for one in job_of(document).prerequisites:
         if not one.known:

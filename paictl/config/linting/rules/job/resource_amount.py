@@ -17,35 +17,21 @@ Passes::
         resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
         commands: [python3 train.py]
 
-Fails::
+Fails with::
 
     # job.yaml
-    protocolVersion: 2
-    name: mnist
-    type: job
-    prerequisites:
-    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
-    taskRoles:
-      train:
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: -1}
-        commands: [python3 train.py]
+    -    resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
+    +    resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: -1}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, Severity, rule
 from paictl.config.models.job import RESOURCES, job_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "JOB611"
-NAME = "resource-amount"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("JOB611", "resource-amount", ERROR)
+def check(document: Document) -> Findings:
     """Every negative amount, and zero where a task cannot live with it."""
     for role in job_of(document).roles.values():
         amounts = {key: role.resources.integer(key) for key in RESOURCES}

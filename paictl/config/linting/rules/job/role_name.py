@@ -17,33 +17,19 @@ Passes::
         resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
         commands: [python3 train.py]
 
-Fails::
+Fails with::
 
     # job.yaml
-    protocolVersion: 2
-    name: mnist
-    type: job
-    prerequisites:
-    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
-    taskRoles:
-      train-1:
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
-        commands: [python3 train.py]
+    -  train:
+    +  train-1:
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, Severity, rule
 from paictl.config.models.job import job_of, pod_name_part
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "JOB607"
-NAME = "role-name"
-SEVERITY = Severity.ERROR
 
 _WEB_PAGE = "the web page"
 _READERS = {
@@ -54,7 +40,8 @@ _READERS = {
 _HINT = "use lower-case letters and digits, e.g. worker1"
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("JOB607", "role-name", ERROR)
+def check(document: Document) -> Findings:
     """Every task role that somebody refuses; only the web page's taste is no error."""
     for role in job_of(document).roles.values():
         refusers = [reader for reader, pattern in _READERS.items() if not pattern.match(role.name)]

@@ -26,43 +26,20 @@ Passes::
           train: {affinityGroupName: all}
           ps: {affinityGroupName: all}
 
-Fails::
+Fails with::
 
     # job.yaml
-    protocolVersion: 2
-    name: mnist
-    type: job
-    prerequisites:
-    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
-    taskRoles:
-      train:
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
-        commands: [python3 train.py]
-      ps:
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
-        commands: [python3 train.py]
-    extras:
-      hivedScheduler:
-        taskRoles:
-          train: {affinityGroupName: all}
+    -      ps: {affinityGroupName: all}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.job import job_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "JOB622"
-NAME = "role-outside-gang"
-SEVERITY = Severity.WARNING
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("JOB622", "role-outside-gang", WARNING)
+def check(document: Document) -> Findings:
     """Every role without a group beside roles with one, unless the job is no gang."""
     job = job_of(document)
     grouped = [role for role in job.roles.values() if role.group is not None]

@@ -20,39 +20,21 @@ Passes::
         taskRoles:
           train: {pinnedCellId: box}
 
-Fails::
+Fails with::
 
     # job.yaml
-    protocolVersion: 2
-    name: mnist
-    type: job
-    prerequisites:
-    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
-    taskRoles:
-      train:
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
-        commands: [python3 train.py]
-    extras:
-      hivedScheduler:
-        taskRoles:
-          train: {skuType: V100, pinnedCellId: box}
+    -      train: {pinnedCellId: box}
+    +      train: {skuType: V100, pinnedCellId: box}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.job import job_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "JOB613"
-NAME = "sku-and-pin"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("JOB613", "sku-and-pin", ERROR)
+def check(document: Document) -> Findings:
     """Every role with skuType and pinnedCellId."""
     for role in job_of(document).roles.values():
         if role.sku is not None and role.pin is not None:

@@ -21,42 +21,23 @@ Passes::
         train: {preCommands: [sleep 1]}
     defaults: {deployment: quick}
 
-Fails::
+Fails with::
 
     # job.yaml
-    protocolVersion: 2
-    name: mnist
-    type: job
-    prerequisites:
-    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
-    taskRoles:
-      train:
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
-        commands: [python3 train.py]
-    deployments:
-    - name: quick
-      taskRoles:
-        train: {preCommands: [sleep 1]}
-    defaults: {deployment: quik}
+    -defaults: {deployment: quick}
+    +defaults: {deployment: quik}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import suggested
 from paictl.config.models.job import job_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
 from paictl.words import listed
 
-ID = "JOB602"
-NAME = "unknown-deployment"
-SEVERITY = Severity.ERROR
 
-
-def check(document: Document) -> Iterator[Finding]:
+@rule("JOB602", "unknown-deployment", ERROR)
+def check(document: Document) -> Findings:
     """The name under defaults.deployment, if nothing bears it."""
     job = job_of(document)
     wanted = job.top.mapping("defaults").text("deployment")

@@ -21,42 +21,23 @@ Passes::
         train: {preCommands: [sleep 1]}
     defaults: {deployment: quick}
 
-Fails::
+Fails with::
 
     # job.yaml
-    protocolVersion: 2
-    name: mnist
-    type: job
-    prerequisites:
-    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
-    taskRoles:
-      train:
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
-        commands: [python3 train.py]
-    deployments:
-    - name: quick
-      taskRoles:
-        trian: {preCommands: [sleep 1]}
-    defaults: {deployment: quick}
+    -    train: {preCommands: [sleep 1]}
+    +    trian: {preCommands: [sleep 1]}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import suggested
 from paictl.config.models.job import job_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
 from paictl.words import listed
 
-ID = "JOB603"
-NAME = "unknown-deployment-role"
-SEVERITY = Severity.WARNING
 
-
-def check(document: Document) -> Iterator[Finding]:
+@rule("JOB603", "unknown-deployment-role", WARNING)
+def check(document: Document) -> Findings:
     """Every key under deployments[].taskRoles that is no task role."""
     job = job_of(document)
     for name, deployment in job.deployments:

@@ -16,37 +16,23 @@ Passes::
         resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
         commands: [python3 train.py]
 
-Fails::
+Fails with::
 
     # job.yaml
-    protocolVersion: 2
-    name: mnist
-    type: job
-    prerequisites:
-    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
-    taskRoles:
-      train:
-        dockerImage: imgae
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
-        commands: [python3 train.py]
+    -    dockerImage: image
+    +    dockerImage: imgae
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import suggested
 from paictl.config.models.job import REFERENCES, Job, Role, job_of
-from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import Scalar
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "JOB601"
-NAME = "unknown-prerequisite"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("JOB601", "unknown-prerequisite", ERROR)
+def check(document: Document) -> Findings:
     """Every dockerImage, data, output, script and entry of prerequisites that names nothing of its type."""
     job = job_of(document)
     for role in job.roles.values():
@@ -58,7 +44,7 @@ def check(document: Document) -> Iterator[Finding]:
             yield from _missing(job, role, name, None)
 
 
-def _missing(job: Job, role: Role, name: Scalar, kind: str | None) -> Iterator[Finding]:
+def _missing(job: Job, role: Role, name: Scalar, kind: str | None) -> Findings:
     """The finding about one reference; `kind` None stands for any type."""
     same_name = job.named.get(name.text, [])
     if any(kind in (None, one.type) or not one.known for one in same_name):

@@ -20,41 +20,23 @@ Passes::
         taskRoles:
           train: {skuType: V100}
 
-Fails::
+Fails with::
 
     # job.yaml
-    protocolVersion: 2
-    name: mnist
-    type: job
-    prerequisites:
-    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
-    taskRoles:
-      train:
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
-        commands: [python3 train.py]
-    extras:
-      hivedScheduler:
-        taskRoles:
-          trian: {skuType: V100}
+    -      train: {skuType: V100}
+    +      trian: {skuType: V100}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import suggested
 from paictl.config.models.job import job_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
 from paictl.words import listed
 
-ID = "JOB615"
-NAME = "unknown-scheduled-role"
-SEVERITY = Severity.ERROR
 
-
-def check(document: Document) -> Iterator[Finding]:
+@rule("JOB615", "unknown-scheduled-role", ERROR)
+def check(document: Document) -> Findings:
     """Every key under extras.hivedScheduler.taskRoles that is no task role."""
     job = job_of(document)
     wishes = job.hived.mapping("taskRoles")

@@ -17,37 +17,22 @@ Passes::
         resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
         commands: [python3 train.py]
 
-Fails::
+Fails with::
 
     # job.yaml
-    protocolVersion: 2
-    name: mnist
-    type: job
-    prerequisites:
-    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
-    taskRoles:
-      train:
-        instances: 2
-        completion: {minFailedInstances: 3}
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
-        commands: [python3 train.py]
+       train:
+    +    instances: 2
+    +    completion: {minFailedInstances: 3}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, Severity, rule
 from paictl.config.models.job import job_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "JOB610"
-NAME = "unreachable-completion"
-SEVERITY = Severity.WARNING
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("JOB610", "unreachable-completion", WARNING)
+def check(document: Document) -> Findings:
     """Every minFailedInstances and minSucceededInstances above the number of instances."""
     for role in job_of(document).roles.values():
         completion = role.node.mapping("completion")

@@ -18,20 +18,11 @@ Passes::
         resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
         commands: [python3 train.py --epochs <% $parameters.epochs %>]
 
-Fails::
+Fails with::
 
     # job.yaml
-    parameters: {epochs: 10}
-    protocolVersion: 2
-    name: mnist
-    type: job
-    prerequisites:
-    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
-    taskRoles:
-      train:
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
-        commands: [python3 train.py --epochs <% $parameters.epoch %>]
+    -    commands: [python3 train.py --epochs <% $parameters.epochs %>]
+    +    commands: [python3 train.py --epochs <% $parameters.epoch %>]
 """
 
 from __future__ import annotations
@@ -39,23 +30,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, Span, rule
 from paictl.config.models.job import Job, Role, job_of
-from paictl.config.reading.document import Document
 from paictl.config.reading.nested import embedded_source
 from paictl.config.reading.nodes import Scalar, follow
-from paictl.config.reading.problem import Finding, Severity, Span
 from paictl.words import nearest
-
-ID = "JOB606"
-NAME = "unresolved-template"
-SEVERITY = Severity.ERROR
 
 _ROOTS = ("parameters", "secrets", "script", "output", "data")
 _TEMPLATE = re.compile(r"<%((?:(?!<%|%>).)*)(?:%>)?", re.DOTALL)
 _STEP = re.compile(r"[^.\[\]\s]+")
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("JOB606", "unresolved-template", ERROR)
+def check(document: Document) -> Findings:
     """Every template in commands and in credentials of images that cannot be filled in."""
     job = job_of(document)
     for command in job.commands():
@@ -66,7 +53,7 @@ def check(document: Document) -> Iterator[Finding]:
                 yield from _unresolved(job, entry.value, None, ("secrets",))
 
 
-def _unresolved(job: Job, text: Scalar, role: Role | None, roots: tuple[str, ...]) -> Iterator[Finding]:
+def _unresolved(job: Job, text: Scalar, role: Role | None, roots: tuple[str, ...]) -> Findings:
     if "<%" not in text.text:
         return
     source = embedded_source(text)

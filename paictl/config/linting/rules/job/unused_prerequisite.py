@@ -16,36 +16,21 @@ Passes::
         resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
         commands: [python3 train.py]
 
-Fails::
+Fails with::
 
     # job.yaml
-    protocolVersion: 2
-    name: mnist
-    type: job
-    prerequisites:
-    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
-    - {name: cifar, type: data, uri: [https://example.com/cifar.tar.gz]}
-    taskRoles:
-      train:
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
-        commands: [python3 train.py]
+     - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
+    +- {name: cifar, type: data, uri: [https://example.com/cifar.tar.gz]}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import INFO, Document, Finding, Findings, rule
 from paictl.config.models.job import REFERENCES, job_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "JOB624"
-NAME = "unused-prerequisite"
-SEVERITY = Severity.INFO
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("JOB624", "unused-prerequisite", INFO)
+def check(document: Document) -> Findings:
     """Every prerequisite that nothing names, unless a reference of its type is wrong: it may have meant this one."""
     job = job_of(document)
     used = {name.text for one in job.prerequisites for name in one.node.sequence("require").scalars()}

@@ -28,51 +28,25 @@ Passes::
       steps: {submit: {commands: []}}
     questions: []
 
-Fails::
+Fails with::
 
     # lab.yaml
-    lab: 20_example
-    title: {en: Example, zh: 例子}
-    goal: {en: See a job run., zh: 看到作业运行。}
-    needs: {preset: lab}
-    steps:
-    - id: submit
-      text: {en: Submit a job., zh: 提交作业。}
-      commands: [paictl job submit job.yaml]
-    checks:
-    - id: runs
-      after: submit
-      says: {en: The job runs., zh: 作业在运行。}
-      look: paictl job list
-      expect:
-      - job: {name: job, state: Running}
-    - id: in-vc1
-      after: submit
-      says: {en: The job is of vc1., zh: 作业属于 vc1。}
-      look: paictl job list
-      expect:
-      - job: {name: job, vc: vc1}
-    near-misses:
-    - id: nothing
-      says: {en: Nothing was submitted., zh: 没有提交作业。}
-      fails: [runs]
-      steps: {submit: {commands: []}}
-    questions: []
+       - job: {name: job, state: Running}
+    +- id: in-vc1
+    +  after: submit
+    +  says: {en: The job is of vc1., zh: 作业属于 vc1。}
+    +  look: paictl job list
+    +  expect:
+    +  - job: {name: job, vc: vc1}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "LAB903"
-NAME = "hollow-check"
-SEVERITY = Severity.ERROR
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("LAB903", "hollow-check", ERROR)
+def check(document: Document) -> Findings:
     """Every check that no near miss names."""
     misses = document.top.sequence("near-misses").mappings()
     named = {name.text for miss in misses for name in miss.sequence("fails").scalars()}

@@ -27,51 +27,25 @@ Passes::
       steps: {submit: {commands: []}}
     questions: []
 
-Fails::
+Fails with::
 
     # lab.yaml
-    lab: 20_example
-    title: {en: Example, zh: 例子}
-    goal: {en: See a job run., zh: 看到作业运行。}
-    needs: {preset: lab}
-    steps:
-    - id: submit
-      text: {en: Submit a job., zh: 提交作业。}
-      commands: [paictl job submit job.yaml]
-    checks:
-    - id: runs
-      after: submit
-      says: {en: The job runs., zh: 作业在运行。}
-      look: paictl job list
-      expect:
-      - job: {name: job, state: Running}
-    - id: runs
-      after: submit
-      says: {en: The job is of vc1., zh: 作业属于 vc1。}
-      look: paictl job list
-      expect:
-      - job: {name: job, vc: vc1}
-    near-misses:
-    - id: nothing
-      says: {en: Nothing was submitted., zh: 没有提交作业。}
-      fails: [runs]
-      steps: {submit: {commands: []}}
-    questions: []
+       - job: {name: job, state: Running}
+    +- id: runs
+    +  after: submit
+    +  says: {en: The job is of vc1., zh: 作业属于 vc1。}
+    +  look: paictl job list
+    +  expect:
+    +  - job: {name: job, vc: vc1}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "LAB902"
-NAME = "repeated-lab-id"
-SEVERITY = Severity.ERROR
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("LAB902", "repeated-lab-id", ERROR)
+def check(document: Document) -> Findings:
     """Every id that was given before in the same list."""
     for part in ("steps", "checks", "near-misses"):
         seen: set[str] = set()

@@ -27,48 +27,25 @@ Passes::
       steps: {submit: {commands: []}}
     questions: []
 
-Fails::
+Fails with::
 
     # lab.yaml
-    lab: 20_example
-    title: {en: Example, zh: 例子}
-    goal: {en: See a job run., zh: 看到作业运行。}
-    needs: {preset: lab}
-    steps:
-    - id: submit
-      text: {en: Submit a job., zh: 提交作业。}
-      commands: [paictl job submit job.yaml]
-    checks:
-    - id: runs
-      after: submitted
-      says: {en: The job runs., zh: 作业在运行。}
-      look: paictl job list
-      expect:
-      - job: {name: job, state: Running}
-    near-misses:
-    - id: nothing
-      says: {en: Nothing was submitted., zh: 没有提交作业。}
-      fails: [runs]
-      steps: {submit: {commands: []}}
-    questions: []
+    -  after: submit
+    +  after: submitted
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.lab import Ids, ids_in
-from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import Scalar
-from paictl.config.reading.problem import Finding, Severity
 from paictl.words import nearest
 
-ID = "LAB901"
-NAME = "unknown-lab-id"
-SEVERITY = Severity.ERROR
 
-
-def check(document: Document) -> Iterator[Finding]:
+@rule("LAB901", "unknown-lab-id", ERROR)
+def check(document: Document) -> Findings:
     """Every reference to a step or check that is not there."""
     steps, checks = ids_in(document, "steps"), ids_in(document, "checks")
     for what, name, known in _references(document, steps, checks):

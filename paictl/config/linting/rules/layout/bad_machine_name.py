@@ -17,36 +17,22 @@ Passes::
     - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
     - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
 
-Fails::
+Fails with::
 
     # layout.yaml
-    machine-sku:
-      head: {mem: 64Gi, cpu: {vcore: 16}}
-      v100:
-        mem: 480Gi
-        cpu: {vcore: 64}
-        computing-device: {type: nvidia.com/gpu, model: V100, count: 8}
-    machine-list:
-    - {hostname: pai-master, hostip: 10.1.0.1, machine-type: head, pai-master: "true"}
-    - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
-    - {hostname: PAI-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
+    -- {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
+    +- {hostname: PAI-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
 from paictl.config.models.hosts import NAME_FORM, abridged, name_fault
 from paictl.config.models.layout import layout_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Edit, Finding, Severity
-
-ID = "LAY409"
-NAME = "bad-machine-name"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("LAY409", "bad-machine-name", ERROR)
+def check(document: Document) -> Findings:
     """Each bad name; one that is only written in upper case can be repaired."""
     for machine in layout_of(document).machines:
         at = machine.name

@@ -17,41 +17,26 @@ Passes::
     - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
     - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
 
-Fails::
+Fails with::
 
     # layout.yaml
-    machine-sku:
-      head: {mem: 64Gi, cpu: {vcore: 16}}
-      v100:
-        mem: lots
-        cpu: {vcore: 64}
-        computing-device: {type: nvidia.com/gpu, model: V100, count: 8}
-    machine-list:
-    - {hostname: pai-master, hostip: 10.1.0.1, machine-type: head, pai-master: "true"}
-    - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
-    - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
+    -    mem: 480Gi
+    +    mem: lots
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hosts import abridged
 from paictl.config.models.layout import layout_of
 from paictl.config.models.placeholders import is_placeholder
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
 from paictl.units import likely_quantity
-
-ID = "LAY407"
-NAME = "bad-memory"
-SEVERITY = Severity.ERROR
-
 
 _LEAST = 1024**3
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("LAY407", "bad-memory", ERROR)
+def check(document: Document) -> Findings:
     """Each `mem` that is no quantity, or below 1 GiB; bare numbers are the legacy form (LAY402)."""
     for name, sku in layout_of(document).skus.items():
         at, memory = sku.memory_at, sku.memory

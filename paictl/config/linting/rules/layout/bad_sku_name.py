@@ -36,22 +36,16 @@ Fails::
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, Severity, rule
 from paictl.config.models.hosts import MAX_LABEL, abridged
 from paictl.config.models.layout import layout_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "LAY406"
-NAME = "bad-sku-name"
-SEVERITY = Severity.WARNING
-
 
 _FORM = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?")
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("LAY406", "bad-sku-name", WARNING)
+def check(document: Document) -> Findings:
     """Each name with other characters than letters, digits, `-` and `_`; an error where there is a dot."""
     for name, sku in layout_of(document).skus.items():
         if len(name) <= MAX_LABEL and _FORM.fullmatch(name):

@@ -17,37 +17,23 @@ Passes::
     - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
     - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
 
-Fails::
+Fails with::
 
     # layout.yaml
-    machine-sku:
-      head: {mem: 64Gi, cpu: {vcore: 16}}
-      v100:
-        mem: 480G
-        cpu: {vcore: 64}
-        computing-device: {type: nvidia.com/gpu, model: V100, count: 8}
-    machine-list:
-    - {hostname: pai-master, hostip: 10.1.0.1, machine-type: head, pai-master: "true"}
-    - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
-    - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
+    -    mem: 480Gi
+    +    mem: 480G
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.hosts import abridged
 from paictl.config.models.layout import layout_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
 from paictl.units import Quantity
 
-ID = "LAY408"
-NAME = "decimal-memory"
-SEVERITY = Severity.WARNING
 
-
-def check(document: Document) -> Iterator[Finding]:
+@rule("LAY408", "decimal-memory", WARNING)
+def check(document: Document) -> Findings:
     """Each `mem` with K, M, G, T, P or E."""
     for name, sku in layout_of(document).skus.items():
         at, memory = sku.memory_at, sku.memory

@@ -17,35 +17,24 @@ Passes::
     - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
     - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
 
-Fails::
+Fails with::
 
     # layout.yaml
-    machine-sku:
-      head: {mem: 64Gi, cpu: {vcore: 16}}
-      v100:
-        mem: 480
-        cpu: {vcore: 64}
-        computing-device: {type: nvidia.com/gpu, model: V100, count: 8}
-    machine-list:
-    - {hostname: pai-master, hostip: 10.1.0.1, machine-type: head, zkid: 1, pai-master: "true"}
-    - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
-    - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
+    -    mem: 480Gi
+    +    mem: 480
+    @@
+    -- {hostname: pai-master, hostip: 10.1.0.1, machine-type: head, pai-master: "true"}
+    +- {hostname: pai-master, hostip: 10.1.0.1, machine-type: head, zkid: 1, pai-master: "true"}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.layout import is_legacy, refused_fields
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "LAY401"
-NAME = "legacy-form"
-SEVERITY = Severity.WARNING
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("LAY401", "legacy-form", WARNING)
+def check(document: Document) -> Findings:
     """A layout with more than one kind of legacy field."""
     if is_legacy(document):
         at = next((entry.key for entry in document.top), document.beginning)

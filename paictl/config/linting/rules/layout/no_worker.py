@@ -27,18 +27,12 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.layout import layout_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "LAY416"
-NAME = "no-worker"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("LAY416", "no-worker", ERROR)
+def check(document: Document) -> Findings:
     """No pai-worker; the finding stands at the list."""
     layout = layout_of(document)
     if layout.machines and not any(layout.with_role("pai-worker")):

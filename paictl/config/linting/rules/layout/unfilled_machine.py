@@ -17,37 +17,23 @@ Passes::
     - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
     - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
 
-Fails::
+Fails with::
 
     # layout.yaml
-    machine-sku:
-      head: {mem: 64Gi, cpu: {vcore: 16}}
-      v100:
-        mem: 480Gi
-        cpu: {vcore: 64}
-        computing-device: {type: nvidia.com/gpu, model: V100, count: 8}
-    machine-list:
-    - {hostname: pai-master, hostip: 10.1.0.1, machine-type: head, pai-master: "true"}
-    - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
-    - {hostname: pai-worker-2, hostip: IP, machine-type: v100, pai-worker: "true"}
+    -- {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
+    +- {hostname: pai-worker-2, hostip: IP, machine-type: v100, pai-worker: "true"}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hosts import abridged
 from paictl.config.models.placeholders import is_placeholder, scalars_below
-from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import Scalar
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "LAY403"
-NAME = "unfilled-field"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("LAY403", "unfilled-field", ERROR)
+def check(document: Document) -> Findings:
     """Each placeholder, at its first place, with how often it comes again."""
     found: dict[tuple[str, str], list[tuple[str, Scalar]]] = {}
     for path, scalar in scalars_below(document.top):

@@ -17,38 +17,24 @@ Passes::
     - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
     - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
 
-Fails::
+Fails with::
 
     # layout.yaml
-    machine-sku:
-      head: {mem: 64Gi, cpu: {vcore: 16}}
-      v100:
-        mem: 480Gi
-        cpu: {vcore: 64}
-        computing-device: {type: nvidia.com/gpu, model: V100, count: 8}
-    machine-list:
-    - {hostname: pai-master, hostip: 10.1.0.1, machine-type: head, pai-master: "true"}
-    - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
-    - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v1000, pai-worker: "true"}
+    -- {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
+    +- {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v1000, pai-worker: "true"}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
 from paictl.config.models.hosts import abridged
 from paictl.config.models.layout import layout_of
 from paictl.config.models.placeholders import is_placeholder
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Edit, Finding, Severity
 from paictl.words import nearest
 
-ID = "LAY404"
-NAME = "unknown-machine-sku"
-SEVERITY = Severity.ERROR
 
-
-def check(document: Document) -> Iterator[Finding]:
+@rule("LAY404", "unknown-machine-sku", ERROR)
+def check(document: Document) -> Findings:
     """Each machine-type that is no key of machine-sku."""
     layout = layout_of(document)
     for machine in layout.machines:

@@ -17,36 +17,22 @@ Passes::
     - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
     - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
 
-Fails::
+Fails with::
 
     # layout.yaml
-    machine-sku:
-      head: {mem: 64Gi, cpu: {vcore: 16}}
-      v100:
-        mem: 480Gi
-        cpu: {vcore: 64}
-        computing-device: {type: nvidia.com/gpu, model: V100, count: 8}
-    machine-list:
-    - {hostname: pai-master, hostip: 10.1.0.1, machine-type: head, pai-master: "true"}
-    - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
-    - {hostname: pai-worker-2, hostip: 127.0.0.1, machine-type: v100, pai-worker: "true"}
+    -- {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
+    +- {hostname: pai-worker-2, hostip: 127.0.0.1, machine-type: v100, pai-worker: "true"}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hosts import address_fault, address_of
 from paictl.config.models.layout import layout_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "LAY411"
-NAME = "unusable-machine-address"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("LAY411", "unusable-machine-address", ERROR)
+def check(document: Document) -> Findings:
     """Each loopback, unspecified, broadcast, multicast, link-local or reserved IPv4 address."""
     for machine in layout_of(document).machines:
         at = machine.address

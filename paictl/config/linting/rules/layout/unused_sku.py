@@ -16,37 +16,22 @@ Passes::
     - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
     - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
 
-Fails::
+Fails with::
 
     # layout.yaml
-    machine-sku:
-      head: {mem: 64Gi, cpu: {vcore: 16}}
-      v100:
-        mem: 480Gi
-        cpu: {vcore: 64}
-        computing-device: {type: nvidia.com/gpu, model: V100, count: 8}
-      p100: {mem: 240Gi, cpu: {vcore: 32}}
-    machine-list:
-    - {hostname: pai-master, hostip: 10.1.0.1, machine-type: head, pai-master: "true"}
-    - {hostname: pai-worker-1, hostip: 10.1.1.1, machine-type: v100, pai-worker: "true"}
-    - {hostname: pai-worker-2, hostip: 10.1.1.2, machine-type: v100, pai-worker: "true"}
+         computing-device: {type: nvidia.com/gpu, model: V100, count: 8}
+    +  p100: {mem: 240Gi, cpu: {vcore: 32}}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import INFO, Document, Finding, Findings, rule
 from paictl.config.models.hosts import abridged
 from paictl.config.models.layout import layout_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "LAY405"
-NAME = "unused-machine-sku"
-SEVERITY = Severity.INFO
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("LAY405", "unused-machine-sku", INFO)
+def check(document: Document) -> Findings:
     """Each SKU that no machine names; none where a machine names an unknown one, which may well mean it."""
     layout = layout_of(document)
     named = {machine.sku.text for machine in layout.machines if machine.sku}

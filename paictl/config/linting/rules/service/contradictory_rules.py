@@ -15,38 +15,24 @@ Passes::
     deploy-rules:
     - in: pai-master
 
-Fails::
+Fails with::
 
     # pylon.service.yaml
-    cluster-type: [k8s]
-    prerequisite: [cluster-configuration]
-    template-list: [pylon.yaml, start.sh]
-    start-script: start.sh
-    stop-script: stop.sh
-    delete-script: delete.sh
-    refresh-script: refresh.sh
-    deploy-rules:
-    - in: pai-master
-    - notin: pai-master
+     - in: pai-master
+    +- notin: pai-master
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "GRF805"
-NAME = "contradictory-rules"
-SEVERITY = Severity.ERROR
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("GRF805", "contradictory-rules", ERROR)
+def check(document: Document) -> Findings:
     """Every notin with the label of an in."""
     rules = list(document.top.sequence("deploy-rules").mappings())
-    wanted = {label.text for rule in rules if (label := rule.text("in"))}
-    for rule in rules:
-        label = rule.text("notin")
+    wanted = {label.text for item in rules if (label := item.text("in"))}
+    for item in rules:
+        label = item.text("notin")
         if label is not None and label.text in wanted:
             yield Finding(label, f"label {label.text!r} is both asked for and forbidden", "remove one of the two rules")

@@ -16,32 +16,19 @@ Passes::
     deploy-rules:
     - in: pai-master
 
-Fails::
+Fails with::
 
     # pylon.service.yaml
-    cluster-type: [k8s]
-    prerequisite: [cluster-configuration]
-    template-list: [pylon.yaml, start.sh]
-    start-script: start.sh
-    stop-script: stop.sh
-    delete-script: delete.sh
-    deploy-rules:
-    - in: pai-master
+    -refresh-script: refresh.sh
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "GRF801"
-NAME = "no-refresh-script"
-SEVERITY = Severity.WARNING
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("GRF801", "no-refresh-script", WARNING)
+def check(document: Document) -> Findings:
     """The other scripts of a description without refresh-script."""
     at = document.top.key("delete-script") or document.top.key("start-script")
     if at is not None and "refresh-script" not in document.top:

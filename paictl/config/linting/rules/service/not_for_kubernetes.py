@@ -15,33 +15,20 @@ Passes::
     deploy-rules:
     - in: pai-master
 
-Fails::
+Fails with::
 
     # pylon.service.yaml
-    cluster-type: [yarn]
-    prerequisite: [cluster-configuration]
-    template-list: [pylon.yaml, start.sh]
-    start-script: start.sh
-    stop-script: stop.sh
-    delete-script: delete.sh
-    refresh-script: refresh.sh
-    deploy-rules:
-    - in: pai-master
+    -cluster-type: [k8s]
+    +cluster-type: [yarn]
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "GRF806"
-NAME = "not-for-kubernetes"
-SEVERITY = Severity.WARNING
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("GRF806", "not-for-kubernetes", WARNING)
+def check(document: Document) -> Findings:
     """A cluster-type without k8s."""
     kinds = document.top.sequence("cluster-type")
     words = [kind.text for kind in kinds.scalars()]

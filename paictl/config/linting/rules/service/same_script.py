@@ -15,34 +15,21 @@ Passes::
     deploy-rules:
     - in: pai-master
 
-Fails::
+Fails with::
 
     # pylon.service.yaml
-    cluster-type: [k8s]
-    prerequisite: [cluster-configuration]
-    template-list: [pylon.yaml, start.sh]
-    start-script: start.sh
-    stop-script: start.sh
-    delete-script: delete.sh
-    refresh-script: refresh.sh
-    deploy-rules:
-    - in: pai-master
+    -stop-script: stop.sh
+    +stop-script: start.sh
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.service import service_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "GRF807"
-NAME = "same-script"
-SEVERITY = Severity.WARNING
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("GRF807", "same-script", WARNING)
+def check(document: Document) -> Findings:
     """A stop or delete script that is the start script."""
     scripts = service_of(document).scripts
     start = scripts.get("start-script")

@@ -15,34 +15,21 @@ Passes::
     deploy-rules:
     - in: pai-master
 
-Fails::
+Fails with::
 
     # pylon.service.yaml
-    cluster-type: [k8s]
-    prerequisite: [cluster-configuration, pylon]
-    template-list: [pylon.yaml, start.sh]
-    start-script: start.sh
-    stop-script: stop.sh
-    delete-script: delete.sh
-    refresh-script: refresh.sh
-    deploy-rules:
-    - in: pai-master
+    -prerequisite: [cluster-configuration]
+    +prerequisite: [cluster-configuration, pylon]
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.service import service_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "GRF802"
-NAME = "self-prerequisite"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("GRF802", "self-prerequisite", ERROR)
+def check(document: Document) -> Findings:
     """Every prerequisite that is the service itself."""
     service = service_of(document)
     for name in service.prerequisites:

@@ -15,34 +15,21 @@ Passes::
     deploy-rules:
     - in: pai-master
 
-Fails::
+Fails with::
 
     # pylon.service.yaml
-    cluster-type: [k8s]
-    prerequisite: [cluster-configuration]
-    template-list: [pylon.yaml.template, start.sh]
-    start-script: start.sh
-    stop-script: stop.sh
-    delete-script: delete.sh
-    refresh-script: refresh.sh
-    deploy-rules:
-    - in: pai-master
+    -template-list: [pylon.yaml, start.sh]
+    +template-list: [pylon.yaml.template, start.sh]
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
 from paictl.config.models.service import service_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Edit, Finding, Severity
-
-ID = "GRF803"
-NAME = "template-suffix"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("GRF803", "template-suffix", ERROR)
+def check(document: Document) -> Findings:
     """Every entry with the suffix."""
     for item in service_of(document).templates:
         if item.text.endswith(".template"):

@@ -16,47 +16,33 @@ Passes::
           - alert: NodeGone
             expr: up == 0
 
-Fails::
+Fails with::
 
     # services-configuration.yaml
-    rest-server:
-      default-pai-admin-username: root-of-pai
-      default-pai-admin-password: not-a-default-1
-    prometheus:
-      customized-alerts: |
-        groups:
-        - name: mine
-          rules:
-          - alert: NodeGone
-            exp: up == 0
+    -        expr: up == 0
+    +        exp: up == 0
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.reading.nested import embedded_source
 from paictl.config.reading.nodes import Mapping, Sequence
-from paictl.config.reading.problem import Finding, Severity
-from paictl.config.reading.yamltree import Trouble, parse_yaml
-
-ID = "SVC714"
-NAME = "alert-rules"
-SEVERITY = Severity.ERROR
+from paictl.config.reading.yamltree import IssueKind, parse_yaml
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("SVC714", "alert-rules", ERROR)
+def check(document: Document) -> Findings:
     """What is wrong in the text, at its own lines."""
     text = document.top.mapping("prometheus").text("customized-alerts")
     if text is None or not text.text.strip():
         return
     tree = parse_yaml(embedded_source(text))
     if tree.fatal:
-        for mishap in tree.mishaps:
-            if mishap.trouble in (Trouble.SYNTAX, Trouble.TAB):
-                reason = mishap.detail or "a tab in the indentation"
-                yield Finding(mishap.at, f"the alert rules are not YAML: {reason}", "correct the text")
+        for issue in tree.issues:
+            if issue.kind in (IssueKind.SYNTAX, IssueKind.TAB):
+                reason = issue.detail or "a tab in the indentation"
+                yield Finding(issue.at, f"the alert rules are not YAML: {reason}", "correct the text")
         return
     groups = tree.root.get("groups") if isinstance(tree.root, Mapping) else None
     if not isinstance(groups, Sequence):
@@ -64,11 +50,11 @@ def check(document: Document) -> Iterator[Finding]:
         return
     for group in groups.mappings():
         yield from _lacking(group, "group", ("name", "rules"))
-        for rule in group.sequence("rules").mappings():
-            yield from _lacking(rule, "rule", ("expr",) if "record" in rule else ("alert", "expr"))
+        for item in group.sequence("rules").mappings():
+            yield from _lacking(item, "rule", ("expr",) if "record" in item else ("alert", "expr"))
 
 
-def _lacking(node: Mapping, what: str, keys: tuple[str, ...]) -> Iterator[Finding]:
+def _lacking(node: Mapping, what: str, keys: tuple[str, ...]) -> Findings:
     first = next(iter(node), None)
     for key in keys:
         if key not in node:

@@ -17,35 +17,25 @@ Passes::
         key_name: pai.key
         key_path: certificates/pai.key
 
-Fails::
+Fails with::
 
     # services-configuration.yaml
-    rest-server:
-      default-pai-admin-username: root-of-pai
-      default-pai-admin-password: not-a-default-1
-    pylon:
-      ssl:
-        port: 443
-        crt_name: pai.crt
-        crt_path: /no/such/folder/pai.crt
-        key_name: pai.key
-        key_path: /no/such/folder/pai.key
+    -    crt_path: certificates/pai.crt
+    +    crt_path: /no/such/folder/pai.crt
+    @@
+    -    key_path: certificates/pai.key
+    +    key_path: /no/such/folder/pai.key
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "SVC704"
-NAME = "certificate-file"
-SEVERITY = Severity.WARNING
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("SVC704", "certificate-file", WARNING)
+def check(document: Document) -> Findings:
     """Every absolute path under pylon.ssl that is no file here."""
     ssl = document.top.at("pylon", "ssl")
     for key in ("crt_path", "key_path"):

@@ -10,28 +10,19 @@ Passes::
       default-pai-admin-password: not-a-default-1
       jwt-secret: 5f0c27-own
 
-Fails::
+Fails with::
 
     # services-configuration.yaml
-    rest-server:
-      default-pai-admin-username: root-of-pai
-      default-pai-admin-password: not-a-default-1
-      jwt-secret: pai-secret
+    -  jwt-secret: 5f0c27-own
+    +  jwt-secret: pai-secret
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import dotted
 from paictl.config.models.services import described_keys
-from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import Scalar
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "SVC705"
-NAME = "default-secret"
-SEVERITY = Severity.WARNING
 
 _OF_OPENPAI = frozenset({"pai-secret", "hellopai", "hello", "rootpass", "smbpwd", "passwd", "admin-password"})
 _OF_EVERYBODY = frozenset(
@@ -48,7 +39,8 @@ _USERS = {
 }
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("SVC705", "default-secret", WARNING)
+def check(document: Document) -> Findings:
     """Every secret that anybody would try first; messages never show it."""
     for path, entry, schema in described_keys(document):
         secret = entry.value

@@ -30,15 +30,8 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.reading.nodes import Mapping
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "SVC713"
-NAME = "dropped-defaults"
-SEVERITY = Severity.ERROR
 
 _NESTED = {
     ("authentication", "group-manager"): ("group-data-source", "admin-group", "default-group"),
@@ -47,7 +40,8 @@ _NESTED = {
 """Nested defaults that services read without asking whether they are there."""
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("SVC713", "dropped-defaults", ERROR)
+def check(document: Document) -> Findings:
     """Every nested mapping that lacks keys which its default has."""
     for (section, key), needed in _NESTED.items():
         nested = document.top.mapping(section).get(key)

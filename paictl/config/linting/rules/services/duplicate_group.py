@@ -15,38 +15,24 @@ Passes::
         admin-group: {groupname: admins, extension: {acls: {admin: true}}}
         default-group: {groupname: everybody, extension: {acls: {admin: false}}}
 
-Fails::
+Fails with::
 
     # services-configuration.yaml
-    rest-server:
-      default-pai-admin-username: root-of-pai
-      default-pai-admin-password: not-a-default-1
-    authentication:
-      OIDC: false
-      group-manager:
-        group-data-source: basic
-        admin-group: {groupname: admins, extension: {acls: {admin: true}}}
-        default-group: {groupname: everybody, extension: {acls: {admin: false}}}
-        grouplist:
-        - groupname: vision
-        - groupname: vision
+         default-group: {groupname: everybody, extension: {acls: {admin: false}}}
+    +    grouplist:
+    +    - groupname: vision
+    +    - groupname: vision
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.services import Group, services_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
 from paictl.config.reading.source import place_of
 
-ID = "SVC711"
-NAME = "duplicate-group"
-SEVERITY = Severity.ERROR
 
-
-def check(document: Document) -> Iterator[Finding]:
+@rule("SVC711", "duplicate-group", ERROR)
+def check(document: Document) -> Findings:
     """Every group after the first of its name."""
     first: dict[str, Group] = {}
     for group in services_of(document).groups:

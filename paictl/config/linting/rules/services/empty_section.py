@@ -10,30 +10,22 @@ Passes::
       default-pai-admin-username: root-of-pai
       default-pai-admin-password: not-a-default-1
 
-Fails::
+Fails with::
 
     # services-configuration.yaml
-    rest-server:
-      default-pai-admin-username: root-of-pai
-      default-pai-admin-password: not-a-default-1
-    grafana:
+       default-pai-admin-password: not-a-default-1
+    +grafana:
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.services import described_keys
-from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import Scalar
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "SVC701"
-NAME = "empty-section"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("SVC701", "empty-section", ERROR)
+def check(document: Document) -> Findings:
     """Every section without a value; legacy ones have a rule of their own."""
     for path, entry, schema in described_keys(document):
         if len(path) > 1:

@@ -29,20 +29,14 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "SVC712"
-NAME = "incomplete-login"
-SEVERITY = Severity.ERROR
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 
 _DIRECTORY = ("wellKnownURL", "tenantID", "clientID", "clientSecret")
 _WINBIND = ("winbind-server-address", "winbind-server-url")
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("SVC712", "incomplete-login", ERROR)
+def check(document: Document) -> Findings:
     """What OIDC: true and the source of groups need and do not have."""
     login = document.top.mapping("authentication")
     oidc = login.scalar("OIDC")

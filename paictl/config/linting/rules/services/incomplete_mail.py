@@ -18,38 +18,22 @@ Passes::
           smtp-auth-username: pai
           smtp-auth-password: kept-elsewhere
 
-Fails::
+Fails with::
 
     # services-configuration.yaml
-    rest-server:
-      default-pai-admin-username: root-of-pai
-      default-pai-admin-password: not-a-default-1
-    alert-manager:
-      alert-handler:
-        email-configs:
-          admin-receiver: ops@mail.internal
-          smtp-host: smtp.mail.internal
-          smtp-from: pai@mail.internal
-          smtp-auth-username: pai
-          smtp-auth-password: kept-elsewhere
+    -      smtp-port: 587
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.reading.nodes import Mapping, Scalar, Sequence
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "SVC707"
-NAME = "incomplete-mail"
-SEVERITY = Severity.ERROR
 
 _KEYS = ("admin-receiver", "smtp-host", "smtp-port", "smtp-from", "smtp-auth-username", "smtp-auth-password")
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("SVC707", "incomplete-mail", ERROR)
+def check(document: Document) -> Findings:
     """The keys that alert-handler.email-configs lacks, in one finding."""
     handler = document.top.at("alert-manager", "alert-handler")
     mail = handler.mapping("email-configs")

@@ -23,20 +23,14 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.reading.nodes import Mapping, Scalar
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "SVC715"
-NAME = "incomplete-storage"
-SEVERITY = Severity.ERROR
 
 _LOG_KEYS = ("log_azure_storage_account", "log_azure_storage_account_key", "log_azure_storage_container_name")
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("SVC715", "incomplete-storage", ERROR)
+def check(document: Document) -> Findings:
     """What the image cache and the log server need for Azure and do not have."""
     cache = document.top.mapping("docker-cache")
     enabled, backend = cache.scalar("enabled"), cache.text("storage_backend")
@@ -49,7 +43,7 @@ def check(document: Document) -> Iterator[Finding]:
         yield from _lacking(rest, rest.key("log-server") or logs, _LOG_KEYS)
 
 
-def _lacking(section: Mapping, at: Scalar, keys: tuple[str, ...]) -> Iterator[Finding]:
+def _lacking(section: Mapping, at: Scalar, keys: tuple[str, ...]) -> Findings:
     missing = [key for key in keys if not (value := section.text(key)) or not value.text.strip()]
     if missing:
         yield Finding(at, f"Azure storage needs {', '.join(missing)}", "fill them in")

@@ -13,32 +13,22 @@ Passes::
       pai-bearer-token: kept-elsewhere
       cluster-utilization: {schedule: '0 0 * * *'}
 
-Fails::
+Fails with::
 
     # services-configuration.yaml
-    rest-server:
-      default-pai-admin-username: root-of-pai
-      default-pai-admin-password: not-a-default-1
-    alert-manager:
-      cluster-utilization: {schedule: '0 0 * * *'}
+    -  pai-bearer-token: kept-elsewhere
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "SVC708"
-NAME = "missing-token"
-SEVERITY = Severity.ERROR
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 
 _NEED_TOKEN = ("stop-jobs", "tag-jobs", "email-user")
 _HINT = "add pai-bearer-token: the token of an application, made on the user's page"
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("SVC708", "missing-token", ERROR)
+def check(document: Document) -> Findings:
     """Every setting that stays without effect for want of a token."""
     alerts = document.top.mapping("alert-manager")
     if "pai-bearer-token" in alerts or "pai-bearer-token" in alerts.mapping("alert-handler"):

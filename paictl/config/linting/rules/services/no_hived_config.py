@@ -33,18 +33,12 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.reading.nodes import Mapping, Scalar
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "SVC710"
-NAME = "no-hived-config"
-SEVERITY = Severity.WARNING
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("SVC710", "no-hived-config", WARNING)
+def check(document: Document) -> Findings:
     """The section, if its config is missing or blank."""
     section = document.top.get("hivedscheduler")
     if not isinstance(section, Mapping):

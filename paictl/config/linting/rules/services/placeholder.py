@@ -20,18 +20,12 @@ Fails::
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import dotted, shown
 from paictl.config.models.placeholders import is_placeholder
 from paictl.config.models.services import described_keys
-from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import Scalar, Sequence
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "SVC706"
-NAME = "placeholder"
-SEVERITY = Severity.WARNING
 
 _OF_SERVICES = re.compile(
     r"\byour[-_ ]|\$\{[^}]*\}|\{tenantID\}|^([xy])\1{3,}$|@example\.(com|org)$|^ip-address$", re.IGNORECASE
@@ -39,7 +33,8 @@ _OF_SERVICES = re.compile(
 _TEXTS = (("prometheus", "customized-alerts"), ("hivedscheduler", "config"))
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("SVC706", "placeholder", WARNING)
+def check(document: Document) -> Findings:
     """Every string that looks like one to be filled in; texts of other languages are left alone."""
     for path, entry, schema in described_keys(document):
         values = entry.value.scalars() if isinstance(entry.value, Sequence) else [entry.value]

@@ -11,29 +11,21 @@ Passes::
       default-pai-admin-password: not-a-default-1
     grafana: {port: 3001}
 
-Fails::
+Fails with::
 
     # services-configuration.yaml
-    rest-server:
-      default-pai-admin-username: root-of-pai
-      default-pai-admin-password: not-a-default-1
-    grafana: {port: 9091}
+    -grafana: {port: 3001}
+    +grafana: {port: 9091}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.services import FIXED_PORTS, Port, services_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "SVC702"
-NAME = "port-collision"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("SVC702", "port-collision", ERROR)
+def check(document: Document) -> Findings:
     """Every written port that an earlier written one, a default or the host itself has."""
     ports = services_of(document).ports
     holders: dict[int, Port] = {}

@@ -24,19 +24,13 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, Severity, rule
 from paictl.config.models.services import EPHEMERAL_END, EPHEMERAL_START, Port, services_of
-from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import Scalar
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "SVC703"
-NAME = "schedule-ports"
-SEVERITY = Severity.WARNING
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("SVC703", "schedule-ports", WARNING)
+def check(document: Document) -> Findings:
     """The written range of ports, and written ports within the range."""
     services = services_of(document)
     rest = services.top.mapping("rest-server")
@@ -52,7 +46,7 @@ def check(document: Document) -> Iterator[Finding]:
         yield from _range(at, (start, end), [port for port in within if port.node is None])
 
 
-def _range(at: Scalar, ports: tuple[int, int], defaults: list[Port]) -> Iterator[Finding]:
+def _range(at: Scalar, ports: tuple[int, int], defaults: list[Port]) -> Findings:
     """What is wrong with a written range; `defaults` are ports of services in it that are not written."""
     start, end = ports
     words = f"schedule ports {start} to {end}"

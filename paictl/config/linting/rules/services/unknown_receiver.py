@@ -17,41 +17,26 @@ Passes::
       - name: tell-admin
         actions: {cordon-nodes: }
 
-Fails::
+Fails with::
 
     # services-configuration.yaml
-    rest-server:
-      default-pai-admin-username: root-of-pai
-      default-pai-admin-password: not-a-default-1
-    alert-manager:
-      customized-routes:
-        routes:
-        - receiver: tell-admni
-          match: {alertname: NodeGone}
-      customized-receivers:
-      - name: tell-admin
-        actions: {cordon-nodes: }
+    -    - receiver: tell-admin
+    +    - receiver: tell-admni
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import suggested
-from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import Scalar
-from paictl.config.reading.problem import Finding, Severity
 from paictl.config.reading.source import place_of
-
-ID = "SVC716"
-NAME = "unknown-receiver"
-SEVERITY = Severity.ERROR
 
 _BUILT_IN = "pai-"
 """Receivers that OpenPAI's own template defines begin so; which there are depends on the release."""
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("SVC716", "unknown-receiver", ERROR)
+def check(document: Document) -> Findings:
     """Every route to nowhere and every receiver after the first of its name."""
     alerts = document.top.mapping("alert-manager")
     known: dict[str, Scalar] = {}

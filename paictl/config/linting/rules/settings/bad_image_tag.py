@@ -21,22 +21,16 @@ Fails::
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hosts import abridged
 from paictl.config.models.settings import filled
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "CFG305"
-NAME = "bad-image-tag"
-SEVERITY = Severity.ERROR
-
 
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CFG305", "bad-image-tag", ERROR)
+def check(document: Document) -> Findings:
     """A tag with other characters, or longer than 128."""
     tag = filled(document, "docker_image_tag")
     if tag is None or _TAG.fullmatch(tag.text):

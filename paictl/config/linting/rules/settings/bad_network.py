@@ -23,20 +23,15 @@ Fails::
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
 
+from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
 from paictl.config.models.hosts import abridged
 from paictl.config.models.placeholders import is_placeholder
 from paictl.config.models.settings import EXTRA, NETWORK_DEFAULTS, network_of
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Edit, Finding, Severity
-
-ID = "CFG313"
-NAME = "bad-network"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CFG313", "bad-network", ERROR)
+def check(document: Document) -> Findings:
     """Each of the two networks that cannot be read."""
     extra = document.top.mapping(EXTRA)
     for name, default in NETWORK_DEFAULTS.items():

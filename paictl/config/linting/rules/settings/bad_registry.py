@@ -10,30 +10,21 @@ Passes::
     password: kelp-Tundra-41
     docker_image_tag: v1.8.1
 
-Fails::
+Fails with::
 
     # config.yaml
-    user: pai-admin
-    password: kelp-Tundra-41
-    docker_image_tag: v1.8.1
-    docker_registry_domain: https://registry.example.org/
+     docker_image_tag: v1.8.1
+    +docker_registry_domain: https://registry.example.org/
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hosts import abridged
 from paictl.config.models.settings import filled, filled_items, network_of
-from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import Scalar
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "CFG312"
-NAME = "bad-registry"
-SEVERITY = Severity.ERROR
-
 
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:\d{1,5})?")
 _PATH = re.compile(r"[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*")
@@ -42,7 +33,8 @@ _REPOS = ("gcr_image_repo", "kube_image_repo", "quay_image_repo", "docker_image_
 _URLS = ("kubeadm_download_url", "hyperkube_download_url", "docker_cache_remote_url")
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CFG312", "bad-registry", ERROR)
+def check(document: Document) -> Findings:
     """Each value that is no registry, namespace, image name or URL where one is wanted."""
     domain, namespace = filled(document, "docker_registry_domain"), filled(document, "docker_registry_namespace")
     if domain is not None and not _HOST.fullmatch(domain.text):

@@ -10,29 +10,21 @@ Passes::
     password: kelp-Tundra-41
     docker_image_tag: v1.8.1
 
-Fails::
+Fails with::
 
     # config.yaml
-    user: pai-admin
-    password: kelp-Tundra-41
-    docker_image_tag: v1.8.1
-    ssh_key_file_path: /etc/hostname
+     docker_image_tag: v1.8.1
+    +ssh_key_file_path: /etc/hostname
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import INFO, Document, Finding, Findings, rule
 from paictl.config.models.settings import filled
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "CFG308"
-NAME = "both-credentials"
-SEVERITY = Severity.INFO
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CFG308", "both-credentials", INFO)
+def check(document: Document) -> Findings:
     """Both `password` and `ssh_key_file_path`; the finding stands at the password."""
     password = filled(document, "password")
     if password is not None and filled(document, "ssh_key_file_path") is not None:

@@ -10,31 +10,22 @@ Passes::
     password: kelp-Tundra-41
     docker_image_tag: v1.8.1
 
-Fails::
+Fails with::
 
     # config.yaml
-    user: pai-admin
-    password: kelp-Tundra-41
-    docker_image_tag: v1.8.1
-    enable_docker_cache: true
+     docker_image_tag: v1.8.1
+    +enable_docker_cache: true
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "CFG317"
-NAME = "docker-cache-account"
-SEVERITY = Severity.ERROR
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 
 _ACCOUNT = ("docker_cache_azure_account_name", "docker_cache_azure_account_key")
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CFG317", "docker-cache-account", ERROR)
+def check(document: Document) -> Findings:
     """A cache that is on, with the azure backend and neither name nor key (one of the two alone: SHP109)."""
     top = document.top
     enabled, backend = top.scalar("enable_docker_cache"), top.scalar("docker_cache_storage_backend")

@@ -22,19 +22,13 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.settings import EXTRA
-from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import Scalar
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "CFG315"
-NAME = "extra-var-boolean"
-SEVERITY = Severity.WARNING
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CFG315", "extra-var-boolean", WARNING)
+def check(document: Document) -> Findings:
     """Each boolean among the variables."""
     for entry in document.top.mapping(EXTRA):
         value = entry.value

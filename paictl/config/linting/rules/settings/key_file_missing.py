@@ -20,19 +20,14 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.settings import filled
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "CFG307"
-NAME = "key-file-missing"
-SEVERITY = Severity.WARNING
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CFG307", "key-file-missing", WARNING)
+def check(document: Document) -> Findings:
     """An absolute path at which there is no file here."""
     path = filled(document, "ssh_key_file_path")
     if path is not None and path.text.startswith("/") and not _is_file(path.text):

@@ -22,20 +22,13 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "CFG316"
-NAME = "kubelet-flags-replaced"
-SEVERITY = Severity.WARNING
-
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 
 _OWN = "image-pull-progress-deadline"
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CFG316", "kubelet-flags-replaced", WARNING)
+def check(document: Document) -> Findings:
     """Flags without OpenPAI's own among them."""
     flags = document.top.mapping("kubelet_custom_flags")
     at = document.top.key("kubelet_custom_flags")

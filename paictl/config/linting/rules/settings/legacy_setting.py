@@ -9,26 +9,16 @@ Passes::
     password: kelp-Tundra-41
     docker_image_tag: v1.8.1
 
-Fails::
+Fails with::
 
     # config.yaml
-    user: pai-admin
-    password: kelp-Tundra-41
-    docker_image_tag: v1.8.1
-    branch_name: release-1.8
+     docker_image_tag: v1.8.1
+    +branch_name: release-1.8
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "CFG309"
-NAME = "legacy-setting"
-SEVERITY = Severity.WARNING
-
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 
 _LEGACY = {
     "branch_name": ("v1.4", "check out the tag or branch before you deploy"),
@@ -37,7 +27,8 @@ _LEGACY = {
 }
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CFG309", "legacy-setting", WARNING)
+def check(document: Document) -> Findings:
     """Each legacy setting, with what to do in its place."""
     for key, (version, instead) in _LEGACY.items():
         at = document.top.key(key)

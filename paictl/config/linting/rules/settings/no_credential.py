@@ -18,17 +18,11 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "CFG303"
-NAME = "no-credential"
-SEVERITY = Severity.ERROR
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CFG303", "no-credential", ERROR)
+def check(document: Document) -> Findings:
     """Neither `password` nor `ssh_key_file_path`."""
     top = document.top
     if len(top) and "password" not in top and "ssh_key_file_path" not in top:

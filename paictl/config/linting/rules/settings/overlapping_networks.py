@@ -22,19 +22,14 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import combinations
 
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.settings import cluster_networks
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "CFG314"
-NAME = "overlapping-networks"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CFG314", "overlapping-networks", ERROR)
+def check(document: Document) -> Findings:
     """The later of two networks that overlap."""
     for first, second in combinations(cluster_networks(document), 2):
         at = second.at or first.at

@@ -20,19 +20,13 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hosts import abridged
 from paictl.config.models.placeholders import is_placeholder, scalars_below
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "CFG301"
-NAME = "unfilled-setting"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CFG301", "unfilled-setting", ERROR)
+def check(document: Document) -> Findings:
     """Each value, at any depth, that is a placeholder."""
     for path, scalar in scalars_below(document.top):
         if is_placeholder(scalar.text):

@@ -21,18 +21,12 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.settings import ports_of_host_daemons
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "CFG311"
-NAME = "port-range"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CFG311", "port-range", ERROR)
+def check(document: Document) -> Findings:
     """A start that is not below the end, as written or by default."""
     top = document.top
     start, end = ports_of_host_daemons(document)

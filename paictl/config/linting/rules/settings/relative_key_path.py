@@ -20,18 +20,12 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.settings import filled
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "CFG306"
-NAME = "relative-key-path"
-SEVERITY = Severity.WARNING
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CFG306", "relative-key-path", WARNING)
+def check(document: Document) -> Findings:
     """A path that does not begin with `/`."""
     path = filled(document, "ssh_key_file_path")
     if path is not None and not path.text.startswith("/"):

@@ -10,32 +10,24 @@ Passes::
     password: kelp-Tundra-41
     docker_image_tag: v1.8.1
 
-Fails::
+Fails with::
 
     # config.yaml
-    user: pai-admin
-    password: kelp-Tundra-41
-    docker_image_tag: v1.8.1
-    # docker_image_tag: v1.7.0
+     docker_image_tag: v1.8.1
+    +# docker_image_tag: v1.7.0
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity, Span
-
-ID = "CFG318"
-NAME = "setting-in-comment"
-SEVERITY = Severity.WARNING
-
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, Span, rule
 
 _SEARCHED = re.compile(r"#.*?\b(docker_image_tag|branch_name)\b.*")
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CFG318", "setting-in-comment", WARNING)
+def check(document: Document) -> Findings:
     """Each comment with one of the two names in it."""
     source = document.source
     for match in _SEARCHED.finditer(source.text):

@@ -10,31 +10,22 @@ Passes::
     password: kelp-Tundra-41
     docker_image_tag: v1.8.1
 
-Fails::
+Fails with::
 
     # config.yaml
-    user: pai-admin
-    password: kelp-Tundra-41
-    docker_image_tag: v1.8.1
-    host_daemon_port_start: 50000
+     docker_image_tag: v1.8.1
+    +host_daemon_port_start: 50000
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "CFG310"
-NAME = "setting-without-effect"
-SEVERITY = Severity.INFO
-
+from paictl.config.linting.rule import INFO, Document, Finding, Findings, rule
 
 _KEYS = ("host_daemon_port_start", "host_daemon_port_end")
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CFG310", "setting-without-effect", INFO)
+def check(document: Document) -> Findings:
     """The first of the two bounds that is given."""
     at = next((key for key in (document.top.key(name) for name in _KEYS) if key), None)
     if at is not None:

@@ -21,22 +21,15 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.settings import filled
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "CFG304"
-NAME = "unsafe-password"
-SEVERITY = Severity.ERROR
-
 
 _IN_QUOTES = ('"', "\\", "{{", "{%", "{#", "\n")
 _BARE = (*_IN_QUOTES, ": ", " #", "'", "[", "]", "{", "}", ",")
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CFG304", "unsafe-password", ERROR)
+def check(document: Document) -> Findings:
     """A password or user name that does not survive being pasted into YAML; the message never shows the password."""
     for key, unsafe in (("password", _IN_QUOTES), ("user", _BARE)):
         scalar = filled(document, key)

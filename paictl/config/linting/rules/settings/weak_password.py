@@ -20,16 +20,9 @@ Fails::
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.settings import filled
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "CFG302"
-NAME = "weak-password"
-SEVERITY = Severity.WARNING
-
 
 _PAIRS = (("user", "password"), ("docker_registry_username", "docker_registry_password"))
 _KNOWN = frozenset(
@@ -42,7 +35,8 @@ _KNOWN = frozenset(
 )
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("CFG302", "weak-password", WARNING)
+def check(document: Document) -> Findings:
     """Each password that is easily guessed; the message never shows it."""
     for user_key, key in _PAIRS:
         password, user = filled(document, key), document.top.scalar(user_key)

@@ -16,36 +16,23 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+    -    NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+    +    NODE: {childCellType: GPU, isNodeLevel: true}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, Located, Span, rule
 from paictl.config.linting.rules.shape.words import dotted, meant, of_keyword
-from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import Mapping
-from paictl.config.reading.problem import Finding, Located, Severity, Span
 from paictl.config.reading.schema import Violation
 
-ID = "SHP103"
-NAME = "missing-key"
-SEVERITY = Severity.ERROR
 
-
-def check(document: Document) -> Iterator[Finding]:
+@rule("SHP103", "missing-key", ERROR)
+def check(document: Document) -> Findings:
     """Every missing key, but for those that stand there misspelt (SHP104 names these)."""
     for violation in of_keyword(document, "required"):
         missing = str(violation.missing)

@@ -16,40 +16,27 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
-      "2": {}
-    kubeApiServerAddress: 12:30
+         - {cellType: NODE, cellNumber: 1}
+    +  "2": {}
+    +kubeApiServerAddress: 12:30
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 
+from paictl.config.linting.rule import WARNING, Document, Edit, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import dotted, of_keyword, wanted_types
-from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import Scalar
-from paictl.config.reading.problem import Edit, Finding, Severity
 from paictl.config.reading.schema import Violation
 
-ID = "SHP102"
-NAME = "not-a-string"
-SEVERITY = Severity.WARNING
 
-
-def check(document: Document) -> Iterator[Finding]:
+@rule("SHP102", "not-a-string", WARNING)
+def check(document: Document) -> Findings:
     """Every unquoted value that is no string where a string is wanted."""
     for violation in of_keyword(document, "type"):
         node = violation.node

@@ -16,37 +16,23 @@ Passes::
         resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
         commands: [python3 train.py]
 
-Fails::
+Fails with::
 
     # job.yaml
-    protocolVersion: 2
-    name: mnist_1
-    type: jobs
-    prerequisites:
-    - {name: image, type: dockerimage, uri: openpai/standard:python_3.6-pytorch_1.2.0-gpu}
-    taskRoles:
-      train:
-        dockerImage: image
-        resourcePerInstance: {cpu: 4, memoryMB: 8192, gpu: 1}
-        commands: [python3 train.py]
+    -type: job
+    +type: jobs
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import dotted, of_keyword, shown, written
-from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import Scalar
-from paictl.config.reading.problem import Edit, Finding, Severity
 from paictl.words import nearest
 
-ID = "SHP105"
-NAME = "not-allowed-value"
-SEVERITY = Severity.ERROR
 
-
-def check(document: Document) -> Iterator[Finding]:
+@rule("SHP105", "not-allowed-value", ERROR)
+def check(document: Document) -> Findings:
     """Every value outside the list that the schema gives."""
     for violation in of_keyword(document, "enum", "const"):
         allowed = [violation.wanted] if violation.keyword == "const" else list(violation.wanted)

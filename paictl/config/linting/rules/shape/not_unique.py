@@ -13,35 +13,25 @@ Passes::
     delete-script: delete.sh
     refresh-script: refresh.sh
 
-Fails::
+Fails with::
 
     # service.yaml
-    cluster-type: [k8s, k8s]
-    prerequisite: []
-    template-list: [start.sh]
-    start-script: start.sh
-    stop-script: stop.sh
-    delete-script: delete.sh
-    refresh-script: refresh.sh
+    -cluster-type: [k8s]
+    +cluster-type: [k8s, k8s]
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import dotted, of_keyword, shown
-from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import Node, Scalar, Sequence, to_data
-from paictl.config.reading.problem import Finding, Severity
 from paictl.config.reading.source import place_of
 
-ID = "SHP108"
-NAME = "repeated-item"
-SEVERITY = Severity.WARNING
 
-
-def check(document: Document) -> Iterator[Finding]:
+@rule("SHP108", "repeated-item", WARNING)
+def check(document: Document) -> Findings:
     """Every item after the first of its value, in lists that must not repeat any."""
     for violation in of_keyword(document, "uniqueItems"):
         if not isinstance(violation.node, Sequence):

@@ -11,29 +11,19 @@ Passes::
       default-pai-admin-username: root-of-pai
       default-pai-admin-password: not-a-default-1
 
-Fails::
+Fails with::
 
     # services-configuration.yaml
-    cluster:
-      docker-registry: {domain: docker.io, username: someone}
-    rest-server:
-      default-pai-admin-username: root-of-pai
-      default-pai-admin-password: not-a-default-1
+    -  docker-registry: {domain: docker.io, username: someone, password: kept-elsewhere}
+    +  docker-registry: {domain: docker.io, username: someone}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, Located, rule
 from paictl.config.linting.rules.shape.words import dotted, found
-from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import Mapping
-from paictl.config.reading.problem import Finding, Located, Severity
 from paictl.config.reading.schema import Violation
-
-ID = "SHP109"
-NAME = "other-shape"
-SEVERITY = Severity.ERROR
 
 _ELSEWHERE = frozenset(
     (
@@ -45,7 +35,8 @@ _ELSEWHERE = frozenset(
 """Keywords that the other rules of this package put into words."""
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("SHP109", "other-shape", ERROR)
+def check(document: Document) -> Findings:
     """Every violation that no other rule about shape puts into words, so that none is lost."""
     for violation in document.violations:
         if violation.keyword == "dependencies":
@@ -56,7 +47,7 @@ def check(document: Document) -> Iterator[Finding]:
             yield Finding(violation.node, message, wanted.rstrip("."))
 
 
-def _lone_keys(violation: Violation) -> Iterator[Finding]:
+def _lone_keys(violation: Violation) -> Findings:
     node = violation.node
     for key, needed in violation.wanted.items():
         missing = [name for name in needed if isinstance(node, Mapping) and name not in node]

@@ -15,32 +15,18 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 0, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+    -    NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+    +    NODE: {childCellType: GPU, childCellNumber: 0, isNodeLevel: true}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import dotted, of_keyword, shown
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
 from paictl.config.reading.schema import Violation
-
-ID = "SHP106"
-NAME = "out-of-range"
-SEVERITY = Severity.ERROR
 
 _LIMITS = {
     "minimum": "at least {}",
@@ -56,7 +42,8 @@ _LIMITS = {
 }
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("SHP106", "out-of-range", ERROR)
+def check(document: Document) -> Findings:
     """Every value outside the limits that the schema sets."""
     for violation in of_keyword(document, *_LIMITS):
         yield Finding(

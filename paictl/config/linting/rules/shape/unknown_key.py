@@ -16,35 +16,22 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNum: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+    -    NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+    +    NODE: {childCellType: GPU, childCellNum: 4, isNodeLevel: true}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, Severity, rule
 from paictl.config.linting.rules.shape.words import dotted, meant, of_keyword, written
-from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import follow
-from paictl.config.reading.problem import Edit, Finding, Severity
-
-ID = "SHP104"
-NAME = "unknown-key"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("SHP104", "unknown-key", ERROR)
+def check(document: Document) -> Findings:
     """Every key that the schema does not declare; a warning where the tools ignore such keys."""
     for violation in of_keyword(document, "additionalProperties"):
         if violation.key is None:

@@ -16,39 +16,26 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: "4", isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+    -    NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+    +    NODE: {childCellType: GPU, childCellNumber: "4", isNodeLevel: true}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import any_of, dotted, found, of_keyword, wanted_types
-from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import Scalar
-from paictl.config.reading.problem import Edit, Finding, Severity
 from paictl.config.reading.schema import Violation
 from paictl.config.reading.yamltree import resolve
-
-ID = "SHP101"
-NAME = "wrong-type"
-SEVERITY = Severity.ERROR
 
 _TAGS = {"integer": "int", "number": "float", "boolean": "bool"}
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("SHP101", "wrong-type", ERROR)
+def check(document: Document) -> Findings:
     """Every value of a wrong type, but for those that only lack quotes (SHP102)."""
     for violation in of_keyword(document, "type"):
         types = wanted_types(violation)

@@ -29,23 +29,17 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-from paictl.config.reading.yamltree import MAX_EXPANSION, Trouble
-
-ID = "TXT009"
-NAME = "alias-bomb"
-SEVERITY = Severity.ERROR
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
+from paictl.config.reading.yamltree import MAX_EXPANSION, IssueKind
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("TXT009", "alias-bomb", ERROR)
+def check(document: Document) -> Findings:
     """The alias that goes over the limit."""
-    for mishap in document.mishaps:
-        if mishap.trouble is Trouble.ALIAS_BOMB:
+    for issue in document.issues:
+        if issue.kind is IssueKind.ALIAS_BOMB:
             yield Finding(
-                mishap.at,
-                f"the alias *{mishap.detail} makes this file unfold to more than {MAX_EXPANSION:,} values",
+                issue.at,
+                f"the alias *{issue.detail} makes this file unfold to more than {MAX_EXPANSION:,} values",
                 "write the values out",
             )

@@ -15,38 +15,23 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters:
-      default: &loop
-            again: *loop
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+    -  default:
+    +  default: &loop
+    +        again: *loop
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-from paictl.config.reading.yamltree import Trouble
-
-ID = "TXT008"
-NAME = "alias-cycle"
-SEVERITY = Severity.ERROR
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
+from paictl.config.reading.yamltree import IssueKind
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("TXT008", "alias-cycle", ERROR)
+def check(document: Document) -> Findings:
     """The alias that closes the cycle."""
-    for mishap in document.mishaps:
-        if mishap.trouble is Trouble.ALIAS_CYCLE:
-            yield Finding(
-                mishap.at, f"the alias *{mishap.detail} stands inside what it refers to", "write the value out"
-            )
+    for issue in document.issues:
+        if issue.kind is IssueKind.ALIAS_CYCLE:
+            yield Finding(issue.at, f"the alias *{issue.detail} stands inside what it refers to", "write the value out")

@@ -32,23 +32,17 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Edit, Finding, Severity
-from paictl.config.reading.yamltree import Trouble
-
-ID = "TXT004"
-NAME = "byte-order-mark"
-SEVERITY = Severity.WARNING
+from paictl.config.linting.rule import WARNING, Document, Edit, Finding, Findings, rule
+from paictl.config.reading.yamltree import IssueKind
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("TXT004", "byte-order-mark", WARNING)
+def check(document: Document) -> Findings:
     """The mark at the start of the file."""
-    for mishap in document.mishaps:
-        if mishap.trouble is Trouble.BYTE_ORDER_MARK:
+    for issue in document.issues:
+        if issue.kind is IssueKind.BYTE_ORDER_MARK:
             yield Finding(
-                mishap.at,
+                issue.at,
                 "the file starts with a byte order mark (BOM)",
                 "save it as UTF-8 without BOM",
                 (Edit(document.source.byte_order_mark, ""),),

@@ -16,41 +16,28 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1, cellNumber: 1}
+    -    - {cellType: NODE, cellNumber: 1}
+    +    - {cellType: NODE, cellNumber: 1, cellNumber: 1}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.reading.source import place_of
-from paictl.config.reading.yamltree import Trouble
-
-ID = "TXT005"
-NAME = "duplicate-key"
-SEVERITY = Severity.ERROR
+from paictl.config.reading.yamltree import IssueKind
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("TXT005", "duplicate-key", ERROR)
+def check(document: Document) -> Findings:
     """Each key after the first of its name."""
-    for mishap in document.mishaps:
-        if mishap.trouble is Trouble.DUPLICATE_KEY and mishap.other is not None:
-            line = place_of(mishap.other).line
+    for issue in document.issues:
+        if issue.kind is IssueKind.DUPLICATE_KEY and issue.other is not None:
+            line = place_of(issue.other).line
             yield Finding(
-                mishap.at,
-                f"key {mishap.detail!r} stands twice here, first in line {line}",
+                issue.at,
+                f"key {issue.detail!r} stands twice here, first in line {line}",
                 hint="keep one of the two",
             )

@@ -23,24 +23,18 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.reading.kinds import Kind
-from paictl.config.reading.problem import Finding, Severity
-from paictl.config.reading.yamltree import Trouble
-
-ID = "TXT013"
-NAME = "empty-file"
-SEVERITY = Severity.WARNING
+from paictl.config.reading.yamltree import IssueKind
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("TXT013", "empty-file", WARNING)
+def check(document: Document) -> Findings:
     """A file or embedded text without a value; a service may do without defaults."""
     if document.kind is Kind.SERVICE_DEFAULTS:
         return
-    for mishap in document.mishaps:
-        if mishap.trouble is Trouble.EMPTY:
+    for issue in document.issues:
+        if issue.kind is IssueKind.EMPTY:
             yield Finding(
-                mishap.at, "nothing is set in this file", "remove the # before what you want to set, or remove the file"
+                issue.at, "nothing is set in this file", "remove the # before what you want to set, or remove the file"
             )

@@ -23,19 +23,13 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-from paictl.config.reading.yamltree import Trouble
-
-ID = "TXT003"
-NAME = "not-utf-8"
-SEVERITY = Severity.ERROR
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
+from paictl.config.reading.yamltree import IssueKind
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("TXT003", "not-utf-8", ERROR)
+def check(document: Document) -> Findings:
     """The first byte that is not UTF-8."""
-    for mishap in document.mishaps:
-        if mishap.trouble is Trouble.ENCODING:
-            yield Finding(mishap.at, mishap.detail, "save the file as UTF-8 (iconv -t UTF-8)")
+    for issue in document.issues:
+        if issue.kind is IssueKind.ENCODING:
+            yield Finding(issue.at, issue.detail, "save the file as UTF-8 (iconv -t UTF-8)")

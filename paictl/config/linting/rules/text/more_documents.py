@@ -15,39 +15,25 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters: {}
-    ---
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+       - {cellType: NODE, cellAddress: worker1}
+    +virtualClusters: {}
+    +---
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-from paictl.config.reading.yamltree import Trouble
-
-ID = "TXT012"
-NAME = "more-documents"
-SEVERITY = Severity.ERROR
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
+from paictl.config.reading.yamltree import IssueKind
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("TXT012", "more-documents", ERROR)
+def check(document: Document) -> Findings:
     """The start of the second document."""
-    for mishap in document.mishaps:
-        if mishap.trouble is Trouble.MORE_DOCUMENTS:
+    for issue in document.issues:
+        if issue.kind is IssueKind.MORE_DOCUMENTS:
             yield Finding(
-                mishap.at, "a second YAML document starts here and is not read", "put it into a file of its own"
+                issue.at, "a second YAML document starts here and is not read", "put it into a file of its own"
             )

@@ -15,37 +15,22 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters:
-      {{ vc }}:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+    -  default:
+    +  {{ vc }}:
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-from paictl.config.reading.yamltree import Trouble
-
-ID = "TXT006"
-NAME = "odd-key"
-SEVERITY = Severity.ERROR
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
+from paictl.config.reading.yamltree import IssueKind
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("TXT006", "odd-key", ERROR)
+def check(document: Document) -> Findings:
     """Each key that is no scalar."""
-    for mishap in document.mishaps:
-        if mishap.trouble is Trouble.ODD_KEY:
-            yield Finding(
-                mishap.at, "a list or mapping stands where a key is wanted", "quote it if it is meant as text"
-            )
+    for issue in document.issues:
+        if issue.kind is IssueKind.ODD_KEY:
+            yield Finding(issue.at, "a list or mapping stands where a key is wanted", "quote it if it is meant as text")

@@ -16,43 +16,30 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 01}
+    -    - {cellType: NODE, cellNumber: 1}
+    +    - {cellType: NODE, cellNumber: 01}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-from paictl.config.reading.yamltree import Trouble
-from paictl.config.secrets.secrecy import is_secret
-
-ID = "TXT014"
-NAME = "surprising-number"
-SEVERITY = Severity.WARNING
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
+from paictl.config.reading.yamltree import IssueKind
+from paictl.config.secrets.redaction import is_secret
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("TXT014", "surprising-number", WARNING)
+def check(document: Document) -> Findings:
     """Each number in octal, hexadecimal, binary or base sixty, or with underscores; not where a string is wanted."""
     mistyped = {violation.node.start for violation in document.violations if violation.keyword == "type"}
-    for mishap in document.mishaps:
-        if mishap.trouble is not Trouble.SURPRISING_NUMBER or mishap.at.start in mistyped:
+    for issue in document.issues:
+        if issue.kind is not IssueKind.SURPRISING_NUMBER or issue.at.start in mistyped:
             continue
-        if is_secret(mishap.at):
-            yield Finding(mishap.at, "the value is read as another number than its digits say", "put it in quotes")
+        if is_secret(issue.at):
+            yield Finding(issue.at, "the value is read as another number than its digits say", "put it in quotes")
             continue
-        written = mishap.at.source.text[mishap.at.start : mishap.at.end]
-        hint = f"write {mishap.detail}, or put it in quotes if it is text"
-        yield Finding(mishap.at, f"{written} is read as the number {mishap.detail}", hint)
+        written = issue.at.source.text[issue.at.start : issue.at.end]
+        hint = f"write {issue.detail}, or put it in quotes if it is text"
+        yield Finding(issue.at, f"{written} is read as the number {issue.detail}", hint)

@@ -16,39 +16,26 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters: [
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+    -virtualClusters:
+    +virtualClusters: [
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-from paictl.config.reading.yamltree import Trouble
-
-ID = "TXT001"
-NAME = "syntax-error"
-SEVERITY = Severity.ERROR
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
+from paictl.config.reading.yamltree import IssueKind
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("TXT001", "syntax-error", ERROR)
+def check(document: Document) -> Findings:
     """Where the scanner gave up."""
-    for mishap in document.mishaps:
-        if mishap.trouble is Trouble.SYNTAX:
+    for issue in document.issues:
+        if issue.kind is IssueKind.SYNTAX:
             yield Finding(
-                mishap.at,
-                f"not valid YAML: {mishap.detail}",
+                issue.at,
+                f"not valid YAML: {issue.detail}",
                 "look at this line and the one before: indentation, colon, brackets, quotes",
             )

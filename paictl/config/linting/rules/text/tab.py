@@ -24,19 +24,13 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-from paictl.config.reading.yamltree import Trouble
-
-ID = "TXT002"
-NAME = "tab-in-indentation"
-SEVERITY = Severity.ERROR
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
+from paictl.config.reading.yamltree import IssueKind
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("TXT002", "tab-in-indentation", ERROR)
+def check(document: Document) -> Findings:
     """The first tab in an indentation, where the text cannot be read because of it."""
-    for mishap in document.mishaps:
-        if mishap.trouble is Trouble.TAB:
-            yield Finding(mishap.at, "a tab indents this line, YAML allows only spaces", "replace the tab by spaces")
+    for issue in document.issues:
+        if issue.kind is IssueKind.TAB:
+            yield Finding(issue.at, "a tab indents this line, YAML allows only spaces", "replace the tab by spaces")

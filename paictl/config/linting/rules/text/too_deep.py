@@ -27,21 +27,15 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-from paictl.config.reading.yamltree import Trouble
-
-ID = "TXT011"
-NAME = "too-deep"
-SEVERITY = Severity.ERROR
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
+from paictl.config.reading.yamltree import IssueKind
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("TXT011", "too-deep", ERROR)
+def check(document: Document) -> Findings:
     """Where the limit is passed."""
-    for mishap in document.mishaps:
-        if mishap.trouble is Trouble.TOO_DEEP:
+    for issue in document.issues:
+        if issue.kind is IssueKind.TOO_DEEP:
             yield Finding(
-                mishap.at, f"nested deeper than {mishap.detail} levels", "this is most likely not a configuration file"
+                issue.at, f"nested deeper than {issue.detail} levels", "this is most likely not a configuration file"
             )

@@ -15,39 +15,26 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: *worker}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+    -  - {cellType: NODE, cellAddress: worker1}
+    +  - {cellType: NODE, cellAddress: *worker}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-from paictl.config.reading.yamltree import Trouble
-
-ID = "TXT010"
-NAME = "unknown-alias"
-SEVERITY = Severity.ERROR
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
+from paictl.config.reading.yamltree import IssueKind
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("TXT010", "unknown-alias", ERROR)
+def check(document: Document) -> Findings:
     """The alias without an anchor."""
-    for mishap in document.mishaps:
-        if mishap.trouble is Trouble.UNKNOWN_ALIAS:
+    for issue in document.issues:
+        if issue.kind is IssueKind.UNKNOWN_ALIAS:
             yield Finding(
-                mishap.at,
-                f"there is no anchor &{mishap.detail} before this alias",
+                issue.at,
+                f"there is no anchor &{issue.detail} before this alias",
                 "define the anchor, or quote the text if it is none",
             )

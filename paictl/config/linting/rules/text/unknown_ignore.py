@@ -15,38 +15,25 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells: # paictl: ignore=HVD9999
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters:
-      default:
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+    -  physicalCells:
+    +  physicalCells: # paictl: ignore=HVD9999
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.linting.rules import is_known
-from paictl.config.linting.silence import ignored_words
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "TXT016"
-NAME = "unknown-ignore"
-SEVERITY = Severity.WARNING
+from paictl.config.linting.suppressions import suppressions_in
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("TXT016", "unknown-ignore", WARNING)
+def check(document: Document) -> Findings:
     """Each word of an ignore comment that matches no rule."""
     if document.host is not None:  # the comments of an embedded text belong to its host
         return
-    for word in ignored_words(document.source):
+    for word in suppressions_in(document.source):
         if not is_known(word.text):
             yield Finding(word, f"no rule matches {word.text!r}, so nothing is ignored", "see: paictl config rules")

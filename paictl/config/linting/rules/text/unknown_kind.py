@@ -24,18 +24,12 @@ Fails::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.reading.kinds import Kind
-from paictl.config.reading.problem import Finding, Severity
-
-ID = "TXT015"
-NAME = "unknown-kind"
-SEVERITY = Severity.ERROR
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("TXT015", "unknown-kind", ERROR)
+def check(document: Document) -> Findings:
     """A file that could be read but is of no known kind; in a folder such files are passed over."""
     if document.kind is Kind.UNKNOWN and document.root is not None:
         kinds = ", ".join(kind.value for kind in Kind if kind is not Kind.UNKNOWN)

@@ -15,35 +15,22 @@ Passes::
         virtualCells:
         - {cellType: NODE, cellNumber: 1}
 
-Fails::
+Fails with::
 
     # hivedscheduler.yaml
-    physicalCluster:
-      cellTypes:
-        NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
-      physicalCells:
-      - {cellType: NODE, cellAddress: worker1}
-    virtualClusters:
-      default: !vault
-        virtualCells:
-        - {cellType: NODE, cellNumber: 1}
+    -  default:
+    +  default: !vault
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from paictl.config.reading.document import Document
-from paictl.config.reading.problem import Finding, Severity
-from paictl.config.reading.yamltree import Trouble
-
-ID = "TXT007"
-NAME = "unknown-tag"
-SEVERITY = Severity.ERROR
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
+from paictl.config.reading.yamltree import IssueKind
 
 
-def check(document: Document) -> Iterator[Finding]:
+@rule("TXT007", "unknown-tag", ERROR)
+def check(document: Document) -> Findings:
     """Each tag outside the YAML core."""
-    for mishap in document.mishaps:
-        if mishap.trouble is Trouble.UNKNOWN_TAG:
-            yield Finding(mishap.at, f"the tag {mishap.detail} is not understood", "remove the tag")
+    for issue in document.issues:
+        if issue.kind is IssueKind.UNKNOWN_TAG:
+            yield Finding(issue.at, f"the tag {issue.detail} is not understood", "remove the tag")

@@ -1,0 +1,120 @@
+"""The verbs that only a cluster on this machine has: up, tick, speed, down. The one file here that knows that kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paictl.cli import console
+from paictl.cli.clusters import StateOption, clock_text, confirm, open_cluster, showing_reports
+from paictl.cli.console import write
+from paictl.errors import PaictlError
+
+UP_EPILOG = (
+    "Examples: paictl cluster up · paictl cluster up FOLDER · paictl cluster up --preset production --speed 60 · "
+    "paictl cluster up -m master.csv -w worker.csv -c config.yaml --sku V100=gpu:8,cpu:96,memory:900Gi"
+)
+
+
+def up(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[FOLDER]", help="Folder with layout.yaml, as config generate writes it.")
+    ] = None,
+    masters: Annotated[str | None, typer.Option("-m", "--masters", help="master.csv")] = None,
+    workers: Annotated[str | None, typer.Option("-w", "--workers", help="worker.csv")] = None,
+    config: Annotated[str | None, typer.Option("-c", "--config", help="config.yaml")] = None,
+    sku: Annotated[list[str] | None, typer.Option("--sku", help="What the workers have (see config generate).")] = None,
+    layout: Annotated[
+        Path | None, typer.Option("--layout", help="layout.yaml or its folder; service settings beside it count, too.")
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option("--preset", help="lab (default), dgx2, three-tenants, production.")
+    ] = None,
+    name: Annotated[str, typer.Option("--name", help="The cluster's id.")] = "pai",
+    speed: Annotated[
+        str | None,
+        typer.Option("--speed", help="How fast its clock runs: 1 (default), 60, 0 (stands, as in labs), max."),
+    ] = None,
+    _embedded: Annotated[bool, typer.Option("--embedded", hidden=True, help="Said by old scripts.")] = True,
+    state: StateOption = None,
+) -> None:
+    """Bring a cluster up on this machine, with its services running."""
+    from paictl.cluster.embedded import commands
+    from paictl.cluster.embedded.clock import parse_speed
+    from paictl.cluster.embedded.cluster import EmbeddedCluster
+    from paictl.cluster.machines import machines_in
+    from paictl.config.pushing.fileset import seal_files
+    from paictl.operate.beginning import Lists, beginning
+    from paictl.operate.status import remarks
+    from paictl.places import state_folder
+    from paictl.service.catalogue import load_catalogue
+
+    lists = None
+    if masters or workers or config:
+        if not (masters and workers and config):
+            raise PaictlError("all three files are needed", hint="-m master.csv -w worker.csv -c config.yaml")
+        lists = Lists(masters, workers, config, tuple(sku or ()))
+    if folder is not None and layout is not None:
+        raise PaictlError("the cluster is described twice", hint="name the folder, or --layout")
+    clock, place = parse_speed(speed) if speed else None, state if state is not None else state_folder()
+    with showing_reports(), console.progress("bringing the cluster up"):
+        begin = beginning(lists=lists, layout=layout or folder, preset=preset)
+        services = tuple(load_catalogue().services)
+        first, *then = commands.bring_up(name, services, machines_in(begin.files), seal_files(begin.files))
+        cluster = EmbeddedCluster.up(place, first, then, clock=clock)
+    for note in begin.notes:
+        console.info(f"note: {note}")
+    nodes = cluster.nodes()
+    devices = sum(node.machine.devices for node in nodes)
+    console.info(f"cluster {name} is up: {len(nodes)} nodes, {devices} devices, in {place}")
+    for remark in remarks(nodes, cluster.services()):
+        console.info(f"note: {remark}")
+    console.info("next: paictl job submit FILE, paictl cluster view")
+
+
+def tick(
+    span: Annotated[str | None, typer.Argument(help="How far: 90s, 10m, 1h30m.")] = None,
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="Until nothing more will happen.")] = False,
+    state: StateOption = None,
+) -> None:
+    """Let the cluster's time pass."""
+    from paictl.operate import clock
+
+    wanted = clock.span_of(span, until_idle=until_idle)
+    cluster = open_cluster(state)
+    write(clock_text(cluster, clock.tick(cluster, wanted)))
+
+
+def speed(
+    factor: Annotated[str, typer.Argument(help="1, 60, 0 (stands still), max (runs out after every command).")],
+    state: StateOption = None,
+) -> None:
+    """Let the cluster's clock run at another speed."""
+    from paictl.cluster.embedded.clock import parse_speed
+    from paictl.cluster.embedded.cluster import EmbeddedCluster
+
+    number, run_out = parse_speed(factor)
+    cluster = open_cluster(state)
+    if not isinstance(cluster, EmbeddedCluster):
+        raise PaictlError("the clock of this cluster cannot be set", hint="only that of a cluster on this machine can")
+    cluster.set_speed(number, run_out=run_out)
+
+
+def down(
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    state: StateOption = None,
+) -> None:
+    """Take the cluster down; jobs, configuration and history are lost."""
+    from paictl.cluster.embedded.cluster import EmbeddedCluster
+
+    cluster = open_cluster(state)
+    if not isinstance(cluster, EmbeddedCluster):
+        raise PaictlError("this cluster is not on this machine", hint="only a cluster on this machine is taken down so")
+    name = cluster.name
+    running = sum(not job.state.ended for job in cluster.jobs())
+    what = "1 unfinished job" if running == 1 else f"{running} unfinished jobs"
+    confirm(f"cluster {name} will be removed, with {what} and all history", name, yes=yes)
+    cluster.down()
+    console.info(f"cluster {name} is down")

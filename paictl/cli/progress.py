@@ -1,0 +1,58 @@
+"""How a run is shown while it goes on: one line a phase on a terminal, told by the events of the run alone."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from paictl.cli import console
+from paictl.cli.settings import settings
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+    from paictl.plan.events import Event
+
+
+class Display:
+    """Listens to a run: a moving line on a terminal says what is being done; with --verbose all is said in lines."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._titles: dict[str, str] = {}
+        self._status: Status | None = None
+
+    def __enter__(self) -> Self:
+        """Begin to show."""
+        if settings.verbosity == 0 and sys.stderr.isatty():
+            self._status = console.stderr().status(self._name)
+            self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the terminal as it was."""
+        if self._status is not None:
+            self._status.stop()
+
+    def __call__(self, event: Event) -> None:
+        """Show an event."""
+        from paictl.plan import events
+
+        match event:
+            case events.RunBegan(phases):
+                self._titles = dict(phases)
+            case events.PhaseBegan(phase, number, of):
+                self._say(f"[{number}/{of}] {self._titles.get(phase, phase)}")
+            case events.PhaseSaid(phase, text, about):
+                self._say(f"{self._titles.get(phase, phase)}: {f'{about}: ' if about else ''}{text}")
+            case events.PhaseSkipped(phase, why):
+                self._say(f"{self._titles.get(phase, phase)}: nothing to do, {why}")
+
+    def _say(self, text: str) -> None:
+        if self._status is not None:
+            self._status.update(text)
+        else:
+            console.detail(text)

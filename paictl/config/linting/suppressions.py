@@ -1,0 +1,64 @@
+"""Comments that silence rules: ``# paictl: ignore=ID,ID`` and ``# paictl: ignore-file=ID``.
+
+`ignore` counts for its own line, or for the next line that is no comment if it stands alone; `ignore-file` for the
+whole file. The words are ids, names or prefixes of ids, as in ``--ignore``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from paictl.config.reading.problem import Problem
+from paictl.config.reading.source import Source
+
+_COMMENT = re.compile(r"(?:^|\s)#\s*paictl:\s*(ignore(?:-file)?)\s*=\s*([\w-]+(?:\s*,\s*[\w-]+)*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word of an ignore comment, with its place; `lines` is the line it counts for, None for the whole file."""
+
+    source: Source
+    start: int
+    end: int
+    text: str
+    line: int | None
+
+    def covers(self, problem: Problem) -> bool:
+        """Whether the word silences a problem of this file."""
+        return self.line in (None, problem.place.line) and matches(self.text, problem.rule, problem.name)
+
+
+def matches(word: str, rule_id: str, name: str) -> bool:
+    """Whether a word means a rule: its id, a prefix of the id, or its name."""
+    return rule_id.startswith(word.upper()) or name == word.lower()
+
+
+def suppressions_in(source: Source) -> Iterator[Word]:
+    """The words of all ignore comments in a source, in order; cheap for a text without any."""
+    if "paictl:" not in source.text:
+        return
+    carried: list[Word] = []
+    for number, start in enumerate(source.line_starts, 1):
+        line = source.line(number)
+        words = list(_words_of(source, start, line, number))
+        if line.lstrip().startswith("#"):
+            yield from (word for word in words if word.line is None)
+            carried.extend(word for word in words if word.line is not None)
+        elif line.strip():
+            yield from words
+            yield from (Word(source, word.start, word.end, word.text, number) for word in carried)
+            carried = []
+    yield from carried
+
+
+def _words_of(source: Source, start: int, line: str, number: int) -> Iterator[Word]:
+    match = _COMMENT.search(line)
+    if match is None:
+        return
+    at = number if match.group(1) == "ignore" else None
+    for word in re.finditer(r"[\w-]+", match.group(2)):
+        begin = start + match.start(2) + word.start()
+        yield Word(source, begin, begin + len(word.group()), word.group(), at)

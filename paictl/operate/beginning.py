@@ -1,0 +1,89 @@
+"""The configuration files with which a new cluster begins: from host lists, from a layout, or from a preset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from paictl.cluster.machines import services_for
+from paictl.cluster.presets import DEFAULT, LAYOUT, SERVICES, preset_files
+from paictl.config.linting.validate import Choice, validate
+from paictl.config.making.generate import plan, read_inputs
+from paictl.config.making.generate_text import render
+from paictl.config.making.skus import parse_sku
+from paictl.config.reading.load import is_folder, load_memory
+from paictl.config.reading.problem import Severity
+from paictl.config.reading.source import read_bytes
+from paictl.errors import PaictlError
+from paictl.operate.errors import RefusedFilesError
+
+ONE_GPU: Final = "GPU=gpu:1,cpu:8,memory:32Gi"
+"""What a worker has of which nothing is said, as in the textbook's lab."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """Host lists and cluster settings, as paths, and what the workers have."""
+
+    masters: str
+    workers: str
+    config: str
+    skus: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Files by name, secrets in clear, and what there is to say about them."""
+
+    files: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+
+def beginning(*, lists: Lists | None = None, layout: Path | None = None, preset: str | None = None) -> Beginning:
+    """The files of a new cluster, from one source; without any, those of the default preset.
+
+    Raises `PaictlError` for several sources, `RefusedFilesError` for files with errors.
+    """
+    if sum(source is not None for source in (lists, layout, preset)) > 1:
+        raise PaictlError("the cluster is described twice", hint="give host lists, or --layout, or --preset")
+    if lists is not None:
+        return _from_lists(lists)
+    if layout is not None:
+        return _from_layout(layout)
+    return Beginning(preset_files(preset or DEFAULT))
+
+
+def _from_lists(lists: Lists) -> Beginning:
+    inputs = read_inputs(lists.masters, lists.workers, lists.config)
+    if not inputs.usable:
+        message = "the files have errors, so no cluster was brought up"
+        raise RefusedFilesError(message, inputs.report, hint="correct them and try again")
+    has = ONE_GPU.partition("=")[2]
+    notes: Sequence[str] = () if lists.skus else (f"no --sku says what the workers have, so each has {has}",)
+    made = plan(inputs, [parse_sku(text) for text in lists.skus or [ONE_GPU]])
+    if not made.pools:
+        raise PaictlError(
+            "the embedded cluster schedules with HiveD, and enable_hived_scheduler is false", where=lists.config,
+            hint="set it to true, no cluster was brought up",
+        )  # fmt: skip
+    return Beginning(render(made), tuple(notes))
+
+
+def _from_layout(layout: Path) -> Beginning:
+    """The layout (a file, or the folder that holds it), and the service settings that stand beside it."""
+    path = layout / LAYOUT if is_folder(str(layout)) else layout
+    files = {LAYOUT: read_bytes(str(path)).decode("utf-8", errors="replace")}
+    services = path.with_name(SERVICES)
+    if services.is_file():
+        files[SERVICES] = read_bytes(str(services)).decode("utf-8", errors="replace")
+    loaded = load_memory({str(path.with_name(name)): text.encode() for name, text in files.items()})
+    report = validate(loaded, Choice(severity=Severity.ERROR))
+    if report.problems:
+        message = "the files have errors, so no cluster was brought up"
+        raise RefusedFilesError(message, report, hint="correct them and try again")
+    if SERVICES in files:
+        return Beginning(files)
+    note = f"there is no {SERVICES} beside the layout, so each kind of worker is in a VC of its own"
+    return Beginning({**files, SERVICES: services_for(files)}, (note,))

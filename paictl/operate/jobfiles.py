@@ -1,0 +1,83 @@
+"""Job files → what is submitted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from paictl.cluster.interface import FOREVER as ENDLESS
+from paictl.cluster.interface import JobRequest
+from paictl.config.linting.validate import Choice, validate
+from paictl.config.reading.document import Bundle
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.load import Loaded, is_folder, load
+from paictl.config.reading.problem import Problem, Severity
+from paictl.config.reading.source import read_bytes
+from paictl.errors import PaictlError
+from paictl.operate.errors import RefusedFilesError
+from paictl.units import FOREVER, Millis, parse_duration
+from paictl.workload.job import PRIORITIES
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the command line says instead of the files; `repeat` submits each file so often, as NAME-1, NAME-2, …"""
+
+    vc: str | None = None
+    priority: str | None = None
+    duration: str | None = None
+    name: str | None = None
+    repeat: int = 1
+
+
+Warn = Callable[[Problem], object]
+"""Told what is most likely a mistake, though the job can be submitted; once a file, however often it is submitted."""
+
+
+def requests_in(paths: Iterable[str], user: str, wishes: Wishes, warn: Warn = lambda _: None) -> Iterator[JobRequest]:
+    """What to submit, in the order of the files; a folder stands for the jobs in it and below.
+
+    Raises `RefusedFilesError` for a file with errors, `PaictlError` for one that cannot be read and for a wrong wish.
+    """
+    if wishes.priority is not None and wishes.priority not in PRIORITIES:
+        raise PaictlError(f"there is no priority class {wishes.priority!r}", hint=f"one of: {', '.join(PRIORITIES)}")
+    seconds = None if wishes.duration is None else parse_duration(wishes.duration)
+    span = None if seconds is None else ENDLESS if seconds == FOREVER else Millis(round(seconds * 1000))
+    known: dict[str, list[Mapping[str, object]]] = {}
+    for path in paths:
+        if path not in known:
+            known[path] = jobs_in(path, warn)
+        if wishes.name is not None and len(known[path]) > 1:
+            raise PaictlError(f"holds {len(known[path])} jobs, which cannot all be {wishes.name!r}", where=path)
+        for found in known[path]:
+            data = found if wishes.name is None else {**found, "name": wishes.name}
+            for number in range(1, wishes.repeat + 1):
+                one = data if wishes.repeat == 1 else {**data, "name": f"{data['name']}-{number}"}
+                yield JobRequest(user, one, wishes.vc, wishes.priority, span)
+
+
+def jobs_in(path: str, warn: Warn) -> list[Mapping[str, object]]:
+    """The data of a job file, or of all job files in a folder; raises `RefusedFilesError` if one has errors."""
+    loaded = load([path], None if is_folder(path) else Kind.JOB)
+    for failure in loaded.failures:
+        raise failure
+    jobs = [document for document in loaded.documents if document.kind is Kind.JOB]
+    if not jobs:
+        raise PaictlError("there is no job file in this folder", where=path, hint="jobs have protocolVersion: 2")
+    report = validate(Loaded((Bundle(path, tuple(jobs)),)), Choice(severity=Severity.WARNING))
+    if report.count(Severity.ERROR):
+        raise RefusedFilesError("is no job that can be submitted", report, where=path, hint="correct the errors above")
+    for problem in report.problems:
+        warn(problem)
+    found: list[Mapping[str, object]] = [document.data for document in jobs if isinstance(document.data, dict)]
+    if not found:
+        raise PaictlError("holds no job: nothing is set in it", where=path, hint="jobs have protocolVersion: 2")
+    return found
+
+
+def files_listed(path: Path) -> list[str]:
+    """The files that a list names, one a line, relative to the list."""
+    lines = read_bytes(str(path)).decode("utf-8", errors="replace").splitlines()
+    names = (line.strip() for line in lines)
+    return [str(path.parent / name) for name in names if name and not name.startswith("#")]

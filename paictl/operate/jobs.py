@@ -1,0 +1,95 @@
+"""Jobs: submitted from files, found by what people call them, stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from paictl.cluster.interface import ClusterError, Jobs, JobState, JobView
+from paictl.config.reading.problem import Problem
+from paictl.errors import PaictlError
+from paictl.operate.jobfiles import Wishes, requests_in
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """Jobs that were taken, in order, and what is most likely a mistake in their files."""
+
+    jobs: tuple[JobView, ...]
+    warnings: tuple[Problem, ...]
+
+
+def submit(cluster: Jobs, paths: Iterable[str], user: str, wishes: Wishes | None = None) -> Submitted:
+    """Submit the jobs of some files (a folder: all below it) as `user`: all of them or none.
+
+    Raises `RefusedFilesError` for a file with errors, `PaictlError` for one without a job, `ClusterError` for what the
+    cluster refuses.
+    """
+    warnings: list[Problem] = []
+    requests = list(requests_in(paths, user, wishes or Wishes(), warnings.append))
+    return Submitted(tuple(cluster.submit(requests)), tuple(warnings))
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """What became of the wish to stop a job: it was `before`, or `error` says why nothing was done."""
+
+    key: str
+    before: JobState | None = None
+    error: PaictlError | None = None
+
+
+def stop(cluster: Jobs, words: Iterable[str], user: str) -> tuple[Stopped, ...]:
+    """Stop jobs, named as `key_of` takes them; one that cannot be stopped keeps no other from it."""
+    return tuple(_stop(cluster, key_of(word, user)) for word in words)
+
+
+def _stop(cluster: Jobs, key: str) -> Stopped:
+    try:
+        before = cluster.job(key).state
+        cluster.stop_job(key)
+    except PaictlError as error:
+        return Stopped(key, error=error)
+    return Stopped(key, before)
+
+
+def key_of(word: str, user: str) -> str:
+    """A job by ``user~name``, or by name alone for the user's own."""
+    return word if "~" in word else f"{user}~{word}"
+
+
+def find_job(cluster: Jobs, word: str, user: str) -> JobView:
+    """The job that a word means, with its tasks: the user's own, else the only one of that name.
+
+    Raises `ClusterError` with the names that come nearest if there is none, or several.
+    """
+    try:
+        return cluster.job(key_of(word, user))
+    except ClusterError:
+        others = [] if "~" in word else [job.key for job in cluster.jobs() if job.key.partition("~")[2] == word]
+        if len(others) != 1:
+            raise
+        return cluster.job(others[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which jobs are wanted; what is not said does not matter."""
+
+    vc: str | None = None
+    states: frozenset[JobState] = frozenset()
+    user: str | None = None
+    unfinished: bool = False
+
+    def keeps(self, job: JobView) -> bool:
+        """Whether a job is wanted."""
+        return (
+            self.vc in (None, job.vc)
+            and (not self.states or job.state in self.states)
+            and self.user in (None, job.key.partition("~")[0])
+        )
+
+
+def list_jobs(cluster: Jobs, wanted: Filter) -> Sequence[JobView]:
+    """The jobs that are wanted, in order of submission, without tasks."""
+    return [job for job in cluster.jobs(ended=not wanted.unfinished) if wanted.keeps(job)]

@@ -1,0 +1,66 @@
+"""Nodes: found by name, changed, added, removed."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from paictl.cluster.interface import ClusterError, Machine, NodeChange, Nodes, NodeView, Role
+from paictl.config.making.skus import parse_sku
+from paictl.errors import PaictlError
+from paictl.words import did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A node before and after a change; both are the same where it was so already."""
+
+    before: NodeView
+    after: NodeView
+
+
+def find_node(cluster: Nodes, name: str) -> NodeView:
+    """The node of a name; raises `ClusterError` with the nearest name if there is none."""
+    return _among({node.machine.name: node for node in cluster.nodes()}, name)
+
+
+def _among(nodes: dict[str, NodeView], name: str) -> NodeView:
+    if name not in nodes:
+        hint = did_you_mean(name, nodes) or "list them with: paictl node list"
+        raise ClusterError(f"there is no node {name!r}", hint=hint)
+    return nodes[name]
+
+
+def change_nodes(cluster: Nodes, names: Sequence[str], change: NodeChange) -> tuple[Changed, ...]:
+    """Change nodes, in the order in which they are named; nothing is changed where one of the names is wrong."""
+    nodes = {node.machine.name: node for node in cluster.nodes()}
+    before = {name: _among(nodes, name) for name in names}
+    return tuple(Changed(view, cluster.set_node(name, change)) for name, view in before.items())
+
+
+def add_worker(cluster: Nodes, name: str, address: str, *, like: str | None = None, sku: str | None = None) -> NodeView:
+    """A worker joins that has what the node `like` has, or what `sku` says (as `config generate` takes it).
+
+    Raises `PaictlError` for what is no host name or address, `ConflictError` for one that is taken.
+    """
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", name):
+        raise PaictlError(f"{name!r} is no host name", hint="small letters, digits, '-' and '.'")
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        raise PaictlError(f"{address!r} is no IP address") from None
+    if (like is None) == (sku is None):
+        raise PaictlError("say what the machine has", hint="--like NODE, or --sku NAME=gpu:8,cpu:96,memory:900Gi")
+    if like is not None:
+        return cluster.add_node(
+            replace(find_node(cluster, like).machine, name=name, address=address, role=Role.WORKER)
+        )  # fmt: skip
+    has = parse_sku(sku or "")
+    return cluster.add_node(
+        Machine(
+            name, address, Role.WORKER, has.name, has.cpus, has.memory.bytes, has.device_type if has.devices else "",
+            has.devices,
+        )
+    )  # fmt: skip

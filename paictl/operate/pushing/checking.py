@@ -1,0 +1,92 @@
+"""Whether files may be pushed: judged as the cluster would have them, so that a fragment need not be a whole file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from paictl.config.linting.validate import Choice, Report, validate
+from paictl.config.pushing.fileset import kind_of
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.load import load_memory
+from paictl.config.reading.nodes import Mapping as MappingNode
+from paictl.config.reading.problem import Problem, Severity
+from paictl.config.reading.source import Source
+from paictl.config.reading.yamltree import parse_yaml
+from paictl.errors import PaictlError
+from paictl.operate.errors import RefusedFilesError
+
+Files = Mapping[str, str]
+
+
+def check_alone(files: Files, places: Files) -> Report:
+    """What the rules say about files as they were written; `places` are their paths, for messages.
+
+    Raises `RefusedFilesError` for a file that cannot be read as what it is, because nothing can be merged into it.
+    """
+    report = _report(files, places)
+    unreadable = [one for one in report.problems if one.severity is Severity.ERROR and one.rule[:3] in ("TXT", "YML")]
+    _refuse(unreadable, report)
+    return report
+
+
+def check_merged(alone: Report, merged: Files, before: Files, places: Files) -> tuple[Problem, ...]:
+    """The warnings to show for files that are pushed.
+
+    `alone` is what was found in them, `merged` what the cluster would have then, `before` what it has. An error counts
+    unless it is gone in `merged`: what a fragment lacks may stand in the cluster. Warnings are those of the files, and
+    whatever is wrong between them and the cluster's other files. Raises `RefusedFilesError`.
+    """
+    if not alone.problems and set(before) <= set(places):
+        return ()
+    whole = _report(merged, places)
+    there = {(one.rule, one.message) for one in whole.problems}
+    left = [one for one in alone.problems if (one.rule, one.message) in there]
+    _refuse([one for one in left if one.severity is Severity.ERROR], alone)
+    known = {(one.rule, one.message) for one in (*alone.problems, *_report(before, places).problems)}
+    new = [one for one in whole.problems if (one.rule, one.message) not in known and one.severity is Severity.ERROR]
+    return (*left, *new)
+
+
+def _report(files: Files, places: Files) -> Report:
+    named = {places.get(name, name): text.encode("utf-8", errors="surrogatepass") for name, text in files.items()}
+    return validate(load_memory(named), Choice(severity=Severity.WARNING))
+
+
+def _refuse(errors: list[Problem], report: Report) -> None:
+    if errors:
+        raise RefusedFilesError(
+            "the files have errors, so nothing was sent",
+            Report(tuple(errors), report.files, report.skipped, report.failures),
+            hint=f"correct them, see: paictl config validate {errors[0].place.path}",
+        )
+
+
+def refuse_twice(files: Files, pushed: Iterable[str]) -> tuple[str, ...]:
+    """Raise `PaictlError` where two files set the same service and one of them is pushed: who wins would be chance.
+
+    Comes back with a line for each pair that the cluster has already.
+    """
+    setters: dict[str, str] = {}
+    remarks: dict[tuple[str, str], str] = {}
+    fresh = set(pushed)
+    for name in sorted(files):
+        for key in _services_in(name, files[name]):
+            other = setters.setdefault(key, name)
+            if other == name:
+                continue
+            if not fresh.isdisjoint({name, other}):
+                extra = other if name in fresh else name
+                raise PaictlError(
+                    f"{other} and {name} both set {key}, and only one of them would count",
+                    hint=f"keep the settings of a service in one file; to remove one: --drop {extra}",
+                )
+            remarks.setdefault((other, name), f"the cluster has {other} and {name}, which both set {key}")
+    return tuple(remarks.values())
+
+
+def _services_in(name: str, text: str) -> list[str]:
+    kind = kind_of(name, text)
+    if kind is Kind.HIVED:
+        return ["hivedscheduler"]
+    root = parse_yaml(Source(name, text)).root if kind is Kind.SERVICES else None
+    return list(root.entries) if isinstance(root, MappingNode) else []

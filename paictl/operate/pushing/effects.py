@@ -1,0 +1,47 @@
+"""What another configuration means to those who use the cluster: virtual clusters, services."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from paictl.cluster.interface import Services
+from paictl.config.pushing.compare import FileDifference
+from paictl.config.quotas.capacity import Capacity, capacity, configuration
+from paictl.config.quotas.diff import VcChange, compare
+from paictl.config.reading.load import load_memory
+from paictl.errors import PaictlError
+from paictl.service.catalogue import load_catalogue
+from paictl.service.live import readers_of
+
+
+def vc_changes(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[VcChange, ...]:
+    """What each virtual cluster gains and loses; nothing where one side has no configuration that can be counted."""
+    old, new = _capacity(before), _capacity(after)
+    if new is None:
+        return ()
+    return compare(old or Capacity((), ()), new).vcs
+
+
+def _capacity(files: Mapping[str, str]) -> Capacity | None:
+    try:
+        return capacity(configuration(load_memory({name: text.encode() for name, text in files.items()})))
+    except PaictlError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """The services that read what changed: those that run go on with what they have until they are refreshed."""
+
+    to_refresh: tuple[str, ...] = ()
+    to_start: tuple[str, ...] = ()
+
+
+def readers(cluster: Services, differences: Iterable[FileDifference]) -> Readers:
+    """Who has to load a change."""
+    running = {service.name: service.running for service in cluster.services()}
+    names = [name for name in readers_of(differences, load_catalogue()) if name in running]
+    return Readers(
+        tuple(name for name in names if running[name]), tuple(name for name in names if not running[name])
+    )  # fmt: skip

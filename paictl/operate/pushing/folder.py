@@ -1,0 +1,75 @@
+"""A folder of configuration files, and the version of a cluster's configuration that they were made from.
+
+`config pull` and `config push` note the version beside the files. A later push from the folder knows by it what others
+have changed meanwhile, whoever runs it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from paictl.cluster.interface import ConfigVersion
+from paictl.config.making.generate import SERVICES_FILE
+from paictl.config.pushing.fileset import read_folder
+from paictl.errors import PaictlError
+from paictl.files import write_together
+
+MARK: Final = ".paictl-base.json"
+
+OTHER_NAMES: Final = {"service-configuration.yaml": SERVICES_FILE, "service-configuration.yml": SERVICES_FILE}
+"""How the textbook calls a file of OpenPAI."""
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A version of a cluster's configuration; `at` tells it from one of another cluster that had the same name."""
+
+    cluster: str
+    version: int
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """What stands in a folder: texts by name, where each was read, and what there is to say about the names."""
+
+    files: dict[str, str]
+    places: dict[str, str]
+    notes: tuple[str, ...] = ()
+
+
+def read(path: str) -> Folder:
+    """The configuration files in a folder; raises `PaictlError` if there are none, or two that mean the same one."""
+    files: dict[str, str] = {}
+    places: dict[str, str] = {}
+    notes: list[str] = []
+    for name, text in read_folder(path).items():
+        known = OTHER_NAMES.get(name, name)
+        if known in files:
+            raise PaictlError(f"{places[known]} and {name} are the same file to OpenPAI", where=path, hint="keep one")
+        if known != name:
+            notes.append(f"{name} is taken as {known}, which is its name in OpenPAI")
+        files[known], places[known] = text, str(Path(path, name))
+    return Folder(files, places, tuple(notes))
+
+
+def base_of(path: str, cluster: str) -> Base | None:
+    """The version that the files in a folder were made from, if it is known and one of this cluster."""
+    try:
+        found: Any = json.loads(Path(path, MARK).read_text(encoding="utf-8"))
+        base = Base(str(found["cluster"]), int(found["version"]), str(found["at"]))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return base if base.cluster == cluster else None
+
+
+def note_base(path: str, cluster: str, version: ConfigVersion) -> None:
+    """Note in a folder that it is as new as a version; a folder that cannot be written stays without the note."""
+    text = json.dumps(asdict(Base(cluster, version.number, str(version.at)))) + "\n"
+    try:
+        write_together(Path(path), {MARK: text}, force=True)
+    except PaictlError:
+        return

@@ -1,0 +1,181 @@
+"""From a folder (or an old version) to what the cluster would have then, and what that means; nothing is sent here.
+
+The version token: a plan is made on one version of the configuration, its `base`, and can be sent only while that is
+the newest. Files that were made from an older version than the newest are not merged at all: what somebody else added
+meanwhile is absent from them, and would look like a wish to drop it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from paictl.cluster.interface import Configuration, ConfigVersion, ConflictError, Identity, Services
+from paictl.config.pushing.compare import FileDifference, compare_files
+from paictl.config.pushing.push import of_services, prepare_push
+from paictl.config.quotas.diff import VcChange
+from paictl.config.reading.keypath import dotted
+from paictl.config.reading.nodes import Data
+from paictl.config.reading.problem import Problem
+from paictl.operate.pushing import folder as folders
+from paictl.operate.pushing.checking import check_alone, check_merged, refuse_twice
+from paictl.operate.pushing.effects import Readers, readers, vc_changes
+from paictl.operate.pushing.mode import Mode
+
+
+class Ports(Identity, Configuration, Services, Protocol):
+    """What is needed of a cluster to push to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What somebody wants to push; `drop` names keys (or files) to drop, `base` says the version it was made from."""
+
+    path: str
+    mode: Mode = Mode.ALL
+    drop: tuple[str, ...] = ()
+    base: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a push comes to: the `files` that the cluster would have, made on its version `base` (0: none)."""
+
+    cluster: str
+    base: int
+    files: Mapping[str, str]
+    differences: tuple[FileDifference, ...]
+    kept: tuple[tuple[str, str], ...] = ()
+    """(file, key) of what only the cluster has and keeps."""
+    warnings: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+    vcs: tuple[VcChange, ...] = ()
+    readers: Readers = field(default_factory=Readers)
+
+    @property
+    def changes(self) -> bool:
+        """Whether the cluster's configuration would be another one."""
+        return any(difference.what is not None for difference in self.differences)
+
+
+@dataclass(frozen=True, slots=True)
+class Contested:
+    """A key that differs between the version that files were made from, the cluster's newest, and the files.
+
+    A value of None says that the key is not there; secrets are masked.
+    """
+
+    file: str
+    key: str
+    base: Data
+    theirs: Data
+    mine: Data
+
+
+class StaleFilesError(ConflictError):
+    """Files were made from an older version than the newest; `contested` says what others changed, and what they do."""
+
+    def __init__(self, message: str, contested: tuple[Contested, ...], *, hint: str, where: str) -> None:
+        super().__init__(message, hint=hint, where=where)
+        self.contested = contested
+
+
+def newest(cluster: Configuration) -> ConfigVersion | None:
+    """The newest version, None if nothing was ever pushed."""
+    versions = cluster.configurations()
+    return versions[-1] if versions else None
+
+
+def plan(cluster: Ports, order: Order) -> Plan:
+    """The plan of a push from a folder.
+
+    Raises `RefusedFilesError` for files with errors, `StaleFilesError` for files that are older than what the cluster
+    has, `PaictlError` for a key that cannot be dropped or a secret that cannot be sealed.
+    """
+    found = folders.read(order.path)
+    files = of_services(found.files) if order.mode is Mode.SERVICE else found.files
+    alone = check_alone(files, found.places)
+    versions = cluster.configurations()
+    stored = dict(versions[-1].files) if versions else {}
+    _refuse_stale(cluster, order, files, versions)
+    push = prepare_push(files, stored, order.drop)
+    twice = refuse_twice(push.files, files)
+    warnings = check_merged(alone, push.files, stored, found.places)
+    kept = tuple((name, dotted(path)) for name, merged in push.merged.items() for path in merged.kept)
+    return Plan(
+        cluster.name, versions[-1].number if versions else 0, push.files, push.differences, kept, warnings,
+        (*found.notes, *twice), vc_changes(stored, push.files), readers(cluster, push.differences),
+    )  # fmt: skip
+
+
+def _refuse_stale(cluster: Ports, order: Order, files: Mapping[str, str], versions: Iterable[ConfigVersion]) -> None:
+    """Raise `StaleFilesError` if others changed something since the version that the files were made from."""
+    every = {version.number: version for version in versions}
+    number = order.base
+    if number is None:
+        noted = folders.base_of(order.path, cluster.name)
+        number = (
+            noted.version if noted and noted.version in every and noted.at == str(every[noted.version].at) else None
+        )
+    if number is None or number not in every or number == max(every):
+        return
+    base, now = every[number].files, every[max(every)].files
+    theirs = compare_files(base, now)
+    if all(difference.what is None for difference in theirs):
+        return
+    mine = prepare_push(files, base, order.drop).differences
+    raise StaleFilesError(
+        f"was made from version {number}, and the newest is {max(every)}: others changed {_count(theirs)}",
+        tuple(_contested(theirs, mine)), where=order.path,
+        hint=f"fetch it: paictl config pull -o DIR, and take over your change; or push over it: --base {max(every)}",
+    )  # fmt: skip
+
+
+def _count(differences: Iterable[FileDifference]) -> str:
+    number = sum(len(difference.changes) or difference.what is not None for difference in differences)
+    return "1 key" if number == 1 else f"{number} keys"
+
+
+def _contested(theirs: Iterable[FileDifference], mine: Iterable[FileDifference]) -> Iterator[Contested]:
+    """The keys that one of two sides changed since the same version, in order of the files."""
+    their, my = _by_key(theirs), _by_key(mine)
+    for file, key in dict.fromkeys((*their, *my)):
+        one, other = their.get((file, key)), my.get((file, key))
+        if one is not None and other is not None:
+            yield Contested(file, key, one[0], one[1], other[1])
+        elif one is not None:
+            yield Contested(file, key, one[0], one[1], one[0])
+        elif other is not None:
+            yield Contested(file, key, other[0], other[0], other[1])
+
+
+def _by_key(differences: Iterable[FileDifference]) -> dict[tuple[str, str], tuple[Data, Data]]:
+    return {
+        (file.name, change.path): (change.old, change.new) for file in differences for change in file.changes
+    }  # fmt: skip
+
+
+def compare(cluster: Ports, path: str) -> Plan:
+    """What a push of a folder would change, whether or not it would be refused."""
+    files, now = folders.read(path).files, newest(cluster)
+    stored = dict(now.files) if now else {}
+    push = prepare_push(files, stored)
+    kept = tuple((name, dotted(path)) for name, merged in push.merged.items() for path in merged.kept)
+    return Plan(cluster.name, now.number if now else 0, push.files, push.differences, kept)
+
+
+def plan_rollback(cluster: Ports, number: int) -> Plan:
+    """The plan to store an older version again; raises `ClusterError` if there is none of that number."""
+    wanted, now = cluster.configuration(number), newest(cluster)
+    stored = dict(now.files) if now else {}
+    differences = compare_files(stored, wanted.files)
+    return Plan(
+        cluster.name, now.number if now else 0, wanted.files, differences, vcs=vc_changes(stored, wanted.files),
+        readers=readers(cluster, differences),
+    )  # fmt: skip
+
+
+def send(cluster: Configuration, made: Plan, message: str) -> ConfigVersion:
+    """Store what a plan says as a new version; raises `ConflictError` if the cluster has moved since it was made."""
+    return cluster.push(made.files, message, base=made.base)

@@ -1,0 +1,53 @@
+"""How a cluster is, in a few numbers and remarks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from paictl.cluster.interface import Cluster, NodeView, ServiceView
+from paictl.units import Millis
+from paictl.words import listed
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A cluster at an instant: counts by condition or state, and what its administrator should know, a line each."""
+
+    name: str
+    now: Millis
+    nodes: dict[str, int]
+    devices: int
+    used: int
+    services: dict[str, int]
+    jobs: dict[str, int]
+    remarks: tuple[str, ...]
+
+
+def summary(cluster: Cluster) -> Summary:
+    """The summary of a cluster."""
+    nodes, services, jobs = cluster.nodes(), cluster.services(), cluster.jobs()
+    return Summary(
+        name=cluster.name,
+        now=cluster.now,
+        nodes=dict(Counter(node.condition.value.lower() for node in nodes)),
+        devices=sum(node.machine.devices for node in nodes),
+        used=sum(node.used for node in nodes),
+        services=dict(Counter("running" if service.running else "stopped" for service in services)),
+        jobs=dict(Counter(job.state.value.lower() for job in jobs)),
+        remarks=tuple(remarks(nodes, services)),
+    )
+
+
+def remarks(nodes: Sequence[NodeView], services: Sequence[ServiceView]) -> Iterator[str]:
+    """What an administrator should know, one line each."""
+    stopped = [service.name for service in services if not service.running]
+    if stopped:
+        yield f"stopped: {listed(stopped)} (paictl service start)"
+    yield from (f"{service.name}: {service.reason}" for service in services if service.running and service.reason)
+    reasons: dict[str, list[str]] = {}
+    for node in nodes:
+        if node.reason:
+            reasons.setdefault(node.reason, []).append(node.machine.name)
+    yield from (f"{listed(names)}: {reason}" for reason, names in reasons.items())

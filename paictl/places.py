@@ -1,0 +1,14 @@
+"""Where paictl keeps what it remembers between commands, by the rules of XDG."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def state_folder() -> Path:
+    """This shell's state: PAICTL_STATE (the shell of a lab has its own), else `paictl` in XDG's state folder."""
+    if chosen := os.environ.get("PAICTL_STATE"):
+        return Path(chosen)
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "paictl"

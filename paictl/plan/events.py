@@ -1,0 +1,103 @@
+"""What happens in a run, as values: a display draws them, a run folder keeps them, a server streams them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class RunBegan:
+    """The first event: ids and titles of all phases in order."""
+
+    phases: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseBegan:
+    """A phase does its work now; `number` counts from 1 to `of`."""
+
+    phase: str
+    number: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseSaid:
+    """A phase says how it goes on, one line; `about` names a host or object where that matters."""
+
+    phase: str
+    text: str
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseSkipped:
+    """There was nothing to do, and why."""
+
+    phase: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseDone:
+    """A phase has done its work."""
+
+    phase: str
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseFailed:
+    """A phase could not do its work; the words of its error."""
+
+    phase: str
+    message: str
+    hint: str = ""
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseBlocked:
+    """A phase was not tried, because one that it needs failed."""
+
+    phase: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """The last event, unless the process was killed; `interrupted` by somebody who pressed Ctrl-C."""
+
+    ok: bool
+    interrupted: bool = False
+
+
+Event: TypeAlias = RunBegan | PhaseBegan | PhaseSaid | PhaseSkipped | PhaseDone | PhaseFailed | PhaseBlocked | RunEnded
+Listener = Callable[[Event], object]
+
+_KINDS: Final[Mapping[str, type[Any]]] = {
+    "run-began": RunBegan,
+    "phase-began": PhaseBegan,
+    "phase-said": PhaseSaid,
+    "phase-skipped": PhaseSkipped,
+    "phase-done": PhaseDone,
+    "phase-failed": PhaseFailed,
+    "phase-blocked": PhaseBlocked,
+    "run-ended": RunEnded,
+}
+_NAMES: Final = {kind: name for name, kind in _KINDS.items()}
+
+
+def to_data(event: Event) -> dict[str, Any]:
+    """An event as JSON values; `event` says which one it is."""
+    return {"event": _NAMES[type(event)], **asdict(event)}
+
+
+def from_data(data: Mapping[str, Any]) -> Event:
+    """The inverse of `to_data`; raises `KeyError` or `TypeError` for what is no event."""
+    values = {name: value for name, value in data.items() if name != "event"}
+    if data["event"] == "run-began":
+        values["phases"] = tuple((str(one), str(title)) for one, title in values["phases"])
+    event: Event = _KINDS[data["event"]](**values)
+    return event

@@ -1,0 +1,199 @@
+"""One API server, pinned: the context is chosen once, and every error says which cluster it was."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import orjson
+import urllib3
+
+from paictl.errors import ExitCode, PaictlError
+
+Json = dict[str, Any]
+
+CONNECT: Final = 5.0
+"""Seconds to reach the server."""
+READ: Final = 15.0
+"""Seconds between two bytes of an ordinary answer."""
+PAGE: Final = 500
+"""Objects a page of a list: a page of nodes is a few megabytes."""
+CONNECTIONS: Final = 32
+"""Kept open for threads that ask at the same time; more are opened where needed and closed afterwards."""
+
+MERGE: Final = "application/merge-patch+json"
+APPLY: Final = "application/apply-patch+yaml"
+JSON: Final = "application/json"
+
+
+class KubeError(PaictlError):
+    """The API server said no. `status` is the HTTP status, `reason` the server's word for it (``NotFound``)."""
+
+    def __init__(self, message: str, *, status: int, reason: str = "", where: str | None = None) -> None:
+        super().__init__(message, where=where)
+        self.status = status
+        self.reason = reason
+        self.body: Json = {}
+        """The server's `Status` object."""
+
+
+class UnreachableError(PaictlError):
+    """The API server did not answer, or not in time: nobody knows whether the request took effect."""
+
+    exit_code = ExitCode.UNREACHABLE
+
+
+class KubeClient:
+    """Requests to one API server. Safe to use from many threads."""
+
+    def __init__(self, api: Any, context: str) -> None:
+        self._api = api
+        self._pool: urllib3.PoolManager = api.rest_client.pool_manager
+        self._auth = threading.Lock()
+        self.server: str = api.configuration.host.rstrip("/")
+        self.context = context
+        """Name of the context, ``in cluster`` inside a pod."""
+
+    @property
+    def where(self) -> str:
+        """The cluster, for messages."""
+        return f"{self.server} ({self.context})"
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        query: Mapping[str, object] | None = None,
+        kind: str = JSON,
+        timeout: float = READ,
+    ) -> Json:
+        """The answer. Raises `KubeError` outside 2xx and `UnreachableError`; nothing is ever sent twice."""
+        reply = self._send(method, path, body, query, kind, urllib3.Timeout(connect=CONNECT, read=timeout))
+        data: bytes = reply.data
+        if reply.status >= 300:
+            raise self._refused(reply.status, data, f"{method} {path}")
+        try:
+            found: Json = orjson.loads(data) if data else {}
+        except orjson.JSONDecodeError as error:
+            raise UnreachableError(f"{method} {path}: no JSON came back", where=self.where) from error
+        return found
+
+    def get(self, path: str, *, query: Mapping[str, object] | None = None, timeout: float = READ) -> Json:
+        """One object, or one page."""
+        return self.request("GET", path, query=query, timeout=timeout)
+
+    def list(self, path: str, query: Mapping[str, object] | None = None) -> Iterator[tuple[str, list[Json]]]:
+        """A list page by page: the resource version of the whole list, and the objects of the page."""
+        token = ""
+        while True:
+            page = self.get(path, query={**(query or {}), "limit": PAGE, **({"continue": token} if token else {})})
+            about = page.get("metadata") or {}
+            yield str(about.get("resourceVersion", "")), page.get("items") or []
+            token = about.get("continue") or ""
+            if not token:
+                return
+
+    def open(self, path: str, query: Mapping[str, object], read: float) -> Stream:
+        """A watch: lines for as long as the server sends some at least every `read` seconds."""
+        timeout = urllib3.Timeout(connect=CONNECT, read=read)
+        reply = self._send("GET", path, None, query, JSON, timeout, stream=True)
+        if reply.status >= 300:
+            raise self._refused(reply.status, reply.data, f"GET {path}")
+        return Stream(reply, self.where)
+
+    def _send(
+        self, method: str, path: str, body: object, query: Mapping[str, object] | None, kind: str,
+        timeout: urllib3.Timeout, *, stream: bool = False,
+    ) -> urllib3.BaseHTTPResponse:  # fmt: skip
+        headers = {"Accept": JSON, "Content-Type": kind, "User-Agent": "paictl"}
+        with self._auth:  # a token is read again when it has expired
+            self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, None)
+        url = f"{self.server}{path}{'?' + urlencode(query) if query else ''}"
+        data = None if body is None else orjson.dumps(body)
+        try:
+            return self._pool.request(
+                method, url, body=data, headers=headers, timeout=timeout, retries=False, preload_content=not stream
+            )
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise UnreachableError(_plain(error), where=self.where) from error
+
+    def _refused(self, status: int, data: bytes, what: str) -> KubeError:
+        try:
+            said = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            said = {}
+        said = said if isinstance(said, dict) else {}
+        message = str(said.get("message") or data[:200].decode(errors="replace") or f"HTTP status {status}")
+        error = KubeError(f"{what}: {message}", status=status, reason=str(said.get("reason", "")), where=self.where)
+        error.body = said
+        return error
+
+
+class Stream:
+    """Lines of a watch as they come."""
+
+    def __init__(self, reply: urllib3.BaseHTTPResponse, where: str) -> None:
+        self._reply = reply
+        self._where = where
+
+    def lines(self) -> Iterator[bytes]:
+        """Until the server ends the answer. Raises `UnreachableError` if it breaks off or falls silent."""
+        rest = b""
+        try:
+            for chunk in self._reply.stream(1 << 16):
+                *whole, rest = (rest + chunk).split(b"\n")
+                yield from filter(None, whole)
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise UnreachableError(_plain(error), where=self._where) from error
+        finally:
+            self._reply.close()
+
+
+def connect(kubeconfig: Path | None = None, context: str | None = None) -> KubeClient:
+    """The API server of a kubeconfig's context; in a pod without a kubeconfig, that of the pod's own cluster.
+
+    Raises `PaictlError` naming the file if there is none, it cannot be read, or it has no such context.
+    """
+    import kubernetes.client
+    import kubernetes.config
+
+    client: Any = kubernetes.client  # neither has types worth the name
+    config: Any = kubernetes.config
+    settings = client.Configuration()
+    settings.connection_pool_maxsize = CONNECTIONS
+    settings.keep_alive = True  # so that the kernel notices a peer that went away without a word
+    if kubeconfig is None and context is None and _in_cluster():
+        try:
+            config.load_incluster_config(client_configuration=settings)
+        except config.ConfigException as error:
+            raise PaictlError(f"the pod's own credentials cannot be used: {error}") from None
+        return KubeClient(client.ApiClient(configuration=settings), "in cluster")
+    name = str(kubeconfig) if kubeconfig else None
+    where = name or "KUBECONFIG or ~/.kube/config"
+    try:
+        _, current = config.list_kube_config_contexts(config_file=name)
+        chosen = context or str(current["name"])
+        config.load_kube_config(config_file=name, context=chosen, client_configuration=settings, persist_config=False)
+    except config.ConfigException as error:
+        raise PaictlError(
+            f"no cluster to talk to: {_plain(error)}", where=where, hint="give --kubeconfig and --context"
+        ) from None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise PaictlError(f"the kubeconfig cannot be used: {_plain(error)}", where=where) from None
+    return KubeClient(client.ApiClient(configuration=settings), chosen)
+
+
+def _in_cluster() -> bool:
+    return Path("/var/run/secrets/kubernetes.io/serviceaccount/token").is_file()
+
+
+def _plain(error: BaseException) -> str:
+    """An error of a library in one line, without addresses of Python objects."""
+    text = " ".join(str(error).split())
+    _, found, rest = text.rpartition("object at 0x")
+    return rest.partition(">: ")[2] or text if found else text or type(error).__name__

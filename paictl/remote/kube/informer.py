@@ -1,0 +1,192 @@
+"""List and watch: what a server has, object by object, and never a change lost.
+
+Level-triggered: whoever listens is told what an object is now, or that it is gone, and must take the same news twice.
+A watch that the server ends goes on where it was; one whose place the server no longer knows, that breaks off or falls
+silent (bookmarks come every minute; a connection that died says nothing), or that has not been compared with a list
+for `relist` seconds, starts with a new list, which is compared with what was told so far.
+
+The informer of the `kubernetes` library (37.0) is not used: it waits for ever on a silent connection, takes the
+whole list at once, tries again without a pause while the server is down, and makes an object of every JSON value.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import orjson
+
+from paictl.remote.kube.client import Json, KubeClient, KubeError, UnreachableError
+
+SILENCE: Final = 75.0
+"""Seconds without a byte after which a watch counts as dead; the server sends a bookmark about every 60."""
+WATCH: Final = 300
+"""Seconds after which the server ends a watch by itself."""
+RELIST: Final = 600.0
+"""Seconds after which everything is listed and compared, whatever the watch says."""
+PAUSES: Final = (0.1, 15.0)
+"""First and longest pause between attempts."""
+
+
+class Listener(Protocol):
+    """Who is told. Calls come from one thread."""
+
+    def changed(self, thing: Json) -> None:
+        """An object is like this now."""
+
+    def gone(self, key: str, uid: str) -> None:
+        """An object (``namespace/name`` or ``name``) is no longer there."""
+
+    def synced(self) -> None:
+        """All that a list held has been told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds; tests make them short."""
+
+    silence: float = SILENCE
+    watch: float = WATCH
+    relist: float = RELIST
+
+
+class Informer:
+    """Keeps one listener up to date about one collection (``/api/v1/pods``)."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        path: str,
+        listener: Listener,
+        *,
+        query: Mapping[str, object] | None = None,
+        times: Times | None = None,
+    ) -> None:
+        self.client = client
+        self.path = path
+        self.listener = listener
+        self.query = dict(query or {})
+        self.times = times or Times()
+        self.known: dict[str, tuple[str, str]] = {}
+        """Key to uid and resource version of what was told."""
+        self.version = ""
+        """Where the watch goes on; empty: with a list."""
+        self.problem = ""
+        """Why the last attempt failed; empty while all is well."""
+        self.heard = 0.0
+        """When the server last said anything (monotonic)."""
+        self.lists = 0
+        self.ready = threading.Event()
+        """Set once a whole list has been told."""
+        self._listed = 0.0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"informer {path}", daemon=True)
+
+    def start(self) -> None:
+        """Begin, in a thread of its own."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End at the next news; the thread is not waited for, since it may sit on a silent connection."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        pause = PAUSES[0]
+        while not self._stop.is_set():
+            try:
+                if not self.version or time.monotonic() - self._listed > self.times.relist:
+                    self._list()
+                self._watch()
+                self.problem, pause = "", PAUSES[0]
+            except KubeError as error:
+                if error.status == 410:  # the server no longer knows what came after our version
+                    self.version = ""
+                self.problem = str(error)
+            except UnreachableError as error:  # nobody knows what was missed
+                self.version, self.problem = "", str(error)
+            else:
+                continue
+            self._stop.wait(pause * random.uniform(0.5, 1))  # noqa: S311 - only to spread attempts
+            pause = min(pause * 2, PAUSES[1])
+
+    def _list(self) -> None:
+        """List everything, tell what differs from what was told."""
+        seen: set[str] = set()
+        version = ""
+        for of_list, things in self.client.list(self.path, self.query):
+            version = of_list
+            self.heard = time.monotonic()
+            for thing in things:
+                seen.add(self._tell(thing))
+            if self._stop.is_set():
+                return
+        for key in [key for key in self.known if key not in seen]:
+            self._forget(key)
+        self.version, self._listed = version, time.monotonic()
+        self.lists += 1
+        self.problem = ""
+        self.listener.synced()
+        self.ready.set()
+
+    def _watch(self) -> None:
+        query = {
+            **self.query,
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self.version,
+            "timeoutSeconds": max(1, int(self.times.watch)),
+        }
+        due = self._listed + self.times.relist
+        for line in self.client.open(self.path, query, self.times.silence).lines():
+            self.heard = time.monotonic()
+            self._news(_parsed(line, self.client))
+            if self._stop.is_set() or self.heard > due:
+                return
+
+    def _news(self, news: Json) -> None:
+        thing: Json = news.get("object") or {}
+        kind = news.get("type")
+        if kind == "ERROR":
+            status = int(thing.get("code") or 500)
+            raise KubeError(f"the watch of {self.path} ended: {thing.get('message')}", status=status)
+        about = thing.get("metadata") or {}
+        if kind in ("ADDED", "MODIFIED"):
+            self._tell(thing)
+        elif kind == "DELETED":
+            key = key_of(about)
+            if self.known.get(key, ("", ""))[0] in ("", about.get("uid")):
+                self._forget(key, str(about.get("uid", "")))
+        self.version = str(about.get("resourceVersion") or self.version)
+
+    def _tell(self, thing: Json) -> str:
+        about = thing["metadata"]
+        key, uid, version = key_of(about), str(about.get("uid", "")), str(about.get("resourceVersion", ""))
+        known = self.known.get(key)
+        if known is not None and known[0] != uid:
+            self._forget(key)
+        if known != (uid, version):
+            self.known[key] = (uid, version)
+            self.listener.changed(thing)
+        return key
+
+    def _forget(self, key: str, uid: str = "") -> None:
+        known = self.known.pop(key, None)
+        self.listener.gone(key, known[0] if known else uid)
+
+
+def key_of(about: Mapping[str, Any]) -> str:
+    """``namespace/name``, or ``name`` of what has no namespace."""
+    space, name = about.get("namespace"), about.get("name", "")
+    return f"{space}/{name}" if space else str(name)
+
+
+def _parsed(line: bytes, client: KubeClient) -> Json:
+    try:
+        found: Json = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise UnreachableError("the watch sent something that is no JSON", where=client.where) from error
+    return found

@@ -1,0 +1,114 @@
+"""What paictl does to pods: bind, evict, delete, annotate, nominate a node.
+
+Each names the pod by its uid too, so that another pod of the same name is never meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+from urllib.parse import quote
+
+from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
+
+BIND: Final = 5.0
+"""Seconds that a binding may take."""
+
+
+class Eviction(Enum):
+    """How an eviction was answered."""
+
+    TAKEN = "taken"
+    """The pod is being deleted."""
+    GONE = "gone"
+    """It was not there any more."""
+    REFUSED = "refused"
+    """A PodDisruptionBudget forbids it now."""
+
+
+def pod_path(namespace: str, name: str, part: str = "") -> str:
+    """The path of a pod, or of a subresource of it."""
+    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
+    return f"{path}/{part}" if part else path
+
+
+def get(client: KubeClient, namespace: str, name: str) -> Json | None:
+    """A pod as it is now, None if there is none of that name."""
+    try:
+        return client.get(pod_path(namespace, name))
+    except KubeError as error:
+        if error.status == 404:
+            return None
+        raise
+
+
+def bind(
+    client: KubeClient, pod: tuple[str, str, str], node: str, annotations: Mapping[str, str], timeout: float = BIND
+) -> None:
+    """Bind a pod (namespace, name, uid) to a node.
+
+    The server merges the annotations of the binding into the pod in the same transaction: no pod is ever bound without
+    them. Raises `KubeError`: 409 if it is bound already or another pod has its name, 404 if it is gone.
+    """
+    namespace, name, uid = pod
+    body = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": name, "namespace": namespace, "uid": uid, "annotations": dict(annotations)},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
+    client.request("POST", pod_path(namespace, name, "binding"), body, timeout=timeout)
+
+
+def evict(client: KubeClient, namespace: str, name: str, uid: str) -> tuple[Eviction, str]:
+    """Ask for a pod's end by the Eviction API, which knows disruption budgets; with the server's words if refused."""
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": name, "namespace": namespace},
+        "deleteOptions": {"preconditions": {"uid": uid}},
+    }
+    try:
+        client.request("POST", pod_path(namespace, name, "eviction"), body)
+    except KubeError as error:
+        if error.status in (404, 409):  # gone, or another pod of that name
+            return Eviction.GONE, ""
+        if error.status == 429:
+            causes = (error.body.get("details") or {}).get("causes") or ()
+            said = "; ".join(str(cause.get("message")) for cause in causes) or str(error.body.get("message", ""))
+            return Eviction.REFUSED, said
+        raise
+    return Eviction.TAKEN, ""
+
+
+def delete(client: KubeClient, namespace: str, name: str, uid: str) -> bool:
+    """Delete a pod with its own grace period; whether it was there."""
+    try:
+        client.request("DELETE", pod_path(namespace, name), {"preconditions": {"uid": uid}})
+    except KubeError as error:
+        if error.status in (404, 409):
+            return False
+        raise
+    return True
+
+
+def annotate(client: KubeClient, pod: tuple[str, str, str], annotations: Mapping[str, str]) -> bool:
+    """Set annotations of a pod (namespace, name, uid); whether it was there."""
+    return _patch(client, pod, "", {"metadata": {"uid": pod[2], "annotations": dict(annotations)}})
+
+
+def nominate(client: KubeClient, pod: tuple[str, str, str], node: str) -> bool:
+    """Say where a pod will run once others have gone, so that kube-scheduler keeps room there; whether it was there."""
+    return _patch(client, pod, "status", {"metadata": {"uid": pod[2]}, "status": {"nominatedNodeName": node}})
+
+
+def _patch(client: KubeClient, pod: tuple[str, str, str], part: str, body: Json) -> bool:
+    namespace, name, _ = pod
+    try:
+        client.request("PATCH", pod_path(namespace, name, part), body, kind=MERGE)
+    except KubeError as error:
+        if error.status in (404, 409):
+            return False
+        raise
+    return True

@@ -1,0 +1,302 @@
+"""The book around the engine: which pods there are, what was decided about each, and what became of it.
+
+A scheduler outside (kube-scheduler's extender, the embedded cluster, a replay) asks about pods one by one and later
+says what happened: a binding took effect, Kubernetes confirmed it, a pod is gone, a node failed, the process
+restarts. The book keeps the decisions between those moments, so that a pod asked again gets the answer it has been
+given, a decision takes effect once, and a restart finds all pods that run. Not thread-safe: one lock for it all.
+
+A pod goes through ``asked → planned (Bind) → allocated (its devices are taken) → bound (Kubernetes says so)``; `cancel`
+leads back from allocated, `gone` ends it anywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from paictl.scheduler.decision import Bind, BindInfo, Decision, Phase, Preempt, Wait
+from paictl.scheduler.engine import Engine
+from paictl.scheduler.errors import RequestError
+from paictl.scheduler.events import GroupChange, Ignored, NodeHealth, Outcome, PodGone, PodRecovered, PodWaits
+from paictl.scheduler.groups import Group, GroupState
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from paictl.cells.spec import ClusterSpec
+    from paictl.scheduler.request import PodRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A decision that has not taken effect, and its annotation as of a version of the engine."""
+
+    decision: Bind
+    info: BindInfo
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class BookedPod:
+    """One pod: what was decided and has not taken effect, or the bind annotation of what has."""
+
+    request: PodRequest
+    planned: Planned | None = None
+    info: BindInfo | None = None
+    bound: bool = False
+    """Whether Kubernetes has confirmed the binding."""
+
+    @property
+    def assumed(self) -> bool:
+        """Whether it holds devices although Kubernetes has not confirmed it: the binding may never come."""
+        return self.info is not None and not self.bound
+
+
+@dataclass(frozen=True, slots=True)
+class Insist:
+    """The pod holds devices already, and the answer is what it was."""
+
+    request: PodRequest
+    info: BindInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is to be done about a pod.
+
+    `info` is the bind annotation if the decision is a `Bind` or `Insist`; `outcomes` are the changes that came
+    with the answer, a `Bind` that has not taken effect yet not among them.
+    """
+
+    decision: Decision | Insist
+    info: BindInfo | None = None
+    outcomes: tuple[Outcome, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """A binding took effect: what is to be written to the pod, its group as it is now, and what changed."""
+
+    request: PodRequest
+    info: BindInfo
+    group: Group
+    outcomes: tuple[Outcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """A preemption in progress: the pods that wait for it and the pods that have to go, by node."""
+
+    group: str
+    waiting: tuple[str, ...]
+    victims: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunningPod:
+    """A pod that runs, as Kubernetes knows it after a restart."""
+
+    request: PodRequest
+    info: BindInfo
+
+
+class Book:
+    """An engine with the pods and nodes that it was told about."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.pods: dict[str, BookedPod] = {}
+        self.health: dict[str, bool] = {}
+        """The last report about each node, those that the configuration does not have as well."""
+
+    # --- nodes
+
+    def report(self, node: str, healthy: bool, now: float | None = None) -> list[Outcome]:
+        """A node is ready and schedulable, or it is not (or gone)."""
+        self.health[node] = healthy
+        return self.engine.observe(NodeHealth(node, healthy), now)
+
+    # --- decisions
+
+    def schedule(
+        self,
+        request: PodRequest,
+        suggested: Collection[str] | None = None,
+        phase: Phase = Phase.FILTERING,
+        now: float | None = None,
+    ) -> Answer:
+        """Decide about one pod.
+
+        A `Bind` takes effect with `allocate`; all else is done at once: in the preempting phase a `Preempt`
+        reserves its place. A pod that holds devices gets `Insist`. Raises `RequestError` if the request cannot be
+        served as it stands or the pod is bound already.
+        """
+        known = self.pods.get(request.uid)
+        if known is not None and known.info is not None:
+            if phase is Phase.FILTERING and not known.bound:
+                return Answer(Insist(known.request, known.info), known.info)
+            raise RequestError(known.request.name, "uid", f"the pod is already bound to node {known.info.node}")
+        decision = self.engine.plan(request, suggested, phase)
+        if not isinstance(decision, Bind):
+            self.pods[request.uid] = BookedPod(request)
+            return Answer(decision, outcomes=tuple(self._carry_out(decision, now)))
+        planned = self._planned(decision)
+        outcomes: list[Outcome] = []
+        if decision.joins:  # the preemption lives as long as the pod, until the binding takes effect
+            outcomes = self.engine.observe(PodWaits(request.uid, request.group), now)
+        elif phase is Phase.PREEMPTING and decision.cancel:  # kube-scheduler will filter again
+            outcomes = self.engine.apply(Wait(request, decision.version, cancel=decision.cancel), now)
+        self.pods[request.uid] = BookedPod(request, planned)
+        return Answer(decision, planned.info, tuple(outcomes))
+
+    def place(
+        self, request: PodRequest, suggested: Collection[str] | None = None, now: float | None = None
+    ) -> Answer | Allocation:
+        """Decide about one pod and carry it out: for a scheduler that binds and preempts by itself.
+
+        A `Bind` takes effect at once (an `Allocation` comes back); where victims have to go first, the place is
+        reserved and the answer is `Preempt`. Otherwise as `schedule`.
+        """
+        known = self.pods.get(request.uid)
+        if known is not None and known.info is not None:
+            return self.schedule(request, suggested, Phase.FILTERING, now)
+        decision = self.engine.plan(request, suggested, Phase.FILTERING)
+        if isinstance(decision, Preempt):
+            decision = self.engine.plan(request, suggested, Phase.PREEMPTING)
+        if isinstance(decision, Bind):
+            self.pods[request.uid] = BookedPod(request, self._planned(decision))
+            return self.allocate(request.uid, now)
+        self.pods[request.uid] = BookedPod(request)
+        return Answer(decision, outcomes=tuple(self._carry_out(decision, now)))
+
+    def _planned(self, decision: Bind) -> Planned:
+        return Planned(decision, self.engine.bind_info(decision), self.engine.version)
+
+    def _carry_out(self, decision: Preempt | Wait, now: float | None) -> list[Outcome]:
+        if isinstance(decision, Wait) and not decision.cancel:
+            return []
+        return self.engine.apply(decision, now)
+
+    def allocate(self, uid: str, now: float | None = None) -> Allocation:
+        """The pod's last `Bind` takes effect.
+
+        Raises `RequestError` if there is none, or if the cluster has changed so that it no longer holds.
+        """
+        pod = self.pods.get(uid)
+        if pod is None or pod.planned is None:
+            raise RequestError(pod.request.name if pod else uid, "uid", "there is no decision to bind")
+        decision, info = pod.planned.decision, pod.planned.info
+        if pod.planned.version != self.engine.version:  # its group may have lost its guarantee since
+            info = self.engine.bind_info(decision)
+        outcomes = self.engine.apply(decision, now)
+        self.pods[uid] = BookedPod(pod.request, None, info)
+        return Allocation(pod.request, info, self.engine.state.groups.by_name[pod.request.group], tuple(outcomes))
+
+    # --- what became of it
+
+    def bound(self, uid: str) -> bool:
+        """Kubernetes confirms a binding; False if the pod is not known."""
+        pod = self.pods.get(uid)
+        if pod is not None:
+            self.pods[uid] = replace(pod, bound=True)
+        return pod is not None
+
+    def observe_bound(self, pod: RunningPod, now: float | None = None) -> list[Outcome]:
+        """A pod was seen to run with its annotation.
+
+        Usually that confirms what was decided here; a pod that another process bound, or bound elsewhere than this
+        one assumed, is entered where it runs.
+        """
+        uid = pod.request.uid
+        known = self.pods.get(uid)
+        if known is not None and known.info == pod.info:
+            self.bound(uid)
+            return []
+        outcomes = self.engine.observe(PodGone(uid), now) if known is not None and known.info is not None else []
+        outcomes += self.engine.observe(PodRecovered(pod.request, pod.info), now)
+        self.pods[uid] = BookedPod(pod.request, None, pod.info, bound=True)
+        return outcomes
+
+    def cancel(self, uid: str, now: float | None = None) -> list[Outcome]:
+        """A binding did not come: the pod's devices are free again, and it is asked about like a new one.
+
+        Nothing happens to a pod that holds none. Raises `RequestError` if Kubernetes has confirmed the binding.
+        """
+        pod = self.pods.get(uid)
+        if pod is None or pod.info is None:
+            return []
+        if pod.bound:
+            raise RequestError(pod.request.name, "uid", f"the pod is already bound to node {pod.info.node}")
+        self.pods[uid] = BookedPod(pod.request)
+        return self.engine.observe(PodGone(uid), now)
+
+    def gone(self, uid: str, now: float | None = None) -> list[Outcome]:
+        """A pod was deleted or ended, whether it ran, was assumed to, or waited."""
+        self.pods.pop(uid, None)
+        return self.engine.observe(PodGone(uid), now)
+
+    # --- restart
+
+    def restart(
+        self, spec: ClusterSpec, kept: Collection[str] | None = None, *, pods_first: bool = False
+    ) -> list[Outcome]:
+        """The process restarts, perhaps with another configuration, and recovers from what the nodes and pods say.
+
+        `kept` are the uids of the pods that are still there (None: all). What was only asked or planned is
+        forgotten, what holds devices counts as bound. `pods_first` recovers the pods before the nodes are reported.
+        Raises `SpecError` if the specification is unsound; then nothing has happened, and the old engine goes on.
+        """
+        engine = Engine(spec)
+        running = [
+            RunningPod(pod.request, pod.info)
+            for uid, pod in self.pods.items()
+            if pod.info is not None and (kept is None or uid in kept)
+        ]
+        self.engine, self.pods = engine, {}
+        if pods_first:
+            return [*self.recover(running), *self._recover_nodes()]
+        return [*self._recover_nodes(), *self.recover(running)]
+
+    def _recover_nodes(self) -> list[Outcome]:
+        """In the order of the configuration, whatever order the reports came in."""
+        place = {name: number for number, name in enumerate(self.engine.state.physical.nodes)}
+        known = sorted(self.health.items(), key=lambda one: place.get(one[0], len(place)))
+        return [one for name, healthy in known for one in self.engine.observe(NodeHealth(name, healthy))]
+
+    def recover(self, pods: Iterable[RunningPod], now: float | None = None) -> list[Outcome]:
+        """Enter the pods that run, in any order.
+
+        An `Ignored` says which of them does not agree with its own annotation and therefore holds nothing.
+        """
+        running = list(pods)
+        self.pods |= {pod.request.uid: BookedPod(pod.request, None, pod.info, bound=True) for pod in running}
+        return self.engine.recover((PodRecovered(pod.request, pod.info) for pod in running), now)
+
+    def resume(self, pods: Mapping[str, BookedPod], health: Mapping[str, bool]) -> None:
+        """Take over pods and nodes that the engine knows already: the book's own part of a dump."""
+        self.pods, self.health = dict(pods), dict(health)
+
+    # --- looking
+
+    def assumed(self) -> list[str]:
+        """Uids of the pods that hold devices although Kubernetes has not confirmed it."""
+        return [uid for uid, pod in self.pods.items() if pod.assumed]
+
+    def preemptions(self) -> list[Preemption]:
+        """The preemptions in progress, by group: whom to evict still, and for whom."""
+        groups = self.engine.state.groups.by_name.values()
+        return [
+            Preemption(group.name, tuple(sorted(group.preempting)), self.engine.victims(group.leaves()))
+            for group in sorted(groups, key=lambda group: group.name)
+            if group.state is GroupState.PREEMPTING
+        ]
+
+
+def ignored(outcomes: Iterable[Outcome]) -> list[Ignored]:
+    """The outcomes that are warnings."""
+    return [outcome for outcome in outcomes if isinstance(outcome, Ignored)]
+
+
+def changes(outcomes: Iterable[Outcome]) -> list[GroupChange]:
+    """The outcomes that are changes of groups."""
+    return [outcome for outcome in outcomes if isinstance(outcome, GroupChange)]

@@ -1,0 +1,306 @@
+"""HiveD's pod annotations: the one place that reads and writes them.
+
+`pod-scheduling-spec` says what a pod asks for, `pod-bind-info` where it and its group run, `pod-leaf-cell-isolation`
+the devices of its containers. Keys are HiveD's, those from before 0.3.3 are still read. Values are those of JSON;
+texts are written as JSON, which is YAML too, and read by a parser that the caller gives. What is malformed is a
+`RequestError` that names the pod and the field; whether it makes sense in a cluster is the engine's to judge.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from paictl.scheduler.decision import BindInfo, PodPlacement
+from paictl.scheduler.errors import RequestError
+from paictl.scheduler.occupancy import OPPORTUNISTIC
+from paictl.scheduler.request import MAX_GROUP, MAX_PRIORITY, Member, PodRequest, shown
+
+PREFIX: Final = "hivedscheduler.microsoft.com/"
+SCHEDULING_SPEC: Final = f"{PREFIX}pod-scheduling-spec"
+BIND_INFO: Final = f"{PREFIX}pod-bind-info"
+ISOLATION: Final = f"{PREFIX}pod-leaf-cell-isolation"
+ENABLE: Final = f"{PREFIX}pod-scheduling-enable"
+"""No annotation: the resource whose limit of 1 makes kube-scheduler ask the extender about a pod."""
+
+Json = dict[str, Any]
+Parse = Callable[[str], object]
+"""Reads a YAML text; raises ValueError if it is none."""
+
+_SPEC: Final = "pod-scheduling-spec"
+_INFO: Final = "pod-bind-info"
+_OLD_KEYS: Final = {
+    "leafCellType": "gpuType",
+    "leafCellNumber": "gpuNumber",
+    "leafCellIsolation": "gpuIsolation",
+    "physicalLeafCellIndices": "physicalGpuIndices",
+}
+"""Names of fields before HiveD 0.3.3."""
+
+
+def pod_name(namespace: str | None, name: str) -> str:
+    """How requests and messages name a pod."""
+    return f"{namespace or 'default'}/{name}"
+
+
+# --- what a pod asks for
+
+
+def parse_request(text: str | None, uid: str, name: str, parse: Parse | None) -> PodRequest:
+    """The request in a pod's annotation; `name` is ``namespace/name``. Raises `RequestError`."""
+    if not isinstance(text, str) or not text.strip() or parse is None:
+        raise RequestError(name, _SPEC, "the annotation is missing or empty")
+    return read_request(_parsed(text, name, _SPEC, parse), uid, name)
+
+
+def read_request(spec: object, uid: str, name: str) -> PodRequest:
+    """The request in HiveD's scheduling spec as loaded from YAML or JSON. Raises `RequestError`."""
+    if not isinstance(spec, Mapping):
+        raise RequestError(name, _SPEC, f"expected a mapping, found {type(spec).__name__}")
+    read = _SpecReader(spec, name)
+    leaf_number = read.number("leafCellNumber", 1)
+    group, members = read.group(leaf_number)
+    request = PodRequest(
+        uid=uid,
+        name=name,
+        vc=read.text("virtualCluster"),
+        priority=read.priority(),
+        leaf_number=leaf_number,
+        group=group,
+        members=members,
+        leaf_type=read.text("leafCellType"),
+        pinned_id=read.text("pinnedCellId"),
+        lazy_preemption=read.flag("lazyPreemptionEnable", default=False),
+        ignore_suggested=read.flag("ignoreK8sSuggestedNodes", default=True),
+    )
+    if not request.vc:
+        raise RequestError(name, "virtualCluster", "is empty")
+    return request
+
+
+def request_json(request: PodRequest) -> Json:
+    """The inverse of `read_request`; a pod that is its own group names none."""
+    spec: Json = {
+        "virtualCluster": request.vc,
+        "priority": request.priority,
+        "pinnedCellId": request.pinned_id,
+        "leafCellType": request.leaf_type,
+        "leafCellNumber": request.leaf_number,
+        "lazyPreemptionEnable": request.lazy_preemption,
+        "ignoreK8sSuggestedNodes": request.ignore_suggested,
+    }
+    if (request.group, request.members) != (request.name, ((request.leaf_number, 1),)):
+        members = [{"podNumber": pods, "leafCellNumber": leaves} for leaves, pods in request.members]
+        spec["affinityGroup"] = {"name": request.group, "members": members}
+    return spec
+
+
+class _SpecReader:
+    """Fields of a spec with their types checked."""
+
+    def __init__(self, spec: Mapping[str, object], pod: str) -> None:
+        self.spec = spec
+        self.pod = pod
+
+    def text(self, key: str) -> str:
+        found = _value(self.spec, key)
+        if found is None:
+            return ""
+        if not isinstance(found, str):
+            raise RequestError(self.pod, _written(self.spec, key), f"expected a text, found {shown(found)}")
+        return found
+
+    def flag(self, key: str, *, default: bool) -> bool:
+        found = self.spec.get(key)
+        if found is None:
+            return default
+        if not isinstance(found, bool):
+            raise RequestError(self.pod, key, f"expected true or false, found {shown(found)}")
+        return found
+
+    def priority(self) -> int:
+        found = self.spec.get("priority")
+        if found is None:
+            return 0
+        if isinstance(found, bool) or not isinstance(found, int):
+            raise RequestError(self.pod, "priority", f"expected a whole number, found {shown(found)}")
+        if not OPPORTUNISTIC <= found <= MAX_PRIORITY:
+            raise RequestError(self.pod, "priority", f"must lie in -1..{MAX_PRIORITY}, is {shown(found)}")
+        return found
+
+    def number(self, key: str, least: int) -> int:
+        path = _written(self.spec, key)
+        found = self._count(_value(self.spec, key), path, least)
+        if found > MAX_GROUP:
+            raise RequestError(self.pod, path, f"must be at most {MAX_GROUP:,}, is {shown(found)}")
+        return found
+
+    def _count(self, found: object, path: str, least: int) -> int:
+        if isinstance(found, bool) or not isinstance(found, int):
+            raise RequestError(self.pod, path, f"expected a whole number, found {shown(found)}")
+        if found < least:
+            raise RequestError(self.pod, path, f"must be at least {least}, is {shown(found)}")
+        return found
+
+    def group(self, leaf_number: int) -> tuple[str, tuple[Member, ...]]:
+        """Name and members of the affinity group; without one the pod is its own."""
+        found = self.spec.get("affinityGroup")
+        if found is None:
+            return self.pod, ((leaf_number, 1),)
+        if not isinstance(found, dict):
+            raise RequestError(self.pod, "affinityGroup", f"expected a mapping, found {shown(found)}")
+        name = found.get("name")
+        if not isinstance(name, str) or not name:
+            raise RequestError(self.pod, "affinityGroup.name", "is empty" if not name else "expected a text")
+        members: dict[int, int] = {}
+        listed = found.get("members")
+        for i, item in enumerate(listed if isinstance(listed, list) else ()):
+            path = f"affinityGroup.members[{i}]"
+            if not isinstance(item, dict):
+                raise RequestError(self.pod, path, f"expected a mapping, found {shown(item)}")
+            pods = self._count(item.get("podNumber"), f"{path}.podNumber", 1)
+            key = _written(item, "leafCellNumber")
+            leaves = self._count(_value(item, "leafCellNumber"), f"{path}.{key}", 1)
+            members[leaves] = members.get(leaves, 0) + pods
+            if sum(size * number for size, number in members.items()) > MAX_GROUP:
+                raise RequestError(self.pod, path, f"the group asks for more than {MAX_GROUP:,} leaf cells")
+        if listed is not None and not isinstance(listed, list):
+            raise RequestError(self.pod, "affinityGroup.members", f"expected a list, found {shown(listed)}")
+        if leaf_number not in members:
+            raise RequestError(
+                self.pod, "affinityGroup.members", f"no member has the pod's own {leaf_number} leaf cells"
+            )
+        return name, tuple(sorted(members.items()))
+
+
+# --- where it runs
+
+
+def bind_info_json(info: BindInfo) -> Json:
+    """A bind annotation with HiveD's keys."""
+    return {
+        "node": info.node,
+        "leafCellIsolation": list(info.devices),
+        "cellChain": info.chain,
+        "affinityGroupBindInfo": [
+            {
+                "podPlacements": [
+                    {
+                        "physicalNode": place.node,
+                        "physicalLeafCellIndices": list(place.devices),
+                        "preassignedCellTypes": None if place.preassigned is None else list(place.preassigned),
+                    }
+                    for place in pods
+                ]
+            }
+            for pods in info.members
+        ],
+    }
+
+
+def bind_info_text(info: BindInfo) -> str:
+    """The value of the annotation `BIND_INFO`."""
+    return json.dumps(bind_info_json(info), separators=(",", ":"))
+
+
+def parse_bind_info(text: str | None, name: str, parse: Parse) -> BindInfo:
+    """The inverse of `bind_info_text`, and what HiveD writes; `name` is ``namespace/name``. Raises `RequestError`."""
+    if not isinstance(text, str) or not text.strip():
+        raise RequestError(name, _INFO, "the annotation is missing or empty")
+    return read_bind_info(_parsed(text, name, _INFO, parse), name)
+
+
+def read_bind_info(data: object, name: str = "") -> BindInfo:
+    """The inverse of `bind_info_json`; `name` is the pod's, for messages. Raises `RequestError`."""
+    read = _InfoReader(name)
+    top = read.mapping(data, "")
+    members = []
+    for i, member in enumerate(read.items(top, "affinityGroupBindInfo", "")):
+        path = f"affinityGroupBindInfo[{i}]"
+        rows = read.items(read.mapping(member, path), "podPlacements", f"{path}.")
+        members.append(tuple(read.place(row, f"{path}.podPlacements[{j}]") for j, row in enumerate(rows)))
+    return BindInfo(
+        read.text(top, "node", ""),
+        read.devices(top, "leafCellIsolation", ""),
+        read.text(top, "cellChain", ""),
+        tuple(members),
+    )
+
+
+class _InfoReader:
+    """Fields of a bind annotation with their types checked."""
+
+    def __init__(self, pod: str) -> None:
+        self.pod = pod
+
+    def place(self, data: object, path: str) -> PodPlacement:
+        row = self.mapping(data, path)
+        types = row.get("preassignedCellTypes")
+        if types is not None and not (isinstance(types, list) and all(isinstance(kind, str) for kind in types)):
+            raise self._wrong(f"{path}.preassignedCellTypes", "a list of texts", types)
+        return PodPlacement(
+            self.text(row, "physicalNode", f"{path}."),
+            self.devices(row, "physicalLeafCellIndices", f"{path}."),
+            None if types is None else tuple(types),
+        )
+
+    def mapping(self, found: object, path: str) -> Mapping[str, object]:
+        if not isinstance(found, Mapping):
+            raise self._wrong(path or _INFO, "a mapping", found)
+        return found
+
+    def items(self, spec: Mapping[str, object], key: str, path: str) -> list[object]:
+        found = spec.get(key)
+        if found is None:
+            return []
+        if not isinstance(found, list):
+            raise self._wrong(f"{path}{key}", "a list", found)
+        return found
+
+    def text(self, spec: Mapping[str, object], key: str, path: str) -> str:
+        found = spec.get(key)
+        if not isinstance(found, str):
+            raise self._wrong(f"{path}{key}", "a text", found)
+        return found
+
+    def devices(self, spec: Mapping[str, object], key: str, path: str) -> tuple[int, ...]:
+        found = _value(spec, key)
+        if not isinstance(found, list) or not all(type(device) is int for device in found):
+            raise self._wrong(f"{path}{_written(spec, key)}", "a list of device indices", found)
+        return tuple(found)
+
+    def _wrong(self, path: str, expected: str, found: object) -> RequestError:
+        where = path if path == _INFO else f"{_INFO}.{path}"
+        return RequestError(self.pod, where, f"expected {expected}, found {shown(found)}")
+
+
+def isolation_text(devices: tuple[int, ...]) -> str:
+    """The value of the annotation `ISOLATION`: device indices as containers read them."""
+    return ",".join(map(str, devices))
+
+
+def parse_isolation(text: str, name: str) -> tuple[int, ...]:
+    """The inverse of `isolation_text`. Raises `RequestError`."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and len(part) <= 9 for part in parts):
+        raise RequestError(name, "pod-leaf-cell-isolation", f"expected device indices as in 0,1,2, found {shown(text)}")
+    return tuple(map(int, parts))
+
+
+def _parsed(text: str, name: str, field: str, parse: Parse) -> object:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise RequestError(name, field, f"is not YAML: {error}") from error
+
+
+def _value(spec: Mapping[str, object], key: str) -> object:
+    found = spec.get(key)
+    return spec.get(_OLD_KEYS[key]) if found is None and key in _OLD_KEYS else found
+
+
+def _written(spec: Mapping[str, object], key: str) -> str:
+    """The name under which a field is given: an error names what its writer can find."""
+    old = _OLD_KEYS.get(key, key)
+    return old if spec.get(key) is None and spec.get(old) is not None else key

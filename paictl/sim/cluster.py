@@ -1,0 +1,128 @@
+"""Typed devices in a tree of levels. What is free is not here: a placement keeps its own book, the engine the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from paictl.errors import PaictlError
+
+Devices = tuple[int, ...]
+"""Devices by number, rising; numbers are given in the order of the tree, so that neighbours are near."""
+
+
+class ClusterError(PaictlError, ValueError):
+    """A cluster that cannot be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine: devices of one type, in equal groups of equal groups."""
+
+    name: str
+    devices: int
+    type: str = "gpu"
+    inner: tuple[tuple[str, int], ...] = ()
+    """Levels inside, widest first, each with the devices of one group: (("socket", 4), ("pcie", 2))."""
+    outer: tuple[tuple[str, str], ...] = ()
+    """Levels around, nearest first, each with the name of the group: (("rack", "r1"), ("domain", "d1"))."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSpec:
+    """What a `--cluster` says, after reading. The engine runs on `Cluster(spec)`."""
+
+    text: str
+    """As the user wrote it."""
+    nodes: tuple[Node, ...]
+    quotas: Mapping[str, int] = field(default_factory=dict)
+    """Devices promised to each VC; empty: nobody was promised anything."""
+    hived: str | None = None
+    """The HiveD configuration (YAML text) that it is from, for `hived`."""
+
+
+def homogeneous(nodes: int, devices: int, type: str = "gpu", text: str = "") -> ClusterSpec:  # noqa: A002 the field
+    """`nodes` machines with `devices` each, without racks."""
+    return mixed([(type, nodes, devices)], text or f"{nodes}x{devices}")
+
+
+def mixed(rows: Sequence[tuple[str, int, int]], text: str = "") -> ClusterSpec:
+    """Machines of several types: rows of (type, nodes, devices of each)."""
+    if any(nodes < 1 or devices < 1 for _, nodes, devices in rows) or not rows:
+        raise ClusterError("a cluster has at least one node, and each at least one device", where=text or None)
+    made = [Node(f"{kind}-{number}", devices, kind) for kind, nodes, devices in rows for number in range(1, nodes + 1)]
+    return ClusterSpec(text or ",".join(f"{kind}={nodes}x{devices}" for kind, nodes, devices in rows), tuple(made))
+
+
+class Cluster:
+    """The tree, with dense numbers.
+
+    `node_of[d]` is the number of the node of device d; `groups[level][d]` the number of its group of that level;
+    `levels` are the names from the inside out (the last one, `cluster`, holds all).
+    """
+
+    __slots__ = ("first", "groups", "levels", "node_of", "nodes", "size", "spec", "type_of", "types")
+
+    def __init__(self, spec: ClusterSpec) -> None:
+        self.spec = spec
+        self.nodes = spec.nodes
+        self.first: list[int] = []
+        """First device of each node."""
+        self.node_of: list[int] = []
+        self.type_of: list[str] = []
+        for number, node in enumerate(spec.nodes):
+            self.first.append(len(self.node_of))
+            self.node_of += [number] * node.devices
+            self.type_of += [node.type] * node.devices
+        self.size = len(self.node_of)
+        self.types: dict[str, int] = {}
+        """Devices by type, in the order of the configuration."""
+        for node in spec.nodes:
+            self.types[node.type] = self.types.get(node.type, 0) + node.devices
+        inner = list(dict.fromkeys(level for node in spec.nodes for level, _ in reversed(node.inner)))
+        outer = list(dict.fromkeys(level for node in spec.nodes for level, _ in node.outer))
+        self.groups: dict[str, list[int]] = {level: self._inside(level) for level in inner}
+        self.groups["node"] = self.node_of
+        self.groups |= {level: self._around(level) for level in outer}
+        self.levels = (*self.groups, "cluster")
+
+    def devices_of(self, node: int) -> range:
+        """The devices of a node, by its number."""
+        return range(self.first[node], self.first[node] + self.nodes[node].devices)
+
+    def level(self, devices: Devices) -> str:
+        """The smallest level that holds all of them; `device` for a single one."""
+        if len(devices) == 1:
+            return "device"
+        for level, groups in self.groups.items():
+            group = groups[devices[0]]
+            if groups[devices[-1]] == group and all(groups[device] == group for device in devices):
+                return level
+        return "cluster"
+
+    def spread(self, devices: Devices) -> int:
+        """How many nodes they are on."""
+        node_of = self.node_of
+        if len(devices) == 1 or node_of[devices[0]] == node_of[devices[-1]]:
+            return 1
+        return len({node_of[device] for device in devices})
+
+    def _inside(self, level: str) -> list[int]:
+        found: list[int] = []
+        group = -1
+        for node in self.nodes:
+            size = dict(node.inner).get(level, node.devices)
+            for device in range(node.devices):
+                if device % size == 0:
+                    group += 1
+                found.append(group)
+        return found
+
+    def _around(self, level: str) -> list[int]:
+        names: dict[str, int] = {}
+        found: list[int] = []
+        for number, node in enumerate(self.nodes):
+            name = dict(node.outer).get(level, f"\0{number}")  # a node outside every group of the level is one itself
+            group = names.setdefault(name, len(names))
+            found += [group] * node.devices
+        return found

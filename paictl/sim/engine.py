@@ -1,0 +1,345 @@
+"""The engine: arrivals, ends and timers; applies what a policy decides as a whole, and accounts for work and time.
+
+At one instant first all ends, then all arrivals, then the policy is asked *once*. Nothing here depends on a clock, on
+a hash or on the order of a set: the same jobs and the same policy give the same run everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+from paictl.sim.actions import Action, Colocate, Migrate, Moment, PolicyError, Preempt, Resize, Start, Stop
+from paictl.sim.cluster import Cluster, Devices
+from paictl.sim.interface import Scheduler
+from paictl.sim.job import Fate, Job
+from paictl.sim.loop import Loop, Urgency
+from paictl.sim.occupancy import FREE, Occupancy
+from paictl.sim.run import Ending, Entry, Outcome
+from paictl.sim.state import ONE, JobState
+from paictl.sim.timeline import Timeline
+from paictl.sim.view import JobView, view_for
+from paictl.units import Millis
+
+IDLE_WAKES: Final = 10_000
+"""How often a policy may be woken in vain, with nothing running or coming, before the rest counts as unfinished."""
+
+_ENDINGS = {Fate.PASSED: Ending.PASSED, Fate.KILLED: Ending.KILLED, Fate.FAILED: Ending.FAILED}
+
+
+class Engine:
+    """One cluster, one policy, one trace.
+
+    `jobs` come by (submit, id), see `job.in_order`; outcomes leave through `finish` as soon as they are known, so that
+    memory follows the jobs that are there, not the length of the trace. `check` is called after every instant.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        policy: Scheduler,
+        jobs: Iterable[Job],
+        finish: Callable[[Outcome], None],
+        *,
+        log: list[Entry] | None = None,
+        check: Callable[[Engine], None] | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self.policy = policy
+        self.finish = finish
+        self.log = log
+        self.check = check
+        self.live: dict[int, JobState] = {}
+        """Jobs that are there, by number."""
+        self.occupancy = Occupancy(cluster, located=policy.rates.located)
+        self.counters = dict.fromkeys(("events", "decisions", "preemptions", "migrations", "resizes", "impossible"), 0)
+        self.timeline = Timeline(Millis(0))
+        self.now = Millis(0)
+        self._loop: Loop[tuple[JobState, int]] = Loop()
+        self._view_class = view_for(policy.knows)
+        self._views: dict[int, JobView] = {}
+        self._coming: Iterator[Job] = iter(jobs)
+        self._next = next(self._coming, None)
+        self._number = 0
+        self._running = 0
+        self._queued = 0
+        self._wake: Millis | None = None
+        self._idle = 0
+
+    # --- time
+
+    def run(self) -> None:
+        """Play it to the end: until no job is there or comes, or nothing can happen any more."""
+        if self._next is not None:
+            self.now = self._next.submit
+            self.timeline = Timeline(self.now)
+        while (at := self._ahead()) is not None:
+            self._pass(at)
+            ended = self._ends()
+            arrived = self._arrivals()
+            woken = self._wake is not None and self._wake <= at
+            if woken:
+                self._wake = None
+            if not (ended or arrived or woken):
+                continue  # only ends that were void
+            self._ask(Moment(at, tuple(ended), tuple(arrived), woken))
+            if self.check is not None:
+                self.check(self)
+        for state in list(self.live.values()):
+            if state.devices:
+                self._drop(state)
+            self._leave(state, Ending.UNFINISHED)
+
+    def _ahead(self) -> Millis | None:
+        """The next instant at which something happens."""
+        times = [self._next.submit] if self._next is not None else []
+        if self._next is None and not self.live:
+            return None
+        if (end := self._loop.peek()) is not None:
+            times.append(end)
+        if self._wake is not None and (times or self._idle < IDLE_WAKES):
+            times.append(self._wake)
+        return min(times) if times else None
+
+    def _pass(self, at: Millis) -> None:
+        if at > self.now:
+            places = self.occupancy
+            waiting = len(self.live) - self._running
+            self.timeline.add(at, (places.used, self._running, waiting, self._queued, places.stray))
+            self.now = at
+
+    def _ends(self) -> list[JobView]:
+        loop, ended = self._loop, []
+        touched: dict[int, JobState] = {}
+        while loop.peek() == self.now and (event := loop.pop()) is not None:
+            state, version = event
+            if state.version != version:
+                continue
+            self._around(state, touched)
+            state.settle(self.now)
+            self._drop(state)
+            touched.pop(state.number, None)
+            state.end = self.now
+            ended.append(self._leave(state, _ENDINGS[state.job.fate]))
+        for left in touched.values():
+            self._pace(left)
+        return ended
+
+    def _arrivals(self) -> list[JobView]:
+        arrived = []
+        while self._next is not None and self._next.submit <= self.now:
+            job = self._next
+            if job.submit < self.now:
+                raise PolicyError(f"job {job.id} comes after {self.now} ms was reached", hint="sort them: job.in_order")
+            state = JobState(job, self._number)
+            self._number += 1
+            self._next = next(self._coming, None)
+            self._note("submit", state)
+            self.live[state.number] = state
+            self._queued += job.gpus
+            self._views[state.number] = view = self._view_class(state)
+            if self._impossible(job):
+                self.counters["impossible"] += 1
+                self._leave(state, Ending.IMPOSSIBLE)
+            else:
+                arrived.append(view)
+        return arrived
+
+    def _impossible(self, job: Job) -> bool:
+        least = job.gpus if job.elastic is None else min(job.gpus, job.elastic[0])
+        types = self.cluster.types
+        return least > (self.cluster.size if job.gpu_type is None else types.get(job.gpu_type, 0))
+
+    # --- decisions
+
+    def _ask(self, moment: Moment) -> None:
+        actions = self.policy.decide(moment)
+        self.counters["events"] += len(moment.ended) + len(moment.arrived) + moment.woken
+        self.counters["decisions"] += 1
+        self._idle = 0 if actions or moment.ended or moment.arrived else self._idle + 1
+        if actions:
+            self._may(actions)
+            self._apply(actions)
+        wake = self.policy.wake()
+        if wake is not None and wake <= self.now:
+            raise PolicyError(f"the policy wants to be woken at {wake} ms, and it is {self.now} ms already")
+        self._wake = wake
+
+    def _may(self, actions: Sequence[Action]) -> None:
+        """Raise `PolicyError` if any of the actions cannot be, before anything is changed."""
+        held: dict[int, Devices] = {}
+        change: dict[int, int] = {}
+        first = self.occupancy.first
+        for action in actions:
+            what = type(action).__name__
+            state = self.live.get(action.job.number)
+            if state is None:
+                raise PolicyError(f"job {action.job.id} is not there (any more)", where=what)
+            number = state.number
+            has = held.get(number, state.devices)
+            wants: Devices = ()
+            if not isinstance(action, Preempt | Stop):
+                wants = action.devices
+                self._shape(action, state, has)
+            elif not has and isinstance(action, Preempt):
+                raise PolicyError(f"job {action.job.id} does not run", where=what)
+            for device in has:
+                change[device] = change.get(device, 0) - 1
+            sharing = isinstance(action, Colocate) or (bool(has) and number in self._shared(has))
+            for device in wants:
+                change[device] = change.get(device, 0) + 1
+                if sharing:
+                    continue
+                if change[device] + (first[device] != FREE and len(self.occupancy.on(device))) > 1:
+                    raise PolicyError(
+                        f"device {device} is not free for job {action.job.id}", where=type(action).__name__
+                    )
+            held[number] = wants
+
+    def _shared(self, devices: Devices) -> set[int]:
+        """Jobs on devices that have several: they were co-located, and may stay so when they move or grow."""
+        return {job for device in devices if len(on := self.occupancy.on(device)) > 1 for job in on}
+
+    def _shape(self, action: Start | Colocate | Migrate | Resize, state: JobState, has: Devices) -> None:
+        """Whether a job can have that set of devices at all."""
+        job, devices, what = state.job, action.devices, type(action).__name__
+        number = len(devices)
+        if not number or (number > 1 and any(a >= b for a, b in pairwise(devices))):
+            raise PolicyError(f"devices of job {job.id} are not a rising list: {devices}", where=what)
+        if devices[0] < 0 or devices[-1] >= self.cluster.size:
+            raise PolicyError(f"the cluster has no such devices: {devices}", where=what)
+        if job.gpu_type is not None and any(self.cluster.type_of[device] != job.gpu_type for device in devices):
+            raise PolicyError(f"job {job.id} runs on {job.gpu_type} only", where=what)
+        least, most = job.elastic or (job.gpus, job.gpus)
+        if number != job.gpus and not least <= number <= most:
+            raise PolicyError(f"job {job.id} runs on {job.gpus} devices, all or none, not on {number}", where=what)
+        if isinstance(action, Start) and has:
+            raise PolicyError(f"job {job.id} runs already", where=what)
+        if isinstance(action, Migrate | Resize) and not has:
+            raise PolicyError(f"job {job.id} does not run", where=what)
+        if isinstance(action, Migrate) and number != len(has):
+            raise PolicyError(f"job {job.id} moves from {len(has)} devices to {number}: that is a Resize", where=what)
+
+    def _apply(self, actions: Sequence[Action]) -> None:
+        touched: dict[int, JobState] = {}
+        for action in actions:
+            state = self.live[action.job.number]
+            match action:
+                case Start() | Colocate():
+                    self._start(state, action, touched)
+                case Preempt():
+                    self._preempt(state, touched, keep=action.keep)
+                case Migrate():
+                    self._move(state, action.devices, self.policy.costs.migrate, touched)
+                    state.migrations += 1
+                    self.counters["migrations"] += 1
+                    self._note("migrate", state)
+                case Resize():
+                    state.limit = action.limit
+                    self._move(state, action.devices, self.policy.costs.resize, touched)
+                    state.resizes += 1
+                    self.counters["resizes"] += 1
+                    self._note("resize", state)
+                case Stop():
+                    if state.devices:
+                        self._around(state, touched)
+                        state.settle(self.now)
+                        self._drop(state)
+                    touched.pop(state.number, None)
+                    state.end = self.now
+                    self._leave(state, Ending.STOPPED)
+        for state in touched.values():
+            self._pace(state)
+
+    def _start(self, state: JobState, action: Start | Colocate, touched: dict[int, JobState]) -> None:
+        state.limit = action.limit
+        if state.devices:
+            self._move(state, action.devices, 0, touched)
+            self._note("colocate", state)
+            return
+        again = state.first_start is not None
+        if not again:
+            state.first_start = self.now
+        delay = self.policy.costs.to_start(len(action.devices), again=again)
+        state.begins = Millis(self.now + delay)
+        state.held_since = self.now
+        state.devices = action.devices
+        self.occupancy.put(state.number, action.devices)
+        self._running += 1
+        self._queued -= state.job.gpus
+        self._note("start" if isinstance(action, Start) else "colocate", state)
+        self._around(state, touched)
+        touched[state.number] = state
+
+    def _preempt(self, state: JobState, touched: dict[int, JobState], *, keep: bool) -> None:
+        self._around(state, touched)
+        state.settle(self.now)
+        self._drop(state)
+        touched.pop(state.number, None)
+        if not keep:
+            state.lost += (state.job.true_work * ONE - state.left) // ONE
+            state.left = state.job.true_work * ONE
+        state.preemptions += 1
+        state.waiting_since = self.now
+        self.counters["preemptions"] += 1
+        self._note("preempt", state)
+
+    def _move(self, state: JobState, devices: Devices, delay: int, touched: dict[int, JobState]) -> None:
+        """Other devices for a job that runs; it progresses again after the delay."""
+        state.settle(self.now)
+        state.book(self.now)
+        self._around(state, touched)
+        self.occupancy.leave(state.number, state.devices)
+        state.devices = devices
+        self.occupancy.put(state.number, devices)
+        self._around(state, touched)
+        state.begins = Millis(max(state.begins, self.now + delay))
+        touched[state.number] = state
+
+    def _around(self, state: JobState, touched: dict[int, JobState]) -> None:
+        """Those whose rate a job's coming or going changes."""
+        for number in self.occupancy.company(state.number, state.devices):
+            touched[number] = self.live[number]
+
+    def _pace(self, state: JobState) -> None:
+        """Give a running job the rate that it has from now on, and queue its end."""
+        company = [self.live[number] for number in self.occupancy.company(state.number, state.devices)]
+        rate = self.policy.rates.rate(state, company)
+        state.settle(self.now)
+        state.rate = rate
+        state.version += 1
+        if (due := state.due()) is not None:
+            self._loop.schedule(due, Urgency.END, (state, state.version))
+
+    # --- leaving
+
+    def _drop(self, state: JobState) -> None:
+        """Its devices are free, and it stands still."""
+        state.book(self.now)
+        self.occupancy.leave(state.number, state.devices)
+        state.devices = ()
+        state.rate = 0
+        state.version += 1
+        self._running -= 1
+        self._queued += state.job.gpus
+
+    def _leave(self, state: JobState, ending: Ending) -> JobView:
+        view = self._views.pop(state.number)
+        del self.live[state.number]
+        self._queued -= state.job.gpus
+        self._note(ending.value, state)
+        self.finish(self._outcome(state, view, ending))
+        return view
+
+    def _outcome(self, state: JobState, view: JobView, ending: Ending) -> Outcome:
+        job = state.job
+        return Outcome(
+            job.id, job.user, job.vc, job.model, job.gpus, job.submit, job.true_work, job.share, job.urge,
+            job.deadlines, ending, state.first_start, state.end, Millis(state.ran), state.service,
+            state.preemptions, state.migrations, state.resizes, state.lost, self.policy.notes(view),
+        )  # fmt: skip
+
+    def _note(self, what: str, state: JobState) -> None:
+        if self.log is not None:
+            self.log.append(Entry(self.now, what, state.job.id, state.devices))

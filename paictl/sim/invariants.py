@@ -1,0 +1,96 @@
+"""What must hold after every instant of every run, whatever the policy. Tests run it as `check=` of `simulate`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from paictl.sim.engine import Engine
+from paictl.sim.job import Share
+from paictl.sim.state import ONE, JobState
+from paictl.units import Millis
+
+
+class BrokenError(AssertionError):
+    """An invariant does not hold: a defect of the engine or of a policy."""
+
+
+class Invariants:
+    """Checks one run; make a new one for each.
+
+    * a device has several jobs only if all but the first came by `Colocate` (the engine's books agree with the jobs'),
+    * a gang has all of its devices or none, and never more than it can use,
+    * work is conserved: what a job has done is what its rates add up to, and never more than all of it,
+    * the clock never goes back,
+    * with `quotas`: guaranteed jobs of a tenant never hold more than it was promised.
+    """
+
+    def __init__(self, *, shared: bool = False, quotas: dict[str, int] | None = None) -> None:
+        self.shared = shared
+        self.quotas = quotas
+        self._now = Millis(0)
+        self._done: dict[int, tuple[Millis, int, int, int]] = {}
+        """By job: when it was looked at, work left then, its rate then, preemptions then."""
+
+    def __call__(self, engine: Engine) -> None:
+        """Raise `BrokenError` with all that is wrong."""
+        found = self._clock(engine) + self._devices(engine) + self._work(engine) + self._quotas(engine)
+        if found:
+            raise BrokenError(f"at {engine.now} ms: " + "; ".join(found))
+
+    def _clock(self, engine: Engine) -> list[str]:
+        before, self._now = self._now, engine.now
+        return [f"the clock went back from {before}"] if engine.now < before else []
+
+    def _devices(self, engine: Engine) -> list[str]:
+        held = [(state.number, state.devices) for state in engine.live.values() if state.devices]
+        found = engine.occupancy.problems(held)
+        if not self.shared:
+            found += [
+                f"device {device} has {len(on)} jobs"
+                for device in range(engine.cluster.size)
+                if len(on := engine.occupancy.on(device)) > 1
+            ]
+        for state in engine.live.values():
+            least, most = state.job.elastic or (state.job.gpus, state.job.gpus)
+            number = len(state.devices)
+            if number and number != state.job.gpus and not least <= number <= most:
+                found.append(f"job {state.job.id} has {number} devices of {state.job.gpus}")
+        return found
+
+    def _work(self, engine: Engine) -> list[str]:
+        found = []
+        for state in engine.live.values():
+            found += self._progress(engine.now, state)
+            self._done[state.number] = (engine.now, state.left_at(engine.now), state.rate, state.lost)
+        for number in [number for number in self._done if number not in engine.live]:
+            del self._done[number]
+        return found
+
+    def _progress(self, now: Millis, state: JobState) -> list[str]:
+        left, total = state.left_at(now), state.job.true_work * ONE
+        found = []
+        if not 0 <= left <= total:
+            found.append(f"job {state.job.id} has {left} of {total} units left")
+        if not state.devices and state.rate:
+            found.append(f"job {state.job.id} makes progress without devices")
+        if (before := self._done.get(state.number)) is not None:
+            then, was, rate, lost = before
+            gained = (state.lost - lost) * ONE
+            if was - left + gained > rate * (now - then):
+                found.append(f"job {state.job.id} did {was - left} units in {now - then} ms at {rate}")
+            if was < left and not gained and state.lost == lost:
+                found.append(f"job {state.job.id} lost {left - was} units of work")
+        return found
+
+    def _quotas(self, engine: Engine) -> list[str]:
+        if self.quotas is None:
+            return []
+        used: dict[str, int] = defaultdict(int)
+        for state in engine.live.values():
+            if state.job.share is Share.GUARANTEED:
+                used[state.job.vc] += len(state.devices)
+        return [
+            f"tenant {vc} has {number} devices of {self.quotas.get(vc, 0)}"
+            for vc, number in used.items()
+            if number > self.quotas.get(vc, 0)
+        ]

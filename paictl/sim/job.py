@@ -1,0 +1,160 @@
+"""The job as it is (truth). What a policy may know of it is `view.JobView`.
+
+All instants and spans are whole milliseconds from the start of the trace, whatever the unit of the file. `work` is what
+the job would take on `gpus` devices of the reference type, close together and alone; every other field that is a rate
+is relative to that (1.0 = as fast).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from paictl.errors import PaictlError
+from paictl.units import Millis
+
+NO_RATES: Mapping[str, float] = {}
+NO_SCALING: Mapping[int, float] = {}
+"""One of each for all jobs; plain dicts, because a mapping proxy can neither be a default nor be sent to a process."""
+
+
+class JobError(PaictlError, ValueError):
+    """A job that cannot be: `where` is its id."""
+
+
+class Share(StrEnum):
+    """What a job runs on: its tenant's quota, or what others leave."""
+
+    GUARANTEED = "guaranteed"
+    OPPORTUNISTIC = "opportunistic"
+
+
+class Urge(StrEnum):
+    """What its deadline means."""
+
+    STRICT = "strict"
+    """Worth something until the deadline and nothing after it."""
+    SOFT = "soft"
+    """Worth less after each of several deadlines."""
+    BEST_EFFORT = "best-effort"
+    """It has none."""
+
+
+class Fate(StrEnum):
+    """How the job ended in the trace; a policy learns it when it happens."""
+
+    PASSED = "passed"
+    KILLED = "killed"
+    """By its user."""
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """By `time` (an instant, ms) the job is worth `value`; after the last deadline, nothing."""
+
+    time: Millis
+    value: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job of a trace; raises `JobError` if it cannot be. What is not known of a job has the default."""
+
+    id: str
+    submit: Millis
+    gpus: int
+    work: Millis
+    """Run time on `gpus` devices of the reference type."""
+    user: str = ""
+    vc: str = ""
+    """The tenant."""
+    model: str = ""
+    """Name of the network that it trains; two jobs of one model behave alike."""
+    priority: int = 0
+    """Higher is more urgent."""
+    share: Share = Share.GUARANTEED
+    urge: Urge = Urge.BEST_EFFORT
+    deadlines: tuple[Deadline, ...] = ()
+    """By rising time."""
+    elastic: tuple[int, int] | None = None
+    """Fewest and most devices it can run on; None: exactly `gpus`."""
+    scaling: Mapping[int, float] = field(default_factory=lambda: NO_SCALING)
+    """Rate by number of devices, 1.0 at `gpus`; a number that is not listed is as fast as its part of `gpus`."""
+    throughput: Mapping[str, float] = field(default_factory=lambda: NO_RATES)
+    """Rate by device type; a type that is not listed has the rate 1.0 if nothing is, else cannot run it."""
+    sensitivity: Mapping[str, float] = field(default_factory=lambda: NO_RATES)
+    """Rate by the smallest level that holds all its devices (`pcie`, `socket`, `node`, `rack`, `domain`, …); 1.0 if
+    not listed."""
+    spread: Mapping[int, float] = field(default_factory=lambda: NO_SCALING)
+    """Rate by number of nodes it is spread over (Chronus); that of the largest listed number that is not more."""
+    skew: float = 0.0
+    """Size of the largest tensor by size of the model (Tiresias), 0 to 1."""
+    gpu_util: float = 1.0
+    """How busy it keeps a device when alone, 0 to 1."""
+    gpu_mem: float = 0.0
+    """Part of a device's memory it needs, 0 to 1."""
+    coloc: Mapping[str, float] = field(default_factory=lambda: NO_RATES)
+    """Its rate beside a job of that model on the same devices; `TYPE/MODEL` for a device type goes before `MODEL`."""
+    gpu_type: str | None = None
+    """The only device type it may run on."""
+    iterations: int = 0
+    """Steps in `work`, 0 if not known: steps per second on the reference are 1000 * iterations / work."""
+    fate: Fate = Fate.PASSED
+    dies_after: Millis | None = None
+    """Work after which it is killed or fails, if that is before it is done."""
+    facts: Mapping[str, float] = field(default_factory=lambda: NO_RATES)
+    """Numbers that one policy alone needs, by name (`loss.b0`, `utility`, …); write the names in the policy's file."""
+
+    def __post_init__(self) -> None:
+        if self.gpus < 1:
+            raise JobError(f"a job needs at least 1 device, not {self.gpus}", where=f"job {self.id}")
+        if self.work < 0 or self.submit < 0:
+            raise JobError("its work and submission cannot be before 0", where=f"job {self.id}")
+
+    @property
+    def true_work(self) -> Millis:
+        """Work until it ends, one way or another."""
+        return self.work if self.dies_after is None else min(self.work, self.dies_after)
+
+
+_PARTS = re.compile(r"(\d+)")
+
+
+def natural(text: str) -> tuple[tuple[int, int, str], ...]:
+    """A key that sorts `j2` before `j10`, total and the same everywhere."""
+    return tuple(
+        (0, int(part), part) if part.isdecimal() and part.isascii() else (1, 0, part)
+        for part in _PARTS.split(text)
+        if part
+    )
+
+
+def in_order(jobs: list[Job]) -> list[Job]:
+    """By (submit, id): the order in which they arrive, and the last word of every tie."""
+    return sorted(jobs, key=lambda job: (job.submit, natural(job.id)))
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Jobs, and where they are from."""
+
+    jobs: tuple[Job, ...]
+    """In the order of the file; the engine sorts them by `in_order`."""
+    path: str = ""
+    sha256: str = ""
+    """Of the bytes of the file."""
+    format: str = ""
+    bad: tuple[BadRow, ...] = ()
+    """Rows that were left out, each with its reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """A row of a trace that is not a job."""
+
+    line: int
+    """Counted from 1, as an editor does."""
+    message: str

@@ -1,0 +1,169 @@
+"""From the log of a run to figures. Times are seconds, whatever the unit of the trace; None: nothing can be said."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from paictl.sim.job import Share, Urge
+from paictl.sim.run import FINISHED, Outcome, RunResult
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What `paictl sim run` reports of a run."""
+
+    jobs: int
+    """Those that completed."""
+    unfinished: int
+    """All others."""
+    mean_jct: float | None
+    p50_jct: float | None
+    p95_jct: float | None
+    p99_jct: float | None
+    mean_queueing: float | None
+    """To the first start."""
+    mean_waiting: float | None
+    """All time without devices."""
+    makespan: float | None
+    """Last end minus first submission."""
+    preemptions: int
+    migrations: int
+    resizes: int
+    utilization: float
+    """Part of the devices' time, from the first submission to the last end, in which a job held them."""
+    fragmentation: float | None
+    """Free devices on partly used nodes, by all devices, over the same time; None where places do not count."""
+    deadline_misses: int | None
+    """Completed jobs with a deadline that met none of theirs, and jobs that did not complete."""
+    weighted_miss: float | None
+    """1 minus what the jobs with deadlines were worth, by what they could have been worth."""
+    slo_jct: float | None
+    """Mean over jobs with a deadline."""
+    best_effort_jct: float | None
+    """Mean over jobs without one, where some have one."""
+    admitted: int | None
+    """Jobs that the policy promised their deadline."""
+    admitted_misses: int | None
+    """Those of them that missed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFigures:
+    """The jobs of one tenant (or size, or share): how many and how long, in seconds."""
+
+    name: str
+    jobs: int
+    mean_jct: float | None
+    p95_jct: float | None
+    mean_waiting: float | None
+    service: float
+    """Device-seconds."""
+
+
+def percentile(values: Sequence[int | float], share: float) -> float | None:
+    """Between the two nearest ranks, linearly, as numpy does by default; `values` rising."""
+    if not values:
+        return None
+    place = (len(values) - 1) * share
+    low = int(place)
+    high = min(low + 1, len(values) - 1)
+    return values[low] + (values[high] - values[low]) * (place - low)
+
+
+def figures(result: RunResult) -> Figures:
+    """All of them."""
+    done = [outcome for outcome in result.outcomes if outcome.ending in FINISHED]
+    jcts = sorted(outcome.jct or 0 for outcome in done)
+    ends = [outcome.end for outcome in result.outcomes if outcome.end is not None]
+    span = max(ends) - min(outcome.submit for outcome in result.outcomes) if ends else None
+    slo = [outcome for outcome in result.outcomes if outcome.deadlines and outcome.urge is not Urge.BEST_EFFORT]
+    admitted = [outcome for outcome in slo if outcome.notes.get("admitted")]
+    judged = any("admitted" in outcome.notes for outcome in slo)
+    area = result.devices * span if span else 0
+    return Figures(
+        jobs=len(done),
+        unfinished=len(result.outcomes) - len(done),
+        mean_jct=_mean(jcts),
+        p50_jct=_seconds(percentile(jcts, 0.5)),
+        p95_jct=_seconds(percentile(jcts, 0.95)),
+        p99_jct=_seconds(percentile(jcts, 0.99)),
+        mean_queueing=_mean([one.queueing for one in done if one.queueing is not None]),
+        mean_waiting=_mean([one.waiting for one in done if one.waiting is not None]),
+        makespan=_seconds(span),
+        preemptions=sum(one.preemptions for one in result.outcomes),
+        migrations=sum(one.migrations for one in result.outcomes),
+        resizes=sum(one.resizes for one in result.outcomes),
+        utilization=sum(row.used for row in result.intervals) / area if area else 0.0,
+        fragmentation=sum(row.stray for row in result.intervals) / area if area and result.located else None,
+        deadline_misses=sum(_worth(one) <= 0 for one in slo) if slo else None,
+        weighted_miss=_weighted_miss(slo),
+        slo_jct=_mean([one.jct for one in slo if one.jct is not None]),
+        best_effort_jct=_mean([one.jct for one in done if one.urge is Urge.BEST_EFFORT and one.jct is not None])
+        if slo
+        else None,
+        admitted=len(admitted) if judged else None,
+        admitted_misses=sum(_worth(one) <= 0 for one in admitted) if judged else None,
+    )
+
+
+def by_tenant(result: RunResult) -> list[GroupFigures]:
+    """A row for each VC, by name."""
+    return grouped(result.outcomes, lambda outcome: outcome.vc)
+
+
+def by_size(result: RunResult) -> list[GroupFigures]:
+    """A row for each number of devices, rising."""
+    rows = grouped(result.outcomes, lambda outcome: f"{outcome.gpus:09}")
+    return [GroupFigures(str(int(row.name)), *_rest(row)) for row in rows]
+
+
+def by_share(result: RunResult) -> list[GroupFigures]:
+    """Guaranteed and opportunistic jobs apart."""
+    return grouped(result.outcomes, lambda outcome: "" if outcome.share is Share.GUARANTEED else outcome.share.value)
+
+
+def grouped(outcomes: Iterable[Outcome], name: Callable[[Outcome], str]) -> list[GroupFigures]:
+    """A row for each name, sorted."""
+    groups: dict[str, list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        groups[name(outcome)].append(outcome)
+    return [_group(key, groups[key]) for key in sorted(groups)]
+
+
+def _group(name: str, outcomes: list[Outcome]) -> GroupFigures:
+    done = [one for one in outcomes if one.ending in FINISHED]
+    jcts = sorted(one.jct or 0 for one in done)
+    return GroupFigures(
+        name,
+        len(outcomes),
+        _mean(jcts),
+        _seconds(percentile(jcts, 0.95)),
+        _mean([one.waiting for one in done if one.waiting is not None]),
+        sum(one.service for one in outcomes) / 1000,
+    )
+
+
+def _rest(row: GroupFigures) -> tuple[int, float | None, float | None, float | None, float]:
+    return row.jobs, row.mean_jct, row.p95_jct, row.mean_waiting, row.service
+
+
+def _worth(outcome: Outcome) -> float:
+    """Value of the first deadline that it met."""
+    if outcome.end is None or outcome.ending not in FINISHED:
+        return 0.0
+    return next((one.value for one in outcome.deadlines if outcome.end <= one.time), 0.0)
+
+
+def _weighted_miss(slo: Sequence[Outcome]) -> float | None:
+    most = sum(max(one.value for one in outcome.deadlines) for outcome in slo)
+    return 1 - sum(map(_worth, slo)) / most if most else None
+
+
+def _mean(millis: Sequence[int]) -> float | None:
+    return sum(millis) / len(millis) / 1000 if millis else None
+
+
+def _seconds(millis: float | None) -> float | None:
+    return None if millis is None else millis / 1000

@@ -1,0 +1,95 @@
+"""The truth about devices: who is on each of them, how many are in use, how many are fragments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from paictl.sim.cluster import Cluster, Devices
+
+FREE = -1
+
+
+class Occupancy:
+    """Which jobs (by number) are on which devices.
+
+    `used` counts devices with at least one job; `stray` the free ones on nodes that are partly used, kept only when
+    `located` (where places do not count there are no fragments).
+    """
+
+    __slots__ = ("_guests", "_node_of", "_node_size", "_node_used", "first", "located", "stray", "used")
+
+    def __init__(self, cluster: Cluster, *, located: bool) -> None:
+        self.first = [FREE] * cluster.size
+        """The job that was first on each device, `FREE` if there is none."""
+        self._guests: dict[int, list[int]] = {}
+        self._node_of = cluster.node_of
+        self._node_size = [node.devices for node in cluster.nodes]
+        self._node_used = [0] * len(cluster.nodes)
+        self.located = located
+        self.used = 0
+        self.stray = 0
+
+    def on(self, device: int) -> tuple[int, ...]:
+        """Every job on a device, in the order in which they came."""
+        first = self.first[device]
+        return () if first == FREE else (first, *self._guests.get(device, ()))
+
+    def company(self, job: int, devices: Devices) -> list[int]:
+        """The jobs with which a job shares devices, without itself, by number."""
+        if not self._guests:
+            return []
+        return sorted({other for device in devices if device in self._guests for other in self.on(device)} - {job})
+
+    def put(self, job: int, devices: Devices) -> None:
+        """A job comes."""
+        first = self.first
+        for device in devices:
+            if first[device] == FREE:
+                first[device] = job
+                self.used += 1
+                if self.located:
+                    self._count(device, 1)
+            else:
+                self._guests.setdefault(device, []).append(job)
+
+    def leave(self, job: int, devices: Devices) -> None:
+        """A job goes; the next one that came is then the first."""
+        first, guests = self.first, self._guests
+        for device in devices:
+            others = guests.get(device) if guests else None
+            if others is None:
+                first[device] = FREE
+                self.used -= 1
+                if self.located:
+                    self._count(device, -1)
+                continue
+            if first[device] == job:
+                first[device] = others.pop(0)
+            else:
+                others.remove(job)
+            if not others:
+                del guests[device]
+
+    def _count(self, device: int, change: int) -> None:
+        node = self._node_of[device]
+        before = self._node_used[node]
+        after = before + change
+        self._node_used[node] = after
+        size = self._node_size[node]
+        self.stray += (size - after if after else 0) - (size - before if before else 0)
+
+    def problems(self, held: Iterable[tuple[int, Devices]]) -> list[str]:
+        """What is wrong, given what each job holds: for tests and `--paranoid` runs; walks the whole cluster."""
+        found: list[str] = []
+        count = [0] * len(self.first)
+        for job, devices in held:
+            for device in devices:
+                count[device] += 1
+                if job not in self.on(device):
+                    found.append(f"device {device} does not know job {job}")
+        for device, number in enumerate(count):
+            if number != len(self.on(device)):
+                found.append(f"device {device} has {len(self.on(device))} jobs, {number} hold it")
+        if self.used != sum(number > 0 for number in count):
+            found.append(f"{self.used} devices counted, {sum(number > 0 for number in count)} in use")
+        return found

@@ -1,0 +1,59 @@
+"""On the fewest machines, or not at all: the baseline of Tiresias' paper calls it "YARN"."""
+
+from __future__ import annotations
+
+from paictl.sim.cluster import Cluster, Devices
+from paictl.sim.placement.base import Placement
+from paictl.sim.placement.nodes import NodeBook, Pool
+from paictl.sim.view import JobView
+
+
+class Consolidate(Placement):
+    """Whole machines and one part of a machine; a job waits until they are free.
+
+    The first machine that has room is taken, as Tiresias' simulator does it (its `try_single_node_alloc`): best fit
+    would leave fewer fragments, and other figures than those that are published. Machines of one type and size at a
+    time, in the order of the cluster.
+    """
+
+    id = "consolidate"
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self.book = NodeBook(cluster)
+
+    def take(self, job: JobView, number: int) -> Devices | None:
+        """All on one machine, or as few as there can be."""
+        if number > self.free:
+            return None
+        for pool in self.book.pools_for(job.gpu_type):
+            if pool.free >= number and (nodes := self._nodes(pool, number)) is not None:
+                taken = [device for node, part in nodes for device in self.book.take(node, part)]
+                self.free -= number
+                return tuple(sorted(taken))
+        return None
+
+    def _nodes(self, pool: Pool, number: int) -> list[tuple[int, int]] | None:
+        whole, rest = divmod(number, pool.size)
+        idle = pool.by_free[pool.size]
+        if len(idle) < whole:
+            return None
+        found = [(node, pool.size) for node in idle[:whole]]
+        if rest:
+            last = min((row[0] for row in pool.by_free[rest : pool.size] if row), default=None)
+            if len(idle) > whole and (last is None or idle[whole] < last):
+                last = idle[whole]
+            if last is None:
+                return None
+            found.append((last, rest))
+        return found
+
+    def give(self, devices: Devices) -> None:
+        """They are free again."""
+        self.free += len(devices)
+        self.book.give(devices)
+
+    def claim(self, devices: Devices) -> None:
+        """These very devices."""
+        self.free -= len(devices)
+        self.book.claim(devices)

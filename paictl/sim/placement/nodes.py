@@ -1,0 +1,87 @@
+"""Free devices by node, and nodes by how many they have free: what every placement that looks at nodes needs."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+
+from paictl.sim.cluster import Cluster, Devices
+
+
+class Pool:
+    """Nodes of one type and size."""
+
+    __slots__ = ("by_free", "free", "kind", "size")
+
+    def __init__(self, kind: str, size: int) -> None:
+        self.kind = kind
+        self.size = size
+        self.free = 0
+        self.by_free: list[list[int]] = [[] for _ in range(size + 1)]
+        """Node numbers, rising, by how many of their devices are free."""
+
+
+class NodeBook:
+    """Which devices of which nodes are free; the cost of a change is in the logarithm of the nodes."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.pools: list[Pool] = []
+        self._pool_of: list[Pool] = []
+        self._free: list[list[int]] = []
+        known: dict[tuple[str, int], Pool] = {}
+        for number, node in enumerate(cluster.nodes):
+            pool = known.get((node.type, node.devices))
+            if pool is None:
+                pool = known[node.type, node.devices] = Pool(node.type, node.devices)
+                self.pools.append(pool)
+            pool.by_free[node.devices].append(number)
+            pool.free += node.devices
+            self._pool_of.append(pool)
+            self._free.append(list(cluster.devices_of(number)))
+
+    def free_on(self, node: int) -> list[int]:
+        """The free devices of a node, rising."""
+        return self._free[node]
+
+    def pools_for(self, kind: str | None) -> Iterator[Pool]:
+        """Those of a type, or all, in the order of the cluster."""
+        return (pool for pool in self.pools if kind is None or pool.kind == kind)
+
+    def take(self, node: int, number: int) -> list[int]:
+        """The first free devices of a node."""
+        free = self._free[node]
+        taken = free[:number]
+        self._change(node, len(free), len(free) - number)
+        del free[:number]
+        return taken
+
+    def claim(self, devices: Devices) -> None:
+        """These very devices."""
+        for device in devices:
+            node = self.cluster.node_of[device]
+            free = self._free[node]
+            self._change(node, len(free), len(free) - 1)
+            free.remove(device)
+
+    def give(self, devices: Devices) -> None:
+        """They are free again."""
+        node_of = self.cluster.node_of
+        start = 0
+        while start < len(devices):
+            node = node_of[devices[start]]
+            stop = start + 1
+            while stop < len(devices) and node_of[devices[stop]] == node:
+                stop += 1
+            free = self._free[node]
+            self._change(node, len(free), len(free) + stop - start)
+            for device in devices[start:stop]:
+                insort(free, device)
+            start = stop
+
+    def _change(self, node: int, before: int, after: int) -> None:
+        pool = self._pool_of[node]
+        row = pool.by_free[before]
+        del row[bisect_left(row, node)]
+        insort(pool.by_free[after], node)
+        pool.free += after - before

@@ -1,0 +1,156 @@
+"""What policies are made from: parameters, a placement, and a list of actions that grows while the policy decides."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from paictl.sim.actions import Action, Moment, Preempt, Start
+from paictl.sim.cluster import Cluster, Devices
+from paictl.sim.knowledge import NOTHING, Knows
+from paictl.sim.placement.base import Placement
+from paictl.sim.placement.table import placement
+from paictl.sim.policies.parameters import Span, parameter
+from paictl.sim.rates import Costs, Rates
+from paictl.sim.view import JobView
+from paictl.units import Millis
+
+Where = Literal["count", "consolidate"]
+"""The values of `placement=` (see `placement.table`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """What every policy has; a policy adds its own by a subclass, and changes a default by declaring it again."""
+
+    placement: Where = parameter("count", "where devices come from: count (anywhere), consolidate (fewest nodes)")
+    suspend: Span = parameter(Span(0), "a preempted job pays this at its next start")
+    resume: Span = parameter(Span(0), "a job that starts again pays this")
+    resume_log: Span = parameter(Span(0), "times (1 + log2 devices), on top of resume")
+    migrate: Span = parameter(Span(0), "a job that moves pays this")
+    resize: Span = parameter(Span(0), "a job that changes its number of devices pays this")
+    profile: Span = parameter(Span(0), "before a job's first start")
+    overhead: float = parameter(0.0, "part of every rate that the mechanism costs")
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a policy is made for."""
+
+    cluster: Cluster
+    seed: int = 0
+    history: Sequence[int] = ()
+    """GPU time (device-milliseconds at the reference) of jobs like those that will come; given to those policies that
+    declare DISTRIBUTION."""
+
+
+class Policy(ABC):
+    """A policy: class attributes say what it is, `plan` what it does.
+
+    `plan` uses `start`, `preempt` and `act`; the devices of jobs that ended are back in `self.placement` before it is
+    called. Keep what you need to know of jobs in structures of your own, sorted, so that a decision looks at what the
+    event can change and not at everybody who waits.
+    """
+
+    id: ClassVar[str]
+    title: ClassVar[str]
+    """One line."""
+    paper: ClassVar[str]
+    """Where it is from; "from secondary source only" where the paper could not be had."""
+    knows: frozenset[Knows] = NOTHING
+    choices: ClassVar[tuple[str, ...]] = ()
+    """Where the paper leaves something open: what we do, and why."""
+    Parameters: ClassVar[type[Any]] = Parameters
+
+    def __init__(self, parameters: Any, setup: Setup) -> None:
+        self.p = parameters
+        self.setup = setup
+        self.cluster = setup.cluster
+        self.placement = self.make_placement()
+        self.costs = Costs(
+            parameters.suspend, parameters.resume, parameters.resume_log, parameters.migrate, parameters.resize,
+            parameters.profile,
+        )  # fmt: skip
+        self.rates = self.make_rates()
+        self.now = Millis(0)
+        self._held: dict[int, Devices] = {}
+        self._actions: list[Action] = []
+
+    # --- to be overridden
+
+    @abstractmethod
+    def plan(self, moment: Moment) -> None:
+        """Look at what happened and act."""
+
+    def wake(self) -> Millis | None:
+        """When to be asked next although nothing happens."""
+        return None
+
+    def make_placement(self) -> Placement:
+        """The book of devices; override for one with parameters."""
+        return placement(self.p.placement, self.cluster)
+
+    def make_rates(self) -> Rates:
+        """The physics; override where the paper has another one."""
+        return Rates(self.cluster, located=self.placement.located, overhead=self.p.overhead)
+
+    def notes(self, _: JobView, /) -> Mapping[str, float]:
+        """What to write beside a job in the results, when it has left."""
+        return _NO_NOTES
+
+    def counted(self) -> Mapping[str, float]:
+        """Counters for the results."""
+        return _NO_NOTES
+
+    # --- to be used in `plan`
+
+    def start(self, job: JobView, number: int | None = None) -> bool:
+        """Start a job where the placement says; False, and nothing happens, if there is no place."""
+        devices = self.placement.take(job, job.gpus if number is None else number)
+        if devices is None:
+            return False
+        self._held[job.number] = devices
+        self._actions.append(Start(job, devices))
+        return True
+
+    def preempt(self, job: JobView, *, keep: bool = True) -> None:
+        """Take a running job's devices away."""
+        self.placement.give(self._held.pop(job.number))
+        self._actions.append(Preempt(job, keep))
+
+    def act(self, action: Action) -> None:
+        """Any other action; keep `self.placement` in step with it yourself, and `hold` what a job has."""
+        self._actions.append(action)
+
+    def hold(self, job: JobView, devices: Devices) -> None:
+        """Remember what a job has, for when it ends: those devices are then given back."""
+        self._held[job.number] = devices
+
+    def let_go(self, job: JobView) -> None:
+        """Forget what a job had; the devices themselves stay as they are in `self.placement`."""
+        self._held.pop(job.number, None)
+
+    def held(self, job: JobView) -> Devices:
+        """What a job has, actions of this decision included."""
+        return self._held.get(job.number, ())
+
+    # --- for the engine
+
+    def decide(self, moment: Moment) -> Sequence[Action]:
+        """Give back what the jobs that ended had, then plan."""
+        self.now = moment.now
+        self._actions = []
+        for job in moment.ended:
+            self.ended(job, self._held.pop(job.number, ()))
+        self.plan(moment)
+        return self._actions
+
+    def ended(self, _: JobView, devices: Devices, /) -> None:
+        """A job ended that had these devices; override where a placement wants to know more."""
+        if devices:
+            self.placement.give(devices)
+
+
+_NO_NOTES: Mapping[str, float] = {}

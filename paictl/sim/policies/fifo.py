@@ -1,0 +1,30 @@
+"""First in, first out, and nobody overtakes."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from paictl.sim.actions import Moment
+from paictl.sim.policies.base import Policy, Setup
+from paictl.sim.view import JobView
+
+
+class Fifo(Policy):
+    """Jobs start in the order of (submission, id); the first one that finds no place blocks all behind it.
+
+    With `placement=consolidate` it is what Tiresias' paper calls "YARN-CS". Example: `fifo:placement=consolidate`.
+    """
+
+    id = "fifo"
+    title = "first in, first out; the head of the line blocks"
+    paper = "Tiresias (NSDI'19) §6, baseline; simulator SymbioticLab/Tiresias@959f9b0 `--schedule=fifo`"
+
+    def __init__(self, parameters: object, setup: Setup) -> None:
+        super().__init__(parameters, setup)
+        self._line: deque[JobView] = deque()
+
+    def plan(self, moment: Moment) -> None:
+        """From the head of the line, until there is no room for it."""
+        self._line.extend(moment.arrived)
+        while self._line and self._line[0].gpus <= self.placement.free and self.start(self._line[0]):
+            self._line.popleft()

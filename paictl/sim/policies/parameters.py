@@ -1,0 +1,181 @@
+"""Parameters of policies: fields of a dataclass, written `name:key=value,key=value`.
+
+The type of a field says how its value is read: `int`, `float`, `bool` (true, false), `str`, `Literal[...]` for one of
+several words, `Span` for a span in seconds or with a unit (`90`, `2m`, `inf`), `tuple[int, ...]` for `3250/7200`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, Literal, NewType, TypeVar, get_args, get_origin, get_type_hints
+
+from paictl.errors import PaictlError
+from paictl.units import DurationError, parse_duration
+from paictl.words import did_you_mean, listed
+
+Span = NewType("Span", int)
+"""A span as a parameter, in milliseconds; `FOREVER` for `inf`."""
+
+FOREVER = Span(2**62)
+
+T = TypeVar("T")
+
+
+class ParameterError(PaictlError, ValueError):
+    """A policy or parameter that cannot be; `where` is the policy."""
+
+
+def parameter(default: T, help: str) -> T:  # noqa: A002 the word that everybody uses
+    """A field with its default and one line that says what it does."""
+    made: T = field(default=default, metadata={"help": help})
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A parameter as `paictl sim policies NAME` shows it."""
+
+    name: str
+    default: str
+    allowed: str
+    help: str
+
+
+def split(text: str) -> tuple[str, dict[str, str]]:
+    """`name:key=value,…` in its parts; raises `ParameterError`."""
+    name, _, rest = text.partition(":")
+    given: dict[str, str] = {}
+    for part in rest.split(",") if rest else []:
+        key, equals, value = part.partition("=")
+        key = key.strip()
+        if not equals or not key:
+            raise ParameterError(
+                f"{part!r} is not a parameter", where=f"policy {text!r}", hint=f"write {name}:key=value,key=value"
+            )
+        if key in given:
+            raise ParameterError(f"{key!r} is given twice", where=f"policy {text!r}")
+        given[key] = value.strip()
+    return name.strip(), given
+
+
+def read(kind: type[T], given: Mapping[str, str], policy: str) -> T:
+    """The parameters of a policy from what was written; raises `ParameterError` with the names that there are."""
+    known = {_shown(one): one for one in fields(kind)}  # type: ignore[arg-type] # dataclasses only
+    hints = get_type_hints(kind)
+    values: dict[str, object] = {}
+    for key, text in given.items():
+        if key not in known:
+            raise ParameterError(
+                f"it has no parameter {key!r}",
+                where=f"policy {policy}",
+                hint=did_you_mean(key, known) or f"one of: {listed(known, 20)}",
+            )
+        values[known[key].name] = _value(hints[known[key].name], text, f"policy {policy}, parameter {key}")
+    return kind(**values)
+
+
+def as_data(parameters: object) -> dict[str, object]:
+    """All parameters by name, for reports: spans in seconds, without bound `inf`."""
+    hints = get_type_hints(type(parameters))
+    return {
+        _shown(one): _plain(hints[one.name], getattr(parameters, one.name))
+        for one in fields(parameters)  # type: ignore[arg-type] # dataclasses only
+    }
+
+
+def described(kind: type[object]) -> list[Described]:
+    """What parameters there are."""
+    hints = get_type_hints(kind)
+    return [
+        Described(
+            _shown(one),
+            "" if one.default is MISSING else str(_text(_plain(hints[one.name], one.default))),
+            _allowed(hints[one.name]),
+            str(one.metadata.get("help", "")),
+        )
+        for one in fields(kind)  # type: ignore[arg-type] # dataclasses only
+    ]
+
+
+def _shown(one: Field[Any]) -> str:
+    return one.name.replace("_", "-")
+
+
+def _allowed(kind: object) -> str:
+    if get_origin(kind) is Literal:
+        return " | ".join(str(word) for word in get_args(kind))
+    if get_origin(kind) is tuple:
+        return "numbers with / between them"
+    return _WORDS.get(kind, "text")
+
+
+def _plain(kind: object, value: Any) -> object:
+    if kind is Span:
+        return "inf" if value >= FOREVER else value / 1000
+    if isinstance(value, float) and math.isinf(value):
+        return "inf"
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _text(value: object) -> object:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return "/".join(map(str, value))
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _value(kind: object, text: str, where: str) -> object:
+    if get_origin(kind) is Literal:
+        words = {str(word): word for word in get_args(kind)}
+        if text not in words:
+            raise ParameterError(
+                f"{text!r} is not known", where=where, hint=did_you_mean(text, words) or f"one of: {listed(words, 20)}"
+            )
+        return words[text]
+    if get_origin(kind) is tuple:
+        inner = get_args(kind)[0]
+        return tuple(_value(inner, part, where) for part in text.split("/") if part)
+    reader = _READERS.get(kind)
+    if reader is None:
+        return text
+    try:
+        return reader(text)
+    except (ValueError, OverflowError) as error:
+        raise ParameterError(f"{text!r} is not {_allowed(kind)}", where=where) from error
+
+
+def _bool(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError(text)
+    return text == "true"
+
+
+def _float(text: str) -> float:
+    found = float(text)
+    if math.isnan(found):
+        raise ValueError(text)
+    return found
+
+
+def _span(text: str) -> Span:
+    if text in ("inf", "forever"):
+        return FOREVER
+    try:
+        millis = round(parse_duration(text) * 1000)
+    except DurationError as error:
+        raise ValueError(text) from error
+    if millis < 0:
+        raise ValueError(text)
+    return Span(millis)
+
+
+_WORDS: Mapping[object, str] = {
+    Span: "seconds, or with a unit",
+    bool: "true | false",
+    int: "whole number",
+    float: "number",
+}
+_READERS: Mapping[object, Callable[[str], object]] = {int: int, float: _float, bool: _bool, Span: _span}

@@ -1,0 +1,21 @@
+"""Shortest job first, without preemption."""
+
+from __future__ import annotations
+
+from paictl.sim.knowledge import Knows
+from paictl.sim.policies.queue import Queue
+from paictl.sim.view import JobView
+
+
+class Sjf(Queue):
+    """Waiting jobs are tried by run time and start if there is a place; what runs is left alone. Example: `sjf`."""
+
+    id = "sjf"
+    title = "shortest job first, no preemption"
+    paper = "textbook; as a baseline in Tiresias (NSDI'19)"
+    knows = frozenset({Knows.DURATION})
+    choices = ("a job that does not fit is passed over, as by all policies of Tiresias' simulator except fifo",)
+
+    def key(self, job: JobView, /) -> int:
+        """Its run time."""
+        return job.work

@@ -1,0 +1,34 @@
+"""Shortest remaining service first."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from paictl.sim.knowledge import Knows
+from paictl.sim.policies.ranked import Ranked
+from paictl.sim.state import ONE
+from paictl.sim.view import JobView
+
+
+class Srsf(Ranked):
+    """Preemptive; ranks by remaining time times devices. Example: `srsf`."""
+
+    id = "srsf"
+    title = "shortest remaining service (time x devices) first"
+    paper = "Tiresias (NSDI'19) §2, SymbioticLab/Tiresias@959f9b0 `--schedule=shortest-gpu`"
+    knows = frozenset({Knows.DURATION})
+    choices = ("as srtf for a job that runs: its remaining time is until it would be done",)
+
+    def key(self, job: JobView, *, runs: bool) -> int | float:
+        """Remaining service, in millionths of a device-millisecond."""
+        if not runs:
+            return job.remaining(self.now) * job.gpus
+        return float("inf") if job.due is None else (job.due - self.now) * job.gpus * ONE
+
+    def lane(self, job: JobView, /) -> Hashable:
+        """Jobs of one size; a larger one comes down faster and may overtake."""
+        return job.gpus
+
+    def lane_rank(self, job: JobView) -> int | float:
+        """Who is done first is ahead."""
+        return float("inf") if job.due is None else job.due

@@ -1,0 +1,45 @@
+"""Every policy, by name: one line each. A module is loaded when its policy is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import cast
+
+from paictl.sim.policies.base import Policy, Setup
+from paictl.sim.policies.parameters import ParameterError, read, split
+from paictl.words import did_you_mean, listed
+
+POLICIES: Mapping[str, str] = {
+    "fifo": "fifo:Fifo",
+    "backfill": "backfill:Backfill",
+    "sjf": "sjf:Sjf",
+    "srtf": "srtf:Srtf",
+    "srsf": "srsf:Srsf",
+}
+"""Name → module in this package:class."""
+
+
+def policy_class(name: str) -> type[Policy]:
+    """The class of a policy; raises `ParameterError` with the names that there are."""
+    if name not in POLICIES:
+        raise ParameterError(
+            f"there is no policy {name!r}",
+            hint=did_you_mean(name, POLICIES) or f"one of: {listed(POLICIES, 40)} (see `paictl sim policies`)",
+        )
+    module, _, attribute = POLICIES[name].partition(":")
+    found = getattr(import_module(f"paictl.sim.policies.{module}"), attribute)
+    return cast("type[Policy]", found)
+
+
+def parse(text: str) -> tuple[type[Policy], object]:
+    """Class and parameters of `name:key=value,…`; raises `ParameterError`."""
+    name, given = split(text)
+    kind = policy_class(name)
+    return kind, read(kind.Parameters, given, name)
+
+
+def make(text: str, setup: Setup) -> Policy:
+    """A policy ready to run; raises `ParameterError`."""
+    kind, parameters = parse(text)
+    return kind(parameters, setup)

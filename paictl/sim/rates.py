@@ -1,0 +1,98 @@
+"""How fast a job runs where it runs: scaling x device type x locality x company x what a policy leaves of it.
+
+A policy whose paper has another physics brings a subclass (`Policy.rates`); the default is the model of every paper
+that has none: each factor from the job's own tables, 1 where a job has none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from paictl.sim.cluster import Cluster, Devices
+from paictl.sim.job import Job
+from paictl.sim.state import ONE, JobState
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What changes cost a job: spans in which it holds its devices and gets nothing done.
+
+    What it costs to suspend a job is paid by it at its next start: devices change hands at once, which keeps a decision
+    one instant (our choice; papers charge the victim). All are milliseconds.
+    """
+
+    suspend: int = 0
+    resume: int = 0
+    resume_log: int = 0
+    """For each doubling of devices on top, and once for the first: `resume_log * (1 + log2 devices)` (Chronus)."""
+    migrate: int = 0
+    resize: int = 0
+    profile: int = 0
+    """Before the first start."""
+
+    def to_start(self, devices: int, *, again: bool) -> int:
+        """Milliseconds until a job progresses after it was given devices."""
+        if not again:
+            return self.profile
+        extra = self.resume_log * (1 + math.log2(devices)) if self.resume_log else 0
+        return self.suspend + self.resume + round(extra)
+
+
+class Rates:
+    """Rates on one cluster. With `located=False` (counting) it does not matter where the devices are."""
+
+    def __init__(self, cluster: Cluster, *, located: bool = True, overhead: float = 0.0) -> None:
+        self.cluster = cluster
+        self.located = located
+        self.overhead = overhead
+        """Part of every rate that the mechanism costs while it runs."""
+
+    def rate(self, state: JobState, company: Sequence[JobState]) -> int:
+        """Units of work a millisecond of a job on its devices; `company`: the jobs with which it shares some."""
+        job = state.job
+        if state.plain and not company and not self.overhead and len(state.devices) == job.gpus:
+            return state.limit
+        rate = self.alone(job, state.devices) * (1.0 - self.overhead)
+        if company:
+            rate *= self.together(job, [other.job for other in company], state.devices)
+        return round(rate * ONE) * state.limit // ONE
+
+    def alone(self, job: Job, devices: Devices) -> float:
+        """Without company."""
+        number = len(devices)
+        rate = 1.0 if number == job.gpus else job.scaling.get(number, number / job.gpus)
+        if job.throughput:
+            types = {self.cluster.type_of[device] for device in devices}
+            rate *= min(_by_type(job.throughput, kind) for kind in types)  # a gang goes at the pace of its slowest
+        if self.located and number > 1:
+            if job.sensitivity:
+                rate *= job.sensitivity.get(self.cluster.level(devices), 1.0)
+            if job.spread:
+                rate *= _at_most(job.spread, self.cluster.spread(devices))
+        return rate
+
+    def together(self, job: Job, company: Sequence[Job], devices: Devices) -> float:
+        """Factor by which others on the same devices slow it down.
+
+        From its own table where that has the pair; the others share the time of the device by how busy they keep it.
+        """
+        kind = self.cluster.type_of[devices[0]]
+        factor, busy = 1.0, job.gpu_util
+        for other in company:
+            known = job.coloc.get(f"{kind}/{other.model}", job.coloc.get(other.model))
+            if known is None:
+                busy += other.gpu_util
+            else:
+                factor *= known
+        return factor / max(1.0, busy)
+
+
+def _by_type(throughput: Mapping[str, float], kind: str) -> float:
+    return throughput.get(kind, 0.0)
+
+
+def _at_most(table: Mapping[int, float], number: int) -> float:
+    listed = [key for key in table if key <= number]
+    return table[max(listed)] if listed else 1.0

@@ -1,0 +1,50 @@
+"""Traces of Chronus' artifact (SoCC'21): minutes, and up to four deadlines a job with what each is worth."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from paictl.sim.job import NO_SCALING, Deadline, Job, Urge
+from paictl.sim.traces.base import Format, Rows, has
+from paictl.sim.traces.lines import MINUTE, Line, RowError, span, table, whole
+from paictl.sim.traces.profiles import skew, spread_rates
+from paictl.sim.traces.source import Source
+from paictl.units import Millis
+
+_URGES = {"strict": Urge.STRICT, "soft": Urge.SOFT, "best": Urge.BEST_EFFORT}
+
+
+def _row(line: Line, spread: dict[tuple[str, int], dict[int, float]]) -> Job:
+    urge = _URGES.get(line.text("job_type"))
+    if urge is None:
+        raise RowError(f"job_type is {line.get('job_type')!r}, not one of {', '.join(_URGES)}")
+    gpus, model = line.whole("num_gpu", 1), line.get("model_name")
+    submit = line.span("submit_time", MINUTE)
+    deadlines: tuple[Deadline, ...] = ()
+    if urge is not Urge.BEST_EFFORT:
+        times = line.text("expect_time_list").split("-")
+        values = line.text("expect_value_list").split("-")
+        if len(times) != len(values):
+            raise RowError(f"{len(times)} deadlines with {len(values)} values")
+        deadlines = tuple(
+            Deadline(Millis(submit + span(time, "expect_time_list", MINUTE)), whole(value, "expect_value_list", 0))
+            for time, value in zip(times, values, strict=True)
+        )
+    return Job(
+        id=line.text("job_id"), submit=submit, gpus=gpus, work=line.span("duration", MINUTE, 1),
+        vc=line.get("user"), user=line.get("user"), model=model, urge=urge, deadlines=deadlines,
+        spread=spread.get((model, gpus), NO_SCALING), skew=skew(model),
+    )  # fmt: skip
+
+
+def _read(source: Source) -> Rows:
+    rates = source.sibling("model_info.json")
+    return table(source, partial(_row, spread=spread_rates(rates) if rates else {}))
+
+
+CHRONUS = Format(
+    "chronus", "Chronus' artifact", "min",
+    "job_id, num_gpu, submit_time, duration, expect_time_list, expect_value_list, job_type; user, model_name",
+    "S-Lab-System-Group/ChronusArtifact, MIT",
+    has("job_id", "num_gpu", "submit_time", "duration", "expect_time_list", "expect_value_list"), _read,
+)  # fmt: skip

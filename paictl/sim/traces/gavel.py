@@ -1,0 +1,104 @@
+"""Traces of Gavel (OSDI'20): steps of named workloads; how long they take stands in a table beside them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from paictl.sim.job import Deadline, Job, Urge
+from paictl.sim.traces.base import Format, Head, Rows
+from paictl.sim.traces.lines import SECOND, Line, RowError, table
+from paictl.sim.traces.profiles import JobType, Throughputs, throughputs
+from paictl.sim.traces.source import Source, TraceError
+from paictl.units import Millis
+
+_LONG: Final = (
+    "job_type", "command", "folder", "argument", "needs_data", "total_steps", "scale_factor", "weight", "slo", "arrival"
+)  # fmt: skip
+_SHORT: Final = ("job_type", "command", "argument", "needs_data", "total_steps", "arrival", "scale_factor")
+"""Columns of the physical cluster's traces, and of those of single VCs of Philly (``msr``)."""
+
+_TABLES: Final = (
+    "../throughputs/simulation_throughputs.json", "../../throughputs/simulation_throughputs.json",
+    "../simulation_throughputs.json", "simulation_throughputs.json", "simulation_throughputs.json.gz",
+)  # fmt: skip
+REFERENCE: Final = "v100"
+
+
+class _Rates:
+    """What the table says of a job type, put together once."""
+
+    def __init__(self, known: Throughputs) -> None:
+        self.known = known
+        self.types = [name for name in known.workers if not name.endswith("_unconsolidated")]
+        self._made: dict[JobType, tuple[dict[str, float], dict[str, float], dict[str, float]]] = {}
+        self._pairs: dict[JobType, list[tuple[str, JobType, float]]] = {}
+        for (worker, job, other), (own, _) in known.pairs.items():
+            self._pairs.setdefault(job, []).append((worker, other, own))
+
+    def of(self, job: JobType) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
+        """(rate by device type, rate beside another model, further facts); raises `RowError` for an unknown one."""
+        if job not in self._made:
+            self._made[job] = self._make(job)
+        return self._made[job]
+
+    def _make(self, job: JobType) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
+        alone = self.known.alone
+        base = alone.get((REFERENCE, job), 0.0)
+        if base <= 0:
+            raise RowError(f"job type {job[0]} on {job[1]} devices is not in the table of throughputs")
+        rates = {
+            worker.upper(): alone[worker, job] / base for worker in self.types if alone.get((worker, job), 0.0) > 0
+        }
+        beside = {
+            f"{worker.upper()}/{other[0]}": own / alone[worker, job]
+            for worker, other, own in self._pairs.get(job, ())
+            if worker in self.types and other[1] == job[1] and alone.get((worker, job), 0.0) > 0
+        }
+        facts = {"steps_per_second": base}
+        for worker in self.types:
+            apart = alone.get((f"{worker}_unconsolidated", job), 0.0)
+            if apart > 0 and alone.get((worker, job), 0.0) > 0:
+                facts[f"unconsolidated.{worker.upper()}"] = apart / alone[worker, job]
+        return rates, beside, facts
+
+
+def _row(line: Line, rates: _Rates) -> Job:
+    kind = (line.text("job_type"), line.whole("scale_factor", 1))
+    rate, beside, facts = rates.of(kind)
+    steps = line.whole("total_steps", 1)
+    submit = line.span("arrival", SECOND)
+    work = Millis(max(1, round(steps * SECOND / facts["steps_per_second"])))
+    slo = line.number_or("slo", -1.0)
+    deadlines = (Deadline(Millis(submit + round(work * slo))),) if slo > 0 else ()
+    return Job(
+        id=str(line.number - 1), submit=submit, gpus=kind[1], work=work, model=kind[0], iterations=steps,
+        throughput=rate, coloc=beside, facts={**facts, "weight": line.number_or("weight", 1.0)},
+        deadlines=deadlines, urge=Urge.STRICT if deadlines else Urge.BEST_EFFORT,
+    )  # fmt: skip
+
+
+def _read(source: Source) -> Rows:
+    beside = next((found for path in _TABLES if (found := source.sibling(path)) is not None), None)
+    if beside is None:
+        raise TraceError(
+            "holds steps, and the table that says how long they take is not beside it", where=source.name,
+            hint="put Gavel's simulation_throughputs.json into the same folder",
+        )  # fmt: skip
+    first = source.data.partition(b"\n")[0].count(b"\t") + 1
+    columns = _LONG if first == len(_LONG) else _SHORT
+    return table(
+        source, partial(_row, rates=_Rates(throughputs(beside))), columns=columns, delimiter="\t", quoted=False
+    )
+
+
+def _tells(head: Head) -> bool:
+    return head.tabs + 1 in (len(_LONG), len(_SHORT)) and not head.start.startswith("{")
+
+
+GAVEL = Format(
+    "gavel", "Gavel's simulator", "s, steps",
+    "10 columns (7 in msr/) without heading, set apart by tabulators: job type, command, ..., total steps, "
+    "scale factor, priority weight, SLO, arrival; simulation_throughputs.json beside it",
+    "stanford-futuredata/gavel, MIT", _tells, _read,
+)  # fmt: skip

@@ -1,0 +1,89 @@
+"""The table of formats, and a trace read by it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from paictl.sim.job import BadRow, Job, Trace
+from paictl.sim.traces.base import Format, Head
+from paictl.sim.traces.chronus import CHRONUS
+from paictl.sim.traces.datacenters import ACME, HELIOS, PAI, SPOT
+from paictl.sim.traces.gavel import GAVEL
+from paictl.sim.traces.itp import ITP
+from paictl.sim.traces.native import NATIVE
+from paictl.sim.traces.philly import PCS, PHILLY, PHILLY_LOG
+from paictl.sim.traces.pollux import POLLUX
+from paictl.sim.traces.sc17 import SC17
+from paictl.sim.traces.source import Source, TraceError, source
+from paictl.sim.traces.synergy import SYNERGY
+from paictl.sim.traces.tiresias import MURI, TIRESIAS
+from paictl.units import Millis
+from paictl.words import did_you_mean
+
+FORMATS: Final[tuple[Format, ...]] = (
+    NATIVE, CHRONUS, MURI, ITP, TIRESIAS, PHILLY, PCS, PHILLY_LOG, POLLUX, SC17, GAVEL, SYNERGY,
+    HELIOS, ACME, PAI, SPOT,
+)  # fmt: skip
+"""In the order in which they are tried: the particular ones before those that ask for less."""
+
+_BY_NAME: Final = {kind.name: kind for kind in FORMATS}
+_FAR: Final = 10**10
+"""Milliseconds (four months): a trace that begins later has dates, and is moved to begin at 0."""
+
+
+def load(name: str, kind: str | None = None) -> Trace:
+    """The jobs of a file (see `source.source` for names), of a format or of the one that its beginning tells.
+
+    Rows that are no jobs are in `Trace.bad`. Raises `TraceError` without a file, a format that fits, or any job.
+    """
+    found = source(name)
+    chosen = _named(kind) if kind else told(found)
+    jobs: list[Job] = []
+    bad: list[BadRow] = []
+    seen: set[str] = set()
+    for row in chosen.read(found):
+        if isinstance(row, BadRow):
+            bad.append(row)
+            continue
+        line, job = row
+        if job.id in seen:
+            bad.append(BadRow(line, f"there is a job {job.id!r} already"))
+        else:
+            seen.add(job.id)
+            jobs.append(job)
+    if not jobs:
+        raise TraceError(
+            f"has no job: {len(bad)} rows, the first: {bad[0].message}" if bad else "has no job",
+            where=f"{name}:{bad[0].line}" if bad else name,
+            hint=f"it was read as {chosen.name}; --format says otherwise",
+        )
+    return Trace(tuple(_moved(jobs)), name, found.sha256, chosen.name, tuple(bad))
+
+
+def told(found: Source) -> Format:
+    """The format of a file by its beginning; raises `TraceError` if none fits."""
+    start = found.data[:8192].decode("utf-8-sig", "replace")
+    first = (start.splitlines() or [""])[0]
+    head = Head(found.name, start, frozenset(part.strip() for part in first.split(",")), first.count("\t"))
+    for kind in FORMATS:
+        if kind.tells(head):
+            return kind
+    raise TraceError(
+        "is of no format that paictl reads", where=found.name, hint="paictl sim traces lists them; --format chooses one"
+    )
+
+
+def _named(name: str) -> Format:
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    near = did_you_mean(name, _BY_NAME)
+    raise TraceError(f"there is no format {name!r}", hint=near or f"one of: {', '.join(_BY_NAME)}")
+
+
+def _moved(jobs: list[Job]) -> list[Job]:
+    """Dates become time since the first submission; other times stay as they are."""
+    first = min(job.submit for job in jobs)
+    if first < _FAR:
+        return jobs
+    return [replace(job, submit=Millis(job.submit - first)) for job in jobs]

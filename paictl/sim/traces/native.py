@@ -1,0 +1,190 @@
+"""Our own CSV: every field of a job, times in seconds, only the columns that some job needs.
+
+Required are ``id, submit, gpus, duration``. Lists are ``key=value`` joined by ``;``: deadlines ``3600=10;7200=5``
+(instant and what the job is worth until then), ``throughput`` ``V100=1;K80=0.25``, ``elastic`` ``1-8``. What is left
+out has the default of `Job`. A file that was written is read back to the same jobs, to the last digit.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, dataclass, fields
+from functools import partial
+from itertools import pairwise
+from typing import Any, Final
+
+from paictl.sim.job import Deadline, Fate, Job, Share, Urge
+from paictl.sim.traces.base import Format, Rows, has
+from paictl.sim.traces.lines import SECOND, Line, RowError, number, span, table, whole
+from paictl.sim.traces.source import Source, TraceError
+from paictl.units import Millis
+from paictl.words import did_you_mean, listed
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """How one field of a job stands in the table."""
+
+    name: str
+    field: str
+    read: Callable[[str, str], Any]
+    """(text, name of the column) -> value; raises `RowError`."""
+    write: Callable[[Any], str] = str
+    required: bool = False
+
+
+def _seconds(millis: int) -> str:
+    whole_seconds, rest = divmod(millis, SECOND)
+    return f"{whole_seconds}.{rest:03}".rstrip("0") if rest else str(whole_seconds)
+
+
+def _exact(value: float) -> str:
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+
+
+def _one_of(kind: type[Share] | type[Urge] | type[Fate], text: str, what: str) -> Any:
+    try:
+        return kind(text)
+    except ValueError:
+        raise RowError(f"{what} is {text!r}, not one of {', '.join(kind)}") from None
+
+
+def _pairs(text: str, what: str) -> list[tuple[str, str]]:
+    found = []
+    for part in filter(None, (part.strip() for part in text.split(";"))):
+        key, mark, value = part.rpartition("=")
+        if not mark or not key:
+            raise RowError(f"{what} has {part!r}, not KEY=VALUE")
+        found.append((key.strip(), value.strip()))
+    if len({key for key, _ in found}) != len(found):
+        raise RowError(f"{what} has a key twice")
+    return found
+
+
+def _rates(text: str, what: str) -> dict[str, float]:
+    return {key: number(value, what) for key, value in _pairs(text, what)}
+
+
+def _counted(text: str, what: str) -> dict[int, float]:
+    return {whole(key, what, 1): number(value, what) for key, value in _pairs(text, what)}
+
+
+def _deadlines(text: str, what: str) -> tuple[Deadline, ...]:
+    found = tuple(Deadline(span(key, what, SECOND), number(value, what)) for key, value in _pairs(text, what))
+    if any(late.time <= early.time for early, late in pairwise(found)):
+        raise RowError(f"{what} must rise in time")
+    return found
+
+
+def _range(text: str, what: str) -> tuple[int, int]:
+    low, mark, high = text.partition("-")
+    if not mark:
+        raise RowError(f"{what} is {text!r}, not FEWEST-MOST")
+    found = (whole(low, what, 1), whole(high, what, 1))
+    if found[0] > found[1]:
+        raise RowError(f"{what} is {text!r}, the first is more than the second")
+    return found
+
+
+def _joined(given: Mapping[Any, float]) -> str:
+    return ";".join(f"{key}={_exact(value)}" for key, value in given.items())
+
+
+def _text(text: str, _: str) -> str:
+    return text
+
+
+def _time(text: str, what: str, least: int = 0) -> Millis:
+    return span(text, what, SECOND, least)
+
+
+COLUMNS: Final = (
+    Column("id", "id", _text, required=True),
+    Column("submit", "submit", _time, _seconds, required=True),
+    Column("gpus", "gpus", partial(whole, least=1), required=True),
+    Column("duration", "work", _time, _seconds, required=True),
+    Column("user", "user", _text),
+    Column("vc", "vc", _text),
+    Column("model", "model", _text),
+    Column("priority", "priority", partial(whole, least=-(10**9))),
+    Column("share", "share", partial(_one_of, Share)),
+    Column("urge", "urge", partial(_one_of, Urge)),
+    Column("deadlines", "deadlines", _deadlines,
+           lambda given: ";".join(f"{_seconds(one.time)}={_exact(one.value)}" for one in given)),
+    Column("elastic", "elastic", _range, lambda given: "{}-{}".format(*given)),
+    Column("scaling", "scaling", _counted, _joined),
+    Column("throughput", "throughput", _rates, _joined),
+    Column("sensitivity", "sensitivity", _rates, _joined),
+    Column("spread", "spread", _counted, _joined),
+    Column("skew", "skew", number, _exact),
+    Column("gpu_util", "gpu_util", number, _exact),
+    Column("gpu_mem", "gpu_mem", number, _exact),
+    Column("coloc", "coloc", _rates, _joined),
+    Column("gpu_type", "gpu_type", _text),
+    Column("iterations", "iterations", partial(whole, least=0)),
+    Column("fate", "fate", partial(_one_of, Fate)),
+    Column("dies_after", "dies_after", _time, _seconds),
+    Column("facts", "facts", _rates, _joined),
+)  # fmt: skip
+"""Every field of `Job` once; a test holds it to that."""
+
+_BY_NAME: Final = {column.name: column for column in COLUMNS}
+_DEFAULTS: Final = {
+    field.name: field.default_factory() if field.default_factory is not MISSING else field.default
+    for field in fields(Job)
+}
+
+
+def _row(line: Line, used: Iterable[Column]) -> Job:
+    given = {}
+    for column in used:
+        text = line.text(column.name) if column.required else line.get(column.name)
+        if text:
+            given[column.field] = column.read(text, column.name)
+    return Job(**given)
+
+
+def _read(source: Source) -> Rows:
+    first = next(csv.reader(source.text().splitlines()), [])
+    names = [name.strip() for name in first]
+    for name in names:
+        if name not in _BY_NAME:
+            raise TraceError(
+                f"there is no column {name!r}", where=f"{source.name}:1",
+                hint=did_you_mean(name, _BY_NAME) or f"one of: {listed(_BY_NAME, 30)}",
+            )  # fmt: skip
+    return table(source, partial(_row, used=[_BY_NAME[name] for name in names]))
+
+
+def written(jobs: Iterable[Job]) -> str:
+    """The jobs as a table, in their order, lines ended by a line feed.
+
+    Raises `TraceError` for a name that a table in CSV cannot hold, such as one with a line break.
+    """
+    rows = list(jobs)
+    used = [
+        column for column in COLUMNS
+        if column.required or any(getattr(job, column.field) != _DEFAULTS[column.field] for job in rows)
+    ]  # fmt: skip
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([column.name for column in used])
+    for job in rows:
+        values = []
+        for column in used:
+            value = getattr(job, column.field)
+            text = "" if not column.required and value == _DEFAULTS[column.field] else column.write(value)
+            if text != text.strip() or any(mark in text for mark in "\r\n\0"):
+                raise TraceError(f"{column.name} {text!r} cannot stand in a table", where=f"job {job.id}")
+            values.append(text)
+        writer.writerow(values)
+    return out.getvalue()
+
+
+NATIVE = Format(
+    "native", "paictl's own", "s", ", ".join(c.name for c in COLUMNS if c.required) + "; "
+    + ", ".join(c.name for c in COLUMNS if not c.required),
+    "written by `paictl sim generate`", has(*(column.name for column in COLUMNS if column.required)), _read,
+)  # fmt: skip

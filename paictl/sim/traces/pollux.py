@@ -1,0 +1,110 @@
+"""Workloads of Pollux (OSDI'21): which model and batch size on how many devices; profiles say how long it takes."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Final, NamedTuple
+
+from paictl.sim.job import Job
+from paictl.sim.traces.base import Format, Rows, has
+from paictl.sim.traces.lines import SECOND, Line, RowError, table
+from paictl.sim.traces.profiles import EPOCHS, Application, application
+from paictl.sim.traces.source import Source
+from paictl.units import Millis
+
+NODE: Final = 4
+"""Devices of a node in their testbed, over which replicas are packed."""
+_COUNTS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+_LARGEST_LOCAL: Final = {"yolov3": 8}
+"""Batch sizes of a replica that do not fit into memory although they were measured (their ``applications.py``)."""
+
+
+class _Known(NamedTuple):
+    steps: float
+    seconds: dict[int, float]
+    """Time of a step by number of replicas, packed."""
+    spread: dict[int, float]
+    """Rate by number of nodes with the replicas asked for."""
+
+
+def packed(replicas: int) -> tuple[int, ...]:
+    """Replicas on as few nodes as can be."""
+    full, rest = divmod(replicas, NODE)
+    return (NODE,) * full + ((rest,) if rest else ())
+
+
+def step_seconds(known: Application, placement: tuple[int, ...], batch: int) -> float | None:
+    """Time of a step of the whole batch; gradients of what does not fit are accumulated. None if not measured."""
+    replicas = sum(placement)
+    sizes = [size for rows in known.placements.values() for size, _, _ in rows]
+    most = _LARGEST_LOCAL.get(known.name, max(sizes))
+    local = math.ceil(batch / replicas)
+    if local < min(sizes):
+        return None
+    parts = math.ceil(local / most)
+    found = known.step(placement, math.ceil(local / parts))
+    return None if found is None else found[0] + (parts - 1) * (found[0] - found[1])
+
+
+class _Profiles:
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self._applications: dict[str, Application | None] = {}
+        self._known: dict[tuple[str, int, int], _Known] = {}
+
+    def of(self, name: str, batch: int, replicas: int) -> _Known:
+        key = (name, batch, replicas)
+        if key not in self._known:
+            self._known[key] = self._make(*key)
+        return self._known[key]
+
+    def _make(self, name: str, batch: int, replicas: int) -> _Known:
+        if name not in self._applications:
+            folders = (f"../traces/{name}", f"traces/{name}", name)
+            self._applications[name] = next((a for f in folders if (a := application(self.source, f))), None)
+        known = self._applications[name]
+        if known is None:
+            raise RowError(f"there is no profile of {name!r}; put traces/{name}/ of the artifact beside the workloads")
+        steps = known.steps(batch, EPOCHS[name])
+        seconds = {
+            count: found
+            for count in sorted({*_COUNTS, replicas})
+            if (found := step_seconds(known, packed(count), batch)) is not None
+        }
+        if steps is None or replicas not in seconds:
+            raise RowError(f"{name} with batch size {batch} on {replicas} devices was not measured")
+        spread = {}
+        for nodes in range(len(packed(replicas)) + 1, min(replicas, 16) + 1):
+            apart = tuple(replicas // nodes + (number < replicas % nodes) for number in range(nodes))
+            if (found := step_seconds(known, apart, batch)) is not None:
+                spread[nodes] = seconds[replicas] / found
+        return _Known(steps, seconds, spread)
+
+
+def _row(line: Line, profiles: _Profiles) -> Job:
+    name, batch = line.text("application"), line.whole("batch_size", 1)
+    if name not in EPOCHS:
+        raise RowError(f"application {name!r} is not one of {', '.join(EPOCHS)}")
+    gpus = line.whole("num_replicas", 1)
+    known = profiles.of(name, batch, gpus)
+    base = known.seconds[gpus]
+    return Job(
+        id=line.text("name"), submit=line.span("time", SECOND), gpus=gpus, model=name,
+        work=Millis(round(known.steps * base * SECOND)), iterations=math.ceil(known.steps),
+        elastic=(min(known.seconds), max(known.seconds)),
+        scaling={count: base / seconds for count, seconds in known.seconds.items()}, spread=known.spread,
+        facts={"batch_size": batch, "epochs": EPOCHS[name]},
+    )  # fmt: skip
+
+
+def _read(source: Source) -> Rows:
+    return table(source, partial(_row, profiles=_Profiles(source)))
+
+
+POLLUX = Format(
+    "pollux", "Pollux' simulator", "s",
+    "name, time, application, num_replicas, batch_size; traces/APPLICATION/ beside it",
+    "petuum/adaptdl osdi21-artifact, Apache-2.0",
+    has("name", "time", "application", "num_replicas", "batch_size"), _read,
+)  # fmt: skip

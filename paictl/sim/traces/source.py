@@ -1,0 +1,182 @@
+"""Where a trace is read from: a file, a compressed one, a file inside an archive, or a small trace of our own."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import lzma
+import posixpath
+import tarfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from paictl.errors import PaictlError
+from paictl.resources import resource_folder
+from paictl.words import did_you_mean, listed
+
+_ARCHIVES: Final = (".tar.gz", ".tgz", ".tar", ".tar.xz")
+_NOT_TRACES: Final = ("license", "readme", ".md", ".py.txt")
+_SUFFIXES: Final = (".csv", ".yaml")
+
+
+class TraceError(PaictlError, ValueError):
+    """A trace that cannot be read or played; `where` names the file, or the line of it, at fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file with its bytes."""
+
+    name: str
+    """As it was asked for, for messages: inside an archive ``archive.tar.gz/inner/file.csv``."""
+    data: bytes
+
+    @property
+    def sha256(self) -> str:
+        """Of the bytes after decompression, so that a trace and its compressed copy are the same trace."""
+        return hashlib.sha256(self.data).hexdigest()
+
+    def text(self) -> str:
+        """The content; raises `TraceError` if it is not text in UTF-8."""
+        try:
+            return self.data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = self.data.count(b"\n", 0, error.start) + 1
+            raise TraceError(
+                "is not text in UTF-8", where=f"{self.name}:{line}", hint="paictl sim traces lists the formats"
+            ) from None
+
+    def sibling(self, path: str) -> Source | None:
+        """The file at a path relative to this one's folder, in the same archive; None if it is not there."""
+        try:
+            return source(posixpath.normpath(posixpath.join(posixpath.dirname(self.name), path)))
+        except TraceError:
+            return None
+
+
+def source(name: str) -> Source:
+    """Read what a name stands for; raises `TraceError` if there is nothing, or nothing that can be read.
+
+    A name is the path of a file (``.gz`` and ``.xz`` are unpacked), a path into an archive
+    (``x.tar.gz/inner/file.csv`` or ``x.tar.gz:file.csv``, archives in archives too), or one of `packaged`.
+    """
+    try:
+        if Path(name).is_file():
+            return _file(name)
+        if found := _split(name):
+            return _member(*found)
+        own = packaged().get(name)
+        if own is not None:
+            return Source(name, own.read_bytes())
+    except OSError as error:
+        raise TraceError(f"cannot read: {error.strerror or error}", where=name, hint="check the path") from None
+    near = did_you_mean(name, packaged())
+    raise TraceError(
+        "there is no such file", where=name, hint=near or f"give a file, or one of ours: {listed(packaged())}"
+    )
+
+
+def packaged() -> dict[str, Path]:
+    """The small traces that come with paictl, by name; they are our own and free to use."""
+    folder = resource_folder("traces")
+    return {path.stem: path for path in sorted(folder.iterdir()) if path.suffix in _SUFFIXES}
+
+
+def members(name: str) -> list[str]:
+    """The files of an archive that may be traces."""
+    return [inner for inner in _index(_load(name), name) if not any(word in inner.lower() for word in _NOT_TRACES)]
+
+
+def _file(name: str) -> Source:
+    if name.endswith(_ARCHIVES):
+        inner = members(name)
+        raise TraceError(
+            f"is an archive of {len(inner)} files", where=name,
+            hint=f"say which: {name}/{inner[0]}" + (f", or {listed(inner[1:], 6)}" if inner[1:] else "")
+            if inner else "it holds no trace",
+        )  # fmt: skip
+    return Source(name, _unpacked(Path(name).read_bytes(), name))
+
+
+def _split(name: str) -> tuple[str, str] | None:
+    """An archive that is there and the path inside it; None where the name holds no archive."""
+    for suffix in _ARCHIVES:
+        for mark in ("/", ":"):
+            outer, found, inner = name.partition(suffix + mark)
+            if found and Path(outer + suffix).is_file():
+                return outer + suffix, inner
+    return None
+
+
+def _member(archive: str, inner: str) -> Source:
+    """A file of an archive: by its path, or by the end of it if only one ends so."""
+    shown, data = archive, _load(archive)
+    while True:
+        head, rest = _cut(inner)
+        index = _index(data, shown)
+        name = _meant(head, index, shown)
+        shown, data = f"{shown}/{name}", index[name]
+        if rest is None:
+            return Source(shown, _unpacked(data, shown))
+        inner = rest
+
+
+def _cut(inner: str) -> tuple[str, str | None]:
+    """The first archive in a path and what is behind it; the whole path and None if there is none."""
+    for suffix in _ARCHIVES:
+        for mark in ("/", ":"):
+            outer, found, rest = inner.partition(suffix + mark)
+            if found:
+                return outer + suffix, rest
+    return inner, None
+
+
+def _meant(wanted: str, index: dict[str, bytes], archive: str) -> str:
+    wanted = wanted.removeprefix("./")
+    if wanted in index:
+        return wanted
+    ending = [name for name in index if name.endswith("/" + wanted)]
+    if len(ending) == 1:
+        return ending[0]
+    if ending:
+        raise TraceError(f"{wanted!r} is there {len(ending)} times", where=archive, hint=f"one of: {listed(ending)}")
+    raise TraceError(f"holds no {wanted!r}", where=archive, hint=f"it holds: {listed(index)}")
+
+
+@lru_cache(maxsize=2)
+def _load(archive: str) -> bytes:
+    return Path(archive).read_bytes()
+
+
+@lru_cache(maxsize=4)
+def _index(data: bytes, shown: str) -> dict[str, bytes]:
+    """The files of an archive by path, in its order."""
+    try:
+        return dict(_files(data))
+    except (tarfile.TarError, OSError, zlib.error, lzma.LZMAError, EOFError) as error:
+        raise TraceError(f"is not an archive: {error}", where=shown, hint="pack it with tar czf") from None
+
+
+def _files(data: bytes) -> Iterator[tuple[str, bytes]]:
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        for member in tar:
+            if member.isfile() and (stream := tar.extractfile(member)) is not None:
+                yield member.name.removeprefix("./"), stream.read()
+
+
+def _unpacked(data: bytes, name: str) -> bytes:
+    try:
+        if data[:2] == b"\x1f\x8b":
+            return gzip.decompress(data)
+        if data[:6] == b"\xfd7zXZ\x00":
+            return lzma.decompress(data)
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise TraceError(
+            f"cannot be unpacked: {error}", where=name, hint="copy it again; it is cut or damaged"
+        ) from None
+    return data

@@ -1,0 +1,203 @@
+"""What a policy sees of a job: what the user asked for, what can be observed, and what the policy declares to know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from paictl.sim.cluster import Devices
+from paictl.sim.job import Deadline, Share, Urge
+from paictl.sim.knowledge import KnowledgeError, Knows
+from paictl.sim.state import ONE, JobState
+from paictl.units import Millis
+
+
+class JobView:
+    """A job as its scheduler sees it; the same object for all its life, and always up to date.
+
+    `number` is its place in the order of (submission, id): the last word of every tie.
+    """
+
+    __slots__ = ("_state", "gpus", "number", "priority", "submit", "user", "vc")
+
+    def __init__(self, state: JobState) -> None:
+        job = state.job
+        self._state = state
+        self.number = state.number
+        self.gpus = job.gpus
+        """Devices it asks for."""
+        self.submit = job.submit
+        self.user = job.user
+        self.vc = job.vc
+        self.priority = job.priority
+
+    # --- the request
+
+    @property
+    def id(self) -> str:
+        """As in the trace."""
+        return self._state.job.id
+
+    @property
+    def share(self) -> Share:
+        """Guaranteed by its tenant's quota, or opportunistic."""
+        return self._state.job.share
+
+    @property
+    def gpu_type(self) -> str | None:
+        """The only device type it may run on."""
+        return self._state.job.gpu_type
+
+    @property
+    def elastic(self) -> tuple[int, int] | None:
+        """Fewest and most devices; None if only `gpus` will do."""
+        return self._state.job.elastic
+
+    # --- what anybody can observe
+
+    @property
+    def devices(self) -> Devices:
+        """Those it holds."""
+        return self._state.devices
+
+    @property
+    def running(self) -> bool:
+        """Whether it holds devices."""
+        return bool(self._state.devices)
+
+    @property
+    def first_start(self) -> Millis | None:
+        """None: it has not started yet."""
+        return self._state.first_start
+
+    @property
+    def since(self) -> Millis:
+        """Since when it runs, or waits, as it does now."""
+        state = self._state
+        return Millis(state.held_since if state.devices else state.waiting_since)
+
+    @property
+    def preemptions(self) -> int:
+        """How often it lost its devices."""
+        return self._state.preemptions
+
+    def ran(self, now: Millis) -> Millis:
+        """Time in which it held devices."""
+        state = self._state
+        return Millis(state.ran + (now - state.held_since if state.devices else 0))
+
+    def attained(self, now: Millis) -> int:
+        """Service: devices times the time it held them (device-milliseconds)."""
+        state = self._state
+        return state.service + (now - state.held_since) * len(state.devices)
+
+    # --- what must be declared
+
+    @property
+    def work(self) -> Millis:
+        """Run time on its reference (DURATION); where it dies before it is done, it is not known."""
+        return self._state.job.work
+
+    def remaining(self, now: Millis) -> int:
+        """Units of work that are left (DURATION); a millisecond on its reference is a million of them."""
+        state = self._state
+        return state.left_at(now) + (state.job.work - state.job.true_work) * ONE
+
+    @property
+    def due(self) -> Millis | None:
+        """When it will be done if nothing changes; None if it stands still (DURATION)."""
+        return self._state.due()
+
+    @property
+    def throughput(self) -> Mapping[str, float]:
+        """Rate by device type (THROUGHPUT)."""
+        return self._state.job.throughput
+
+    @property
+    def iterations(self) -> int:
+        """Steps in `work` (THROUGHPUT)."""
+        return self._state.job.iterations
+
+    @property
+    def scaling(self) -> Mapping[int, float]:
+        """Rate by number of devices (SCALING)."""
+        return self._state.job.scaling
+
+    @property
+    def sensitivity(self) -> Mapping[str, float]:
+        """Rate by smallest level that holds its devices (LOCALITY)."""
+        return self._state.job.sensitivity
+
+    @property
+    def spread(self) -> Mapping[int, float]:
+        """Rate by number of nodes (LOCALITY)."""
+        return self._state.job.spread
+
+    @property
+    def skew(self) -> float:
+        """Largest tensor by model size (SKEW)."""
+        return self._state.job.skew
+
+    @property
+    def urge(self) -> Urge:
+        """What its deadline means (DEADLINE)."""
+        return self._state.job.urge
+
+    @property
+    def deadlines(self) -> tuple[Deadline, ...]:
+        """Instants and values (DEADLINE)."""
+        return self._state.job.deadlines
+
+    @property
+    def gpu_util(self) -> float:
+        """How busy it keeps a device alone (UTILISATION)."""
+        return self._state.job.gpu_util
+
+    @property
+    def gpu_mem(self) -> float:
+        """Part of a device's memory it needs (UTILISATION)."""
+        return self._state.job.gpu_mem
+
+    @property
+    def coloc(self) -> Mapping[str, float]:
+        """Rate beside other models (COLOCATION)."""
+        return self._state.job.coloc
+
+    @property
+    def model(self) -> str:
+        """Name of the network (MODEL)."""
+        return self._state.job.model
+
+    @property
+    def rate(self) -> int:
+        """Units of work a millisecond at present, a million of them as on its reference (RATE)."""
+        return self._state.rate
+
+    @property
+    def facts(self) -> Mapping[str, float]:
+        """Numbers for one policy alone (FACTS)."""
+        return self._state.job.facts
+
+
+GUARDED: Mapping[str, Knows] = {
+    "work": Knows.DURATION, "remaining": Knows.DURATION, "due": Knows.DURATION, "throughput": Knows.THROUGHPUT,
+    "iterations": Knows.THROUGHPUT, "scaling": Knows.SCALING, "sensitivity": Knows.LOCALITY,
+    "spread": Knows.LOCALITY, "skew": Knows.SKEW, "urge": Knows.DEADLINE, "deadlines": Knows.DEADLINE,
+    "gpu_util": Knows.UTILISATION, "gpu_mem": Knows.UTILISATION, "coloc": Knows.COLOCATION, "model": Knows.MODEL,
+    "rate": Knows.RATE, "facts": Knows.FACTS,
+}  # fmt: skip
+"""Which declaration each field needs; fields that are not listed need none."""
+
+
+@cache
+def view_for(knows: frozenset[Knows]) -> type[JobView]:
+    """The class of views for a policy: fields it has not declared raise `KnowledgeError`, the others cost nothing."""
+
+    def forbidden(field: str, needed: Knows) -> property:
+        def read(_: JobView) -> object:
+            raise KnowledgeError(field, needed)
+
+        return property(read)
+
+    hidden = {field: forbidden(field, needed) for field, needed in GUARDED.items() if needed not in knows}
+    return type("JobView", (JobView,), {"__slots__": (), "__doc__": JobView.__doc__, **hidden})

@@ -1,0 +1,41 @@
+"""A control plane for each module of tests; all of it is skipped, saying why, where it cannot run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e_kube.controlplane import ControlPlane, binaries, control_plane, missing
+from tests.e2e_kube.kubeapi import KubeApi
+
+WANTED = os.environ.get("PAICTL_E2E") == "1"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """These tests take minutes and need programs that `make kube` builds: only `make e2e` runs them."""
+    reason = ""
+    if not WANTED:
+        reason = "needs a real control plane: make kube, then make e2e"
+    elif missing():
+        reason = f"{', '.join(missing())} not in {binaries()}: make kube"
+    if not reason:
+        return
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """etcd, kube-apiserver, kube-controller-manager and kwok; kube-scheduler is each module's own business."""
+    with control_plane(tmp_path_factory.mktemp("cp")) as up:
+        yield up
+
+
+@pytest.fixture(scope="module")
+def api(plane: ControlPlane) -> KubeApi:
+    return KubeApi(plane)

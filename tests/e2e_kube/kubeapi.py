@@ -1,0 +1,192 @@
+"""The API server as the tests see it: plain JSON over HTTPS, nothing of paictl, so that no mistake hides itself."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from tests.e2e_kube.controlplane import ControlPlane
+
+Json = dict[str, Any]
+
+MARKER = "hivedscheduler.microsoft.com/pod-scheduling-enable"
+SPEC = "hivedscheduler.microsoft.com/pod-scheduling-spec"
+ISOLATION = "hivedscheduler.microsoft.com/pod-leaf-cell-isolation"
+INFO = "hivedscheduler.microsoft.com/pod-bind-info"
+
+
+class ApiError(AssertionError):
+    """An answer outside 2xx."""
+
+    def __init__(self, status: int, body: str) -> None:
+        super().__init__(f"{status} {body[:500]}")
+        self.status = status
+
+
+class KubeApi:
+    """Requests as an administrator."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+        self._own = threading.local()
+
+    def _connection(self) -> http.client.HTTPSConnection:
+        if getattr(self._own, "connection", None) is None:
+            host = self.plane.server.removeprefix("https://")
+            self._own.connection = http.client.HTTPSConnection(host, context=self.plane.context, timeout=20)
+        return self._own.connection  # type: ignore[no-any-return]
+
+    def call(self, method: str, path: str, body: object = None, kind: str = "application/json") -> Any:
+        """The answer as JSON; raises `ApiError`. A connection that broke is opened once more."""
+        data = None if body is None else json.dumps(body)
+        for last in (False, True):
+            connection = self._connection()
+            try:
+                connection.request(method, path, data, {"Content-Type": kind})
+                reply = connection.getresponse()
+                text = reply.read().decode()
+                break
+            except (OSError, http.client.HTTPException):
+                connection.close()
+                self._own.connection = None
+                if last:
+                    raise
+        if reply.status >= 300:
+            raise ApiError(reply.status, text)
+        return json.loads(text)
+
+    def get(self, path: str) -> Any:
+        return self.call("GET", path)
+
+    def patch(self, path: str, body: object) -> Any:
+        return self.call("PATCH", path, body, "application/merge-patch+json")
+
+    def apply(self, manifest: Mapping[str, Any], path: str) -> Any:
+        """Server-side apply."""
+        query = "?fieldManager=test&force=true"
+        return self.call("PATCH", f"{path}{query}", manifest, "application/apply-patch+yaml")
+
+    # --- nodes
+
+    def add_nodes(self, names: Iterable[str], **capacity: str) -> None:
+        """Nodes that kwok keeps ready; capacity beside CPU and memory, ``__`` in a name stands for a slash."""
+        extra = {name.replace("__", "/").replace("_", "."): value for name, value in capacity.items()}
+        amount = {"cpu": "96", "memory": "768Gi", "pods": "256", MARKER: "256", **extra}
+        amount.pop(MARKER)
+
+        def add(name: str) -> None:
+            labels = {"type": "kwok", "kubernetes.io/hostname": name}
+            status = {"capacity": amount, "allocatable": amount}
+            self.call("POST", "/api/v1/nodes", {"metadata": {"name": name, "labels": labels}, "status": status})
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(add, names))
+
+    def await_nodes(self, number: int, seconds: float = 120) -> None:
+        """Until so many nodes are ready and take pods."""
+        until(lambda: sum(map(_usable, self.get("/api/v1/nodes")["items"])) >= number, seconds, f"{number} nodes")
+
+    # --- pods
+
+    def pods(self, namespace: str = "default") -> list[Json]:
+        found: list[Json] = self.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
+        return found
+
+    def pod(self, name: str, namespace: str = "default") -> Json | None:
+        try:
+            found: Json = self.get(f"/api/v1/namespaces/{namespace}/pods/{name}")
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+        return found
+
+    def create(self, pod: Mapping[str, Any]) -> Json:
+        namespace = pod["metadata"].get("namespace", "default")
+        made: Json = self.call("POST", f"/api/v1/namespaces/{namespace}/pods", pod)
+        return made
+
+    def delete(self, name: str, namespace: str = "default", grace: int = 0) -> None:
+        """Gone or already gone."""
+        try:
+            self.call("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}?gracePeriodSeconds={grace}")
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
+    def delete_all(self, namespace: str = "default") -> None:
+        self.call("DELETE", f"/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0")
+        until(lambda: not self.pods(namespace), 60, "all pods are gone")
+
+    def node_of(self, name: str) -> str:
+        """Where a pod is bound; empty if it is not."""
+        found = self.pod(name)
+        return str(found["spec"].get("nodeName", "")) if found else ""
+
+    def await_bound(self, names: Iterable[str], seconds: float = 30) -> dict[str, Json]:
+        """The pods once all of them are bound."""
+        wanted = set(names)
+        found: dict[str, Json] = {}
+
+        def done() -> bool:
+            found.update({p["metadata"]["name"]: p for p in self.pods() if p["spec"].get("nodeName")})
+            return wanted <= found.keys()
+
+        until(done, seconds, lambda: f"bound: {sorted(wanted - found.keys())}\n{self.plight(wanted - found.keys())}")
+        return {name: found[name] for name in wanted}
+
+    def plight(self, names: Iterable[str]) -> str:
+        """What is said about pods that are not where they should be."""
+        said = []
+        for name in sorted(names)[:8]:
+            pod = self.pod(name)
+            if pod is None:
+                said.append(f"{name}: is not there")
+                continue
+            condition: Json = next((c for c in pod["status"].get("conditions", []) if c["type"] == "PodScheduled"), {})
+            said.append(f"{name}: {condition.get('reason')}: {condition.get('message')}")
+            said += [f"  {event['reason']}: {event.get('message')}" for event in self.events(name)]
+        return "\n".join(said)
+
+    def events(self, name: str, namespace: str = "default") -> list[Json]:
+        selector = f"involvedObject.name={name}"
+        found: list[Json] = self.get(f"/api/v1/namespaces/{namespace}/events?fieldSelector={selector}")["items"]
+        return found
+
+
+def hived_pod(name: str, spec: Mapping[str, Any], *, scheduler: str = "hivedscheduler", **more: Any) -> Json:
+    """A pod as HiveD's users write it: the annotation, the marker, and the devices handed on by a field reference."""
+    isolation = {"fieldRef": {"fieldPath": f"metadata.annotations['{ISOLATION}']"}}
+    container = {
+        "name": "main",
+        "image": "none",
+        "resources": {"limits": {MARKER: 1}},
+        "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "valueFrom": isolation}],
+    }
+    metadata = {"name": name, "annotations": {SPEC: json.dumps(spec)}, **more.pop("metadata", {})}
+    body = {"schedulerName": scheduler, "containers": [container], "terminationGracePeriodSeconds": 0, **more}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
+
+
+def devices(pod: Mapping[str, Any]) -> list[int]:
+    """The devices that a bound pod was given."""
+    return [int(part) for part in pod["metadata"]["annotations"][ISOLATION].split(",")]
+
+
+def until(condition: Callable[[], object], seconds: float, what: str | Callable[[], str]) -> None:
+    """Wait until something holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds:g} s: {what if isinstance(what, str) else what()}")
+        time.sleep(0.1)
+
+
+def _usable(node: Json) -> bool:
+    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", []))
+    return ready and not node["spec"].get("taints")

@@ -1,0 +1,64 @@
+"""Every rule against its case files and against the examples of its own documentation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paictl.config.linting import rules as rules_package
+from paictl.config.linting.rule import Rule
+from paictl.config.linting.rules import TABLE, all_rules
+from tests.unit.config.cases import FOLDER, Case, all_cases, lines_of, problems_of
+
+CASES = all_cases()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_case_gives_exactly_the_expected_problems(case: Case) -> None:
+    assert lines_of(problems_of(case.files)) == case.expected
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.id)
+def test_every_rule_has_a_failing_and_a_passing_case(rule: Rule[Any]) -> None:
+    cases = [case for case in CASES if case.rule == rule.id]
+    hits = [any(line.split()[1] == rule.id for line in case.expected) for case in cases]
+    assert any(hits), "no failing case"
+    assert not all(hits), "no passing case"
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.id)
+def test_the_documentation_of_a_rule_is_true(rule: Rule[Any]) -> None:
+    manual = rule.manual
+    assert manual.summary.endswith(".")
+    assert manual.why
+    assert "\n" not in manual.why
+    assert manual.why.endswith(".")
+    assert problems_of(manual.passes) == [], "the passing example has problems"
+    assert rule.id in {problem.rule for problem in problems_of(manual.fails)}
+    for problem in problems_of(manual.fails):
+        if problem.rule == rule.id:
+            assert not problem.message.endswith(".")
+            assert "\n" not in problem.message
+
+
+def test_ids_and_names_are_unique_and_well_formed() -> None:
+    rules = all_rules()
+    assert len({rule.id for rule in rules}) == len({rule.name for rule in rules}) == len(rules)
+    for rule in rules:
+        assert rule.id[:3].isupper()
+        assert rule.id[3:].isdigit()
+        assert rule.name == rule.name.lower()
+
+
+def test_every_case_folder_belongs_to_a_rule() -> None:
+    known = {rule.id for rule in all_rules()}
+    assert {path.name for path in FOLDER.iterdir()} <= known
+
+
+@pytest.mark.parametrize("family", TABLE)
+def test_every_module_of_a_family_is_in_the_table(family: str) -> None:
+    folder = Path(rules_package.__file__ or "").parent / family
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__", "words"}
+    assert sorted(modules) == sorted(TABLE[family].split())

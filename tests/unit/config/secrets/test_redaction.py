@@ -1,0 +1,82 @@
+"""Secrets are not quoted in reports."""
+
+from __future__ import annotations
+
+import pytest
+
+from paictl.config.linting.report import FORMATS, plain
+from paictl.config.linting.report.data import fingerprints
+from paictl.config.linting.validate import validate
+from paictl.config.reading.load import load_memory
+from paictl.config.reading.source import Source
+from paictl.config.secrets.redaction import redacted, redacted_line
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("password: admin # x", "password: ***** # x"),
+        ('password: "admin-1" # x', 'password: "*******" # x'),
+        ("  jwt-secret: 'a b'", "  jwt-secret: '* *'"),
+        ("{user: a, password: b, tag: c}", "{user: a, password: *, tag: c}"),
+        ('"docker_registry_password": x1', '"docker_registry_password": **'),
+        ("docker_cache_azure_account_key: k", "docker_cache_azure_account_key: *"),
+        ("password: a#b,c} # x", "password: ****** # x"),
+        ('password: "a\\"b" # x', 'password: "**"*" # x'),
+        ("password: 'it''s' # x", "password: '**''*' # x"),
+        ("smbpwd: x", "smbpwd: *"),
+        ("{a: b, secrets: {k: v, l: w}, m: n}", "{a: b, secrets: *** ** ** *}, m: n}"),
+        ("secret-name: regsecret", "secret-name: regsecret"),
+        ("user: operator", "user: operator"),
+        ("password:", "password:"),
+        ("password: # none", "password: # none"),
+    ],
+)
+def test_values_of_secrets_are_starred_out(line: str, shown: str) -> None:
+    assert redacted(line) == shown
+
+
+@pytest.mark.parametrize("password", ["P@ss_w0rd", "471100", '"kelp\\\\Tundra"', "your_own-pass", "''", "0471100"])
+@pytest.mark.parametrize("form", FORMATS)
+def test_no_report_shows_a_password(form: str, password: str) -> None:
+    text = f"user: operator\npassword: {password}\ndocker_image_tag: v1.8.1\n"
+    report = validate(load_memory({"config.yaml": text.encode()}))
+    assert report.problems
+    bare = password.strip("\"'")
+    assert not bare or bare not in plain(FORMATS[form](report))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("password: |\n  kelp\n  tundra\n", ["password: |", "  ****", "  ******"]),
+        ("password:\n  kelp # x\nuser: me\n", ["password:", "  **** * *", "user: me"]),
+        ("secrets:\n  - key: kelp\n    other: tundra\nname: x\n", None),
+        ("extras:\n  secret: >-\n\n    kelp\n  name: x\n", ["extras:", "  secret: >-", "", "    ****", "  name: x"]),
+    ],
+)
+def test_what_stands_below_the_key_of_a_secret_is_starred_out(text: str, shown: list[str] | None) -> None:
+    source = Source("job.yaml", text)
+    lines = [redacted_line(source, number + 1) for number in range(len(text.splitlines()))]
+    if shown is not None:
+        assert lines == shown
+    assert not any(word in line for line in lines for word in ("kelp", "tundra"))
+
+
+def test_fingerprints_do_not_depend_on_a_secret() -> None:
+    files = ({"config.yaml": f"user: u\npassword: 0{word}\n".encode()} for word in ("471100", "110074"))
+    reports = [validate(load_memory(one)) for one in files]
+    one, two = (list(fingerprints(report.problems)) for report in reports)
+    assert one == two
+    assert one
+
+
+def test_a_secret_number_is_not_quoted_where_no_schema_knows_it() -> None:
+    job = (
+        b"protocolVersion: 2\nname: a\ntype: job\nsecrets: {key: 0471100}\n"
+        b"prerequisites: [{type: dockerimage, name: i, uri: u}]\n"
+        b"taskRoles: {r: {dockerImage: i, resourcePerInstance: {cpu: 1, memoryMB: 1, gpu: 0}, commands: [x]}}\n"
+    )
+    (problem,) = validate(load_memory({"job.yaml": job})).problems
+    assert problem.rule == "TXT014"
+    assert "4711" not in f"{problem.message} {problem.hint}"

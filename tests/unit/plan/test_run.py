@@ -1,0 +1,164 @@
+"""Phases in their order, what is told of them, and what a run folder remembers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from paictl.errors import PaictlError
+from paictl.plan import events
+from paictl.plan.events import Event, PhaseBlocked, PhaseSaid, PhaseSkipped, RunBegan, RunEnded
+from paictl.plan.folder import EVENTS, RUN, begin_run, unfinished_run
+from paictl.plan.phase import Phase, Tell
+from paictl.plan.run import Status, carry_out
+
+NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
+
+
+@dataclass
+class Recorded(Phase):
+    """Notes what is asked of it; fails in `at` if that is said."""
+
+    name: str
+    diary: list[str]
+    wants: tuple[str, ...] = ()
+    fails: str = ""
+    idle: str = ""
+    act: Callable[[], None] = field(default=lambda: None)
+
+    @property
+    def id(self) -> str:
+        return self.name
+
+    @property
+    def title(self) -> str:
+        return f"do {self.name}"
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset(self.wants)
+
+    def _note(self, what: str) -> None:
+        self.diary.append(f"{what} {self.name}")
+        if self.fails == what:
+            raise PaictlError(f"{what} of {self.name} went wrong", hint="mend it")
+
+    def prepare(self) -> None:
+        self._note("prepare")
+
+    def should_run(self) -> str:
+        return self.idle
+
+    def run(self, tell: Tell) -> None:
+        tell("half way", "host1")
+        self._note("run")
+        self.act()
+
+    def clean_up(self) -> None:
+        self._note("clean")
+
+
+def test_all_are_prepared_before_one_runs_and_clean_up_in_reverse() -> None:
+    diary: list[str] = []
+    told: list[Event] = []
+    outcomes = carry_out([Recorded("a", diary), Recorded("b", diary)], told.append)
+    assert diary == ["prepare a", "prepare b", "run a", "run b", "clean b", "clean a"]
+    assert [one.status for one in outcomes] == [Status.DONE, Status.DONE]
+    assert told[0] == RunBegan((("a", "do a"), ("b", "do b")))
+    assert PhaseSaid("a", "half way", "host1") in told
+    assert told[-1] == RunEnded(True)
+    assert [events.from_data(json.loads(json.dumps(events.to_data(event)))) for event in told] == told
+
+
+def test_what_can_be_known_beforehand_stops_the_run_before_anything_changed() -> None:
+    diary: list[str] = []
+    told: list[Event] = []
+    with pytest.raises(PaictlError, match="prepare of b"):
+        carry_out([Recorded("a", diary), Recorded("b", diary, fails="prepare")], told.append)
+    assert diary == ["prepare a", "prepare b"]
+    assert told[-1] == RunEnded(False)
+
+
+def test_a_failure_blocks_those_that_need_it_through_others_as_well() -> None:
+    diary: list[str] = []
+    told: list[Event] = []
+    phases = [
+        Recorded("a", diary, fails="run"), Recorded("b", diary, ("a",)), Recorded("c", diary, ("b",)),
+        Recorded("d", diary), Recorded("e", diary, idle="is so already"), Recorded("f", diary, ("e",)),
+    ]  # fmt: skip
+    found = {one.phase: one for one in carry_out(phases, told.append)}
+    assert [one.status for one in found.values()] == ["failed", "blocked", "blocked", "done", "skipped", "done"]
+    assert (found["c"].by, str(found["a"].error)) == ("a", "run of a went wrong")
+    assert PhaseBlocked("c", "a") in told
+    assert PhaseSkipped("e", "is so already") in told
+    assert told[-1] == RunEnded(False)
+    assert diary[-3:] == ["clean f", "clean d", "clean a"]
+
+
+def test_a_phase_that_cannot_clean_up_keeps_no_other_from_it() -> None:
+    diary: list[str] = []
+    told: list[Event] = []
+    carry_out([Recorded("a", diary), Recorded("b", diary, fails="clean")], told.append)
+    assert diary[-2:] == ["clean b", "clean a"]
+    assert PhaseSaid("b", "could not clean up: clean of b went wrong") in told
+
+
+def test_who_interrupts_leaves_nothing_behind(tmp_path: Path) -> None:
+    diary: list[str] = []
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    folder = begin_run(tmp_path, "deploy", {"hosts": 3}, NOON)
+    phases = [Recorded("a", diary), Recorded("b", diary, act=interrupt), Recorded("c", diary)]
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(phases, folder.listener(lambda: NOON))
+    assert diary[-2:] == ["clean b", "clean a"]
+    assert list(folder.events())[-1] == RunEnded(False, interrupted=True)
+    resumed = unfinished_run(tmp_path, "deploy", {"hosts": 3})
+    assert resumed is not None
+    assert resumed.done() == {"a"}
+    diary.clear()
+    phases[1].act = lambda: None
+    carry_out(phases, resumed.listener(lambda: NOON), done=resumed.done())
+    assert [one for one in diary if one.startswith("run")] == ["run b", "run c"]
+    assert unfinished_run(tmp_path, "deploy", {"hosts": 3}) is None
+
+
+def test_another_wish_is_not_resumed_and_a_cut_line_does_not_count(tmp_path: Path) -> None:
+    folder = begin_run(tmp_path, "deploy", {"hosts": 3}, NOON)
+    assert begin_run(tmp_path, "deploy", {"hosts": 4}, NOON).id == f"{folder.id}-1"
+    assert unfinished_run(tmp_path, "deploy", {"hosts": 5}) is None
+    assert unfinished_run(tmp_path, "upgrade", {"hosts": 3}) is None
+    carry_out([Recorded("a", [])], folder.listener(lambda: NOON))
+    path = folder.path / EVENTS
+    path.write_text(path.read_text(encoding="utf-8")[:-20], encoding="utf-8")
+    assert folder.done() == {"a"}
+    assert not folder.finished
+
+
+def test_no_secret_gets_into_the_folder_and_nobody_else_reads_it(tmp_path: Path) -> None:
+    wish = {"password": "hunter2", "of": ["ssh hunter2"]}
+    folder = begin_run(tmp_path / "runs", "deploy", wish, NOON, ["hunter2", ""])
+    diary: list[str] = []
+    phase = Recorded("a", diary)
+
+    def leak() -> None:
+        raise PaictlError("hunter2 was refused", where="hunter2@host")
+
+    phase.act = leak
+    carry_out([phase], folder.listener(lambda: NOON))
+    for path in folder.path.iterdir():
+        assert "hunter2" not in path.read_text(encoding="utf-8")
+        assert path.stat().st_mode & 0o077 == 0
+    assert folder.path.stat().st_mode & 0o077 == 0
+    assert "******" in (folder.path / RUN).read_text(encoding="utf-8")
+    assert unfinished_run(tmp_path / "runs", "deploy", wish, ["hunter2"]) == folder
+    other = {"password": "hunter3", "of": ["ssh hunter3"]}
+    again = unfinished_run(tmp_path / "runs", "deploy", other, ["hunter3"])
+    assert again is not None, "with a new password it is the same wish"

@@ -1,0 +1,140 @@
+"""HiveD's annotations, there and back, and every way in which they can be malformed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paictl.scheduler import wire
+from paictl.scheduler.decision import BindInfo, PodPlacement
+from paictl.scheduler.errors import RequestError
+from paictl.scheduler.request import PodRequest
+
+
+def parse(text: str) -> object:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
+
+
+HIVED = """\
+node: 10.151.41.26
+gpuIsolation: [0, 1]
+cellChain: K80-NODE-POOL
+affinityGroupBindInfo:
+- podPlacements:
+  - physicalNode: 10.151.41.26
+    physicalGpuIndices: [0, 1]
+    preassignedCellTypes: [K80-NODE, K80-NODE]
+  - physicalNode: 10.151.41.25
+    physicalGpuIndices: [2, 3]
+"""
+INFO = BindInfo(
+    "10.151.41.26",
+    (0, 1),
+    "K80-NODE-POOL",
+    (
+        (
+            PodPlacement("10.151.41.26", (0, 1), ("K80-NODE", "K80-NODE")),
+            PodPlacement("10.151.41.25", (2, 3), None),
+        ),
+    ),
+)
+
+
+def test_bind_info_is_read_as_hived_writes_it_old_keys_too() -> None:
+    assert wire.parse_bind_info(HIVED, "default/p", parse) == INFO
+    assert wire.parse_bind_info(wire.bind_info_text(INFO), "default/p", parse) == INFO
+
+
+names = st.text(min_size=1, max_size=8)
+devices = st.lists(st.integers(0, 99), min_size=1, max_size=4).map(tuple)
+places = st.builds(PodPlacement, names, devices, st.none() | st.lists(names, max_size=4).map(tuple))
+infos = st.builds(
+    BindInfo, names, devices, names, st.lists(st.lists(places, max_size=3).map(tuple), max_size=3).map(tuple)
+)
+
+
+@given(infos)
+def test_bind_info_there_and_back(info: BindInfo) -> None:
+    assert wire.read_bind_info(json.loads(wire.bind_info_text(info))) == info
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=3, unique_by=lambda one: one[0]),
+    st.booleans(), st.booleans(), st.integers(-1, 1000), st.sampled_from(["", "GPU"]), st.sampled_from(["", "PIN"]),
+)  # fmt: skip
+def test_requests_there_and_back(
+    members: list[tuple[int, int]], lazy: bool, ignore: bool, priority: int, leaf_type: str, pinned: str
+) -> None:
+    ordered = tuple(sorted(members))
+    request = PodRequest(
+        "u", "default/p", "vc", priority, ordered[0][0], "g", ordered, leaf_type, pinned, lazy, ignore
+    )  # fmt: skip
+    text = json.dumps(wire.request_json(request))
+    assert wire.parse_request(text, "u", "default/p", parse) == request
+
+
+def test_a_pod_that_is_its_own_group_names_none() -> None:
+    request = PodRequest("u", "default/p", "vc", 0, 2, "default/p", ((2, 1),))
+    assert "affinityGroup" not in wire.request_json(request)
+    assert wire.read_request(wire.request_json(request), "u", "default/p") == request
+
+
+def changed(path: list[str | int], value: object) -> dict[str, Any]:
+    data = wire.bind_info_json(INFO)
+    here: Any = data
+    for step in path[:-1]:
+        here = here[step]
+    here[path[-1]] = value
+    return data
+
+
+PLACE: list[str | int] = ["affinityGroupBindInfo", 0, "podPlacements", 0]
+MALFORMED: list[tuple[object, str]] = [
+    ([], "pod-bind-info"),
+    (changed(["node"], None), "pod-bind-info.node"),
+    (changed(["leafCellIsolation"], ["0"]), "pod-bind-info.leafCellIsolation"),
+    (changed(["leafCellIsolation"], [True]), "pod-bind-info.leafCellIsolation"),
+    (changed(["cellChain"], 5), "pod-bind-info.cellChain"),
+    (changed(["affinityGroupBindInfo"], {}), "pod-bind-info.affinityGroupBindInfo"),
+    (changed(["affinityGroupBindInfo", 0], "x"), "pod-bind-info.affinityGroupBindInfo[0]"),
+    (changed(["affinityGroupBindInfo", 0, "podPlacements"], 1), "pod-bind-info.affinityGroupBindInfo[0].podPlacements"),
+    (changed(PLACE, 1), "pod-bind-info.affinityGroupBindInfo[0].podPlacements[0]"),
+    (
+        changed([*PLACE, "preassignedCellTypes"], [None]),
+        "pod-bind-info.affinityGroupBindInfo[0].podPlacements[0].preassignedCellTypes",
+    ),
+    (
+        changed([*PLACE, "physicalLeafCellIndices"], [0.5]),
+        "pod-bind-info.affinityGroupBindInfo[0].podPlacements[0].physicalLeafCellIndices",
+    ),
+]
+
+
+@pytest.mark.parametrize(("data", "field"), MALFORMED, ids=lambda value: value if isinstance(value, str) else "")
+def test_malformed_bind_info_is_refused_by_its_field(data: object, field: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        wire.read_bind_info(data, "default/p")
+    assert (caught.value.pod, caught.value.field) == ("default/p", field)
+
+
+@pytest.mark.parametrize("text", [None, "", "  ", "a: [", "just words"])
+def test_an_annotation_that_is_no_mapping_is_refused(text: str | None) -> None:
+    with pytest.raises(RequestError):
+        wire.parse_bind_info(text, "default/p", parse)
+    with pytest.raises(RequestError):
+        wire.parse_request(text, "u", "default/p", parse)
+
+
+def test_isolation_there_and_back() -> None:
+    assert wire.parse_isolation(wire.isolation_text((0, 3, 12)), "default/p") == (0, 3, 12)
+    for text in ("", "0,", "0,x", "-1", "9" * 30, "²"):
+        with pytest.raises(RequestError):
+            wire.parse_isolation(text, "default/p")

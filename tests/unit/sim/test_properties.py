@@ -1,0 +1,112 @@
+"""Every policy, on random clusters and jobs: all invariants after every event."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paictl.sim.cluster import ClusterSpec, Node
+from paictl.sim.invariants import Invariants
+from paictl.sim.job import Job, Share, in_order
+from paictl.sim.policies.table import POLICIES
+from paictl.sim.run import FINISHED, Ending
+from paictl.sim.simulate import simulate
+from paictl.units import Millis
+
+COUNTED = [f"{name}{more}" for name in POLICIES for more in ("", ":suspend=2,resume=1,migrate=3,resize=2,profile=1")]
+SHARING = frozenset({"gandiva", "antman", "gavel", "pipeswitch", "singularity", "pooled"})
+"""Policies that may put several jobs on a device."""
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> ClusterSpec:
+    size = draw(st.sampled_from([1, 2, 4, 8]))
+    number = draw(st.integers(1, 5))
+    racks = draw(st.booleans())
+    nodes = tuple(
+        Node(f"n{i}", size, "gpu", (("socket", max(1, size // 2)),), (("rack", f"r{i // 2}"),) if racks else ())
+        for i in range(number)
+    )
+    return ClusterSpec(f"{number}x{size}", nodes)
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> list[Job]:
+    rows = draw(
+        st.lists(
+            st.tuples(
+                st.integers(0, 20), st.sampled_from([1, 1, 1, 2, 2, 4, 8, 3]), st.integers(0, 30),
+                st.sampled_from("abc"), st.integers(0, 2), st.booleans(),
+            ),
+            min_size=1, max_size=14,
+        )
+    )  # fmt: skip
+    return [
+        Job(
+            str(number), Millis(at * 1000), gpus, Millis(work * 1000), vc=vc, model=f"m{number % 3}", priority=priority,
+            share=Share.OPPORTUNISTIC if low else Share.GUARANTEED,
+            skew=0.1 * (number % 8), gpu_util=0.2 * (number % 6),
+            gpu_mem=0.3, elastic=(1, 2 * gpus) if number % 4 == 0 else None,
+        )
+        for number, (at, gpus, work, vc, priority, low) in enumerate(rows)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", COUNTED)
+@settings(max_examples=25)
+@given(spec=clusters(), jobs=traces())
+def test_every_policy_keeps_every_invariant(policy: str, spec: ClusterSpec, jobs: list[Job]) -> None:
+    check = Invariants(shared=policy.split(":")[0] in SHARING)
+    result = simulate(jobs, spec, policy, log=True, check=check)
+    size = sum(node.devices for node in spec.nodes)
+    for outcome in result.outcomes:
+        least = outcome.gpus
+        assert outcome.ending is not Ending.STOPPED
+        if outcome.ending in FINISHED and not outcome.lost:
+            assert outcome.service >= 0
+        if least > size and outcome.ending is Ending.IMPOSSIBLE:
+            assert outcome.first_start is None
+    again = simulate(jobs[::-1], spec, policy, log=True)
+    assert replace(again, wall_seconds=0) == replace(result, wall_seconds=0), "the order of the file does not matter"
+
+
+@pytest.mark.parametrize("policy", ["srtf", "srsf"])
+@settings(max_examples=60)
+@given(spec=clusters(), jobs=traces())
+def test_what_runs_is_what_a_walk_down_the_ranking_picks(policy: str, spec: ClusterSpec, jobs: list[Job]) -> None:
+    """The walk over everybody, written down plainly and a millisecond step at a time where something happens."""
+    plain = [replace(job, elastic=None) for job in jobs]
+    result = simulate(plain, spec, policy)
+    assert {one.id: one.end for one in result.outcomes} == _by_hand(plain, spec, by_size=policy == "srsf")
+
+
+def _by_hand(jobs: list[Job], spec: ClusterSpec, *, by_size: bool) -> dict[str, int | None]:
+    size = sum(node.devices for node in spec.nodes)
+    ends: dict[str, int | None] = {job.id: None for job in jobs}
+    coming = [job for job in in_order(jobs) if job.gpus <= size]
+    rank = {job.id: number for number, job in enumerate(coming)}
+    left = {job.id: int(job.work) for job in coming}
+    there: list[Job] = []
+    runs: list[Job] = []
+    now = 0
+    while coming or there:
+        times = [now + left[job.id] for job in runs] + [int(job.submit) for job in coming[:1]]
+        at = min(times)
+        for job in runs:
+            left[job.id] -= at - now
+            if not left[job.id]:
+                ends[job.id] = at
+                there.remove(job)
+        now = at
+        while coming and coming[0].submit <= now:
+            there.append(coming.pop(0))
+        there.sort(key=lambda job: (left[job.id] * (job.gpus if by_size else 1), rank[job.id]))
+        free, runs = size, []
+        for job in there:
+            if job.gpus <= free:
+                free -= job.gpus
+                runs.append(job)
+    return ends
