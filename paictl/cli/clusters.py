@@ -6,19 +6,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from paictl.cli import console
 from paictl.cli.options import OutputOption as OutputOption
 from paictl.cli.settings import settings
+from paictl.cluster.interface import Cluster, Identity, UnreachableError
+from paictl.cluster.targets import open_target
+from paictl.config.reading.problem import Problem
 from paictl.errors import PaictlError
-
-if TYPE_CHECKING:
-    from paictl.cluster.interface import Cluster, Identity
-    from paictl.config.reading.problem import Problem
-    from paictl.units import Millis
+from paictl.lab.language import language_of
+from paictl.lab.messages import say
+from paictl.lab.session import session_of
+from paictl.lab.workspace import lab_of_shell, labs_folder
+from paictl.operate.errors import RefusedFilesError
+from paictl.units import Millis
 
 StateOption = Annotated[
     Path | None,
@@ -34,9 +38,6 @@ ClusterId = Annotated[
 
 def open_cluster(state: Path | None) -> Cluster:
     """The cluster that a command is about."""
-    from paictl.cluster.interface import UnreachableError
-    from paictl.cluster.targets import open_target
-
     try:
         return open_target(folder=state)
     except UnreachableError as error:
@@ -46,11 +47,6 @@ def open_cluster(state: Path | None) -> Cluster:
 
 def _way_to_lab() -> str:
     """What leads on for somebody who is in a lab but types where its cluster is not; empty for all others."""
-    from paictl.lab.language import language_of
-    from paictl.lab.messages import say
-    from paictl.lab.session import session_of
-    from paictl.lab.workspace import lab_of_shell, labs_folder
-
     try:
         session = session_of(None)
     except PaictlError:
@@ -100,8 +96,6 @@ def confirm(question: str, word: str, *, yes: bool) -> None:
 @contextmanager
 def showing_reports() -> Iterator[None]:
     """Show what is wrong with files before the error that says that they were refused."""
-    from paictl.operate.errors import RefusedFilesError
-
     try:
         yield
     except RefusedFilesError as error:

@@ -28,6 +28,22 @@ class Output(StrEnum):
     YAML = "yaml"
 
 
+def asked_form(words: Sequence[str]) -> str:
+    """The form of the result that a command line asks for, so far as it can be told before it was understood."""
+    for name, value in zip(words, [*words[1:], ""], strict=False):
+        if name in ("-o", "--output") and value in set(Output):
+            return value
+        form = name.removeprefix("--output=").removeprefix("-o=").removeprefix("-o")
+        if form != name and form in set(Output):
+            return form
+    return "table"
+
+
+def is_data_wanted() -> bool:
+    """Whether a program reads the result, to which errors are said in the same form."""
+    return settings.output in (Output.JSON, Output.YAML)
+
+
 def write(text: str) -> None:
     """Write a result to stdout, with a line end behind it."""
     sys.stdout.write(text + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Annotated, Any
 
 import typer
@@ -23,8 +24,6 @@ def kind_named(word: str) -> Kind:
 
 def meant(word: str, names: tuple[str, ...]) -> str:
     """The hint for a word that is none of some names: the nearest one, or all of them."""
-    import difflib
-
     near = difflib.get_close_matches(word, names, 1)
     return f"did you mean {near[0]!r}?" if near else f"one of: {', '.join(names)}"
 

@@ -197,13 +197,45 @@ class ConfigVersion:
     files: Mapping[str, str]
 
 
+class EventKind(StrEnum):
+    """What can happen; to which kind of object is said with each."""
+
+    # to a node
+    NODE_ADDED = "NodeAdded"
+    NODE_REMOVED = "NodeRemoved"
+    READY = "Ready"
+    CORDONED = "Cordoned"
+    # to a node, a task of a job (then the data say which), or a job
+    FAILED = "Failed"
+    # to a job
+    SUBMITTED = "Submitted"
+    DEMOTED = "Demoted"
+    """It lost its guarantee and runs on."""
+    RETRIED = "Retried"
+    """It starts again from the beginning."""
+    SUCCEEDED = "Succeeded"
+    # to a task of a job
+    FINISHED = "Finished"
+    PREEMPTED = "Preempted"
+    LOST = "Lost"
+    """Its node went away."""
+    KILLED = "Killed"
+    # to a task of a job, or a service
+    STARTED = "Started"
+    # to a job, or a service
+    STOPPED = "Stopped"
+    # to the configuration, or a service
+    PUSHED = "Pushed"
+    DELETED = "Deleted"
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """Something that happened: `subject` is ``kind/name``, `data` what a machine may want to know."""
 
     number: int
     at: Millis
-    kind: str
+    kind: EventKind
     subject: str
     message: str
     data: Mapping[str, Any] = field(default_factory=dict)

@@ -12,22 +12,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from paictl.cluster.interface import Event
+from paictl.cluster.interface import Event, EventKind
 from paictl.cluster.picture import Attempt, JobLine, NodeMark, Outcome, TaskLine, Timeline
 from paictl.units import Millis
 
-ENDS: Final[Mapping[str, Outcome]] = {
-    "Finished": Outcome.FINISHED,
-    "Failed": Outcome.FAILED,
-    "Preempted": Outcome.PREEMPTED,
-    "Lost": Outcome.LOST,
-    "Killed": Outcome.STOPPED,
+ENDS: Final[Mapping[EventKind, Outcome]] = {
+    EventKind.FINISHED: Outcome.FINISHED,
+    EventKind.FAILED: Outcome.FAILED,
+    EventKind.PREEMPTED: Outcome.PREEMPTED,
+    EventKind.LOST: Outcome.LOST,
+    EventKind.KILLED: Outcome.STOPPED,
 }
 """How an attempt ended, by the kind of the event that says so."""
 
 _FALLS: Final = (Outcome.PREEMPTED, Outcome.LOST, Outcome.FAILED)
 """Ends that bring a gang down."""
-_NOTES: Final = ("Demoted", "Retried")
+_NOTES: Final = (EventKind.DEMOTED, EventKind.RETRIED)
+_OVER: Final = (EventKind.SUCCEEDED, EventKind.FAILED, EventKind.STOPPED)
 
 Task = tuple[str, int]
 
@@ -65,7 +66,7 @@ def timeline(events: Iterable[Event], now: Millis) -> Timeline:
         kind, _, name = event.subject.partition("/")
         if kind == "node":
             marks.append(NodeMark(event.at, name, event.kind))
-        elif kind == "job" and event.kind == "Submitted":
+        elif kind == "job" and event.kind is EventKind.SUBMITTED:
             jobs[name] = _submitted(event)
         elif kind == "job" and name in jobs:
             _tell(jobs[name], event)
@@ -82,17 +83,17 @@ def _submitted(event: Event) -> _Job:
 def _tell(job: _Job, event: Event) -> None:
     """Go on with a job's story by one event."""
     if "role" in event.data:
-        if event.kind == "Started":
+        if event.kind is EventKind.STARTED:
             _start(job, event)
         elif event.kind in ENDS:
             _end(job, event)
     elif event.kind in _NOTES:
         job.notes.append((event.at, event.message))
-        if event.kind == "Retried":  # as a whole: tasks that were done already begin to wait, too
+        if event.kind is EventKind.RETRIED:  # as a whole: tasks that were done already begin to wait, too
             for task in job.tasks.values():
                 if task.start is None and task.since is None:
                     task.since = event.at
-    elif event.kind in ("Succeeded", "Failed", "Stopped"):
+    elif event.kind in _OVER:
         for task in job.tasks.values():
             _stop_waiting(task, event.at)
 

@@ -15,7 +15,7 @@ from datetime import datetime
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from paictl import places
 from paictl.cluster.embedded import commands
@@ -34,7 +34,7 @@ from paictl.units import Millis
 BEGINNING: Final = datetime(2026, 1, 5, 9, 0)
 """When every lab begins, so that what the texts show is what a student sees."""
 
-Log = list[tuple[Millis, dict[str, Any]]]
+Log = list[tuple[Millis, commands.Line]]
 """(instant, command) of everything that changed a cluster."""
 
 
@@ -47,7 +47,7 @@ def bring_up(folder: Path, lab: Lab) -> Cluster:
     """Make a lab's cluster: its services run, and its clock stands until somebody ticks."""
     files = _configuration(lab)
     services = tuple(load_catalogue().services)
-    first, *then = commands.bring_up(f"lab{lab.number}", services, machines_in(files), files)
+    first, then = commands.bring_up(f"lab{lab.number}", services, machines_in(files), files)
     beginning = BEGINNING.timestamp()
     return EmbeddedCluster.up(folder, first, then, clock=(0.0, False), wall=lambda: beginning)
 

@@ -10,12 +10,24 @@ import typer
 from paictl.cli import console
 from paictl.cli.clusters import StateOption, clock_text, confirm, open_cluster, showing_reports
 from paictl.cli.console import write
+from paictl.cluster.embedded import commands
+from paictl.cluster.embedded.clock import parse_speed
+from paictl.cluster.embedded.cluster import EmbeddedCluster
+from paictl.cluster.machines import machines_in
+from paictl.config.pushing.fileset import seal_files
 from paictl.errors import PaictlError
+from paictl.operate import clock
+from paictl.operate.beginning import Lists, beginning
+from paictl.operate.status import remarks
+from paictl.places import state_folder
+from paictl.service.catalogue import load_catalogue
 
-UP_EPILOG = (
-    "Examples: paictl cluster up · paictl cluster up FOLDER · paictl cluster up --preset production --speed 60 · "
-    "paictl cluster up -m master.csv -w worker.csv -c config.yaml --sku V100=gpu:8,cpu:96,memory:900Gi"
-)
+UP_EPILOG = """
+    paictl cluster up
+    paictl cluster up FOLDER
+    paictl cluster up --preset production --speed 60
+    paictl cluster up -m master.csv -w worker.csv -c config.yaml --sku V100=gpu:8,cpu:96,memory:900Gi
+"""
 
 
 def up(
@@ -41,16 +53,6 @@ def up(
     state: StateOption = None,
 ) -> None:
     """Bring a cluster up on this machine, with its services running."""
-    from paictl.cluster.embedded import commands
-    from paictl.cluster.embedded.clock import parse_speed
-    from paictl.cluster.embedded.cluster import EmbeddedCluster
-    from paictl.cluster.machines import machines_in
-    from paictl.config.pushing.fileset import seal_files
-    from paictl.operate.beginning import Lists, beginning
-    from paictl.operate.status import remarks
-    from paictl.places import state_folder
-    from paictl.service.catalogue import load_catalogue
-
     lists = None
     if masters or workers or config:
         if not (masters and workers and config):
@@ -62,7 +64,7 @@ def up(
     with showing_reports(), console.progress("bringing the cluster up"):
         begin = beginning(lists=lists, layout=layout or folder, preset=preset)
         services = tuple(load_catalogue().services)
-        first, *then = commands.bring_up(name, services, machines_in(begin.files), seal_files(begin.files))
+        first, then = commands.bring_up(name, services, machines_in(begin.files), seal_files(begin.files))
         cluster = EmbeddedCluster.up(place, first, then, clock=clock)
     for note in begin.notes:
         console.info(f"note: {note}")
@@ -80,8 +82,6 @@ def tick(
     state: StateOption = None,
 ) -> None:
     """Let the cluster's time pass."""
-    from paictl.operate import clock
-
     wanted = clock.span_of(span, until_idle=until_idle)
     cluster = open_cluster(state)
     write(clock_text(cluster, clock.tick(cluster, wanted)))
@@ -92,9 +92,6 @@ def speed(
     state: StateOption = None,
 ) -> None:
     """Let the cluster's clock run at another speed."""
-    from paictl.cluster.embedded.clock import parse_speed
-    from paictl.cluster.embedded.cluster import EmbeddedCluster
-
     number, run_out = parse_speed(factor)
     cluster = open_cluster(state)
     if not isinstance(cluster, EmbeddedCluster):
@@ -107,8 +104,6 @@ def down(
     state: StateOption = None,
 ) -> None:
     """Take the cluster down; jobs, configuration and history are lost."""
-    from paictl.cluster.embedded.cluster import EmbeddedCluster
-
     cluster = open_cluster(state)
     if not isinstance(cluster, EmbeddedCluster):
         raise PaictlError("this cluster is not on this machine", hint="only a cluster on this machine is taken down so")

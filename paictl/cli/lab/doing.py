@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from paictl.cli import console
+from paictl.cli.command import App
 from paictl.cli.console import write
+from paictl.cli.lab.inprocess import type_words
+from paictl.cli.lab.playing import play_labs
 from paictl.cli.lab.sessions import LabOption, LabWord, LangOption, begun, present_step, session_of, speaks
+from paictl.cli.lab.shown import show_edits, show_questions, show_step, tell
 from paictl.errors import ExitCode
+from paictl.lab.commandlog import Command
+from paictl.lab.errors import LabError
+from paictl.lab.manifest import all_labs
+from paictl.lab.messages import say
 
-if TYPE_CHECKING:
-    from paictl.lab.commandlog import Command
 
-
-def register(app: typer.Typer) -> None:
+def register(app: App) -> None:
     """Add the commands to the group."""
-    app.command(epilog='Example: paictl lab skip two-run --reason "no time"')(skip)
+    app.command(epilog='paictl lab skip two-run --reason "no time"')(skip)
     app.command()(solve)
-    app.command(epilog='Example: paictl lab answer 1 "because the quota of vc1 is used up"')(answer)
-    app.command(epilog='Example: paictl lab predict 2 "it waits"')(predict)
-    app.command(epilog="Examples: paictl lab run 3 · paictl lab run --all --fast")(run)
+    app.command(epilog='paictl lab answer 1 "because the quota of vc1 is used up"')(answer)
+    app.command(epilog='paictl lab predict 2 "it waits"')(predict)
+    app.command(
+        epilog="""
+    paictl lab run 3
+    paictl lab run --all --fast
+"""
+    )(run)
 
 
 def skip(
@@ -31,8 +41,6 @@ def skip(
     lab: LabOption = None,
 ) -> None:
     """Leave a step or check out, with a reason."""
-    from paictl.lab.errors import LabError
-    from paictl.lab.messages import say
 
     session = begun(lab)
     if not reason.strip():
@@ -48,8 +56,6 @@ def solve(
     lang: LangOption = None,
 ) -> None:
     """Do the present step for you, and show how; at the end, good answers to the questions."""
-    from paictl.cli.lab.inprocess import type_words
-    from paictl.cli.lab.shown import show_edits, show_questions, show_step, tell
 
     session, words = begun(lab), speaks(lang)
     session.observe()
@@ -79,7 +85,6 @@ def answer(
     lab: LabOption = None,
 ) -> None:
     """Answer a question of the lab; the report holds it."""
-    from paictl.lab.messages import say
 
     session = session_of(lab)
     before = session.answer(number, words)
@@ -94,7 +99,6 @@ def predict(
     lab: LabOption = None,
 ) -> None:
     """Foretell what will come of a step before you do it; the report puts it beside what came."""
-    from paictl.lab.messages import say
 
     session = begun(lab)
     chosen = session.step_named(step)
@@ -110,8 +114,6 @@ def run(
     lang: LangOption = None,
 ) -> None:
     """Play a lab for a reader: every step typed, every check shown."""
-    from paictl.cli.lab.playing import play_labs
-    from paictl.lab.manifest import all_labs
 
     labs = all_labs() if every else [session_of(lab or "01").lab]
     failed = play_labs(labs, speaks(lang), pause=0 if fast else 2, keep=keep)

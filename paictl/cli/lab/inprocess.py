@@ -8,16 +8,18 @@ import os
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from paictl.cli.console import PIPE_WIDTH
+from paictl.cli.lab.hook import noted
+from paictl.cli.run import attempt
 from paictl.cli.settings import Settings, settings
 from paictl.errors import ExitCode, PaictlError
-
-if TYPE_CHECKING:
-    from paictl.lab.actions import Runner
-    from paictl.lab.commandlog import Command
-    from paictl.lab.session import Session
+from paictl.lab import commandlog
+from paictl.lab.actions import Runner
+from paictl.lab.commandlog import Command
+from paictl.lab.manifest import find_lab
+from paictl.lab.selftest import USER, Bench, problems
+from paictl.lab.session import Session
 
 
 @contextlib.contextmanager
@@ -39,8 +41,6 @@ def in_workspace(session: Session) -> Iterator[None]:
 
 def type_words(session: Session, words: Sequence[str]) -> Command:
     """Carry a command line out in a lab, printing what it prints; the caller notes it."""
-    from paictl.cli.lab.hook import noted
-    from paictl.cli.main import attempt
 
     with in_workspace(session):
         code, error = attempt([*words, "--no-input"])
@@ -62,7 +62,6 @@ def silent_runner(session: Session) -> Runner:
 
 def printed(session: Session, command: str) -> str:
     """What a command line of a text prints, note and all; ``cat FILE`` shows a file of the student."""
-    from paictl.lab import commandlog
 
     words = shlex.split(command)
     if words[:1] == ["cat"]:
@@ -108,8 +107,6 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 def self_test(word: str, folder: Path, *, update: bool) -> list[str]:
     """Everything that is wrong with a lab, tested in an empty folder."""
-    from paictl.lab.manifest import find_lab
-    from paictl.lab.selftest import USER, Bench, problems
 
     bench = Bench(folder, silent_runner, lambda session: lambda command: printed(session, command), speaking)
     with called(USER):

@@ -7,7 +7,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from paictl.cli.console import write_segments
 from paictl.cli.lab.inprocess import speaking, type_words
@@ -21,11 +20,11 @@ from paictl.cli.lab.shown import (
     show_step,
     tell,
 )
-
-if TYPE_CHECKING:
-    from paictl.lab.commandlog import Command
-    from paictl.lab.manifest import Lab
-    from paictl.lab.session import Session
+from paictl.lab.commandlog import Command
+from paictl.lab.judging import Status, judged
+from paictl.lab.manifest import Lab
+from paictl.lab.session import Session
+from paictl.lab.workspace import labs_folder
 
 
 def play_labs(labs: Sequence[Lab], lang: str, *, pause: float, keep: bool) -> int:
@@ -33,8 +32,6 @@ def play_labs(labs: Sequence[Lab], lang: str, *, pause: float, keep: bool) -> in
 
     `pause` is in seconds, after every command.
     """
-    from paictl.lab.session import Session
-    from paictl.lab.workspace import labs_folder
 
     with speaking(lang):
         if keep:
@@ -44,7 +41,6 @@ def play_labs(labs: Sequence[Lab], lang: str, *, pause: float, keep: bool) -> in
 
 
 def _play(session: Session, lang: str, pause: float) -> int:
-    from paictl.lab.judging import Status, judged
 
     lab = session.lab
     session.start(played=True)

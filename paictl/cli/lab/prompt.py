@@ -6,6 +6,8 @@ import os
 import shlex
 from pathlib import Path
 
+from paictl.lab.errors import writing
+
 _BASH = """\
 [ -r /etc/bash.bashrc ] && . /etc/bash.bashrc
 [ -r ~/.bashrc ] && . ~/.bashrc
@@ -28,7 +30,6 @@ def with_prompt(program: str, labs: Path, number: str) -> tuple[list[str], dict[
     Start files are written to ``shell/`` beside the labs. A shell that is none of the three gets PS1 from the
     environment, which those that read no file of their own keep.
     """
-    from paictl.lab.errors import writing
 
     mark, folder = f"lab {number}", labs.resolve() / "shell"
     with writing(folder):

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import subprocess
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.markdown import Markdown
 
-from paictl.cli.clusters import OutputOption
+from paictl.cli.command import App
 from paictl.cli.console import Output, stdout, write, write_data, write_table
 from paictl.cli.lab.sessions import LabWord, LangOption, Language, session_of, speaks
+from paictl.cli.lab.shown import paragraph, tell
+from paictl.cli.options import OutputOption
+from paictl.lab.glossary import read_glossary
+from paictl.lab.language import VARIABLE, choose
+from paictl.lab.messages import say
+from paictl.lab.workspace import labs_folder
 
-if TYPE_CHECKING:
-    from rich.console import Console
 
-
-def register(app: typer.Typer) -> None:
+def register(app: App) -> None:
     """Add the commands to the group."""
-    app.command(epilog="Example: paictl lab show 3 --lang zh · paictl lab show --explain")(show)
-    app.command(epilog="Example: paictl lab glossary --lang zh")(glossary)
-    app.command(epilog="Example: paictl lab language zh")(language)
+    app.command(
+        epilog="""
+    paictl lab show 3 --lang zh
+    paictl lab show --explain
+"""
+    )(show)
+    app.command(epilog="paictl lab glossary --lang zh")(glossary)
+    app.command(epilog="paictl lab language zh")(language)
 
 
 def show(
@@ -47,7 +60,6 @@ def _explanation(text: str) -> str:
 
 def _page(text: str) -> None:
     """Render Markdown for a terminal, in a pager where it is longer than the screen."""
-    from rich.markdown import Markdown
 
     console = stdout()
     console.width = min(console.width, 100)
@@ -62,9 +74,6 @@ def _page(text: str) -> None:
 
 def _show_in_pager(console: Console, text: str) -> None:
     """Let PAGER (else less) show a text; a pager that is missing is none."""
-    import os
-    import shlex
-    import subprocess
 
     command = shlex.split(os.environ.get("PAGER") or "less")
     environment = {"LESS": "-R", **os.environ} if "LESS" in os.environ else {**os.environ, "LESS": "-RF"}
@@ -76,9 +85,6 @@ def _show_in_pager(console: Console, text: str) -> None:
 
 def glossary(lang: LangOption = None, output: OutputOption = Output.TABLE) -> None:
     """Say which word of the textbook is which word here, in both languages."""
-    from paictl.cli.lab.shown import paragraph, tell
-    from paictl.lab.glossary import read_glossary
-    from paictl.lab.messages import say
 
     words, terms = speaks(lang), read_glossary()
     if output is not Output.TABLE:
@@ -96,12 +102,6 @@ def language(
     chosen: Annotated[Language | None, typer.Argument(help="Language of everything that follows.")] = None,
 ) -> None:
     """Choose the language of the labs (or show it); PAICTL_LANG and --lang come before it."""
-    import os
-
-    from paictl.cli.lab.shown import tell
-    from paictl.lab.language import VARIABLE, choose
-    from paictl.lab.workspace import labs_folder
-
     if chosen is None:
         write(speaks())
         return

@@ -8,18 +8,26 @@ from typing import Annotated, Any
 import typer
 
 from paictl.cli import console
-from paictl.cli.clusters import OutputOption
+from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data
 from paictl.cli.lab.sessions import LangOption, speaks
+from paictl.cli.options import OutputOption
+from paictl.config.reading.source import read_bytes
 from paictl.errors import ExitCode
+from paictl.lab.errors import LabError, writing
+from paictl.lab.messages import say
+from paictl.lab.report.consistency import copies, other_owner, strange_owners
+from paictl.lab.report.content import Author, make_report
+from paictl.lab.report.files import check_file, check_form, rendered
+from paictl.lab.workspace import labs_folder
 
 
-def register(app: typer.Typer) -> None:
+def register(app: App) -> None:
     """Add the commands to the group."""
-    app.command(epilog="Example: paictl lab report -o report.html --name 'Li Hua' --group 'Li Hua, Ann Li'")(report)
+    app.command(epilog="paictl lab report -o report.html --name 'Li Hua' --group 'Li Hua, Ann Li'")(report)
     app.command(
         "check-report",
-        epilog="Example: paictl lab check-report *.html; exit code 0: all consistent and no copies, 1: not",
+        epilog="paictl lab check-report *.html; exit code 0: all consistent and no copies, 1: not",
     )(check_report)
 
 
@@ -34,11 +42,6 @@ def report(
     lang: LangOption = None,
 ) -> None:
     """Write the report of all labs that you began: environment, observations, timeline, checks, answers, digest."""
-    from paictl.lab.errors import LabError, writing
-    from paictl.lab.messages import say
-    from paictl.lab.report.content import Author, make_report
-    from paictl.lab.report.files import check_form, rendered
-    from paictl.lab.workspace import labs_folder
 
     words = speaks(lang)
     check_form(output)
@@ -54,7 +57,6 @@ def report(
 
 def _written(text: str) -> str:
     """What an option says: the text itself, or that of a file."""
-    from paictl.config.reading.source import read_bytes
 
     if not text.startswith("@"):
         return text
@@ -62,7 +64,6 @@ def _written(text: str) -> str:
 
 
 def _labs(count: int, words: str) -> str:
-    from paictl.lab.messages import say
 
     return say("labs.one" if count == 1 else "labs.many", words, number=count)
 
@@ -75,8 +76,6 @@ def check_report(
 
     Recorded events are compared with replayed commands, text with data, the digest with both.
     """
-    from paictl.lab.report.consistency import copies, other_owner, strange_owners
-    from paictl.lab.report.files import check_file
 
     read = [(str(path), *check_file(path)) for path in files]
     results = [_result(file, made, wrong, other_owner(made)) for file, made, wrong in read]

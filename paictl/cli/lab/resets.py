@@ -8,13 +8,22 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.clusters import confirm
+from paictl.cli.command import App
 from paictl.cli.lab.sessions import LabWord, begun, session_of, speaks
+from paictl.cli.lab.shown import show_step
+from paictl.lab.messages import say
 
 
-def register(app: typer.Typer) -> None:
+def register(app: App) -> None:
     """Add the commands to the group."""
-    app.command(epilog="Examples: paictl lab reset 2 · paictl lab reset --step 3 · paictl lab reset 2 -y")(reset)
-    app.command(epilog="Example: paictl lab restore 2")(restore)
+    app.command(
+        epilog="""
+    paictl lab reset 2
+    paictl lab reset --step 3
+    paictl lab reset 2 -y
+"""
+    )(reset)
+    app.command(epilog="paictl lab restore 2")(restore)
 
 
 def reset(
@@ -23,8 +32,6 @@ def reset(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, though checks have passed.")] = False,
 ) -> None:
     """Begin a lab anew, or go back to a step: cluster, files and progress go, answers stay; a backup is kept."""
-    from paictl.cli.lab.shown import show_step
-    from paictl.lab.messages import say
 
     words, session = speaks(), session_of(lab)
     number, passed = session.lab.number, len(session.progress.passed)
@@ -47,7 +54,6 @@ def reset(
 
 def restore(lab: LabWord = None) -> None:
     """Get back what the last reset of a lab took; what is there now is put aside in turn."""
-    from paictl.lab.messages import say
 
     words, session = speaks(), session_of(lab)
     source = session.restore()

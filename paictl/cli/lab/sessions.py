@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
-if TYPE_CHECKING:
-    from paictl.lab.manifest import Step
-    from paictl.lab.session import Session
+from paictl.cli.command import Group
+from paictl.lab.errors import LabError
+from paictl.lab.language import language_of
+from paictl.lab.manifest import Step
+from paictl.lab.session import Session
+from paictl.lab.session import session_of as session_of
+from paictl.lab.workspace import labs_folder
 
 LabWord = Annotated[str | None, typer.Argument(metavar="[LAB]", help="Number or id (default: where you are).")]
 LabOption = Annotated[str | None, typer.Option("--lab", help="Number or id of the lab (default: where you are).")]
@@ -38,12 +42,11 @@ LangOption = Annotated[
 ]
 
 
-class InLanguage(typer.core.TyperGroup):
+class InLanguage(Group):
     """The lab commands: their errors are said in the language of the labs."""
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         """Carry a command out."""
-        from paictl.lab.errors import LabError
 
         try:
             return super().invoke(ctx)
@@ -53,17 +56,8 @@ class InLanguage(typer.core.TyperGroup):
 
 def speaks(given: str | None = None) -> str:
     """The language in which a command speaks: as asked, else as the student chose."""
-    from paictl.lab.language import language_of
-    from paictl.lab.workspace import labs_folder
 
     return language_of(labs_folder(), given)
-
-
-def session_of(word: str | None) -> Session:
-    """The lab that is named, else the one of this shell whatever has become of it, else the one started last."""
-    from paictl.lab import session
-
-    return session.session_of(word)
 
 
 def begun(word: str | None) -> Session:
@@ -75,7 +69,6 @@ def begun(word: str | None) -> Session:
 
 def present_step(session: Session) -> Step:
     """The step that the student is at; raises `LabError` after the last."""
-    from paictl.lab.errors import LabError
 
     session.observe()
     step = session.reading()

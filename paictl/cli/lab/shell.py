@@ -5,18 +5,23 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
 from paictl.cli import console
 from paictl.cli.console import write
+from paictl.cli.lab import starting
+from paictl.cli.lab.prompt import with_prompt
 from paictl.cli.lab.sessions import LabWord, LangOption, begun, session_of, speaks
-
-if TYPE_CHECKING:
-    from paictl.lab.session import Session
+from paictl.cli.lab.where import in_lab, in_lab_shell
+from paictl.lab.errors import LabError, writing
+from paictl.lab.messages import say
+from paictl.lab.session import Session
+from paictl.lab.workspace import SHELL, lab_of_shell
 
 _BACK: Final = "PAICTL_LAB_BACK"
 """Environment variable with the folder to which `lab env --leave` goes back."""
@@ -43,14 +48,12 @@ def env(
 
 
 def _env_note(session: Session) -> str:
-    from paictl.lab.messages import say
 
     return say("in-env", speaks(), lab=session.lab.number)
 
 
 def _leave() -> None:
     """Undo what `env` did to this shell."""
-    from paictl.lab.errors import LabError
 
     if in_lab_shell():
         raise LabError("leave-by-exit")
@@ -62,10 +65,6 @@ def _leave() -> None:
 
 def open_shell(lab: LabWord = None, lang: LangOption = None) -> None:
     """Open a shell in which paictl works on the lab's cluster; leave it with exit. A lab that was not begun begins."""
-    from paictl.cli.lab import commands
-    from paictl.lab.errors import LabError
-    from paictl.lab.messages import say
-    from paictl.lab.workspace import SHELL, lab_of_shell
 
     session, words = session_of(lab), speaks(lang)
     here, there = in_lab_shell() and in_lab(session), session.workspace.folder.resolve()
@@ -74,7 +73,7 @@ def open_shell(lab: LabWord = None, lang: LangOption = None) -> None:
     if not session.workspace.started:
         if session.progress.started:
             session.require_started()  # its folder was taken away
-        commands.start(session.lab.id, lang)
+        starting.begin(session, words, opening=True)
     saying = "in-shell-already" if here else "in-shell"
     folder = session.workspace.require_files()
     console.info(say(saying, words, lab=session.lab.number, folder=folder))
@@ -87,10 +86,6 @@ def open_shell(lab: LabWord = None, lang: LangOption = None) -> None:
 
 def _run(session: Session, folder: Path, environment: dict[str, str]) -> int:
     """Run the student's shell with the lab in its prompt; its exit code."""
-    import subprocess
-
-    from paictl.cli.lab.prompt import with_prompt
-
     program = os.environ.get("SHELL") or "/bin/sh"
     words, more = with_prompt(program, session.root, session.lab.number)
     return subprocess.run(words, cwd=folder, env={**environment, **more}, check=False).returncode  # noqa: S603 - theirs
@@ -102,7 +97,6 @@ def path_with_paictl(labs: Path) -> str | None:
     The folder stands beside the labs and holds nothing else, so that no other program of a virtual environment gets in
     front of the student's.
     """
-    from paictl.lab.errors import writing
 
     if shutil.which("paictl") is not None:
         return None
@@ -120,22 +114,3 @@ def path_with_paictl(labs: Path) -> str | None:
         draft.chmod(0o755)
         draft.replace(script)
     return os.pathsep.join([str(folder), os.environ.get("PATH", os.defpath)])
-
-
-def in_lab_shell() -> bool:
-    """Whether this shell was opened for a lab, so that exit leads back; one that took `lab env` was not."""
-    from paictl.lab.workspace import SHELL
-
-    return SHELL in os.environ
-
-
-def in_lab(session: Session) -> bool:
-    """Whether what is typed in this shell reaches this lab already, also after `lab env`."""
-    from paictl.lab.workspace import lab_of_shell
-
-    return lab_of_shell() == session.lab.id
-
-
-def other_lab(session: Session) -> bool:
-    """Whether this shell was opened for another lab."""
-    return in_lab_shell() and not in_lab(session)

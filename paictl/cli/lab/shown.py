@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 from paictl.cli.console import write, write_segments
 from paictl.cli.lab.paragraphs import columns, wrapped
+from paictl.cluster.interface import ServiceView
+from paictl.lab import commandlog
+from paictl.lab.judging import CheckResult
+from paictl.lab.manifest import Step
 from paictl.lab.messages import say
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from paictl.cluster.interface import ServiceView
-    from paictl.lab.judging import CheckResult
-    from paictl.lab.manifest import Step
-    from paictl.lab.session import Session
+from paictl.lab.session import Session
 
 
 def tell(key: str, lang: str, *, sign: str = "", **values: object) -> None:
@@ -84,7 +82,6 @@ def ways_on(result: CheckResult, session: Session, lang: str) -> list[str]:
 
 def show_trouble(session: Session, lang: str) -> None:
     """What is in the student's way whatever the lab: nothing typed, the last command refused, a stale service."""
-    from paictl.lab import commandlog
 
     if not commandlog.read(session.workspace.folder):
         tell("nothing-typed", lang, sign="→ ", lab=session.lab.number)

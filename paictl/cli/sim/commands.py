@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from paictl.cells.spec import ClusterSpec
 from paictl.cli.clusters import OutputOption, span_text
+from paictl.cli.command import App
 from paictl.cli.console import Output, info, write, write_data, write_table
+from paictl.config.quotas.capacity import configuration
+from paictl.config.reading.load import load
 from paictl.errors import ExitCode, PaictlError
+from paictl.sim.lab_compare import Course, Kind, play, tenants, worse_off
+from paictl.sim.trace import TraceJob, trace_from
 
-if TYPE_CHECKING:
-    from paictl.cells.spec import ClusterSpec
-    from paictl.sim.lab_compare import Course
-    from paictl.sim.trace import TraceJob
-
-app = typer.Typer(help="Play traces of jobs without a cluster.", no_args_is_help=True)
+app = App(help="Play traces of jobs without a cluster.")
 
 
 @app.callback()
@@ -25,8 +27,11 @@ def sim() -> None:
 
 
 @app.command(
-    epilog="Policies: private (every VC alone in a cluster as large as its promise), quota (a number of devices, "
-    "anywhere), cells. Example: paictl sim compare trace.yaml --config services-configuration.yaml --jobs"
+    epilog="""
+    paictl sim compare trace.yaml --config services-configuration.yaml --jobs
+    Policies: private (every VC alone in a cluster as large as its promise), quota (a number of devices,
+    anywhere), cells.
+"""
 )
 def compare(
     trace: Annotated[Path, typer.Argument(help="Trace: a list of jobs {name, vc, at, runs, devices, pods}.")],
@@ -39,8 +44,6 @@ def compare(
 
     The exit code is 1 if some tenant waits longer than it would in a cluster of its own.
     """
-    from paictl.sim.lab_compare import Kind, play, tenants, worse_off
-
     kinds = [kind for kind in Kind if not policies or kind in policies]
     if unknown := [name for name in policies or () if name not in list(Kind)]:
         raise PaictlError(f"there is no policy {unknown[0]!r}", hint=f"one of: {', '.join(Kind)}")
@@ -85,10 +88,6 @@ def _row(entry: tuple[Course, int]) -> tuple[object, ...]:
 
 
 def _data(course: Course, worse: list[str]) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    from paictl.sim.lab_compare import tenants
-
     return {
         "policy": course.policy.value,
         "piecesMean": course.pieces,
@@ -105,8 +104,6 @@ def _data(course: Course, worse: list[str]) -> dict[str, Any]:
 def _trace(path: Path) -> tuple[TraceJob, ...]:
     import yaml
 
-    from paictl.sim.trace import trace_from
-
     try:
         return trace_from(yaml.safe_load(path.read_text(encoding="utf-8")))
     except OSError as error:
@@ -122,10 +119,6 @@ def _trace(path: Path) -> tuple[TraceJob, ...]:
 
 
 def _spec(path: str) -> ClusterSpec:
-    from paictl.cells.spec import ClusterSpec
-    from paictl.config.quotas.capacity import configuration
-    from paictl.config.reading.load import load
-
     data = configuration(load([path])).data
     if not isinstance(data, dict):
         raise PaictlError("the hivedscheduler configuration is not a mapping", where=path)

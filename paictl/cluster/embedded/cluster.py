@@ -10,13 +10,17 @@ from typing import Any, TypeVar
 
 from paictl.cluster.embedded import commands, written
 from paictl.cluster.embedded.clock import Clock, wall_time
-from paictl.cluster.embedded.commands import Command
+from paictl.cluster.embedded.commands import Command, Line, RunOut, Submit, Tick, Up
 from paictl.cluster.embedded.explain import explain_job
-from paictl.cluster.embedded.jobs import LiveJob, dump_view, view_from
+from paictl.cluster.embedded.jobcodec import dump_job, dump_view, load_job, view_from
+from paictl.cluster.embedded.jobs import LiveJob
+from paictl.cluster.embedded.jobviews import view_of
 from paictl.cluster.embedded.picture import picture
-from paictl.cluster.embedded.services import CONFIGURATION, CONTROLLER, HISTORIANS, READERS, SCHEDULER, Service
+from paictl.cluster.embedded.records import History
+from paictl.cluster.embedded.services import CONFIGURATION, CONTROLLER, HISTORIANS
 from paictl.cluster.embedded.store import JobRow, Store, planned_beginning
-from paictl.cluster.embedded.world import History, World
+from paictl.cluster.embedded.views import node_views, service_view
+from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import (
     Answer,
     ClusterError,
@@ -26,8 +30,8 @@ from paictl.cluster.interface import (
     JobRequest,
     JobView,
     Machine,
+    NodeChange,
     NodeView,
-    Role,
     ServiceView,
 )  # fmt: skip
 from paictl.cluster.picture import Picture
@@ -36,8 +40,6 @@ from paictl.words import did_you_mean, listed
 
 MOST_COMPARED = 400
 """How many of the latest jobs a name that no job has is compared with."""
-
-NO_CELL = "in no cell of the scheduler's configuration, so nothing runs there"
 
 Given = TypeVar("Given")
 
@@ -55,17 +57,17 @@ class EmbeddedCluster:
 
     @classmethod
     def up(
-        cls, folder: Path, command: Command, then: Iterable[Command] = (), *,
+        cls, folder: Path, command: Up, then: Iterable[Command] = (), *,
         clock: tuple[float, bool] | None = None, wall: Callable[[], float] = wall_time,
     ) -> EmbeddedCluster:  # fmt: skip
-        """Bring a cluster up; `command` is `commands.up`, `clock` (speed, run out), as fast as time passes by default.
+        """Bring a cluster up; `clock` is (speed, run out), as fast as time passes by default.
 
         Where a beginning was planned for the folder, it begins then, and unless a clock is given that one stands.
 
         The cluster begins with the commands in `then` carried out, or does not begin. Raises `ConflictError` if one is
         up in the folder.
         """
-        world = commands.begin(command)
+        world = command.begin()
         planned = planned_beginning(folder)
         start = wall() if planned is None else planned
         clock = clock or ((1.0, False) if planned is None else (0.0, False))
@@ -74,10 +76,10 @@ class EmbeddedCluster:
             store.set_meta("name", world.name)
             store.set_meta("epoch", start)
             store.set_meta("clock", [0, start, *clock])
-            store.append_log(Millis(0), command)
+            store.append_log(Millis(0), command.line())
             for further in then:
                 commands.apply(world, Millis(0), further)
-                store.append_log(Millis(0), further)
+                store.append_log(Millis(0), further.line())
             cls(store, wall)._keep(world)
 
         return cls(Store.create(folder, fill), wall)
@@ -121,7 +123,7 @@ class EmbeddedCluster:
 
     def tick(self, span: Millis | None) -> Millis:
         """Advance the clock by hand: by a span, or (None) until nothing more will happen; returns the new instant."""
-        command = commands.run_out() if span is None else commands.tick(span)
+        command: Command = RunOut() if span is None else Tick(span)
         return self._write(command, lambda world: world.now)
 
     def set_speed(self, speed: float, *, run_out: bool) -> None:
@@ -139,18 +141,17 @@ class EmbeddedCluster:
         with self._world() as world:
             return node_views(world)
 
-    def set_node(self, name: str, change: str) -> NodeView:
+    def set_node(self, name: str, change: NodeChange) -> NodeView:
         """Cordon, uncordon, fail or heal a node."""
-        command = commands.set_node(name, change)
-        return self._write(command, lambda world: _one(node_views(world), name))
+        return self._write(commands.SetNode(name, change), lambda world: _one(node_views(world), name))
 
     def add_node(self, machine: Machine) -> NodeView:
         """A machine joins."""
-        return self._write(commands.add_node(machine), lambda world: _one(node_views(world), machine.name))
+        return self._write(commands.AddNode(machine), lambda world: _one(node_views(world), machine.name))
 
     def remove_node(self, name: str) -> None:
         """A machine leaves; its pods are lost."""
-        self._write(commands.remove_node(name), lambda _: None)
+        self._write(commands.RemoveNode(name), lambda _: None)
 
     # --- jobs
 
@@ -165,22 +166,22 @@ class EmbeddedCluster:
 
         def act(world: World) -> list[JobView]:
             ended = {job.key: job for job in world.ended}
-            return [(world.jobs.get(key) or ended[key]).view() for key in keys]
+            return [view_of(world.jobs.get(key) or ended[key]) for key in keys]
 
-        return self._write(commands.submit(requests), act, check)
+        return self._write(Submit.hiding(requests), act, check)
 
     def stop_job(self, key: str) -> None:
         """End a job; nothing to do for one that has ended."""
         with self._world() as world:
             ended = self._job(world, key).status.state.final
         if not ended:
-            self._write(commands.stop_job(key), lambda _: None)
+            self._write(commands.StopJob(key), lambda _: None)
 
     def jobs(self, *, ended: bool = True) -> Sequence[JobView]:
         """Jobs in order of submission, without tasks."""
         with self._world() as world:
             fresh = [*world.jobs.values(), *(world.ended if ended else ())]
-            found = [(job.number, job.view(tasks=False)) for job in fresh]
+            found = [(job.number, view_of(job, tasks=False)) for job in fresh]
             if ended:
                 found += [(number, view_from(view)) for number, view in self._store.ended_views()]
             return [view for _, view in sorted(found, key=lambda pair: pair[0])]
@@ -188,7 +189,7 @@ class EmbeddedCluster:
     def job(self, key: str) -> JobView:
         """One job with its tasks."""
         with self._world() as world:
-            return self._job(world, key).view()
+            return view_of(self._job(world, key))
 
     def explain(self, key: str) -> Answer:
         """Why a job waits, and what would let it run."""
@@ -202,7 +203,7 @@ class EmbeddedCluster:
         row = self._store.job(key)
         if row is None:
             raise ClusterError(f"there is no job {key!r}", hint=self._meant_job(world, key))
-        return LiveJob.load(row.data)
+        return load_job(row.data)
 
     def picture(self, *, history: bool = False) -> Picture:
         """Cells, virtual clusters, nodes and jobs at one instant; with `history` ended jobs and the timeline, too."""
@@ -210,7 +211,7 @@ class EmbeddedCluster:
             epoch, nodes = self.epoch, node_views(world)
             if not history:
                 return picture(world, epoch, nodes)
-            ended = [*(LiveJob.load(row.data) for row in self._store.ended_jobs()), *world.ended]
+            ended = [*(load_job(row.data) for row in self._store.ended_jobs()), *world.ended]
             return picture(world, epoch, nodes, ended, [*self._store.events(), *world.events])
 
     def _meant_job(self, world: World, key: str) -> str:
@@ -262,7 +263,7 @@ class EmbeddedCluster:
                 now = f"its newest version is {newest}" if newest else "all versions are gone"
                 raise ConflictError(f"somebody changed the configuration meanwhile: {now}", hint="look, and push again")
 
-        return self._write(commands.push(files, message), lambda world: world.pushed[-1], check)
+        return self._write(commands.Push(files, message), lambda world: world.pushed[-1], check)
 
     # --- services
 
@@ -274,12 +275,12 @@ class EmbeddedCluster:
     def set_service(self, name: str, *, running: bool) -> ServiceView:
         """Start a service (loading the newest configuration) or stop it."""
         return self._write(
-            commands.set_service(name, running=running), lambda world: service_view(world, world.services.get(name))
+            commands.SetService(name, running), lambda world: service_view(world, world.services.get(name))
         )
 
     def restart_services(self, names: Sequence[str]) -> None:
         """Stop services, the last first, and start them again in order, in one transaction."""
-        self._write(commands.restart_services(names), lambda _: None)
+        self._write(commands.RestartServices(tuple(names)), lambda _: None)
 
     def losses(self, name: str) -> Sequence[str]:
         """What deleting a service would destroy, as lines for people."""
@@ -297,7 +298,7 @@ class EmbeddedCluster:
 
     def wipe_service(self, name: str) -> None:
         """Stop a service and destroy its data; the command log keeps what was asked, as it does for all commands."""
-        self._write(commands.wipe_service(name), lambda _: None)
+        self._write(commands.WipeService(name), lambda _: None)
 
     # --- the way to the disk and back
 
@@ -322,10 +323,10 @@ class EmbeddedCluster:
             world = written.load(self._store.state())
             at = self.now
             commands.apply(world, at, command)
-            self._store.append_log(at, command)
-            if self.clock.run_out and command["do"] != "run-out":
+            self._store.append_log(at, command.line())
+            if self.clock.run_out and not isinstance(command, RunOut):
                 world.advance(None)
-                self._store.append_log(world.now, commands.run_out())
+                self._store.append_log(world.now, RunOut().line())
             given = answer(world)
             self._keep(world)
         return given
@@ -338,7 +339,7 @@ class EmbeddedCluster:
             self._store.forget_configs()
         self._store.append_events(world.events)
         self._store.put_jobs(
-            JobRow(j.key, j.number, True, dump_view(j.view(tasks=False)), j.dump()) for j in world.ended
+            JobRow(j.key, j.number, True, dump_view(view_of(j, tasks=False)), dump_job(j)) for j in world.ended
         )
         for version in world.pushed:
             self._store.put_config(version.number, version.at, version.message, version.files)
@@ -351,8 +352,8 @@ class EmbeddedCluster:
         dumped: dict[str, Any] = json.loads(json.dumps(written.dump(commands.replay(self.log()))))
         return dumped
 
-    def log(self) -> list[tuple[Millis, Command]]:
-        """(instant, command) of everything that changed the cluster, in order; `commands.replay` reads it."""
+    def log(self) -> list[tuple[Millis, Line]]:
+        """(instant, line) of everything that changed the cluster, in order; `commands.replay` reads it."""
         with self._store.reading():
             return list(self._store.log())
 
@@ -362,40 +363,5 @@ class EmbeddedCluster:
             return self._store.state()
 
 
-def node_views(world: World) -> list[NodeView]:
-    """All nodes with the pods that run on them."""
-    pods: dict[str, list[str]] = {}
-    used: dict[str, int] = {}
-    for key, job in world.jobs.items():
-        for ref, run in job.running():
-            pods.setdefault(run.info.node, []).append(f"{key}/{ref.role}[{ref.index}]")
-            used[run.info.node] = used.get(run.info.node, 0) + len(run.info.devices)
-    engine = world.dispatcher.engine
-    cells = None if engine is None else engine.state.physical.nodes
-    return [
-        NodeView(
-            node.machine, node.condition, node.since, used.get(name, 0), tuple(pods.get(name, ())),
-            NO_CELL if cells is not None and node.machine.role is Role.WORKER and name not in cells else "",
-        )
-        for node in world.machines
-        for name in [node.machine.name]
-    ]  # fmt: skip
-
-
 def _one(views: Sequence[NodeView], name: str) -> NodeView:
     return next(view for view in views if view.machine.name == name)
-
-
-def service_view(world: World, service: Service) -> ServiceView:
-    """A service, and why it does not do its work if it does not."""
-    reasons, newest, engine = [], world.configs.newest, world.dispatcher.engine
-    if not service.running:
-        reasons.append("stopped")
-    elif service.name in READERS and newest not in (0, service.loaded):
-        reasons.append(f"runs by configuration {service.loaded}, the newest is {newest}")
-    if service.name == SCHEDULER and engine is not None:
-        missing = [name for name in engine.state.physical.nodes if name not in world.machines]
-        if missing:
-            reasons.append(f"its configuration names nodes that are not there: {listed(missing)}")
-    reason = "; ".join(reasons)
-    return ServiceView(service.name, service.running, service.running, service.since, reason, service.loaded)

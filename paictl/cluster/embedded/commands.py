@@ -1,132 +1,355 @@
-"""Commands as they stand in the log: JSON in, one method of `World` each.
+"""What can be asked of an embedded cluster: one dataclass a command, each with its line in the log.
 
 The log is the truth: what a command did follows from its words, the instant at which it came and what came before. So a
-command holds everything it needs and nothing that can be computed.
+command holds everything it needs and nothing that can be computed. The lines are JSON; reports of labs keep them, so
+their form is never changed, only added to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Final, Self
 
 from paictl.cluster.embedded.machines import machine_from
 from paictl.cluster.embedded.world import World
-from paictl.cluster.interface import JobRequest, Machine
+from paictl.cluster.interface import JobRequest, Machine, NodeChange
 from paictl.units import Millis
 from paictl.workload.template import masked
 
-Command = dict[str, Any]
+Line = Mapping[str, Any]
+"""A command as it stands in the log; `do` says which one it is."""
 
 
-def up(name: str, services: Sequence[str], machines: Sequence[Machine]) -> Command:
-    """The first command of every log."""
-    return {"do": "up", "name": name, "services": list(services), "machines": [asdict(machine) for machine in machines]}
+class Command(ABC):
+    """Something that was asked at an instant."""
+
+    do: ClassVar[str]
+    """Its name in the log."""
+
+    @abstractmethod
+    def act(self, world: World) -> object:
+        """Carry it out in a world that has come to its instant."""
+
+    @abstractmethod
+    def fields(self) -> dict[str, Any]:
+        """What the log says beside its name, as JSON values."""
+
+    @classmethod
+    @abstractmethod
+    def of(cls, line: Line) -> Self:
+        """The inverse of `line`."""
+
+    def line(self) -> dict[str, Any]:
+        """The command as it stands in the log."""
+        return {"do": self.do, **self.fields()}
 
 
-def submit(requests: Sequence[JobRequest]) -> Command:
-    """Take jobs; the values of their secrets do not go into the log."""
-    return {
-        "do": "submit",
-        "jobs": [{**asdict(request), "data": _without_secrets(request.data)} for request in requests],
-    }
+@dataclass(frozen=True, slots=True)
+class Up(Command):
+    """The first command of every log: it makes the world, so that there is none in which it could act."""
+
+    do: ClassVar[str] = "up"
+    name: str
+    services: tuple[str, ...]
+    machines: tuple[Machine, ...]
+
+    def begin(self) -> World:
+        """The cluster at instant 0."""
+        world = World(self.name, self.services)
+        for machine in self.machines:
+            world.add_node(machine)
+        return world
+
+    def act(self, world: World) -> None:
+        """A world comes up once."""
+        raise ValueError(f"{world.name} is up already")
+
+    def fields(self) -> dict[str, Any]:
+        """Name, services and machines."""
+        machines = [asdict(machine) for machine in self.machines]
+        return {"name": self.name, "services": list(self.services), "machines": machines}
+
+    @classmethod
+    def of(cls, line: Line) -> Self:
+        """From the log."""
+        return cls(line["name"], tuple(line["services"]), tuple(map(machine_from, line["machines"])))
 
 
-def stop_job(key: str) -> Command:
+@dataclass(frozen=True, slots=True)
+class Submit(Command):
+    """Take jobs, all or none."""
+
+    do: ClassVar[str] = "submit"
+    requests: tuple[JobRequest, ...]
+
+    @classmethod
+    def hiding(cls, requests: Iterable[JobRequest]) -> Self:
+        """The command without the values of the jobs' secrets: they get neither into the log nor into the state."""
+        return cls(tuple(map(_without_secrets, requests)))
+
+    def act(self, world: World) -> object:
+        """The jobs that were taken."""
+        return world.submit(self.requests)
+
+    def fields(self) -> dict[str, Any]:
+        """The requests."""
+        return {"jobs": [asdict(request) for request in self.requests]}
+
+    @classmethod
+    def of(cls, line: Line) -> Self:
+        """From the log."""
+        return cls(tuple(JobRequest(**job) for job in line["jobs"]))
+
+
+def _without_secrets(request: JobRequest) -> JobRequest:
+    secrets = request.data.get("secrets")
+    if not isinstance(secrets, Mapping):
+        return request
+    return replace(request, data={**request.data, "secrets": masked(secrets)})
+
+
+@dataclass(frozen=True, slots=True)
+class StopJob(Command):
     """End a job."""
-    return {"do": "stop-job", "key": key}
+
+    do: ClassVar[str] = "stop-job"
+    key: str
+
+    def act(self, world: World) -> None:
+        """Stop it."""
+        world.stop_job(self.key)
+
+    def fields(self) -> dict[str, Any]:
+        """The job."""
+        return {"key": self.key}
+
+    @classmethod
+    def of(cls, line: Line) -> Self:
+        """From the log."""
+        return cls(line["key"])
 
 
-def set_node(name: str, change: str) -> Command:
-    """`change` is cordon, uncordon, fail or heal."""
-    return {"do": "set-node", "name": name, "change": change}
+@dataclass(frozen=True, slots=True)
+class SetNode(Command):
+    """Change how a node is."""
+
+    do: ClassVar[str] = "set-node"
+    name: str
+    change: NodeChange
+
+    def act(self, world: World) -> object:
+        """The node as it is then."""
+        return world.set_node(self.name, self.change)
+
+    def fields(self) -> dict[str, Any]:
+        """Node and change."""
+        return {"name": self.name, "change": self.change.value}
+
+    @classmethod
+    def of(cls, line: Line) -> Self:
+        """From the log."""
+        return cls(line["name"], NodeChange(line["change"]))
 
 
-def add_node(machine: Machine) -> Command:
+@dataclass(frozen=True, slots=True)
+class AddNode(Command):
     """A machine joins."""
-    return {"do": "add-node", "machine": asdict(machine)}
+
+    do: ClassVar[str] = "add-node"
+    machine: Machine
+
+    def act(self, world: World) -> None:
+        """Let it join."""
+        world.add_node(self.machine)
+
+    def fields(self) -> dict[str, Any]:
+        """The machine."""
+        return {"machine": asdict(self.machine)}
+
+    @classmethod
+    def of(cls, line: Line) -> Self:
+        """From the log."""
+        return cls(machine_from(line["machine"]))
 
 
-def remove_node(name: str) -> Command:
+@dataclass(frozen=True, slots=True)
+class RemoveNode(Command):
     """A machine leaves."""
-    return {"do": "remove-node", "name": name}
+
+    do: ClassVar[str] = "remove-node"
+    name: str
+
+    def act(self, world: World) -> None:
+        """Let it leave."""
+        world.remove_node(self.name)
+
+    def fields(self) -> dict[str, Any]:
+        """The node."""
+        return {"name": self.name}
+
+    @classmethod
+    def of(cls, line: Line) -> Self:
+        """From the log."""
+        return cls(line["name"])
 
 
-def push(files: Mapping[str, str], message: str) -> Command:
+@dataclass(frozen=True, slots=True)
+class Push(Command):
     """A new version of the configuration, secrets sealed already."""
-    return {"do": "push", "files": dict(files), "message": message}
+
+    do: ClassVar[str] = "push"
+    files: Mapping[str, str]
+    message: str
+
+    def act(self, world: World) -> object:
+        """The version."""
+        return world.push(self.files, self.message)
+
+    def fields(self) -> dict[str, Any]:
+        """Files and message."""
+        return {"files": dict(self.files), "message": self.message}
+
+    @classmethod
+    def of(cls, line: Line) -> Self:
+        """From the log."""
+        return cls(line["files"], line["message"])
 
 
-def set_service(name: str, *, running: bool) -> Command:
+@dataclass(frozen=True, slots=True)
+class SetService(Command):
     """Start or stop a service."""
-    return {"do": "set-service", "name": name, "running": running}
+
+    do: ClassVar[str] = "set-service"
+    name: str
+    running: bool
+
+    def act(self, world: World) -> object:
+        """The service as it is then."""
+        return world.set_service(self.name, running=self.running)
+
+    def fields(self) -> dict[str, Any]:
+        """Service and whether it is to run."""
+        return {"name": self.name, "running": self.running}
+
+    @classmethod
+    def of(cls, line: Line) -> Self:
+        """From the log."""
+        return cls(line["name"], line["running"])
 
 
-def restart_services(names: Sequence[str]) -> Command:
+@dataclass(frozen=True, slots=True)
+class RestartServices(Command):
     """Stop services, the last first, and start them again in order."""
-    return {"do": "restart-services", "names": list(names)}
+
+    do: ClassVar[str] = "restart-services"
+    names: tuple[str, ...]
+
+    def act(self, world: World) -> None:
+        """Restart them."""
+        world.restart_services(self.names)
+
+    def fields(self) -> dict[str, Any]:
+        """The services."""
+        return {"names": list(self.names)}
+
+    @classmethod
+    def of(cls, line: Line) -> Self:
+        """From the log."""
+        return cls(tuple(line["names"]))
 
 
-def wipe_service(name: str) -> Command:
+@dataclass(frozen=True, slots=True)
+class WipeService(Command):
     """Delete a service with its data."""
-    return {"do": "wipe-service", "name": name}
+
+    do: ClassVar[str] = "wipe-service"
+    name: str
+
+    def act(self, world: World) -> None:
+        """Delete it."""
+        world.wipe_service(self.name)
+
+    def fields(self) -> dict[str, Any]:
+        """The service."""
+        return {"name": self.name}
+
+    @classmethod
+    def of(cls, line: Line) -> Self:
+        """From the log."""
+        return cls(line["name"])
 
 
-def tick(span: Millis) -> Command:
+@dataclass(frozen=True, slots=True)
+class Tick(Command):
     """Nothing but time passes."""
-    return {"do": "tick", "span": span}
+
+    do: ClassVar[str] = "tick"
+    span: Millis
+
+    def act(self, world: World) -> None:
+        """Let it pass."""
+        world.advance(Millis(world.now + self.span))
+
+    def fields(self) -> dict[str, Any]:
+        """The span in milliseconds."""
+        return {"span": self.span}
+
+    @classmethod
+    def of(cls, line: Line) -> Self:
+        """From the log."""
+        return cls(Millis(line["span"]))
 
 
-def run_out() -> Command:
+@dataclass(frozen=True, slots=True)
+class RunOut(Command):
     """Time passes until nothing more will happen."""
-    return {"do": "run-out"}
+
+    do: ClassVar[str] = "run-out"
+
+    def act(self, world: World) -> None:
+        """Let it pass."""
+        world.advance(None)
+
+    def fields(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    @classmethod
+    def of(cls, line: Line) -> Self:  # noqa: ARG003 - there is nothing in it
+        """From the log."""
+        return cls()
+
+
+_KINDS: Final[tuple[type[Command], ...]] = (
+    Up, Submit, StopJob, SetNode, AddNode, RemoveNode, Push, SetService, RestartServices, WipeService, Tick, RunOut,
+)  # fmt: skip
+_READERS: Final[Mapping[str, Callable[[Line], Command]]] = {kind.do: kind.of for kind in _KINDS}
+
+
+def read(line: Line) -> Command:
+    """The command of a line of the log; raises `KeyError`, `TypeError` or `ValueError` for what is none."""
+    return _READERS[line["do"]](line)
 
 
 def bring_up(
     name: str, services: Sequence[str], machines: Sequence[Machine], files: Mapping[str, str]
-) -> list[Command]:
-    """All commands of a new cluster whose services, given in start order, run by the configuration in `files`."""
-    start = [set_service(service, running=True) for service in services]
-    return [up(name, services, machines), push(files, "at start"), *start]
+) -> tuple[Up, list[Command]]:
+    """The commands of a new cluster whose services, given in start order, run by the configuration in `files`."""
+    start = [SetService(service, True) for service in services]
+    return Up(name, tuple(services), tuple(machines)), [Push(files, "at start"), *start]
 
 
-def begin(command: Command) -> World:
-    """The cluster that the first command of a log makes."""
-    world = World(command["name"], command["services"])
-    for machine in command["machines"]:
-        world.add_node(machine_from(machine))
-    return world
-
-
-def apply(world: World, at: Millis, command: Command) -> Any:
-    """Let time pass until `at` and carry a command out; what it returns is its method's."""
+def apply(world: World, at: Millis, command: Command) -> object:
+    """Let time pass until `at` and carry a command out; what it returns is the command's."""
     world.advance(at)
-    return _METHODS[command["do"]](world, command)
+    return command.act(world)
 
 
-def replay(log: Sequence[tuple[Millis, Command]]) -> World:
-    """The cluster, with all its events, that a log of (instant, command) makes; the first command is `up`."""
-    world = begin(log[0][1])
-    for at, command in log[1:]:
-        apply(world, at, command)
+def replay(log: Sequence[tuple[Millis, Line]]) -> World:
+    """The cluster, with all its events, that a log of (instant, line) makes; the first line is that of `Up`."""
+    world = Up.of(log[0][1]).begin()
+    for at, line in log[1:]:
+        apply(world, at, read(line))
     return world
-
-
-def _without_secrets(data: Mapping[str, object]) -> dict[str, object]:
-    secrets = data.get("secrets")
-    return {**data, "secrets": masked(secrets)} if isinstance(secrets, Mapping) else dict(data)
-
-
-_METHODS: Mapping[str, Callable[[World, Command], Any]] = {
-    "submit": lambda world, c: world.submit([JobRequest(**job) for job in c["jobs"]]),
-    "stop-job": lambda world, c: world.stop_job(c["key"]),
-    "set-node": lambda world, c: world.set_node(c["name"], c["change"]),
-    "add-node": lambda world, c: world.add_node(machine_from(c["machine"])),
-    "remove-node": lambda world, c: world.remove_node(c["name"]),
-    "push": lambda world, c: world.push(c["files"], c["message"]),
-    "set-service": lambda world, c: world.set_service(c["name"], running=c["running"]),
-    "restart-services": lambda world, c: world.restart_services(c["names"]),
-    "wipe-service": lambda world, c: world.wipe_service(c["name"]),
-    "tick": lambda world, c: world.advance(Millis(world.now + c["span"])),
-    "run-out": lambda world, c: world.advance(None),  # noqa: ARG005
-}

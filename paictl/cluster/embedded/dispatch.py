@@ -21,6 +21,28 @@ from paictl.scheduler.events import GroupChange, Outcome
 from paictl.scheduler.groups import Group, GroupState
 from paictl.scheduler.request import PodRequest
 
+
+@dataclass(frozen=True, slots=True)
+class Anything:
+    """All may have changed, for instance the hardware."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfVc:
+    """Cells that a group of a virtual cluster held with a guarantee are free."""
+
+    vc: str
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutGuarantee:
+    """Cells that an opportunistic or demoted group held are free."""
+
+
+Release: TypeAlias = Anything | OfVc | WithoutGuarantee
+"""What was released, as far as it matters to those who wait."""
+ANYTHING: Final = Anything()
+
 Signature: TypeAlias = tuple[object, ...]
 """Everything of a request that its group's placement depends on."""
 
@@ -162,7 +184,7 @@ class Dispatcher:
             for outcome in outcomes:
                 match outcome:
                     case GroupChange(_, Group() as before, _):
-                        self._reconsider(None if before.virtual is None else before.vc)
+                        self._reconsider(WithoutGuarantee() if before.virtual is None else OfVc(before.vc))
         return outcomes
 
     def next(self, now: float) -> list[Action]:
@@ -225,26 +247,26 @@ class Dispatcher:
                     actions.append(Evicted(uids, request.group))
         return actions
 
-    def _reconsider(self, vc: str | None = "") -> None:
-        """Give refused requests another chance: all, or those to which a release in one VC matters.
+    def _reconsider(self, release: Release = ANYTHING) -> None:
+        """Give those refused requests another chance to which a release can matter.
 
         With healthy hardware a guaranteed request waits for the quota of its own VC and for nothing else (HiveD paper,
-        VC safety), so a release elsewhere cannot help it; opportunistic ones may use whatever is free. `vc` is None
-        for the release of a group without a guarantee.
+        VC safety), so a release elsewhere cannot help it; opportunistic ones may use whatever is free.
         """
-        for key, bucket in self._buckets.items():
-            if vc == "" or key[0] in (ANY_VC, vc):
-                bucket.refused = False
-
-
-ANY_VC: Final = ""
-"""In the signature of opportunistic requests, which use no quota."""
+        for (vc, *_), bucket in self._buckets.items():
+            match release:
+                case Anything():
+                    bucket.refused = False
+                case OfVc(name) if vc in (None, name):
+                    bucket.refused = False
+                case WithoutGuarantee() if vc is None:
+                    bucket.refused = False
 
 
 def signature(request: PodRequest) -> Signature:
-    """What two requests have in common if they must get the same answer."""
+    """What two requests have in common if they must get the same answer; the VC is None where no quota is used."""
     return (
-        request.vc if request.guaranteed else ANY_VC, request.priority, request.members, request.leaf_type,
+        request.vc if request.guaranteed else None, request.priority, request.members, request.leaf_type,
         request.pinned_id, request.lazy_preemption, request.ignore_suggested,
     )  # fmt: skip
 

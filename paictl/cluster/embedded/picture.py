@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from paictl.cluster.cells import chain_pictures, vc_pictures
 from paictl.cluster.embedded.dispatch import Dispatcher
 from paictl.cluster.embedded.jobs import LiveJob
+from paictl.cluster.embedded.jobviews import view_of
 from paictl.cluster.embedded.services import SCHEDULER
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import Event, JobState, NodeView
@@ -28,7 +29,7 @@ def picture(
     state, note = _state(world)
     jobs = {group: key for key, job in world.jobs.items() for group in job.plan.groups}
     waiting = Counter(
-        job.job.vc for job in world.jobs.values() if job.view(tasks=False).state is JobState.WAITING
+        job.job.vc for job in world.jobs.values() if view_of(job, tasks=False).state is JobState.WAITING
     )  # fmt: skip
     shown = sorted([*world.jobs.values(), *ended], key=lambda job: job.number)
     return Picture(
@@ -38,7 +39,7 @@ def picture(
         chains=chain_pictures(state, jobs) if state else (),
         vcs=vc_pictures(state, jobs, waiting) if state else (),
         nodes=tuple(nodes),
-        jobs=tuple(job.view(tasks=False) for job in shown),
+        jobs=tuple(view_of(job, tasks=False) for job in shown),
         note=note,
         timeline=None if events is None else timeline(events, world.now),
     )

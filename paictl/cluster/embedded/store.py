@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paictl.cluster.interface import ClusterError, ConflictError, Event, UnreachableError
+from paictl.cluster.interface import ClusterError, ConflictError, Event, EventKind, UnreachableError
 from paictl.units import Millis
 
 FILE = "cluster.db"
@@ -206,7 +206,7 @@ class Store:
         where, values = ("subject = ? AND ", [subject]) if subject else ("", [])
         query = f"SELECT * FROM event WHERE {where}number > ? ORDER BY number"  # noqa: S608 - constants only
         for number, at, kind, target, message, data in self._db.execute(query, (*values, after)):
-            yield Event(number, Millis(at), kind, target, message, json.loads(data))
+            yield Event(number, Millis(at), EventKind(kind), target, message, json.loads(data))
 
     def put_jobs(self, rows: Iterable[JobRow]) -> None:
         """Add or replace jobs."""

@@ -9,14 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from enum import StrEnum
-from typing import Final, NamedTuple
 
 from paictl.cluster.embedded.admission import admitted
 from paictl.cluster.embedded.configs import Configuration, Configurations
 from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted
 from paictl.cluster.embedded.jobs import LiveJob, Run
 from paictl.cluster.embedded.machines import Machines, Node
+from paictl.cluster.embedded.records import (
+    ENDS,
+    NODE_CHANGES,
+    NODE_WORDS,
+    TOLERATION,
+    History,
+    NewJob,
+    Notice,
+    PodNews,
+    Timer,
+)
 from paictl.cluster.embedded.services import (
     API,
     CONFIGURATION,
@@ -31,8 +40,10 @@ from paictl.cluster.interface import (
     ConfigVersion,
     ConflictError,
     Event,
+    EventKind,
     JobRequest,
     Machine,
+    NodeChange,
     Role,
 )  # fmt: skip
 from paictl.scheduler.book import RunningPod
@@ -40,26 +51,6 @@ from paictl.sim.loop import Loop, Urgency
 from paictl.units import Millis
 from paictl.workload import lifecycle
 from paictl.workload.lifecycle import Happening, State, Step, TaskRef
-
-TOLERATION: Final = Millis(300_000)
-"""How long pods on a failed node are given, as Kubernetes tolerates an unreachable node by default."""
-
-
-class History(StrEnum):
-    """What is kept for people to look back at, and a service can take with it when it is deleted."""
-
-    JOBS = "jobs"
-    """Jobs that ended."""
-    CONFIGURATIONS = "configurations"
-    """Versions of the configuration."""
-
-
-class Timer(NamedTuple):
-    """Something that will happen: a pod ends, or the pods of a failed node are given up."""
-
-    kind: str
-    subject: str
-    detail: int = 0
 
 
 class World:
@@ -83,7 +74,7 @@ class World:
         self.dispatcher = Dispatcher()
         self.pods: dict[str, tuple[str, TaskRef]] = {}
         """Job and task of each pod that waits or runs, by uid."""
-        self.backlog: list[tuple[str, TaskRef | None, Happening | None]] = []
+        self.backlog: list[Notice] = []
         """What the job controller will learn when it runs again."""
         self.numbers = {"event": 0, "job": 0}
 
@@ -123,7 +114,7 @@ class World:
                 job.runs[ref.role, ref.index] = Run(ref.incarnation, self.now, info)
                 devices = ",".join(map(str, info.devices))
                 self._say(
-                    "Started", f"job/{key}", f"{_task(ref)} runs on {info.node}, devices {devices}", ref,
+                    EventKind.STARTED, f"job/{key}", f"{_task(ref)} runs on {info.node}, devices {devices}", ref,
                     node=info.node, devices=list(info.devices),
                 )  # fmt: skip
                 duration = job.durations[ref.role]
@@ -137,8 +128,10 @@ class World:
                         self._pod_over(uid, Happening.PREEMPTED, f"preempted by {self._who(preemptor)}")
             case Demoted(group, preemptor):
                 for key in {key for key, job in self.jobs.items() if group in job.plan.groups}:
-                    self.jobs[key].demoted_by = preemptor
-                    self._say("Demoted", f"job/{key}", f"lost its guarantee to {self._who(preemptor)} and runs on")
+                    self.jobs[key].demoted_by = self._who(preemptor)
+                    self._say(
+                        EventKind.DEMOTED, f"job/{key}", f"lost its guarantee to {self._who(preemptor)} and runs on"
+                    )
 
     def _who(self, group: str) -> str:
         """The job that a group belongs to; the group where it belongs to none that goes on."""
@@ -150,8 +143,7 @@ class World:
         """A running pod has come to its end; its devices are free."""
         key, ref = self.pods[uid]
         self._forget_pod(key, ref, reason)
-        words = {Happening.SUCCEEDED: "Finished", Happening.PREEMPTED: "Preempted", Happening.LOST: "Lost"}
-        self._say(words[what], f"job/{key}", f"{_task(ref)}: {reason}" if reason else _task(ref), ref, reason=reason)
+        self._say(ENDS[what], f"job/{key}", f"{_task(ref)}: {reason}" if reason else _task(ref), ref, reason=reason)
         self._notify(key, ref, what)
 
     def _forget_pod(self, key: str, ref: TaskRef, reason: str) -> bool:
@@ -169,7 +161,7 @@ class World:
     def _notify(self, key: str, ref: TaskRef, what: Happening) -> None:
         """Tell the job controller; it acts now, or when it runs again."""
         if not self.services.runs(CONTROLLER):
-            self.backlog.append((key, ref, what))
+            self.backlog.append(PodNews(key, ref, what))
         elif key in self.jobs:
             job = self.jobs[key]
             self._follow(job, lifecycle.advance(job.job, job.status, ref, what))
@@ -182,13 +174,17 @@ class World:
         if step.status.attempt > before.attempt:
             job.started, job.demoted_by = None, ""
             self._say(
-                "Retried", f"job/{job.key}", f"starts again from the beginning, attempt {step.status.attempt + 1}"
+                EventKind.RETRIED,
+                f"job/{job.key}",
+                f"starts again from the beginning, attempt {step.status.attempt + 1}",
             )
         restarts = bool(step.start)
         reason = "the job starts again" if restarts else "the job is over"
         for ref in step.kill:
             if self._forget_pod(job.key, ref, reason):
-                self._say("Killed", f"job/{job.key}", f"{_task(ref)}: {reason}", ref, reason=reason, restarts=restarts)
+                self._say(
+                    EventKind.KILLED, f"job/{job.key}", f"{_task(ref)}: {reason}", ref, reason=reason, restarts=restarts
+                )
         for ref in step.start:
             request = job.request(ref)
             self.pods[request.uid] = (job.key, ref)
@@ -197,7 +193,7 @@ class World:
             job.ended = self.now
             del self.jobs[job.key]
             self.ended.append(job)
-            self._say(step.status.state.value.capitalize(), f"job/{job.key}", "")
+            self._say(EventKind(step.status.state.value.capitalize()), f"job/{job.key}", "")
 
     def submit(self, requests: Sequence[JobRequest]) -> list[LiveJob]:
         """Take jobs, all or none."""
@@ -214,11 +210,13 @@ class World:
             job.number = self.numbers["job"]
             self.jobs[job.key] = job
             tasks = {role.name: role.instances for role in job.job.roles}
-            self._say("Submitted", f"job/{job.key}", f"to {job.job.vc} as {job.job.priority_class}", tasks=tasks)
+            self._say(
+                EventKind.SUBMITTED, f"job/{job.key}", f"to {job.job.vc} as {job.job.priority_class}", tasks=tasks
+            )
             if self.services.runs(CONTROLLER):
                 self._follow(job, lifecycle.submit(job.job))
             else:
-                self.backlog.append((job.key, None, None))
+                self.backlog.append(NewJob(job.key))
             self._settle()
         return jobs
 
@@ -240,23 +238,23 @@ class World:
     def add_node(self, machine: Machine) -> None:
         """A machine joins, ready."""
         self.machines.add(machine, self.now)
-        self._say("NodeAdded", f"node/{machine.name}", machine.role.value)
+        self._say(EventKind.NODE_ADDED, f"node/{machine.name}", machine.role.value)
         self._observe(machine.name)
 
     def remove_node(self, name: str) -> None:
         """A machine leaves; its pods are lost."""
         self.machines.remove(name)
-        self._say("NodeRemoved", f"node/{name}", "")
+        self._say(EventKind.NODE_REMOVED, f"node/{name}", "")
         self.dispatcher.report(name, False, self.now / 1000)
         self._lose_pods(name, "its node was removed")
         self._settle()
 
-    def set_node(self, name: str, change: str) -> Node:
+    def set_node(self, name: str, change: NodeChange) -> Node:
         """Do one of cordon, uncordon, fail, heal; pods on a failed node are lost if it stays so for five minutes."""
-        flags = _NODE_CHANGES[change]
+        flags = NODE_CHANGES[change]
         old, new = self.machines.set(name, self.now, **flags)
         if new != old:
-            self._say(new.condition.value, f"node/{name}", _NODE_WORDS[change])
+            self._say(EventKind(new.condition.value), f"node/{name}", NODE_WORDS[change])
             self._observe(name)
         if new.failed and not old.failed:
             self.loop.schedule(Millis(self.now + TOLERATION), Urgency.HARDWARE, Timer("lost", name, self.now))
@@ -281,7 +279,9 @@ class World:
         number = self.configs.push(files).number
         version = ConfigVersion(number, self.now, message, dict(files))
         self.pushed.append(version)
-        self._say("Pushed", "config/cluster", f"version {number}: {message}" if message else f"version {number}")
+        self._say(
+            EventKind.PUSHED, "config/cluster", f"version {number}: {message}" if message else f"version {number}"
+        )
         return version
 
     def set_service(self, name: str, *, running: bool) -> Service:
@@ -299,7 +299,8 @@ class World:
         elif name == SCHEDULER:
             self.dispatcher.resume(None)
         service = self.services.set(name, self.now, running=running, loaded=loaded)
-        self._say("Started" if running else "Stopped", f"service/{name}", f"configuration {loaded}" if loaded else "")
+        kind = EventKind.STARTED if running else EventKind.STOPPED
+        self._say(kind, f"service/{name}", f"configuration {loaded}" if loaded else "")
         if running and name == CONTROLLER:
             self._catch_up()
         self.configs.keep(self.services.loaded)
@@ -328,7 +329,7 @@ class World:
         elif name == CONTROLLER:
             self._drop_jobs()
         self.services.remove(name, self.now)
-        self._say("Deleted", f"service/{name}", "")
+        self._say(EventKind.DELETED, f"service/{name}", "")
         self._settle()
 
     def _drop_jobs(self) -> None:
@@ -351,34 +352,20 @@ class World:
     def _catch_up(self) -> None:
         """What happened while the job controller was stopped, in order."""
         backlog, self.backlog = self.backlog, []
-        for key, ref, what in backlog:
-            if key in self.jobs and (ref is None or what is None):
-                self._follow(self.jobs[key], lifecycle.submit(self.jobs[key].job))
-            elif ref is not None and what is not None:
-                self._notify(key, ref, what)
+        for notice in backlog:
+            match notice:
+                case NewJob(key) if key in self.jobs:
+                    self._follow(self.jobs[key], lifecycle.submit(self.jobs[key].job))
+                case PodNews(key, ref, what):
+                    self._notify(key, ref, what)
 
     # --- events
 
-    def _say(self, kind: str, subject: str, message: str, ref: TaskRef | None = None, **more: object) -> None:
+    def _say(self, kind: EventKind, subject: str, message: str, ref: TaskRef | None = None, **more: object) -> None:
         """Note what happened; `ref` is the pod that it happened to, `more` what a machine may want to know."""
         self.numbers["event"] += 1
         pod = {} if ref is None else {"role": ref.role, "index": ref.index, "attempt": ref.incarnation}
         self.events.append(Event(self.numbers["event"], self.now, kind, subject, message, {**pod, **more}))
-
-
-_NODE_CHANGES: Final[Mapping[str, Mapping[str, bool]]] = {
-    "cordon": {"cordoned": True},
-    "uncordon": {"cordoned": False},
-    "fail": {"failed": True},
-    "heal": {"failed": False},
-}
-
-_NODE_WORDS: Final[Mapping[str, str]] = {
-    "cordon": "no new pods",
-    "uncordon": "new pods again",
-    "fail": f"its pods are given up unless it is back within {TOLERATION // 60_000} minutes",
-    "heal": "back again",
-}
 
 
 def _task(ref: TaskRef) -> str:

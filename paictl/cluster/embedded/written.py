@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
-from paictl.cluster.embedded.jobs import LiveJob
+from paictl.cluster.embedded.jobcodec import dump_job, load_job
+from paictl.cluster.embedded.records import NewJob, Notice, PodNews, Timer
 from paictl.cluster.embedded.services import SCHEDULER
-from paictl.cluster.embedded.world import Timer, World
+from paictl.cluster.embedded.world import World
 from paictl.scheduler import snapshot
 from paictl.scheduler.book import Book, BookedPod
 from paictl.sim.loop import Loop, Urgency
@@ -26,8 +27,8 @@ def dump(world: World) -> dict[str, Any]:
         "machines": world.machines.dump(),
         "services": world.services.dump(),
         "configs": world.configs.dump(),
-        "jobs": [job.dump() for job in world.jobs.values()],
-        "backlog": [[key, ref and list(astuple(ref)), what and what.value] for key, ref, what in world.backlog],
+        "jobs": [dump_job(job) for job in world.jobs.values()],
+        "backlog": [_dump_notice(notice) for notice in world.backlog],
         "numbers": world.numbers,
         "waiting": world.dispatcher.dump(),
         "engine": None if engine is None else snapshot.dump(engine),
@@ -43,8 +44,8 @@ def load(data: Mapping[str, Any]) -> World:
     world.machines.load(data["machines"])
     world.services.load(data["services"])
     world.configs.load(data["configs"])
-    world.jobs = {row["key"]: LiveJob.load(row) for row in data["jobs"]}
-    world.backlog = [(key, ref and TaskRef(*ref), what and Happening(what)) for key, ref, what in data["backlog"]]
+    world.jobs = {row["key"]: load_job(row) for row in data["jobs"]}
+    world.backlog = [_load_notice(row) for row in data["backlog"]]
     world.numbers = dict(data["numbers"])
     _find_pods(world, data["waiting"]["pods"])
     if data["engine"] is not None:
@@ -58,6 +59,19 @@ def load(data: Mapping[str, Any]) -> World:
         world.dispatcher.resume(book)
         world.dispatcher.refuse(data["waiting"]["refused"])
     return world
+
+
+def _dump_notice(notice: Notice) -> list[Any]:
+    match notice:
+        case NewJob(key):
+            return [key, None, None]
+        case PodNews(key, ref, what):
+            return [key, list(astuple(ref)), what.value]
+
+
+def _load_notice(row: Sequence[Any]) -> Notice:
+    key, ref, what = row
+    return NewJob(key) if ref is None else PodNews(key, TaskRef(*ref), Happening(what))
 
 
 def _find_pods(world: World, waiting: Iterable[str]) -> None:

@@ -70,9 +70,18 @@ class _Reading:
 
     def folder(self, path: str) -> None:
         """Read all below a folder, but for files that are none of ours."""
-        self.bundles.setdefault(path, [])
+        failures = len(self.failures)
+        documents = self.bundles.setdefault(path, [])
         for file in _files_below(path, self.failures):
             self.file(file, bundle=path, skip_unknown=True)
+        if not documents and not self.skip_unknown and len(self.failures) == failures and not self.covered(path):
+            hint = "name the folder of the configuration, or the kind of a file with --kind"
+            self.failures.append(PaictlError("no configuration file in this folder", where=path, hint=hint))
+
+    def covered(self, path: str) -> bool:
+        """Whether files of a folder were read already, because they were named before."""
+        real = os.path.join(os.path.realpath(path), "")  # noqa: PTH118 - must end with the separator
+        return any(file.startswith(real) for file in self.seen)
 
     def file(self, path: str, bundle: str, *, skip_unknown: bool = False) -> None:
         """Read one file; what cannot be read is noted and keeps no other file from being read."""
@@ -137,11 +146,18 @@ def _embedded(document: Document) -> Iterator[Document]:
     yield Document(Kind.HIVED, source, tree.root, issues=tree.issues, host=document, fatal=tree.fatal)
 
 
+_OTHER_ENCODINGS = {
+    "utf-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),  # before UTF-16: its little-endian mark begins with that one
+    "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+}
+
+
 def _decode(name: str, data: bytes) -> tuple[Source, ReadIssue | None]:
     """The text of a file, and what is wrong with its encoding."""
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        source = Source(name, data.decode("utf-16", errors="replace"), raw=data)
-        return source, ReadIssue(IssueKind.ENCODING, Span(source, 0, 0), "the file is UTF-16")
+    for encoding, boms in _OTHER_ENCODINGS.items():
+        if data.startswith(boms):
+            source = Source(name, data.decode(encoding, errors="replace"), raw=data)
+            return source, ReadIssue(IssueKind.ENCODING, Span(source, 0, 0), f"the file is {encoding.upper()}")
     body, marks = data, 0
     while body.startswith(codecs.BOM_UTF8):
         body, marks = body[len(codecs.BOM_UTF8) :], marks + 1
@@ -168,5 +184,5 @@ def _files_below(folder: str, failures: list[PaictlError]) -> Iterator[str]:
             path = Path(here, name)
             # A pipe or socket in a folder is nobody's configuration, and opening it would wait for a writer.
             ours = name.endswith(SUFFIXES) and not name.startswith(".")
-            if ours and (path.is_file() or path.is_symlink()):
+            if ours and (path.is_file() or not path.exists()):  # a link to nothing is an error to be told
                 yield str(path)

@@ -100,11 +100,9 @@ TEXTS: Final[Mapping[str, str]] = {
     "event.Pushed": "Pushed",
     "event.Deleted": "Deleted",
     "event.Cordoned": "Cordoned",
-    "event.Uncordoned": "Uncordoned",
     "event.Ready": "Ready",
     "event.NodeAdded": "NodeAdded",
     "event.NodeRemoved": "NodeRemoved",
-    "event.Up": "Up",
     # lists and steps
     "list-heads": "LAB TITLE TIME PASSED",
     "minutes": "{number} min",

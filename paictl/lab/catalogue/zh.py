@@ -100,11 +100,9 @@ TEXTS: Final[Mapping[str, str]] = {
     "event.Pushed": "推送",
     "event.Deleted": "删除",
     "event.Cordoned": "停止调度",
-    "event.Uncordoned": "恢复调度",
     "event.Ready": "就绪",
     "event.NodeAdded": "节点加入",
     "event.NodeRemoved": "节点移除",
-    "event.Up": "启动",
     # lists and steps
     "list-heads": "实验 标题 时间 通过",
     "minutes": "{number} 分钟",

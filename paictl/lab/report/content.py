@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from paictl.cluster.interface import Event
+from paictl.cluster.interface import Event, EventKind
 from paictl.lab import commandlog
 from paictl.lab.environment import environment
 from paictl.lab.errors import LabError
@@ -102,12 +102,14 @@ def _check(result: CheckResult, language: str) -> dict[str, Any]:
 
 def event_row(event: Event) -> list[Any]:
     """An event as the report keeps it."""
-    return [event.number, event.at, event.kind, event.subject, event.message, dict(event.data)]
+    return [event.number, event.at, event.kind.value, event.subject, event.message, dict(event.data)]
 
 
 def events_in(experiment: Mapping[str, Any]) -> list[Event]:
     """The events of an experiment, from a report."""
-    return [Event(number, Millis(at), *rest) for number, at, *rest in experiment["events"]]
+    return [
+        Event(number, Millis(at), EventKind(kind), *rest) for number, at, kind, *rest in experiment["events"]
+    ]  # fmt: skip
 
 
 def phenomena(experiment: Mapping[str, Any]) -> list[Event]:

@@ -20,7 +20,7 @@ from paictl.cli.cluster.picture.lines import picture_lines
 from paictl.cli.cluster.picture.marks import marks
 from paictl.cli.cluster.picture.text import Line, cut, flow
 from paictl.cli.settings import settings
-from paictl.cluster.interface import JobState, JobView
+from paictl.cluster.interface import JobState, JobView, NodeChange
 from paictl.cluster.picture import CellState, ChainPicture, Hold, PhysicalCell, Picture
 from paictl.units import Millis
 from tests.conftest import ROOT
@@ -52,7 +52,7 @@ def act(lab: Bench, steps: list[dict[str, Any]]) -> None:
             case "pass":
                 lab.pass_time(what * MINUTE)
             case "node":
-                lab.cluster.set_node(*what)
+                lab.cluster.set_node(what[0], NodeChange(what[1]))
             case "service":
                 lab.cluster.set_service(what[0], running=what[1])
             case _:
@@ -85,7 +85,7 @@ def test_every_device_is_one_character_and_no_line_is_too_wide(bench: MakeBench,
     lab = bench(preset)
     vc = next(iter(lab.cluster.picture().vcs)).name
     lab.submit("a-job-with-a-name-that-is-as-long-as-it-gets" * 3, vc, "prod", gpu=1)
-    lab.cluster.set_node("worker1" if preset != "production" else "worker001", "fail")
+    lab.cluster.set_node("worker1" if preset != "production" else "worker001", NodeChange.FAIL)
     picture = lab.cluster.picture()
     devices = sum(1 for _ in picture.leaves())
     for width in (40, 60, 80, 133, 250):

@@ -80,7 +80,7 @@ def bench(tmp_path: Path) -> Iterator[MakeBench]:
             for i, name in enumerate(chosen.nodes)
         ]
         services = options.get("services", SERVICES)
-        command = commands.up("pai", services, machines)
+        command = commands.Up("pai", tuple(services), tuple(machines))
         cluster = EmbeddedCluster.up(folder, command, clock=options.get("clock", (0.0, False)), wall=lambda: wall[0])
         cluster.push(preset_files(preset), "first")
         for name in services:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paictl.cluster.interface import Cluster, ClusterError, ConflictError, Machine, Role, UnreachableError
+from paictl.cluster.interface import Cluster, ClusterError, ConflictError, Machine, NodeChange, Role, UnreachableError
 from paictl.cluster.presets import SERVICES as SETTINGS
 from paictl.cluster.presets import preset_files
 from tests.unit.cluster.conftest import MINUTE, SERVICES, MakeBench
@@ -145,7 +145,7 @@ def test_pods_on_a_failed_node_are_lost_after_five_minutes(bench: MakeBench) -> 
     lab = bench()
     job = lab.submit("one", "vc1", commands=["sleep 1h"])
     node = lab.cluster.job(job).tasks[0].node
-    lab.cluster.set_node(node, "fail")
+    lab.cluster.set_node(node, NodeChange.FAIL)
     lab.pass_time(4 * MINUTE)
     assert lab.state(job) == "Running"
     lab.pass_time(2 * MINUTE)
@@ -157,7 +157,7 @@ def test_cordoned_nodes_keep_their_pods(bench: MakeBench) -> None:
     lab = bench()
     job = lab.submit("one", "vc1")
     node = lab.cluster.job(job).tasks[0].node
-    lab.cluster.set_node(node, "cordon")
+    lab.cluster.set_node(node, NodeChange.CORDON)
     lab.pass_time(5 * MINUTE)
     assert lab.state(job) == "Succeeded"
 

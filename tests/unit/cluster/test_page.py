@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from paictl.cluster.interface import NodeChange
 from paictl.cluster.page import page, page_data
 from paictl.cluster.picture import Picture
 from paictl.resources import resource_folder
@@ -56,7 +57,7 @@ def picture(bench: MakeBench) -> Picture:
     lab.submit("low", "vc1", "test", gpu=8, instances=2)
     lab.pass_time(MINUTE)
     lab.submit("high", "vc1", "prod", gpu=8)
-    lab.cluster.set_node("worker1", "cordon")
+    lab.cluster.set_node("worker1", NodeChange.CORDON)
     return lab.cluster.picture(history=True)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from paictl.cluster.interface import NodeChange
 from paictl.cluster.page import page
 from paictl.cluster.picture import JobLine, Outcome, Picture
 from tests.browser import CHROMIUM, Page, browser
@@ -42,7 +43,7 @@ def busy(lab: Bench) -> Picture:
     lab.submit("low", "vc1", "test", gpu=8, instances=2)
     lab.pass_time(2 * MINUTE)
     lab.submit("high", "vc1", "prod", gpu=8)
-    lab.cluster.set_node("worker1", "fail")
+    lab.cluster.set_node("worker1", NodeChange.FAIL)
     lab.pass_time(MINUTE)
     return lab.cluster.picture(history=True)
 

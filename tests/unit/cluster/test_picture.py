@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from typing import Any
 
-from paictl.cluster.interface import Event, JobState
+from paictl.cluster.interface import Event, EventKind, JobState, NodeChange
 from paictl.cluster.picture import CellState, Hold, JobLine, Outcome, Picture, Promise, picture_data
 from paictl.cluster.timeline import timeline
 from paictl.scheduler.inspect import physical_state
@@ -51,7 +51,7 @@ def test_cells_have_the_addresses_and_states_of_the_scheduler(bench: MakeBench) 
     lab = bench("three-tenants")
     for number in range(9):
         lab.submit(f"job{number}", ("tenanta", "tenantb", "tenantc")[number % 3], "test", gpu=2)
-    lab.cluster.set_node("worker3", "fail")
+    lab.cluster.set_node("worker3", NodeChange.FAIL)
     with lab.cluster._world() as world:
         assert world.dispatcher.engine is not None
         state = world.dispatcher.engine.state
@@ -81,12 +81,12 @@ def test_a_cell_shows_what_its_parts_have_in_common(bench: MakeBench) -> None:
 
 def test_doomed_cells_are_those_that_only_bad_hardware_can_serve(bench: MakeBench) -> None:
     lab = bench("dgx2")
-    lab.cluster.set_node("worker2", "fail")
+    lab.cluster.set_node("worker2", NodeChange.FAIL)
     lab.submit("own", "default", gpu=1)
     vc1 = next(vc for vc in lab.cluster.picture().vcs if vc.name == "vc1")
     assert [(cell.state, cell.healthy) for cell in vc1.cells] == [(Promise.DOOMED, False)] * 2
     assert all("worker2" in cell.physical for cell in vc1.cells)
-    lab.cluster.set_node("worker2", "heal")
+    lab.cluster.set_node("worker2", NodeChange.HEAL)
     vc1 = next(vc for vc in lab.cluster.picture().vcs if vc.name == "vc1")
     assert [cell.state for cell in vc1.cells] == [Promise.FREE] * 2
     assert vc1.doomed == 0
@@ -170,7 +170,7 @@ def test_stopped_and_lost_tasks_end_as_such(bench: MakeBench) -> None:
     lost = lab.submit("lost", "vc1", "prod", gpu=8, commands=["sleep 1h"])
     node = lab.cluster.job(lost).tasks[0].node
     lab.cluster.stop_job(stopped)
-    lab.cluster.set_node(node, "fail")
+    lab.cluster.set_node(node, NodeChange.FAIL)
     lab.pass_time(6 * MINUTE)
     picture = lab.cluster.picture(history=True)
     assert outcomes(picture, stopped) == [["stopped"]] * 2
@@ -190,14 +190,16 @@ def test_finished_tasks_of_a_gang_that_starts_again_wait_once_more() -> None:
         ("Retried", 7, {}),
         ("Started", 9, {**ref, "attempt": 1, "node": "n", "devices": [0]}),
     ]
-    events = [Event(n, Millis(at), kind, "job/u~j", "", data) for n, (kind, at, data) in enumerate(said, 1)]
+    events = [Event(n, Millis(at), EventKind(kind), "job/u~j", "", data) for n, (kind, at, data) in enumerate(said, 1)]
     first, second = timeline(events, Millis(10)).jobs[0].tasks
     assert [attempt.outcome for attempt in first.attempts] == [Outcome.FINISHED, Outcome.RUNNING]
     assert (first.waits, second.waits) == (((7, 9),), ((7, None),))
 
 
 def test_events_of_jobs_that_came_before_the_first_one_are_passed_over() -> None:
-    started = Event(9, Millis(5), "Started", "job/u~old", "", {"role": "a", "index": 0, "node": "n", "devices": [0]})
+    started = Event(
+        9, Millis(5), EventKind.STARTED, "job/u~old", "", {"role": "a", "index": 0, "node": "n", "devices": [0]}
+    )
     assert timeline([started], Millis(6)).jobs == ()
 
 

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from paictl.cluster.embedded import commands, written
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.embedded.world import World
-from paictl.cluster.interface import FOREVER, JobRequest, Machine, Role
+from paictl.cluster.interface import FOREVER, JobRequest, Machine, NodeChange, Role
 from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import PRESETS, SERVICES, preset_files
 from paictl.errors import PaictlError
@@ -28,7 +28,7 @@ from tests.unit.cluster.conftest import MINUTE, Bench
 from tests.unit.cluster.conftest import SERVICES as RUNNING
 
 SMALL = ("lab", "dgx2", "three-tenants")
-CHANGES = ("cordon", "uncordon", "fail", "heal")
+CHANGES = tuple(NodeChange)
 shapes = st.sampled_from([(1, 1), (1, 1), (2, 1), (1, 2), (2, 2), (3, 4), (1, 8), (2, 8), (1, 16)])
 """Tasks and devices of each."""
 
@@ -50,7 +50,7 @@ class Commands(RuleBasedStateMachine):
         machines = machines_in(files)
         workers = [machine for machine in machines if machine.role is Role.WORKER]
         self.workers = [*workers, replace(workers[0], name="worker9", address="10.0.9.9")]
-        first, *then = commands.bring_up("pai", RUNNING, machines, files)
+        first, then = commands.bring_up("pai", RUNNING, machines, files)
         wall = [1_000_000.0]
         cluster = EmbeddedCluster.up(self.folder, first, then, clock=(0.0, False), wall=lambda: wall[0])
         self.bench = Bench(self.folder, cluster, wall)
@@ -90,7 +90,7 @@ class Commands(RuleBasedStateMachine):
         self.attempt(lambda: self.cluster.stop_job(f"ann~{self.names[which % len(self.names)]}"))
 
     @rule(which=st.integers(0, 1000), change=st.sampled_from(CHANGES))
-    def change_node(self, which: int, change: str) -> None:
+    def change_node(self, which: int, change: NodeChange) -> None:
         nodes = self.nodes()
         if nodes:
             self.cluster.set_node(nodes[which % len(nodes)], change)
@@ -200,7 +200,7 @@ class Commands(RuleBasedStateMachine):
         self.attempt(lambda: self.cluster.push(preset_files(self.preset), "the first again"))
         for machine in self.workers:
             self.attempt(lambda machine=machine: self.cluster.add_node(machine))
-            for change in ("heal", "uncordon"):
+            for change in (NodeChange.HEAL, NodeChange.UNCORDON):
                 self.cluster.set_node(machine.name, change)
         for name in RUNNING:
             self.cluster.set_service(name, running=False)

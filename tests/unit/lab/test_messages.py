@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from paictl.cluster.interface import EventKind
 from paictl.lab.errors import LabError
 from paictl.lab.messages import LANGUAGES, Message, catalogue, joined, literal, message, message_from, say
 from tests.conftest import ROOT
@@ -84,3 +85,7 @@ def test_an_error_is_english_until_it_is_asked_for_in_chinese() -> None:
     assert chinese.hint == "开始：paictl lab start 04"
     assert say("not-yet", "zh", command="x") == "尚未输入：x"
     assert Path(str(LabError("files-gone", where="/w", lab="02").where)) == Path("/w")
+
+
+def test_every_kind_of_event_has_a_word() -> None:
+    assert {f"event.{kind.value}" for kind in EventKind} == {key for key in catalogue("en") if key[:6] == "event."}

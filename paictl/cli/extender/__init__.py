@@ -1,0 +1,4 @@
+"""`paictl extender`.
+
+It must never decide anything itself: `paictl.extender` does.
+"""

@@ -1,0 +1,200 @@
+"""`paictl extender`: HiveD's guarantees on a running Kubernetes.
+
+Heavy imports happen inside the commands, so that ``paictl --help`` stays fast.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from paictl.cli.command import App
+from paictl.cli.console import Output
+from paictl.cli.options import OutputOption
+
+if TYPE_CHECKING:
+    from paictl.extender.labels import Reading
+
+HELP = "The scheduler core behind kube-scheduler: serve its questions, make its manifests, read pods as it does."
+app = App(help=HELP)
+
+
+class Preemption(StrEnum):
+    """Who evicts victims."""
+
+    EXTENDER = "extender"
+    KUBE_SCHEDULER = "kube-scheduler"
+
+
+@app.callback()
+def extender() -> None:
+    """Ask and run the extender of kube-scheduler."""
+
+
+@app.command(epilog="paictl extender serve --config hivedscheduler.yaml --kubeconfig ~/.kube/config")
+def serve(
+    config: Annotated[Path, typer.Option(help="services-configuration.yaml or hivedscheduler.yaml.")],
+    *,
+    kubeconfig: Annotated[Path | None, typer.Option(help="Cluster to talk to; in a pod, its own.")] = None,
+    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to answer.")] = "0.0.0.0:30096",
+    tls_cert: Annotated[Path | None, typer.Option(help="Certificate (PEM) to answer with HTTPS.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
+    leader_elect: Annotated[bool, typer.Option("--leader-elect", help="One of several replicas answers.")] = False,
+    lease: Annotated[
+        str, typer.Option(metavar="NAMESPACE/NAME", help="The Lease for it.")
+    ] = "paictl-system/hivedscheduler-extender",
+    preemption: Annotated[Preemption, typer.Option(help="Who evicts; kube-scheduler can from 1.38 on.")] = (
+        Preemption.EXTENDER
+    ),
+    delete_after: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", min=0, help="Delete victims that a disruption budget protects for longer."),
+    ] = None,
+    bind_deadline: Annotated[
+        float, typer.Option(metavar="SECONDS", min=1, help="Give devices back if no binding came by then.")
+    ] = 60.0,
+    device: Annotated[
+        list[str] | None, typer.Option("--device", metavar="RESOURCE", help="Resource that counts as devices.")
+    ] = None,
+    dump: Annotated[Path | None, typer.Option(help="Folder for the state if an invariant breaks.")] = None,
+) -> None:
+    """Answer kube-scheduler's filter, bind and preempt calls, and preempt gang by gang.
+
+    The exit code is 0 after a clean end, 1 if the configuration does not validate (its findings are said), 2 if the
+    process cannot go on, 4 if there is no cluster.
+    """
+    from paictl.cli import console
+    from paictl.errors import PaictlError
+    from paictl.extender.configuration import FindingsError
+    from paictl.extender.labels import DEVICES
+    from paictl.extender.service import Service, Settings
+    from paictl.remote.kube.client import connect
+
+    host, port = _address(listen)
+    if (tls_cert is None) != (tls_key is None):
+        raise PaictlError("--tls-cert and --tls-key belong together")
+    for path in filter(None, (tls_cert, tls_key)):
+        if not path.is_file():
+            raise PaictlError("there is no such file", where=str(path))
+    space, _, name = lease.partition("/")
+    if not space or not name:
+        raise PaictlError(f"--lease {lease!r}: expected NAMESPACE/NAME")
+    settings = Settings(
+        config=config, host=host, port=port, certificate=tls_cert, key=tls_key, elect=leader_elect,
+        lease=(space, name), own_preemption=preemption is Preemption.EXTENDER, delete_after=delete_after,
+        deadline=bind_deadline, devices=tuple(device) if device else DEVICES, dump=dump,
+    )  # fmt: skip
+    try:
+        service = Service(connect(kubeconfig, context), settings, console.info)
+    except FindingsError as error:
+        console.info(error.report)
+        raise
+    console.info(f"answering on {listen} for {service.client.where}")
+    service.run()
+
+
+def _address(text: str) -> tuple[str, int]:
+    from paictl.errors import PaictlError
+
+    host, _, port = text.rpartition(":")
+    if not port.isdigit() or not 0 < int(port) < 1 << 16:
+        raise PaictlError(f"--listen {text!r}: expected HOST:PORT")
+    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - all addresses is what an empty host means
+
+
+@app.command("config", epilog="paictl extender config --config hivedscheduler.yaml | kubectl apply -f -")
+def config_(
+    *,
+    scheduler_name: Annotated[str, typer.Option(help="schedulerName of the pods.")] = "hivedscheduler",
+    namespace: Annotated[str, typer.Option(help="Where everything runs.")] = "paictl-system",
+    image: Annotated[str, typer.Option(help="Image of the extender; paictl:VERSION by default.")] = "",
+    kube_image: Annotated[str, typer.Option(help="Image of kube-scheduler.")] = "",
+    replicas: Annotated[int, typer.Option(min=1, help="Of the extender and of kube-scheduler.")] = 2,
+    config: Annotated[
+        Path | None, typer.Option(help="services-configuration.yaml or hivedscheduler.yaml to put into the ConfigMap.")
+    ] = None,
+    delete_after: Annotated[
+        float | None, typer.Option(metavar="SECONDS", min=0, help="As for serve; adds the permission to delete pods.")
+    ] = None,
+    scheduler_only: Annotated[
+        bool, typer.Option("--scheduler-only", help="Only the KubeSchedulerConfiguration.")
+    ] = False,
+) -> None:
+    """Print the KubeSchedulerConfiguration and all manifests, for kubectl apply."""
+    from paictl import __version__
+    from paictl.cli import console
+    from paictl.extender import manifests
+
+    text = ""
+    if config is not None:
+        from paictl.extender.configuration import FindingsError, read
+
+        try:
+            read(config)
+        except FindingsError as error:
+            console.info(error.report)
+            raise
+        text = config.read_text(encoding="utf-8")
+    choices = manifests.Choices(
+        scheduler_name, namespace, image, kube_image or manifests.KUBE_IMAGE, replicas, text, delete_after
+    )
+    if scheduler_only:
+        console.write(manifests.to_yaml([manifests.scheduler_configuration(choices)]).rstrip())
+    else:
+        console.write(manifests.to_yaml(manifests.objects(choices, __version__)).rstrip())
+
+
+@app.command("explain-pod", epilog="kubectl get pod train-0 -o yaml | paictl extender explain-pod -")
+def explain_pod(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Pods (YAML or JSON, also a List), - for stdin.")],
+    *,
+    config: Annotated[Path | None, typer.Option(help="Configuration, for the devices of a leaf cell by SKU.")] = None,
+    device: Annotated[
+        list[str] | None, typer.Option("--device", metavar="RESOURCE", help="Resource that counts as devices.")
+    ] = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Say how the extender would read a pod: virtual cluster, priority, gang and leaf cells, and by which rule.
+
+    The exit code is 0 if all pods could be read, 1 if not.
+    """
+    from paictl.cli import console
+    from paictl.cli.extender.pods import pods_of, reading_data
+    from paictl.extender.labels import DEVICES, Rules
+    from paictl.extender.reading import asks, read_pod
+    from paictl.scheduler.errors import RequestError
+
+    skus = {}
+    if config is not None:
+        from paictl.extender.configuration import read
+
+        skus = dict(read(config).spec.sku_types)
+    rules, rows, good = Rules(tuple(device) if device else DEVICES, skus), [], True
+    for pod in pods_of(file):
+        about = pod["metadata"]
+        name = f"{about.get('namespace') or 'default'}/{about.get('name') or about.get('generateName') or '?'}"
+        if not asks(pod):
+            good = False
+            rows.append({"pod": name, "read": "no", "why": "it does not ask for this scheduler"})
+            continue
+        try:
+            found: Reading = read_pod(pod, str(about.get("uid") or name), name, rules)
+        except RequestError as error:
+            good = False
+            rows.append({"pod": name, "read": "no", "why": error.message})
+            continue
+        rows.append({"pod": name, "read": "yes", **reading_data(found)})
+    if output is Output.TABLE:
+        for row in rows:
+            console.write(f"pod {row['pod']}" + ("" if row["read"] == "yes" else f": {row['why']}"))
+            for key, value in row.items():
+                if key not in ("pod", "read", "why"):
+                    console.write(f"  {key}: {value}")
+    else:
+        console.write_data(rows, output)
+    if not good:
+        raise typer.Exit(1)

@@ -1,0 +1,73 @@
+"""Small facts that the embedded cluster keeps between commands, and the words for what happens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple, TypeAlias
+
+from paictl.cluster.interface import EventKind, NodeChange
+from paictl.units import Millis
+from paictl.workload.lifecycle import Happening, TaskRef
+
+TOLERATION: Final = Millis(300_000)
+"""How long pods on a failed node are given, as Kubernetes tolerates an unreachable node by default."""
+
+
+class History(StrEnum):
+    """What is kept for people to look back at, and a service can take with it when it is deleted."""
+
+    JOBS = "jobs"
+    """Jobs that ended."""
+    CONFIGURATIONS = "configurations"
+    """Versions of the configuration."""
+
+
+class Timer(NamedTuple):
+    """Something that will happen: a pod ends, or the pods of a failed node are given up."""
+
+    kind: str
+    subject: str
+    detail: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """The job controller is to learn of a job that was submitted."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodNews:
+    """The job controller is to learn what happened to a pod of a job."""
+
+    key: str
+    ref: TaskRef
+    what: Happening
+
+
+Notice: TypeAlias = NewJob | PodNews
+
+
+ENDS: Final[Mapping[Happening, EventKind]] = {
+    Happening.SUCCEEDED: EventKind.FINISHED,
+    Happening.PREEMPTED: EventKind.PREEMPTED,
+    Happening.LOST: EventKind.LOST,
+}
+"""How the end of a pod is told."""
+
+NODE_CHANGES: Final[Mapping[NodeChange, Mapping[str, bool]]] = {
+    NodeChange.CORDON: {"cordoned": True},
+    NodeChange.UNCORDON: {"cordoned": False},
+    NodeChange.FAIL: {"failed": True},
+    NodeChange.HEAL: {"failed": False},
+}
+
+NODE_WORDS: Final[Mapping[NodeChange, str]] = {
+    NodeChange.CORDON: "no new pods",
+    NodeChange.UNCORDON: "new pods again",
+    NodeChange.FAIL: f"its pods are given up unless it is back within {TOLERATION // 60_000} minutes",
+    NodeChange.HEAL: "back again",
+}

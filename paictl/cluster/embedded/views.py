@@ -1,0 +1,47 @@
+"""Nodes and services of the embedded cluster as the interface shows them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from paictl.cluster.embedded.services import READERS, SCHEDULER, Service
+from paictl.cluster.embedded.world import World
+from paictl.cluster.interface import NodeView, Role, ServiceView
+from paictl.words import listed
+
+NO_CELL: Final = "in no cell of the scheduler's configuration, so nothing runs there"
+
+
+def node_views(world: World) -> list[NodeView]:
+    """All nodes with the pods that run on them."""
+    pods: dict[str, list[str]] = {}
+    used: dict[str, int] = {}
+    for key, job in world.jobs.items():
+        for ref, run in job.running():
+            pods.setdefault(run.info.node, []).append(f"{key}/{ref.role}[{ref.index}]")
+            used[run.info.node] = used.get(run.info.node, 0) + len(run.info.devices)
+    engine = world.dispatcher.engine
+    cells = None if engine is None else engine.state.physical.nodes
+    return [
+        NodeView(
+            node.machine, node.condition, node.since, used.get(name, 0), tuple(pods.get(name, ())),
+            NO_CELL if cells is not None and node.machine.role is Role.WORKER and name not in cells else "",
+        )
+        for node in world.machines
+        for name in [node.machine.name]
+    ]  # fmt: skip
+
+
+def service_view(world: World, service: Service) -> ServiceView:
+    """A service, and why it does not do its work if it does not."""
+    reasons, newest, engine = [], world.configs.newest, world.dispatcher.engine
+    if not service.running:
+        reasons.append("stopped")
+    elif service.name in READERS and newest not in (0, service.loaded):
+        reasons.append(f"runs by configuration {service.loaded}, the newest is {newest}")
+    if service.name == SCHEDULER and engine is not None:
+        missing = [name for name in engine.state.physical.nodes if name not in world.machines]
+        if missing:
+            reasons.append(f"its configuration names nodes that are not there: {listed(missing)}")
+    reason = "; ".join(reasons)
+    return ServiceView(service.name, service.running, service.running, service.since, reason, service.loaded)

@@ -1,0 +1,65 @@
+"""The configuration file: validated as `paictl config validate` does, and read again when it changes."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from paictl.cells.spec import ClusterSpec
+from paictl.config.linting.report import FORMATS, plain
+from paictl.config.linting.validate import Choice, validate
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.load import load
+from paictl.config.reading.problem import Severity
+from paictl.errors import ExitCode, PaictlError
+
+
+class FindingsError(PaictlError):
+    """The file does not validate; `report` is what the validator says."""
+
+    exit_code = ExitCode.NEGATIVE
+
+    def __init__(self, path: Path, report: str) -> None:
+        super().__init__(
+            "the configuration does not validate", where=str(path),
+            hint=f"paictl config validate {path} shows the same",
+        )  # fmt: skip
+        self.report = report
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What a file says, and the digest of its bytes."""
+
+    spec: ClusterSpec
+    digest: str
+
+
+def digest_of(path: Path) -> str:
+    """The digest of a file's bytes, empty if it cannot be read now."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+def read(path: Path) -> Configuration:
+    """Read a services-configuration.yaml or hivedscheduler.yaml.
+
+    Raises `FindingsError` if it has errors, `PaictlError` if it cannot be read or holds no hivedscheduler section.
+    """
+    digest = digest_of(path)
+    loaded = load([str(path)], None)
+    report = validate(loaded, Choice((), (), Severity.ERROR))
+    for failure in report.failures:
+        raise failure
+    if report.exit_code != ExitCode.OK:
+        raise FindingsError(path, plain(FORMATS["text"](report)).rstrip())
+    found = [document for document in loaded.documents if document.kind is Kind.HIVED]
+    if not found or not isinstance(found[0].data, dict):
+        raise PaictlError(
+            "there is no hivedscheduler configuration in it", where=str(path),
+            hint="give a hivedscheduler.yaml, or a services-configuration.yaml with a hivedscheduler section",
+        )  # fmt: skip
+    return Configuration(ClusterSpec.from_mapping(found[0].data), digest)

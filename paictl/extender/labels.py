@@ -1,0 +1,196 @@
+"""Pods without HiveD's annotation: their labels say what they ask for, their owner which gang they belong to.
+
+The rules are described in ``docs/extender.md``. A value may also be given as an annotation of the same name, which may
+hold what a label must not (``-1``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any, Final
+
+from paictl.scheduler.errors import RequestError
+from paictl.scheduler.request import PodRequest
+from paictl.scheduler.wire import read_request
+
+PREFIX: Final = "paictl.io/"
+VC: Final = f"{PREFIX}virtual-cluster"
+PRIORITY: Final = f"{PREFIX}priority"
+GROUP: Final = f"{PREFIX}group"
+GROUP_SIZE: Final = f"{PREFIX}group-size"
+MEMBERS: Final = f"{PREFIX}group-members"
+LEAF_CELLS: Final = f"{PREFIX}leaf-cells"
+LEAF_TYPE: Final = f"{PREFIX}leaf-cell-type"
+PINNED: Final = f"{PREFIX}pinned-cell"
+LAZY: Final = f"{PREFIX}lazy-preemption"
+IGNORE: Final = f"{PREFIX}ignore-suggested-nodes"
+KEYS: Final = (VC, PRIORITY, GROUP, GROUP_SIZE, MEMBERS, LEAF_CELLS, LEAF_TYPE, PINNED, LAZY, IGNORE)
+
+DEVICES: Final = (
+    "nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe", "habana.ai/gaudi",
+    "aws.amazon.com/neuron", "google.com/tpu", "huawei.com/Ascend910",
+)  # fmt: skip
+"""Resources of device plugins that count as devices."""
+
+_JOBSET: Final = "jobset.sigs.k8s.io/jobset-name"
+_JOBSET_UID: Final = "jobset.sigs.k8s.io/jobset-uid"
+_KUBEFLOW: Final = "training.kubeflow.org/job-name"
+_OPPORTUNISTIC: Final = "opportunistic"
+_WORDS: Final = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A request, and in plain words where its parts came from."""
+
+    request: PodRequest
+    source: str
+    """``annotation`` or ``labels``."""
+    group_from: str
+    leaves_from: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What reading a pod depends on: resources that count as devices, and devices of a leaf cell by leaf cell type."""
+
+    devices: tuple[str, ...] = DEVICES
+    skus: Mapping[str, Mapping[str, int | str]] = field(default_factory=dict)
+
+
+def read_labels(pod: Mapping[str, Any], uid: str, name: str, rules: Rules) -> Reading:
+    """The request in a pod's labels; `name` is ``namespace/name``. Raises `RequestError` naming the label."""
+    about = pod["metadata"]
+    said = {**_texts(about.get("annotations")), **_texts(about.get("labels"))}
+    leaf_type = said.get(LEAF_TYPE, "")
+    leaves, leaves_from = _leaves(pod, said, leaf_type, rules, name)
+    spec: dict[str, object] = {
+        "virtualCluster": said.get(VC, ""),
+        "priority": _priority(said, name),
+        "leafCellType": leaf_type,
+        "leafCellNumber": leaves,
+        "pinnedCellId": said.get(PINNED, ""),
+        "lazyPreemptionEnable": _flag(said, LAZY, name),
+        "ignoreK8sSuggestedNodes": _flag(said, IGNORE, name),
+    }
+    group, group_from = _owner(about, said)
+    members = _members(said, leaves, name)
+    if members:
+        spec["affinityGroup"] = {"name": group or name, "members": members}
+    else:
+        group_from = f"the pod is a group of its own: there is neither {GROUP_SIZE} nor {MEMBERS}"
+    return Reading(read_request(spec, uid, name), "labels", group_from, leaves_from)
+
+
+def _owner(about: Mapping[str, Any], said: Mapping[str, str]) -> tuple[str, str]:
+    """The gang that a pod belongs to: the name of the affinity group, and which rule gave it."""
+    space = about.get("namespace") or "default"
+    if found := said.get(GROUP):
+        return f"{space}/{found}", f"label {GROUP}"
+    if found := said.get(_JOBSET):
+        return _named(space, found, said.get(_JOBSET_UID, "")), f"label {_JOBSET} (JobSet, TrainJob)"
+    if found := said.get(_KUBEFLOW):
+        return f"{space}/{found}", f"label {_KUBEFLOW} (PyTorchJob, TFJob, MPIJob)"
+    for owner in about.get("ownerReferences") or ():
+        if isinstance(owner, dict) and owner.get("controller") and owner.get("name"):
+            group = _named(space, str(owner["name"]), str(owner.get("uid") or ""))
+            return group, f"owner {owner.get('kind')} {owner['name']}"
+    return "", "the pod itself"
+
+
+def _named(space: str, name: str, uid: str) -> str:
+    """A name that another object of the same name, made later, does not share."""
+    return f"{space}/{name}.{uid[:8]}" if uid else f"{space}/{name}"
+
+
+def _members(said: Mapping[str, str], leaves: int, name: str) -> list[dict[str, int]]:
+    """``group-members: 1x4.2x8`` is one pod of 4 and two of 8 leaf cells; ``group-size: 3`` is three like this one."""
+    if text := said.get(MEMBERS):
+        members = []
+        for part in text.replace(",", ".").split("."):
+            pods, found, cells = part.partition("x")
+            if not found:
+                raise RequestError(name, MEMBERS, f"expected PODSxCELLS joined by dots, as in 1x4.2x8, found {text!r}")
+            members.append({"podNumber": _number(pods, MEMBERS, name), "leafCellNumber": _number(cells, MEMBERS, name)})
+        return members
+    if text := said.get(GROUP_SIZE):
+        return [{"podNumber": _number(text, GROUP_SIZE, name), "leafCellNumber": leaves}]
+    return []
+
+
+def _leaves(
+    pod: Mapping[str, Any], said: Mapping[str, str], leaf_type: str, rules: Rules, name: str
+) -> tuple[int, str]:
+    """Leaf cells that a pod asks for, and how they were counted."""
+    if text := said.get(LEAF_CELLS):
+        return _number(text, LEAF_CELLS, name), f"label {LEAF_CELLS}"
+    for resource in rules.devices:
+        devices = pod_limit(pod, resource)
+        if devices:
+            each = _each(leaf_type, rules)
+            how = f"limits of {resource}: {devices}" + (f", {each} to a leaf cell" if each > 1 else "")
+            return ceil(devices / each), how
+    raise RequestError(
+        name, "resources.limits", f"no container asks for devices ({', '.join(rules.devices[:3])}, ...); "
+        f"say how many leaf cells by {LEAF_CELLS}",
+    )  # fmt: skip
+
+
+def _each(leaf_type: str, rules: Rules) -> int:
+    """Devices of one leaf cell; if the type is open, what all types agree on, else one."""
+    found = {kind: sku.get("gpu") for kind, sku in rules.skus.items() if not leaf_type or kind == leaf_type}
+    values = {value for value in found.values() if isinstance(value, int) and value > 0}
+    return values.pop() if len(values) == 1 else 1
+
+
+def pod_limit(pod: Mapping[str, Any], resource: str) -> int:
+    """What a pod's containers may use of a resource: together, or one init container alone if that is more."""
+    spec = pod.get("spec") or {}
+    running, first = 0, 0
+    for container in spec.get("containers") or ():
+        running += _limit(container, resource)
+    for container in spec.get("initContainers") or ():
+        amount = _limit(container, resource)
+        if container.get("restartPolicy") == "Always":  # a sidecar runs on beside the others
+            running += amount
+        else:
+            first = max(first, amount)
+    return max(running, first)
+
+
+def _limit(container: Mapping[str, Any], resource: str) -> int:
+    resources = container.get("resources") or {}
+    found = (resources.get("limits") or {}).get(resource, (resources.get("requests") or {}).get(resource, 0))
+    text = str(found)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
+
+
+def _priority(said: Mapping[str, str], name: str) -> int:
+    text = said.get(PRIORITY, "0")
+    if text == _OPPORTUNISTIC:
+        return -1
+    sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text)
+    return sign * _number(digits, PRIORITY, name)
+
+
+def _flag(said: Mapping[str, str], key: str, name: str) -> bool:
+    text = said.get(key, "false").lower()
+    if text not in _WORDS:
+        raise RequestError(name, key, f"expected true or false, found {text[:40]!r}")
+    return _WORDS[text]
+
+
+def _number(text: str, key: str, name: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 9):
+        raise RequestError(name, key, f"expected a whole number, found {text[:40]!r}")
+    return int(text)
+
+
+def _texts(found: object) -> dict[str, str]:
+    """Labels or annotations of ours and of the controllers that we know."""
+    if not isinstance(found, dict):
+        return {}
+    wanted = (*KEYS, _JOBSET, _JOBSET_UID, _KUBEFLOW)
+    return {key: found[key] for key in wanted if isinstance(found.get(key), str)}

@@ -1,0 +1,140 @@
+"""What Prometheus reads: decisions, seconds by verb, waiting pods by reason, cells by VC, level and state."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import generate_latest
+from prometheus_client.process_collector import ProcessCollector
+
+from paictl.scheduler.binding import UNBOUND
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+    from paictl.extender.desk import Desk
+
+BUCKETS: Final = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+FRESH: Final = 5.0
+"""Seconds for which cells once counted are good enough: they are counted under the lock."""
+REASONS: Final = 20
+"""Reasons told apart; the rest is ``other``, so that no pod can make the metrics grow."""
+
+
+class Metrics:
+    """Counts of one process; what belongs to a desk is read from it when asked."""
+
+    def __init__(self, desk: Callable[[], Desk | None]) -> None:
+        self.registry = CollectorRegistry(auto_describe=False)
+        self.desk = desk
+        self.seconds = Histogram(
+            "paictl_extender_request_seconds", "Seconds from a whole request to its answer.", ("verb",),
+            registry=self.registry, buckets=BUCKETS,
+        )  # fmt: skip
+        self.errors: Counter[str] = Counter()
+        """Requests by verb that were answered with an error."""
+        self.terms = 0
+        """How often this process began to lead."""
+        self.evicted: Callable[[], int] = lambda: 0
+        self._decisions: Counter[str] = Counter()
+        self._cells: tuple[float, int, Counter[tuple[str, str, str]]] = (0.0, -1, Counter())
+        self._lock = threading.Lock()
+        self.registry.register(self)
+        ProcessCollector(registry=self.registry)
+
+    def text(self) -> bytes:
+        """All of it in Prometheus' text format."""
+        return generate_latest(self.registry)
+
+    def keep(self, desk: Desk) -> None:
+        """Add up what a desk has decided that is given up: counters never go back."""
+        self._decisions.update(desk.decisions)
+
+    def collect(self) -> Iterator[Metric]:
+        """Called by the registry."""
+        desk = self.desk()
+        decisions = CounterMetricFamily(
+            "paictl_extender_decisions", "Answers to filter and preempt by kind.", labels=["kind"]
+        )
+        for kind, number in sorted((self._decisions + (desk.decisions if desk else Counter())).items()):
+            decisions.add_metric([kind], number)
+        yield decisions
+        errors = CounterMetricFamily("paictl_extender_errors", "Requests answered with an error.", labels=["verb"])
+        for verb, number in sorted(self.errors.items()):
+            errors.add_metric([verb], number)
+        yield errors
+        yield CounterMetricFamily("paictl_extender_evictions", "Victims asked to go.", value=self.evicted())
+        yield CounterMetricFamily("paictl_extender_terms", "Times this process began to lead.", value=self.terms)
+        yield GaugeMetricFamily("paictl_extender_leader", "Whether this process leads.", value=desk is not None)
+        if desk is not None:
+            yield from self._of_desk(desk)
+
+    def _of_desk(self, desk: Desk) -> Iterator[Metric]:
+        with desk.lock:
+            reasons = Counter(
+                entry.verdict.kind if entry.verdict.kind != "wait" else entry.verdict.reason.removeprefix("pod waits: ")
+                for entry in desk.table
+                if entry.verdict is not None and not entry.verdict.node
+            )
+            pods = Counter("bound" if pod.bound else "assumed" for pod in desk.book.pods.values() if pod.info)
+            bad, nodes, risk = len(desk.bad), len(desk.nodes), _at_risk(desk)
+            cells = self._counted(desk)
+        waiting = GaugeMetricFamily("paictl_extender_waiting_pods", "Pods that wait, by reason.", labels=["reason"])
+        common = reasons.most_common(REASONS)
+        for reason, number in sorted(common):
+            waiting.add_metric([reason], number)
+        if rest := reasons.total() - sum(number for _, number in common):
+            waiting.add_metric(["other"], rest)
+        yield waiting
+        held = GaugeMetricFamily("paictl_extender_pods", "Pods that hold devices.", labels=["state"])
+        for state in ("assumed", "bound"):
+            held.add_metric([state], pods[state])
+        yield held
+        yield GaugeMetricFamily("paictl_extender_nodes", "Nodes that the API server has.", value=nodes)
+        yield GaugeMetricFamily("paictl_extender_bad_nodes", "Bad nodes of the configuration.", value=bad)
+        doomed = GaugeMetricFamily(
+            "paictl_extender_guarantees_at_risk", "Preassigned cells of a VC that only bad hardware can serve.",
+            labels=["vc"],
+        )  # fmt: skip
+        for vc, number in sorted(risk.items()):
+            doomed.add_metric([vc], number)
+        yield doomed
+        family = GaugeMetricFamily(
+            "paictl_extender_cells", "Preassigned cells by virtual cluster, cell type and state.",
+            labels=["vc", "cell_type", "state"],
+        )  # fmt: skip
+        for labels, number in sorted(cells.items()):
+            family.add_metric(list(labels), number)
+        yield family
+
+    def _counted(self, desk: Desk) -> Counter[tuple[str, str, str]]:
+        """Preassigned cells, the unit of promises: (VC, cell type, state)."""
+        with self._lock:
+            at, version, cells = self._cells
+            now, current = time.monotonic(), desk.book.engine.version
+            if version == current or now - at < FRESH:
+                return cells
+            state, found = desk.book.engine.state, Counter[tuple[str, str, str]]()
+            for root, top in state.virtual.preassigned.items():
+                bound, used = state.binding.physical[root], state.counts.used[root]
+                word = "Used" if used else "Free"
+                if not used and bound != UNBOUND and state.doomed.is_doomed(bound, top.vc):
+                    word = "Doomed"
+                found[top.vc, state.virtual.type_of(root), word] += 1
+            self._cells = now, current, found
+            return found
+
+
+def _at_risk(desk: Desk) -> Counter[str]:
+    """Preassigned cells by VC whose promise only bad hardware could keep; VCs without any count 0."""
+    state = desk.book.engine.state
+    found = Counter[str](dict.fromkeys(state.vcs, 0))
+    for (vc, _, _), ranks in state.doomed.cells.items():
+        found[vc] += ranks.bit_count()
+    return found

@@ -1,0 +1,53 @@
+"""Which nodes are bad, from their objects in the API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from paictl.extender.labels import DEVICES
+
+
+@dataclass(frozen=True, slots=True)
+class SeenNode:
+    """What matters of a node. `devices` is what its device plugin offers now, None if it has none."""
+
+    name: str
+    ready: bool
+    schedulable: bool
+    devices: int | None = None
+
+
+def see(node: Mapping[str, Any], resources: Sequence[str] = DEVICES) -> SeenNode:
+    """What matters of a node object; the resource that the node has most of counts as its devices."""
+    spec, status = node.get("spec") or {}, node.get("status") or {}
+    ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in status.get("conditions") or ())
+    capacity, allocatable = status.get("capacity") or {}, status.get("allocatable") or {}
+    known = {name: _count(capacity[name]) for name in resources if name in capacity}
+    devices = None
+    if known:
+        most = max(known, key=lambda name: known[name])
+        devices = _count(allocatable.get(most, 0))
+    return SeenNode(str(node["metadata"]["name"]), ready, not spec.get("unschedulable"), devices)
+
+
+def why_bad(node: SeenNode | None, promised: int) -> str:
+    """Why nothing new goes to a node whose cells promise so many devices; empty if something may.
+
+    A node without any device plugin is not judged by its devices: its cells may stand for something else.
+    """
+    if node is None:
+        return "it is not there"
+    if not node.ready:
+        return "it is not Ready"
+    if not node.schedulable:
+        return "it is cordoned"
+    if node.devices is not None and node.devices < promised:
+        return f"it has {node.devices} healthy devices, its cells promise {promised}"
+    return ""
+
+
+def _count(found: object) -> int:
+    text = str(found)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0

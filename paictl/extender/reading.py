@@ -1,0 +1,86 @@
+"""What a pod asks for and where it runs, from its object in the API: HiveD's annotations first, then labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+import yaml
+
+from paictl.extender.labels import GROUP_SIZE, KEYS, LEAF_CELLS, VC, Reading, Rules, pod_limit, read_labels
+from paictl.scheduler.decision import BindInfo
+from paictl.scheduler.errors import RequestError
+from paictl.scheduler.wire import BIND_INFO, ENABLE, SCHEDULING_SPEC, parse_bind_info, parse_request
+
+MAX_TEXT: Final = 256 << 10
+"""Characters of an annotation; the API server takes 256 KiB for all of a pod's."""
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def parse_text(text: str) -> object:
+    """JSON or YAML; raises `ValueError`. JSON, which is what we write ourselves, is read fifty times as fast."""
+    if text.lstrip()[:1] == "{":
+        try:
+            return orjson.loads(text)
+        except orjson.JSONDecodeError:
+            pass  # flow style YAML looks alike
+    try:
+        return yaml.load(text, _LOADER)  # noqa: S506 - a safe loader
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())[:300]) from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def noted_on(pod: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A pod's annotations, which may be missing or nonsense."""
+    found = pod["metadata"].get("annotations")
+    return found if isinstance(found, dict) else {}
+
+
+def asks(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod means this scheduler: by annotation, by label, or by the marker resource."""
+    noted = noted_on(pod)
+    labels = pod["metadata"].get("labels")
+    return (
+        SCHEDULING_SPEC in noted
+        or VC in noted
+        or (isinstance(labels, dict) and VC in labels)
+        or pod_limit(pod, ENABLE) > 0
+    )
+
+
+def source_of(pod: Mapping[str, Any]) -> tuple[object, ...]:
+    """What the reading of a pod depends on and can change while it waits: read again if this has."""
+    noted = noted_on(pod)
+    return noted.get(SCHEDULING_SPEC), str(pod["metadata"].get("labels")), *map(noted.get, KEYS)
+
+
+def read_pod(pod: Mapping[str, Any], uid: str, name: str, rules: Rules) -> Reading:
+    """A pod's request; `name` is ``namespace/name``. Raises `RequestError` naming the annotation or label at fault."""
+    text = noted_on(pod).get(SCHEDULING_SPEC)
+    if text is None:
+        labels = pod["metadata"].get("labels")
+        if VC in noted_on(pod) or (isinstance(labels, dict) and VC in labels):
+            return read_labels(pod, uid, name, rules)
+        raise RequestError(
+            name, SCHEDULING_SPEC.rpartition("/")[2],
+            f"the pod has neither this annotation nor a label {VC} (with {GROUP_SIZE} and {LEAF_CELLS} where needed)",
+        )  # fmt: skip
+    if isinstance(text, str) and len(text) > MAX_TEXT:
+        raise RequestError(name, SCHEDULING_SPEC.rpartition("/")[2], "the annotation is too long")
+    request = parse_request(text, uid, name, parse_text)
+    own = request.group == name
+    return Reading(
+        request,
+        "annotation",
+        "the pod is a group of its own" if own else "affinityGroup.name",
+        "leafCellNumber",
+    )
+
+
+def read_info(pod: Mapping[str, Any], name: str) -> BindInfo | None:
+    """Where a bound pod runs by its annotation, None if it has none. Raises `RequestError` if it is malformed."""
+    text = noted_on(pod).get(BIND_INFO)
+    return None if text is None else parse_bind_info(text, name, parse_text)

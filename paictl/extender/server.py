@@ -1,0 +1,257 @@
+"""HTTP: kube-scheduler's three verbs, HiveD's inspect API, health, metrics, explanations and the page.
+
+Questions of kube-scheduler are answered in the event loop: they take a millisecond and come one after the other.
+What waits for the network (bind) or walks the whole cluster (looking) runs in threads. Nobody's mistake gives more
+than an answer that says what is wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import unquote
+
+import orjson
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from paictl.cluster.page import page
+from paictl.cluster.picture import picture_data
+from paictl.errors import PaictlError
+from paictl.extender import views, wire
+from paictl.extender.desk import Desk, NotServingError
+from paictl.extender.metrics import Metrics
+from paictl.extender.term import Term
+from paictl.extender.wire import FilterResult, WireError
+from paictl.scheduler.errors import RequestError
+
+PATIENCE: Final = 10.0
+"""Seconds in which a request must have arrived whole."""
+RELOAD: Final = 5
+"""Seconds after which a browser loads the page anew."""
+_PREFIX: Final = "hivedscheduler: User Error: "
+"""HiveD's, so that its users' scripts recognise it."""
+_METHODS: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+
+
+class HttpError(Exception):
+    """An answer that is no success; the message is for the user."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+@dataclass(slots=True)
+class Api:
+    """Everything that can be asked over HTTP. `term` gives the term that answers now, or says why there is none."""
+
+    term: Callable[[], Term | str]
+    metrics: Metrics
+    cluster: str = "kubernetes"
+    _fresh: views.Fresh | None = None
+
+    def app(self) -> Starlette:
+        """The ASGI application."""
+        self._fresh = views.Fresh()
+        return Starlette(routes=[Route("/{path:path}", self._any, methods=_METHODS)])
+
+    async def _any(self, request: Request) -> Response:
+        try:
+            return await self._routed(request)
+        except HttpError as error:
+            return _json(f"{_PREFIX}{error.message}", error.status)
+        except views.UnknownError as error:
+            return _json(f"{_PREFIX}{error}", 400)
+        except NotServingError as error:
+            return _json(f"{_PREFIX}{error}", 503)
+        except ClientDisconnect:
+            return Response(status_code=400)
+
+    async def _routed(self, request: Request) -> Response:
+        path, method = request.url.path, "GET" if request.method == "HEAD" else request.method
+        verb = _VERBS.get(path)
+        if verb is not None:
+            if method != "POST":
+                raise HttpError(400, f"NotImplemented: {method}: {path}")
+            return await self._verb(verb, request)
+        look = _LOOKS.get(path) or next((found for start, found in _BELOW if path.startswith(start)), None)
+        if look is None:
+            raise HttpError(404, f"Path not found: {path}")
+        if method != "GET":
+            raise HttpError(400, f"NotImplemented: {method}: {path}")
+        return await look(self, request)
+
+    # --- kube-scheduler
+
+    async def _verb(self, verb: str, request: Request) -> Response:
+        try:
+            body = await asyncio.wait_for(_body(request), PATIENCE)
+        except TimeoutError:
+            raise HttpError(408, f"the request took more than {PATIENCE:g} s to arrive") from None
+        began = time.perf_counter()
+        if verb == "bind":
+            data = await run_in_threadpool(self._bind, body)
+        else:
+            data = self._filter(body) if verb == "filter" else self._preempt(body)
+        self.metrics.seconds.labels(verb).observe(time.perf_counter() - began)
+        return Response(data, media_type="application/json")
+
+    def _serving(self) -> Term:
+        """The term that answers. Raises `NotServingError`."""
+        term = self.term()
+        if isinstance(term, str):
+            raise NotServingError(term)
+        if problem := term.problem:
+            raise NotServingError(problem)
+        return term
+
+    def _filter(self, body: bytes) -> bytes:
+        try:
+            args = wire.read_filter(body)
+            return wire.write_filter(self._serving().desk.filter(args), args)
+        except (WireError, NotServingError) as error:
+            self.metrics.errors["filter"] += 1
+            return wire.write_filter(FilterResult(error=str(error)))
+        except Exception as error:
+            self.metrics.errors["filter"] += 1
+            return wire.write_filter(FilterResult(error=_bug(error)))
+
+    def _bind(self, body: bytes) -> bytes:
+        try:
+            args = wire.read_bind(body)
+            said = self._serving().hands.bind(args)
+        except (WireError, NotServingError) as error:
+            said = str(error)
+        except PaictlError as error:
+            said = error.message
+        except Exception as error:
+            said = _bug(error)
+        if said:
+            self.metrics.errors["bind"] += 1
+        return wire.write_bind(said)
+
+    def _preempt(self, body: bytes) -> bytes:
+        try:
+            args = wire.read_preempt(body)
+            return wire.write_preempt(self._serving().desk.preempt(args))
+        except (WireError, RequestError) as error:
+            self.metrics.errors["preempt"] += 1
+            raise HttpError(400, str(error)) from None
+        except NotServingError:
+            self.metrics.errors["preempt"] += 1
+            raise
+        except Exception as error:
+            self.metrics.errors["preempt"] += 1
+            raise HttpError(500, _bug(error)) from error
+
+    # --- looking
+
+    def desk(self) -> Desk:
+        """The desk of whoever leads. Raises `NotServingError`."""
+        return self._serving().desk
+
+    async def _root(self, request: Request) -> Response:
+        if "text/html" not in request.headers.get("accept", ""):
+            return _json({"paths": views.PATHS})
+        text = await run_in_threadpool(lambda: page(views.picture(self.desk(), self.cluster)))
+        return HTMLResponse(text, headers={"Refresh": str(RELOAD), "Cache-Control": "no-store"})
+
+    async def _healthz(self, _request: Request) -> Response:
+        term = self.term()
+        broken = "" if isinstance(term, str) else term.desk.broken
+        return Response(broken or "ok", 500 if broken else 200, media_type="text/plain")
+
+    async def _readyz(self, _request: Request) -> Response:
+        term = self.term()
+        problem = term if isinstance(term, str) else term.problem
+        return Response(problem or "ok", 503 if problem else 200, media_type="text/plain")
+
+    async def _metrics(self, _request: Request) -> Response:
+        data = await run_in_threadpool(self.metrics.text)
+        return Response(data, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def _groups(self, request: Request) -> Response:
+        name = unquote(request.url.path.removeprefix(_GROUPS)).strip("/")
+        return await self._seen(request, lambda: views.group(self.desk(), name) if name else views.groups(self.desk()))
+
+    async def _status(self, request: Request) -> Response:
+        return await self._seen(request, lambda: views.cluster_status(self.desk()))
+
+    async def _physical(self, request: Request) -> Response:
+        return await self._seen(request, lambda: views.physical_cluster(self.desk()))
+
+    async def _virtual(self, request: Request) -> Response:
+        name = unquote(request.url.path.removeprefix(_VIRTUAL)).strip("/")
+        return await self._seen(request, lambda: views.virtual_clusters(self.desk(), name))
+
+    async def _picture(self, request: Request) -> Response:
+        return await self._seen(request, lambda: picture_data(views.picture(self.desk(), self.cluster)))
+
+    async def _explain(self, request: Request) -> Response:
+        namespace, found, name = unquote(request.url.path.removeprefix(_EXPLAIN)).partition("/")
+        if not found or not name:
+            raise HttpError(404, f"Path not found: {request.url.path}; it is {_EXPLAIN}NAMESPACE/NAME")
+        return _json(await run_in_threadpool(views.explain_pod, self.desk(), namespace, name.rstrip("/")))
+
+    async def _seen(self, request: Request, make: Callable[[], object]) -> Response:
+        """What walks the cluster is made at most every few seconds for one question."""
+        key, version, fresh = request.url.path, self.desk().book.engine.version, self._fresh
+        assert fresh is not None  # noqa: S101 - made with the application
+        data = fresh.get(key, version)
+        if data is None:
+            data = fresh.put(key, version, await run_in_threadpool(lambda: orjson.dumps(make())))
+        return Response(data, media_type="application/json")
+
+
+_GROUPS: Final = "/v1/inspect/affinitygroups"
+_VIRTUAL: Final = "/v1/inspect/clusterstatus/virtualclusters"
+_EXPLAIN: Final = "/v1/explain/pods/"
+_VERBS: Final = {f"/v1/extender/{verb}": verb for verb in ("filter", "bind", "preempt")}
+_Look = Callable[[Api, Request], Awaitable[Response]]
+_LOOKS: Final[dict[str, _Look]] = {
+    "/": Api._root,
+    "/healthz": Api._healthz,
+    "/readyz": Api._readyz,
+    "/metrics": Api._metrics,
+    "/v1/picture": Api._picture,
+    _GROUPS: Api._groups,
+    _VIRTUAL: Api._virtual,
+    "/v1/inspect/clusterstatus": Api._status,
+    "/v1/inspect/clusterstatus/": Api._status,
+    "/v1/inspect/clusterstatus/physicalcluster": Api._physical,
+}
+_BELOW: Final[tuple[tuple[str, _Look], ...]] = (
+    (f"{_GROUPS}/", Api._groups),
+    (f"{_VIRTUAL}/", Api._virtual),
+    (_EXPLAIN, Api._explain),
+)
+
+
+async def _body(request: Request) -> bytes:
+    """The whole body, but no more than kube-scheduler would send."""
+    length = request.headers.get("content-length", "0")
+    if length.isdigit() and int(length) > wire.MAX_BODY:
+        raise HttpError(413, f"the body has {length} bytes, at most {wire.MAX_BODY} are read")
+    parts, size = [], 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > wire.MAX_BODY:
+            raise HttpError(413, f"the body has more than {wire.MAX_BODY} bytes")
+        parts.append(chunk)
+    return b"".join(parts)
+
+
+def _json(data: Any, status: int = 200) -> Response:
+    return Response(orjson.dumps(data), status, media_type="application/json")
+
+
+def _bug(error: Exception) -> str:
+    return f"internal error, a bug of paictl: {type(error).__name__}: {error}"

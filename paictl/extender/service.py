@@ -1,0 +1,212 @@
+"""The process: election or none, the configuration watched, HTTP served, a clean end."""
+
+from __future__ import annotations
+
+import gc
+import math
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+
+from paictl.errors import PaictlError
+from paictl.extender import configuration
+from paictl.extender.desk import Options
+from paictl.extender.labels import DEVICES, Rules
+from paictl.extender.metrics import Metrics
+from paictl.extender.server import Api
+from paictl.extender.term import Term
+from paictl.extender.tidings import Tiding
+from paictl.remote.kube.client import KubeClient
+from paictl.remote.kube.events import Events, Note, Subject
+from paictl.remote.kube.informer import Times
+from paictl.remote.kube.leases import Elector, Terms
+
+LOOK: Final = 1.0
+"""Seconds between looks at the configuration file and at the engine's health."""
+KEEP_ALIVE: Final = 100
+"""Seconds that an idle connection stays open: Go's client drops its own after 90."""
+CONNECTIONS: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the command line says."""
+
+    config: Path
+    host: str = "0.0.0.0"  # noqa: S104 - kube-scheduler runs beside it, Prometheus elsewhere
+    port: int = 30096
+    certificate: Path | None = None
+    key: Path | None = None
+    elect: bool = False
+    lease: tuple[str, str] = ("paictl-system", "hivedscheduler-extender")
+    own_preemption: bool = True
+    delete_after: float | None = None
+    deadline: float = 60.0
+    devices: tuple[str, ...] = DEVICES
+    events: bool = True
+    dump: Path | None = None
+    times: Times = field(default_factory=Times)
+    terms: Terms = field(default_factory=Terms)
+
+
+class Service:
+    """From `start` to `stop`; `run` does both around the HTTP server."""
+
+    def __init__(self, client: KubeClient, settings: Settings, say: Callable[[str], None]) -> None:
+        self.client = client
+        self.settings = settings
+        self.say = say
+        self.read = configuration.read(settings.config)
+        self.events = Events(client, "hivedscheduler-extender", enabled=settings.events)
+        self.metrics = Metrics(lambda: self.current.desk if self.current and not self.current.problem else None)
+        self.metrics.evicted = lambda: self._evicted + (self.current.hands.evicted if self.current else 0)
+        self.current: Term | None = None
+        self.failed = ""
+        """Why the process has to end."""
+        self.elector = self._elector() if settings.elect else None
+        self._evicted = 0
+        self._lock = threading.RLock()
+        self._stop = threading.Event()
+        self._server: uvicorn.Server | None = None
+
+    def _elector(self) -> Elector:
+        identity = f"{socket.gethostname()}-{os.getpid()}"
+        return Elector(
+            self.client, self.settings.lease, identity, gained=self.begin, lost=self.end, terms=self.settings.terms
+        )
+
+    # --- terms
+
+    def remaining(self) -> float:
+        """Seconds for which this process leads for sure."""
+        return self.elector.remaining if self.elector is not None else math.inf
+
+    def begin(self) -> None:
+        """Lead: a new desk from new lists."""
+        with self._lock:
+            self.end()
+            options = Options(
+                own_preemption=self.settings.own_preemption,
+                deadline=self.settings.deadline,
+                rules=Rules(self.settings.devices, self.read.spec.sku_types),
+            )
+            self.current = Term(
+                self.client, self.read.spec, options, self.tell,
+                remaining=self.remaining, delete_after=self.settings.delete_after, times=self.settings.times,
+            )  # fmt: skip
+            self.metrics.terms += 1
+            self.current.start()
+            self.say(f"leading: cells of {len(self.current.desk.book.engine.state.physical.nodes)} nodes")
+
+    def end(self) -> None:
+        """Lead no longer."""
+        with self._lock:
+            if self.current is not None:
+                self.current.stop()
+                self.metrics.keep(self.current.desk)
+                self._evicted += self.current.hands.evicted
+                self.current = None
+
+    def term(self) -> Term | str:
+        """Who answers now, or why nobody does."""
+        current = self.current
+        if current is not None:
+            return current
+        holder = self.elector.holder if self.elector is not None else ""
+        return f"this process does not lead{f', {holder} does' if holder else ''}"
+
+    def tell(self, tiding: Tiding) -> None:
+        """An event of a pod."""
+        subject = Subject(tiding.pod.namespace, tiding.pod.name, tiding.pod.uid)
+        self.events.note(Note(subject, tiding.reason, tiding.message, tiding.warning))
+
+    # --- the process
+
+    def start(self) -> None:
+        """Begin everything but HTTP."""
+        self.events.start()
+        if self.elector is not None:
+            self.elector.start()
+        else:
+            self.begin()
+        threading.Thread(target=self._look, name="look", daemon=True).start()
+
+    def stop(self) -> None:
+        """End in good order: give the lease back, tell what is still to be told."""
+        self._stop.set()
+        self.end()
+        if self.elector is not None:
+            self.elector.stop()
+        self.events.stop()
+
+    def run(self) -> None:
+        """Serve until told to end. Raises `PaictlError` if the engine broke or the address is taken."""
+        gc.collect()
+        gc.freeze()  # modules and trees stay: the collector need not walk them
+        sys.setswitchinterval(0.0005)  # an answer must not wait 5 ms for the thread that reads a watch
+        settings = self.settings
+        api = Api(self.term, self.metrics, self.client.context)
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                api.app(),
+                host=settings.host,
+                port=settings.port,
+                log_level="warning",
+                access_log=False,
+                timeout_keep_alive=KEEP_ALIVE,
+                limit_concurrency=CONNECTIONS,
+                lifespan="off",
+                ws="none",
+                server_header=False,
+                timeout_graceful_shutdown=3,
+                ssl_certfile=settings.certificate,
+                ssl_keyfile=settings.key,
+            )
+        )
+        self.start()
+        try:
+            self._server.run()
+        except SystemExit:
+            raise PaictlError(
+                f"cannot listen on {settings.host}:{settings.port}", hint="choose another with --listen HOST:PORT"
+            ) from None
+        finally:
+            self.stop()
+        if self.failed:
+            raise PaictlError(self.failed, hint="this is a bug in paictl: report it with the dump")
+        if not self._server.started:
+            raise PaictlError(
+                f"cannot listen on {settings.host}:{settings.port}", hint="choose another with --listen HOST:PORT"
+            )
+
+    def _look(self) -> None:
+        """Look after the configuration and the engine."""
+        refused = ""
+        while not self._stop.wait(LOOK):
+            term = self.current
+            if term is not None and term.desk.broken:
+                self.failed = f"{term.desk.broken}; the state is in {term.dump(self.settings.dump)}"
+                if self._server is not None:
+                    self._server.should_exit = True
+                return
+            digest = configuration.digest_of(self.settings.config)
+            if digest in ("", self.read.digest, refused):
+                continue
+            try:
+                found = configuration.read(self.settings.config)
+            except PaictlError as error:
+                refused = digest
+                self.say(f"the changed configuration is not taken: {getattr(error, 'report', '') or error}")
+                continue
+            self.say("the configuration has changed: starting anew with it")
+            with self._lock:
+                self.read = found
+                if self.current is not None:
+                    self.begin()

@@ -1,0 +1,100 @@
+"""The pods that the extender has heard of, from kube-scheduler or from the API server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from paictl.extender.labels import Reading, Rules
+from paictl.extender.reading import read_pod, source_of
+from paictl.extender.wire import PodRef, pod_ref
+from paictl.scheduler.errors import RequestError
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was answered about a pod, good for as long as the engine has this version."""
+
+    version: int
+    kind: str
+    """``bind``, ``insist``, ``preempt``, ``wait``, ``refused``."""
+    reason: str = ""
+    node: str = ""
+    offered: frozenset[str] | None = None
+    """The nodes that were offered, if they counted."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """One pod. Seconds are those of a clock that never goes back."""
+
+    ref: PodRef
+    source: tuple[object, ...] = ()
+    reading: Reading | None = None
+    problem: RequestError | None = None
+    """Why it cannot be read."""
+    verdict: Verdict | None = None
+    asked: float = 0.0
+    """When kube-scheduler last asked about it; before it has, when the pod was first heard of."""
+    assumed: float = 0.0
+    """Since when it holds devices without Kubernetes having confirmed it; 0: it does not."""
+    attempts: int = 0
+    """How often the same node was answered without a binding."""
+    binding: bool = False
+    """Whether a binding is under way."""
+    deleting: bool = False
+    gated: bool = False
+    """Whether it has scheduling gates: nobody is to schedule it yet."""
+    runs: bool = False
+    """Whether it is bound, by whomever."""
+    touched: float = 0.0
+    """When kube-scheduler was last made to ask again."""
+    touches: int = 0
+    """How often since it last asked."""
+    confirmed: str = ""
+    """The bind annotation under which it is known to run."""
+
+
+class Table:
+    """Entries by uid and by name."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.by_uid: dict[str, Entry] = {}
+        self._uid: dict[str, str] = {}
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.by_uid.values())
+
+    def meet(self, pod: Mapping[str, Any], now: float = 0.0) -> Entry:
+        """The entry of a pod object, read anew if what it asks for has changed."""
+        ref = pod_ref(pod)
+        entry = self.by_uid.get(ref.uid)
+        if entry is None:
+            entry = self.by_uid[ref.uid] = Entry(ref, asked=now)
+            self._uid[ref.key] = ref.uid
+        source = source_of(pod)
+        if entry.source != source:
+            entry.source, entry.verdict = source, None
+            try:
+                entry.reading, entry.problem = read_pod(pod, ref.uid, ref.key, self.rules), None
+            except RequestError as error:
+                entry.reading, entry.problem = None, error
+        return entry
+
+    def find(self, namespace: str, name: str) -> Entry | None:
+        """The pod of that name that was met last."""
+        return self.by_uid.get(self._uid.get(f"{namespace}/{name}", ""))
+
+    def forget(self, uid: str) -> Entry | None:
+        """A pod is gone."""
+        entry = self.by_uid.pop(uid, None)
+        if entry is not None and self._uid.get(entry.ref.key) == uid:
+            del self._uid[entry.ref.key]
+        return entry
+
+    def name(self, uid: str) -> str:
+        """``namespace/name`` of a pod, its uid if nobody knows it."""
+        entry = self.by_uid.get(uid)
+        return entry.ref.key if entry else uid

@@ -1,0 +1,136 @@
+"""What people are told about their pods: events that say who, why and for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paictl.extender.wire import PodRef
+from paictl.scheduler.book import Book
+from paictl.scheduler.errors import RequestError
+from paictl.scheduler.events import GroupChange, Ignored, PodRecovered
+from paictl.scheduler.groups import Group
+from paictl.scheduler.request import PodRequest
+
+if TYPE_CHECKING:
+    from paictl.extender.table import Table
+
+SHOWN = 3
+"""Names in a list before the rest is only counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiding:
+    """An event of a pod; `reason` is one word."""
+
+    pod: PodRef
+    reason: str
+    message: str
+    warning: bool = False
+
+
+def unreadable(pod: PodRef, error: RequestError) -> Tiding:
+    """It cannot be read what a pod asks for."""
+    return Tiding(pod, "Unreadable", f"it cannot be scheduled as it is: {error.message}", warning=True)
+
+
+def refused(pod: PodRef, error: RequestError) -> Tiding:
+    """What a pod asks for does not exist here."""
+    return Tiding(pod, "Refused", f"it cannot be scheduled as it is: {error.message}", warning=True)
+
+
+def unaccounted(pod: PodRef, error: RequestError) -> Tiding:
+    """A pod runs, and nobody can say on which devices."""
+    return Tiding(
+        pod, "DevicesUnknown", f"the scheduler does not know its devices and may give them away: {error.message}",
+        warning=True,
+    )  # fmt: skip
+
+
+def forced(pod: PodRef, node: str) -> Tiding:
+    """The extender binds a pod by itself."""
+    return Tiding(pod, "ForceBind", f"bound to node {node} although kube-scheduler does not offer it or did not bind")
+
+
+def released(pod: PodRef, node: str, seconds: float) -> Tiding:
+    """Devices were taken for a pod in vain."""
+    message = f"its place on node {node} was given up: no binding came within {seconds:g} s"
+    return Tiding(pod, "ReservationReleased", message, warning=True)
+
+
+def preempting(pod: PodRef, reason: str) -> Tiding:
+    """A pod waits for others to be evicted."""
+    return Tiding(pod, "Preempting", reason)
+
+
+def preempting_reason(request: PodRequest, victims: Sequence[tuple[str, tuple[str, ...]]], table: Table) -> str:
+    """Whom a pod waits for."""
+    uids = [uid for _, found in victims for uid in found]
+    nodes = listed([node for node, _ in victims])
+    return (
+        f"pod waits for {len(uids)} pod{'' if len(uids) == 1 else 's'} on {nodes} to end, preempted for "
+        f"group {request.group}: {listed([table.name(uid) for uid in uids])}"
+    )
+
+
+def preempted(pod: PodRef, group: Group, node: str) -> Tiding:
+    """A pod is evicted for a group."""
+    who = f"group {group.name} of VC {group.vc} (priority {group.priority})"
+    return Tiding(pod, "Preempted", f"evicted from node {node}: {who} needs the devices of its group", warning=True)
+
+
+def hindered(pod: PodRef, victim: str, why: str) -> Tiding:
+    """A disruption budget protects a victim."""
+    return Tiding(pod, "PreemptionHindered", f"pod {victim} cannot be evicted yet: {why}", warning=True)
+
+
+def overruled(pod: PodRef, group: str, why: str) -> Tiding:
+    """A victim is deleted although a disruption budget protects it."""
+    message = f"deleted in spite of its disruption budget, as configured, for group {group}: {why}"
+    return Tiding(pod, "BudgetOverruled", message, warning=True)
+
+
+def of_outcomes(outcomes: Iterable[object], table: Table, book: Book, *, recovered: bool) -> Iterator[Tiding]:
+    """What the engine's changes mean for pods: a guarantee lost or regained, a place that contradicts the rest."""
+    for outcome in outcomes:
+        if isinstance(outcome, Ignored) and isinstance(outcome.event, PodRecovered):
+            entry = table.by_uid.get(outcome.event.request.uid)
+            if entry is not None:
+                error = RequestError(entry.ref.key, "pod-bind-info", outcome.reason)
+                yield unaccounted(entry.ref, error)
+        elif isinstance(outcome, GroupChange) and outcome.after is not None:
+            yield from _of_group(outcome.before, outcome.after, table, book, recovered=recovered)
+
+
+def _of_group(before: Group | None, after: Group, table: Table, book: Book, *, recovered: bool) -> Iterator[Tiding]:
+    had = before.virtual is not None if before is not None else recovered and _was_promised(after, book)
+    if had and after.virtual is None and after.priority >= 0:
+        cause = f"group {after.preemptor} took its cells" if after.preemptor else (
+            f"VC {after.vc} has no cells for it in the present configuration"
+        )  # fmt: skip
+        message = f"group {after.name} lost its guarantee and runs on as opportunistic: {cause}"
+        yield from (Tiding(ref, "GuaranteeLost", message, warning=True) for ref in _pods(after, table))
+    elif before is not None and before.virtual is None and after.virtual is not None and before.preemptor is not None:
+        message = f"group {after.name} has its guarantee of VC {after.vc} again"
+        yield from (Tiding(ref, "GuaranteeRegained", message) for ref in _pods(after, table))
+
+
+def _was_promised(group: Group, book: Book) -> bool:
+    """Whether a recovered group was bound with a guarantee, by its pods' annotations."""
+    for uid in (uid for row in group.pods for uid in row if uid):
+        known = book.pods.get(uid)
+        if known is not None and known.info is not None:
+            return any(any(place.preassigned or ()) for row in known.info.members for place in row)
+    return False
+
+
+def _pods(group: Group, table: Table) -> list[PodRef]:
+    found = (table.by_uid.get(uid) for row in group.pods for uid in row if uid)
+    return [entry.ref for entry in found if entry is not None]
+
+
+def listed(names: Sequence[str]) -> str:
+    """A few names, and how many more."""
+    rest = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,206 @@
+"""What can be looked at: HiveD's inspect API, explanations, the picture."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from paictl.cluster.cells import chain_pictures, vc_pictures
+from paictl.cluster.interface import JobState, JobView, Machine, NodeCondition, NodeView, Role
+from paictl.cluster.picture import Picture
+from paictl.scheduler import inspect
+from paictl.scheduler.decision import Bind, Preempt
+from paictl.scheduler.errors import RequestError
+from paictl.scheduler.explain import explain, render, to_data
+from paictl.scheduler.groups import GroupState
+from paictl.units import Millis
+
+if TYPE_CHECKING:
+    from paictl.extender.desk import Desk
+    from paictl.extender.table import Entry
+
+Json = dict[str, Any]
+
+PATHS: Final = (
+    "/", "/v1/extender/filter", "/v1/extender/bind", "/v1/extender/preempt", "/v1/inspect/affinitygroups/",
+    "/v1/inspect/clusterstatus", "/v1/inspect/clusterstatus/physicalcluster",
+    "/v1/inspect/clusterstatus/virtualclusters/",
+)  # fmt: skip
+"""What HiveD answers to ``GET /``."""
+
+
+class UnknownError(Exception):
+    """There is nothing of that name; the message is for the user."""
+
+
+def groups(desk: Desk) -> Json:
+    """``GET /v1/inspect/affinitygroups/``."""
+    with desk.guarded():
+        state = desk.book.engine.state
+        return {"items": [inspect.group_status(state, group) for group in state.groups.by_name.values()] or None}
+
+
+def group(desk: Desk, name: str) -> Json:
+    """``GET /v1/inspect/affinitygroups/NAME``."""
+    with desk.guarded():
+        found = desk.book.engine.state.groups.by_name.get(name)
+        if found is None:
+            raise UnknownError(f"Affinity group {name} does not exist since it is not allocated or preempting")
+        return inspect.group_status(desk.book.engine.state, found)
+
+
+def cluster_status(desk: Desk) -> Json:
+    """``GET /v1/inspect/clusterstatus``."""
+    with desk.guarded():
+        return inspect.cluster_status(desk.book.engine.state)
+
+
+def physical_cluster(desk: Desk) -> list[Json]:
+    """``GET /v1/inspect/clusterstatus/physicalcluster``."""
+    with desk.guarded():
+        return inspect.physical_cluster(desk.book.engine.state)
+
+
+def virtual_clusters(desk: Desk, name: str = "") -> object:
+    """``GET /v1/inspect/clusterstatus/virtualclusters/[VC]``."""
+    with desk.guarded():
+        state = desk.book.engine.state
+        if not name:
+            return {vc: inspect.virtual_cluster(state, vc) for vc in sorted(state.vcs)}
+        if name not in state.vcs:
+            raise UnknownError(f"VC {name} not found")
+        return inspect.virtual_cluster(state, name)
+
+
+def explain_pod(desk: Desk, namespace: str, name: str) -> Json:
+    """``GET /v1/explain/pods/NAMESPACE/NAME``: what it does; if it waits, why and what would let it run."""
+    with desk.guarded():
+        entry = desk.table.find(namespace, name)
+        if entry is None:
+            raise UnknownError(f"pod {namespace}/{name} is not known: it does not ask for this scheduler, or is gone")
+        data: Json = {"pod": entry.ref.key, "uid": entry.ref.uid}
+        if entry.reading is None:
+            assert entry.problem is not None  # noqa: S101 - one of the two
+            return data | {"situation": "refused", "text": [f"Pod {entry.ref.key} cannot be read: {entry.problem}"]}
+        known = desk.book.pods.get(entry.ref.uid)
+        if known is not None and known.info is not None:
+            return data | _running(desk, entry)
+        try:
+            found = explain(desk.book.engine, entry.reading.request)
+        except RequestError as error:
+            return data | {"situation": "refused", "text": [f"Pod {entry.ref.key} was refused: {error.message}"]}
+        kind = {Bind: "ready", Preempt: "preempting"}.get(type(found.decision), "waiting")
+        return data | {
+            "situation": kind,
+            "group": entry.reading.request.group,
+            "text": list(render(found)),
+            "explanation": to_data(found),
+        }
+
+
+def _running(desk: Desk, entry: Entry) -> Json:
+    state = desk.book.engine.state
+    known = desk.book.pods[entry.ref.uid]
+    info, name = known.info, known.request.group
+    assert info is not None  # noqa: S101 - it runs
+    found = state.groups.by_name.get(name)
+    devices = ",".join(map(str, info.devices))
+    lines = [f"Pod {entry.ref.key} runs on node {info.node}, devices {devices} (group {name})."]
+    hold = "opportunistic" if known.request.priority < 0 else "guaranteed"
+    if found is not None and found.virtual is None and found.priority >= 0:
+        hold = "lazily preempted"
+        taker = f" to {found.preemptor}" if found.preemptor else ""
+        lines.append(f"  It lost its guarantee{taker} and runs on without one.")
+    else:
+        lines.append(f"  It is {hold}.")
+    if found is not None and found.state is GroupState.BEING_PREEMPTED:
+        reserver = state.occupancy.reserver
+        taker = next((reserver[leaf] for leaf in found.leaves() if leaf in reserver), "another group")
+        lines.append(f"  It is being preempted: {taker} waits for its devices.")
+    if not known.bound:
+        lines.append("  Kubernetes has not confirmed the binding yet.")
+    return {
+        "situation": "running" if known.bound else "assumed", "group": name, "node": info.node,
+        "devices": list(info.devices), "hold": hold, "text": lines,
+    }  # fmt: skip
+
+
+def picture(desk: Desk, cluster: str) -> Picture:
+    """The cells at this instant, as ``paictl cluster view`` draws them."""
+    with desk.guarded():
+        state, now = desk.book.engine.state, Millis(int(desk.wall() * 1000))
+        waiting = [
+            entry for entry in desk.table
+            if entry.reading is not None and entry.verdict is not None and not entry.verdict.node
+        ]  # fmt: skip
+        return Picture(
+            cluster=cluster,
+            now=now,
+            epoch=0.0,
+            chains=chain_pictures(state, {}),
+            vcs=vc_pictures(state, {}, Counter(_vc(entry) for entry in waiting)),
+            nodes=tuple(_node(desk, name) for name in state.physical.nodes),
+            jobs=tuple(_jobs(desk, waiting, now)),
+            note="" if desk.is_open else "the scheduler is starting: it does not know all pods yet",
+        )
+
+
+def _vc(entry: Entry) -> str:
+    return entry.reading.request.vc if entry.reading else ""
+
+
+def _node(desk: Desk, name: str) -> NodeView:
+    state, seen = desk.book.engine.state, desk.nodes.get(name)
+    leaves = [leaf for cell in state.physical.nodes[name] for leaf in state.physical.leaves(cell)]
+    condition = NodeCondition.READY
+    if name in desk.bad:
+        cordoned = seen is not None and seen.ready and not seen.schedulable
+        condition = NodeCondition.CORDONED if cordoned else NodeCondition.FAILED
+    kind = state.physical.chains[state.physical.chain[leaves[0]]].leaf_type if leaves else ""
+    machine = Machine(name, "", Role.WORKER, kind, device_type=kind, devices=len(leaves))
+    used = sum(leaf in state.occupancy.user for leaf in leaves)
+    return NodeView(machine, condition, Millis(0), used, reason=desk.bad.get(name, ""))
+
+
+def _jobs(desk: Desk, waiting: list[Entry], now: Millis) -> list[JobView]:
+    """Groups that hold devices, and groups of which pods wait."""
+    shown: dict[str, JobView] = {}
+    for one in desk.book.engine.state.groups.by_name.values():
+        devices = sum(size * number for size, number in one.members)
+        used = sum(size for (size, _), row in zip(one.members, one.pods, strict=True) for uid in row if uid)
+        running = JobState.WAITING if one.state is GroupState.PREEMPTING else JobState.RUNNING
+        shown[one.name] = JobView(
+            one.name, one.vc, str(one.priority), running, now, devices, now if used else None,
+            number=len(shown) + 1, used=used,
+        )  # fmt: skip
+    for entry in waiting:
+        if entry.reading is None or entry.verdict is None or entry.reading.request.group in shown:
+            continue
+        asked = entry.reading.request
+        devices = sum(size * number for size, number in asked.members)
+        shown[asked.group] = JobView(
+            asked.group, asked.vc, str(asked.priority), JobState.WAITING, now, devices,
+            number=len(shown) + 1, reason=entry.verdict.reason,
+        )  # fmt: skip
+    return list(shown.values())
+
+
+class Fresh:
+    """An answer that is expensive, for a short while: looking must not keep scheduling waiting."""
+
+    def __init__(self, seconds: float = 2.0) -> None:
+        self.seconds = seconds
+        self._known: dict[str, tuple[float, int, bytes]] = {}
+
+    def get(self, key: str, version: int) -> bytes | None:
+        """What was answered to this question, if it still holds or is fresh enough."""
+        at, old, data = self._known.get(key, (0.0, -1, b""))
+        return data if old == version or (time.monotonic() - at < self.seconds and data) else None
+
+    def put(self, key: str, version: int, data: bytes) -> bytes:
+        """Keep an answer; few at a time."""
+        if len(self._known) > 32:
+            self._known.clear()
+        self._known[key] = time.monotonic(), version, data
+        return data

@@ -1,0 +1,112 @@
+"""kube-scheduler and the extender on a control plane, as processes, as `paictl extender config` configures them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.conftest import ROOT
+from tests.e2e_kube.controlplane import HOST, ControlPlane, Program, answers, free_ports
+from tests.e2e_kube.kubeapi import KubeApi
+
+PAICTL = [sys.executable, "-m", "paictl"]
+
+
+class Rig:
+    """One extender (or more, with an election) and one kube-scheduler that asks the first of them."""
+
+    def __init__(self, plane: ControlPlane, api: KubeApi, config: Mapping[str, Any], folder: Path) -> None:
+        self.plane = plane
+        self.api = api
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.config = folder / "hivedscheduler.yaml"
+        self.config.write_text(yaml.safe_dump(dict(config), sort_keys=False))
+        self.port = free_ports(1)[0]
+        self.extender: Program | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    def start_extender(
+        self, *words: str, port: int | None = None, name: str = "extender", wait: bool = True
+    ) -> Program:
+        """Start the extender, or start it again; other words make it another program."""
+        at = port or self.port
+        program = self.plane.run(
+            name,
+            [
+                *PAICTL, "extender", "serve", "--config", str(self.config), "--kubeconfig",
+                str(self.plane.kubeconfig), "--context", "x", "--listen", f"{HOST}:{at}", "--dump", str(self.folder),
+                *words,
+            ],
+        )  # fmt: skip
+        if name == "extender":
+            self.extender = program
+        if wait:
+            program.wait_until(lambda: answers(f"http://{HOST}:{at}/readyz"))
+        return program
+
+    def start_scheduler(self, **changes: Any) -> None:
+        """kube-scheduler with the configuration that paictl prints, but for this machine."""
+        self.plane.start_scheduler(json.dumps(self.scheduler_configuration(**changes)))
+
+    def scheduler_configuration(self, **changes: Any) -> dict[str, Any]:
+        printed = subprocess.run(
+            [*PAICTL, "extender", "config", "--scheduler-only"], check=True, capture_output=True, text=True, cwd=ROOT
+        ).stdout
+        found: dict[str, Any] = yaml.safe_load(printed)
+        found["clientConnection"] = {"kubeconfig": "@KUBECONFIG@", "qps": 500, "burst": 1000}
+        found["leaderElection"] = {"leaderElect": False}
+        found["extenders"][0]["urlPrefix"] = f"{self.url}/v1/extender"
+        return found | changes
+
+    def get(self, path: str) -> Any:
+        """A GET to the extender, as JSON."""
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(f"{self.url}{path}", timeout=20) as reply:
+            return json.load(reply)
+
+    def text(self, path: str, accept: str = "*/*") -> str:
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        request = urllib.request.Request(f"{self.url}{path}", headers={"Accept": accept})  # noqa: S310
+        with opener.open(request, timeout=20) as reply:
+            return str(reply.read().decode())
+
+    def stop(self) -> None:
+        for name in ("kube-scheduler", "extender"):
+            if name in self.plane.programs:
+                self.plane.programs[name].stop()
+
+
+@contextlib.contextmanager
+def rig(plane: ControlPlane, api: KubeApi, config: Mapping[str, Any], folder: Path, *words: str) -> Iterator[Rig]:
+    """Both run inside the block, on the nodes that the configuration names."""
+    made = Rig(plane, api, config, folder)
+    try:
+        api.add_nodes(nodes_of(config))
+        api.await_nodes(len(api.get("/api/v1/nodes")["items"]))
+        made.start_extender(*words)
+        made.start_scheduler()
+        yield made
+    finally:
+        made.stop()
+        api.delete_all()
+        api.call("DELETE", "/api/v1/nodes")
+
+
+def nodes_of(config: Mapping[str, Any]) -> list[str]:
+    """The node names of a configuration, by the same code that the engine uses."""
+    from paictl.cells.spec import ClusterSpec
+    from paictl.cells.tree import build_physical
+
+    return list(build_physical(ClusterSpec.from_mapping(config)).nodes)
