@@ -18,7 +18,7 @@ ORDER: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
         "errors resources words",
-        "units files places",
+        "units files places i18n",
         "cells",
         "scheduler",
         "workload",
@@ -41,10 +41,10 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
     for package, rows in {
         "config": ("reading", "models secrets", "linting", "pushing making quotas"),
         "sim": (
-            "loop dice trace",
+            "loop dice trace programs",
             "job",
-            "traces cluster generate knowledge",
-            "run state",
+            "traces cluster knowledge",
+            "generate specify run state",
             "rates view timeline occupancy",
             "actions",
             "interface",
@@ -53,8 +53,10 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
             "policies",
             "simulate",
             "metrics",
-            "lab_places",
+            "parallel survey lab_places",
             "compare lab_compare",
+            "report",
+            "page",
         ),
     }.items()
 }

@@ -17,6 +17,7 @@ from paictl.cluster.interface import Cluster, Identity, UnreachableError
 from paictl.cluster.targets import open_target
 from paictl.config.reading.problem import Problem
 from paictl.errors import PaictlError
+from paictl.i18n import text
 from paictl.lab.language import language_of
 from paictl.lab.messages import say
 from paictl.lab.session import session_of
@@ -60,7 +61,8 @@ def _way_to_lab() -> str:
 def check_id(cluster: Identity, wanted: str | None) -> None:
     """Raise `PaictlError` if a command names another cluster than the one that it would reach."""
     if wanted is not None and wanted != cluster.name:
-        raise PaictlError(f"this is cluster {cluster.name}, not {wanted}", hint="nothing was done; check --state")
+        said = text("this is cluster {name}, not {wanted}", name=cluster.name, wanted=wanted)
+        raise PaictlError(said, hint="nothing was done; check --state")
 
 
 def clock_text(cluster: Identity, at: Millis | None) -> str:
@@ -87,8 +89,9 @@ def confirm(question: str, word: str, *, yes: bool) -> None:
     if yes:
         return
     if not settings.may_ask:
-        raise PaictlError(f"{question}: needs an answer", hint="say it with --yes")
-    answer = typer.prompt(f"{question}. Type {word!r} to go on", default="", show_default=False, err=True)
+        raise PaictlError(text("{question}: needs an answer", question=question), hint="say it with --yes")
+    asked = console.said(text("{question}. Type {word!r} to go on", question=question, word=word))
+    answer = typer.prompt(asked, default="", show_default=False, err=True)
     if answer.strip() != word:
         raise PaictlError("not confirmed, nothing was done")
 

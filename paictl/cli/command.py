@@ -20,7 +20,8 @@ from paictl.cli.synonyms import SYNONYMS
 from paictl.cli.userconfig import defaults_for
 from paictl.cli.values import kind_of, make_plain
 from paictl.errors import PaictlError
-from paictl.words import did_you_mean
+from paictl.i18n import text
+from paictl.words import nearest
 
 
 class Lazy(NamedTuple):
@@ -200,9 +201,14 @@ class Group(TyperGroup):
         if name.startswith("-"):
             self.parse_args(ctx, [name])  # which says that there is no such option
         synonym = SYNONYMS.get(f"{path} {name}".partition(" ")[2])
-        near = did_you_mean(name, known)
-        hint = f"use: {synonym}" if synonym else f"{near} " * bool(near) + f"{path} -h shows all"
-        return PaictlError(f"there is no command {name!r} in {path}", hint=hint)
+        near = nearest(name, known, 0.6)
+        if synonym:
+            hint = text("use: {command}", command=synonym)
+        elif near:
+            hint = text("did you mean {near!r}? {path} -h shows all", near=near, path=path)
+        else:
+            hint = text("{path} -h shows all", path=path)
+        return PaictlError(text("there is no command {name!r} in {path}", name=name, path=path), hint=hint)
 
     def get_help_option(self, ctx: Any) -> Any:
         """The option ``--help``."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TextIO
 
+from paictl import i18n
 from paictl.cli.settings import settings
 from paictl.config.reading.text import printable
 
@@ -158,10 +159,15 @@ def clear_screen() -> None:
         sys.stdout.write("\x1b[H\x1b[2J")
 
 
+def said(text: str) -> str:
+    """A text in the language of the user."""
+    return i18n.in_language(text, i18n.chosen(settings.language))
+
+
 def info(message: str) -> None:
     """Say something on stderr, unless --quiet."""
     if settings.verbosity >= 0:
-        print(message, file=sys.stderr)  # noqa: T201 - this module is where printing is done
+        print(said(message), file=sys.stderr)  # noqa: T201 - this module is where printing is done
 
 
 def detail(message: str) -> None:
@@ -173,23 +179,25 @@ def detail(message: str) -> None:
 def warning(message: str) -> None:
     """Say on stderr what is most likely a mistake, unless --quiet; the command goes on."""
     if settings.verbosity >= 0:
-        _say("warning", "bold yellow", message)
+        _say("warning", "bold yellow", said(message))
 
 
 def error(problem: PaictlError) -> None:
     """Say on stderr why the command did not do its work, and what to do next."""
-    _say("error", "bold red", str(problem))
+    where = f"{problem.where}: " if problem.where else ""
+    _say("error", "bold red", where + said(problem.message))
     if problem.hint:
-        _say("hint", "cyan", problem.hint)
+        _say("hint", "cyan", said(problem.hint))
 
 
 def _say(word: str, style: str, message: str) -> None:
+    label = said(word) + ("：" if said(word) != word else ": ")
     if settings.wants_color(sys.stderr.isatty()):
         from rich.text import Text
 
-        stderr().print(Text.assemble((f"{word}: ", style), printable(message)), soft_wrap=True)
+        stderr().print(Text.assemble((label, style), printable(message)), soft_wrap=True)
     else:
-        print(f"{word}: {printable(message)}", file=sys.stderr)  # noqa: T201
+        print(label + printable(message), file=sys.stderr)  # noqa: T201
 
 
 def stdout() -> Console:
@@ -215,8 +223,15 @@ def _console(stream: TextIO) -> Console:
 @contextmanager
 def progress(text: str) -> Iterator[None]:
     """Show on a terminal's stderr that something goes on; silent elsewhere and with --quiet."""
+    with progressing(text):
+        yield
+
+
+@contextmanager
+def progressing(text: str) -> Iterator[Callable[[str], None]]:
+    """The same in one line that can be told what goes on now."""
     if settings.verbosity < 0 or not sys.stderr.isatty():
-        yield
+        yield lambda _: None
         return
-    with stderr().status(text):
-        yield
+    with stderr().status(text) as status:
+        yield lambda now: status.update(now)

@@ -1,7 +1,7 @@
 """In which language a student is spoken to: one for a whole session, however many labs it has.
 
 The first that says something wins: the command line (``--lang``), ``PAICTL_LANG``, what was chosen with
-``paictl lab language`` (or with ``--lang`` when a lab was begun), the locale.
+``paictl lab language`` (or with ``--lang`` when a lab was begun), a configuration file, the locale.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from paictl.lab.progress import ProgressFile
 VARIABLE: Final = "PAICTL_LANG"
 
 
-def language_of(root: Path, given: str | None = None) -> str:
-    """The language for a student whose labs are in a folder; `given` is what the command line asks for."""
+def language_of(root: Path, given: str | None = None, configured: object = None) -> str:
+    """The language for a student whose labs are in a folder.
+
+    `given` is what the command line asks for, `configured` what a configuration file says.
+    """
     if given is not None:
         return given
     wanted = _known(os.environ.get(VARIABLE, "")) or _chosen(root)
-    return wanted or _known(_locale()) or "en"
+    return wanted or _known(str(configured or "")) or _known(_locale()) or "en"
 
 
 def choose(root: Path, language: str) -> None:

@@ -17,6 +17,7 @@ from paictl.errors import ExitCode, PaictlError
 from paictl.lab import commandlog
 from paictl.lab.actions import Runner
 from paictl.lab.commandlog import Command
+from paictl.lab.language import language_of
 from paictl.lab.manifest import find_lab
 from paictl.lab.selftest import USER, Bench, problems
 from paictl.lab.session import Session
@@ -43,7 +44,7 @@ def type_words(session: Session, words: Sequence[str]) -> Command:
     """Carry a command line out in a lab, printing what it prints; the caller notes it."""
 
     with in_workspace(session):
-        code, error = attempt([*words, "--no-input"])
+        code, error = attempt([*words, "--no-input"], language_of(session.root))
     if code == ExitCode.INTERRUPTED:
         raise KeyboardInterrupt  # whoever presses Ctrl-C means the whole of it
     return noted(words, int(code), error)

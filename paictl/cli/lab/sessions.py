@@ -8,6 +8,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from paictl.cli.command import Group
+from paictl.cli.settings import settings
+from paictl.cli.userconfig import setting
 from paictl.lab.errors import LabError
 from paictl.lab.language import language_of
 from paictl.lab.manifest import Step
@@ -31,8 +33,10 @@ ASKED: Final = "paictl.lab.language"
 
 
 def _remember(context: typer.Context, asked: Language | None) -> Language | None:
-    if asked is not None:
-        context.meta[ASKED] = asked.value
+    source = context.get_parameter_source("lang")
+    if asked is None or source is None or source.name != "COMMANDLINE":
+        return None  # what a configuration file says comes after what the student chose
+    context.meta[ASKED] = asked.value
     return asked
 
 
@@ -48,16 +52,18 @@ class InLanguage(Group):
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         """Carry a command out."""
 
+        settings.language = speaks()
         try:
             return super().invoke(ctx)
         except LabError as error:
+            settings.language = speaks(ctx.meta.get(ASKED))
             raise error.in_language(speaks(ctx.meta.get(ASKED))) from None
 
 
 def speaks(given: str | None = None) -> str:
     """The language in which a command speaks: as asked, else as the student chose."""
 
-    return language_of(labs_folder(), given)
+    return language_of(labs_folder(), given, setting("lang"))
 
 
 def begun(word: str | None) -> Session:

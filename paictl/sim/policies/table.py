@@ -16,6 +16,10 @@ POLICIES: Mapping[str, str] = {
     "sjf": "sjf:Sjf",
     "srtf": "srtf:Srtf",
     "srsf": "srsf:Srsf",
+    "las": "las:Las",
+    "gittins": "gittins:Gittins",
+    "tiresias": "tiresias:Tiresias",
+    "gavel": "gavel:Gavel",
 }
 """Name → module in this package:class."""
 

@@ -18,7 +18,7 @@ def test_the_exit_code_says_whether_a_tenant_is_worse_off(capsys: pytest.Capture
     captured = capsys.readouterr()
     assert "quota: vc1 waited longer than in a cluster of its own" in captured.err
     assert "cells: " not in captured.err
-    assert run(["sim", "compare", trace, "--config", CONFIG, "--policy", "cells", "--jobs"]) == 0
+    assert run(["sim", "compare", trace, "--config", CONFIG, "--policy", "cells", "--each-job"]) == 0
     assert "worker2, worker4" in capsys.readouterr().out
 
 
