@@ -27,6 +27,8 @@ def played(session: Session, runner: Runner) -> Observation:
         "paictl node cordon worker2",
     ):
         commandlog.append(session.workspace.folder, runner(command))
+    with session.file.changing() as progress:
+        progress.lab(session.lab.id).predictions["told"] = "it waits"
     return session.observation()
 
 
@@ -76,7 +78,8 @@ YES_AND_NO: list[tuple[str, Any, Any, str]] = [
     ("promise", {"vc": "vc9", "absent": True}, {"vc": "vc9", "devices": 1}, "no such virtual cluster"),
     ("node", {"name": "worker2", "condition": "Cordoned", "used": 1}, {"name": "worker2", "used": 0}, "1"),
     ("node", {"name": "worker9", "absent": True}, {"name": "worker9", "used": 0}, "no such node"),
-    ("cluster", {"nodes": 3, "devices": 2, "used": 2, "jobs": 3, "time": "2m"}, {"time": {"at-least": "3m"}}, "2m"),
+    ("cluster", {"nodes": 3, "devices": 2, "used": 2, "jobs": 3, "time": "2m", "name": "lab03"},
+     {"time": {"at-least": "3m"}}, "2m"),
     ("typed", {"command": "paictl job explain *"}, {"command": "paictl job logs *"}, "not typed yet"),
     ("typed", {"command": "paictl job submit job-2.yaml", "exit": 2},
      {"command": "paictl job explain *", "exit": 1}, "0"),
@@ -84,6 +87,10 @@ YES_AND_NO: list[tuple[str, Any, Any, str]] = [
      {"command": "paictl job submit *", "reason": "can never run"}, "there is a job"),
     ("refused", {"command": "paictl job submit job-2.yaml", "reason": "another name"},
      {"command": "paictl job explain *", "reason": "x"}, "not refused yet"),
+    ("file", {"name": "job-1.yaml"}, {"name": "master.csv"}, "no such file"),
+    ("file", {"name": "job-1.yaml", "text": "^name: job-1$"}, {"name": "job-1.yaml", "text": "^nothing"},
+     "does not hold it"),
+    ("predicted", {"step": "told"}, {"step": "other"}, "not made yet"),
 ]  # fmt: skip
 
 
