@@ -17,6 +17,9 @@ POLICIES: Mapping[str, str] = {
     "srtf": "srtf:Srtf",
     "srsf": "srsf:Srsf",
     "gavel": "gavel:Gavel",
+    "chronus": "chronus:Chronus",
+    "edf": "edf:Edf",
+    "edf-infeasible-last": "edf:EdfInfeasibleLast",
 }
 """Name → module in this package:class."""
 
