@@ -17,6 +17,11 @@ settings.register_profile("anew", deadline=None)
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.load_profile("same" if os.environ.get("CI") else "anew")
 
+# Whoever runs the tests may have set paictl up to their taste; the tests expect what everybody gets.
+os.environ["XDG_CONFIG_HOME"] = os.devnull
+for _name in ("PAICTL_LANG", "PAICTL_OUTPUT", "FORCE_COLOR", "NO_COLOR", "COLUMNS"):
+    os.environ.pop(_name, None)
+
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("PAICTL_SHARED", ROOT.parent / "shared"))
 

@@ -18,7 +18,7 @@ ORDER: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
         "errors resources words",
-        "units files places",
+        "units files places i18n",
         "cells",
         "scheduler",
         "workload",
@@ -43,8 +43,8 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
         "sim": (
             "loop dice trace programs",
             "job",
-            "traces cluster generate knowledge",
-            "run state",
+            "traces cluster knowledge",
+            "generate specify run state",
             "rates view timeline occupancy",
             "actions",
             "interface",
@@ -53,8 +53,10 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
             "policies",
             "simulate",
             "metrics",
-            "lab_places",
+            "parallel survey lab_places",
             "compare lab_compare",
+            "report",
+            "page what_if",
         ),
     }.items()
 }
@@ -62,7 +64,7 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
 
 THIRD_PARTY: dict[str, frozenset[str]] = {
     "config": frozenset({"yaml", "jsonschema"}),
-    "sim": frozenset({"scipy", "highspy", "numpy"}),
+    "sim": frozenset({"scipy", "highspy", "numpy", "yaml"}),
     "remote": frozenset({"kubernetes", "fabric", "ansible_runner", "urllib3", "orjson"}),
     "extender": frozenset({"starlette", "uvicorn", "orjson", "prometheus_client", "yaml"}),
     "cli": frozenset({"typer", "rich", "yaml"}),

@@ -18,6 +18,7 @@ from paictl.cluster.interface import Cluster, Identity, UnreachableError
 from paictl.cluster.targets import open_target
 from paictl.config.reading.problem import Problem
 from paictl.errors import PaictlError
+from paictl.i18n import text
 from paictl.lab.ground import labs_folder
 from paictl.operate.errors import RefusedFilesError
 from paictl.places import state_folder
@@ -52,16 +53,18 @@ def _way_to_lab() -> str:
         return ""
     number = session.lab.number
     if state_folder().parent == labs_folder():
-        again = f"begin the lab again: paictl lab reset {number}, then paictl lab start {number}"
-        return again if session.ground.started else f"begin the lab: paictl lab start {number}"
-    other = "bring one up: paictl cluster up"
-    return f"{other}; for lab {number}: paictl lab shell {number}" if session.ground.started else ""
+        again = text("begin the lab again: paictl lab reset {lab}, then paictl lab start {lab}", lab=number)
+        return again if session.ground.started else text("begin the lab: paictl lab start {lab}", lab=number)
+    if not session.ground.started:
+        return ""
+    return text("bring one up: paictl cluster up; for lab {lab}: paictl lab shell {lab}", lab=number)
 
 
 def check_id(cluster: Identity, wanted: str | None) -> None:
     """Raise `PaictlError` if a command names another cluster than the one that it would reach."""
     if wanted is not None and wanted != cluster.name:
-        raise PaictlError(f"this is cluster {cluster.name}, not {wanted}", hint="nothing was done; check --state")
+        said = text("this is cluster {name}, not {wanted}", name=cluster.name, wanted=wanted)
+        raise PaictlError(said, hint="nothing was done; check --state")
 
 
 def clock_text(cluster: Identity, at: Millis | None) -> str:
@@ -88,8 +91,9 @@ def confirm(question: str, word: str, *, yes: bool) -> None:
     if yes:
         return
     if not settings.may_ask:
-        raise PaictlError(f"{question}: needs an answer", hint="say it with --yes")
-    answer = typer.prompt(f"{question}. Type {word!r} to go on", default="", show_default=False, err=True)
+        raise PaictlError(text("{question}: needs an answer", question=question), hint="say it with --yes")
+    asked = console.said(text("{question}. Type {word!r} to go on", question=question, word=word))
+    answer = typer.prompt(asked, default="", show_default=False, err=True)
     if answer.strip() != word:
         raise PaictlError("not confirmed, nothing was done")
 

@@ -14,7 +14,9 @@ import typer
 from paictl.cli import console, usage
 from paictl.cli.app import app
 from paictl.cli.settings import settings
+from paictl.cli.userconfig import setting
 from paictl.errors import ExitCode, PaictlError
+from paictl.i18n import text
 
 BROKEN_PIPE = 141
 """Exit code when the reader went away, as `head` does: 128 + SIGPIPE."""
@@ -27,8 +29,21 @@ _ONLY_ON_POSIX = frozenset({"fcntl", "termios", "pwd", "grp", "resource"})
 def attempt(arguments: Sequence[str]) -> tuple[int, PaictlError | None]:
     """Run a command line; (exit code, the error that was said)."""
     settings.reset()
-    settings.output = console.asked_form(arguments)
+    code, error = int(ExitCode.OK), None
     try:
+        with console.command_line(console.asked_form(arguments)):
+            code, error = _ended(arguments)
+    except BrokenPipeError:
+        forget_output()
+        return BROKEN_PIPE, error
+    return code, error
+
+
+def _ended(arguments: Sequence[str]) -> tuple[int, PaictlError | None]:
+    """Run a command line and say how it ended, if that is not as it should."""
+    try:
+        settings.language = setting("lang")
+        settings.color = False if setting("color") is False else None
         return _run(_today(arguments))
     except PaictlError as error:
         console.error(error)
@@ -56,21 +71,24 @@ def forget_output() -> None:
 
 def unwritable(error: OSError) -> PaictlError:
     """What to say when results cannot be written."""
-    return PaictlError(f"the output cannot be written: {error.strerror}", hint="free some space, or write elsewhere")
+    return PaictlError(
+        text("the output cannot be written: {reason}", reason=error.strerror),
+        hint="free some space, or write elsewhere",
+    )
 
 
 def _unexpected(error: Exception) -> PaictlError:
     """What to say about an exception that is none of ours."""
     if isinstance(error, ModuleNotFoundError) and error.name in _ONLY_ON_POSIX:
         return PaictlError(
-            f"clusters and labs need Linux or macOS, and this is {sys.platform}",
+            text("clusters and labs need Linux or macOS, and this is {system}", system=sys.platform),
             hint="use them in WSL or a container; config validate and version work here",
         )
     if isinstance(error, OSError) and error.filename is None and _output_is_full():
         forget_output()
         return unwritable(error)
     hint = "this is a bug in paictl: run again with --debug and report what it prints"
-    return PaictlError(f"internal error: {type(error).__name__}: {error}", hint=hint)
+    return PaictlError(text("internal error: {reason}", reason=f"{type(error).__name__}: {error}"), hint=hint)
 
 
 def _output_is_full() -> bool:

@@ -20,9 +20,13 @@ class Settings:
     output: str = "table"
     """The form that was asked for: errors are said in it as well where it is JSON."""
 
+    language: str | None = None
+    """Of messages, from the configuration file; PAICTL_LANG comes before it."""
+
     def reset(self) -> None:
         """Forget what an earlier command line of this process said."""
         self.verbosity, self.debug, self.color, self.interactive, self.output = 0, False, None, True, "table"
+        self.language = None
 
     @property
     def may_ask(self) -> bool:

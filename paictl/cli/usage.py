@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from paictl.cli import console
+from paictl.cli.helptext import argument_word
 from paictl.errors import PaictlError
-from paictl.words import did_you_mean
+from paictl.i18n import text
+from paictl.words import nearest
 
 
 def say(error: Any) -> PaictlError | None:
@@ -15,31 +17,35 @@ def say(error: Any) -> PaictlError | None:
     if context is None or error.message == context.get_help():
         error.show()
         return None
-    told = PaictlError(_message(error), hint=f"{_near(error)}{context.command_path} -h shows all")
+    path, near = context.command_path, _near(error)
+    hint = text("did you mean {near!r}? {path} -h shows all", near=near, path=path)
+    message, where = _message(error)
+    told = PaictlError(message, where=where, hint=hint if near else text("{path} -h shows all", path=path))
     if not console.is_data_wanted():
         console.info(context.get_usage())
     console.error(told)
     return told
 
 
-def _message(error: Any) -> str:
+def _message(error: Any) -> tuple[str, str | None]:
+    """What is wrong, and with which option or argument."""
     param = getattr(error, "param", None)
-    if param is not None and error.message:
-        return f"{_name(param)}: {error.message}"
-    text = str(error.message or error.format_message()).rstrip(".")
-    return text[:1].lower() + text[1:]
+    if param is not None:
+        return (error.message, _name(param)) if error.message else (text("missing {name}", name=_name(param)), None)
+    if hasattr(error, "possibilities"):
+        return text("no such option: {name}", name=error.option_name), None
+    said = str(error.message or error.format_message()).rstrip(".")
+    return said[:1].lower() + said[1:], None
 
 
 def _name(param: Any) -> str:
     """What users call a parameter: the first spelling of an option, the word for an argument."""
-    return str(param.opts[0] if param.param_type_name == "option" else param.metavar or param.name.upper())
+    return str(param.opts[0]) if param.param_type_name == "option" else argument_word(param)
 
 
 def _near(error: Any) -> str:
-    """The word that was most likely meant, as the first part of a hint; empty where none is near."""
+    """The word that was most likely meant; empty where none is near."""
     if near := getattr(error, "near", ""):
-        return f"{near} "
-    if options := getattr(error, "possibilities", None):
-        near = did_you_mean(error.option_name, options)
-        return f"{near} " if near else ""
-    return ""
+        return str(near)
+    options = getattr(error, "possibilities", None)
+    return nearest(error.option_name, options, 0.6) or "" if options else ""

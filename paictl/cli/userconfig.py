@@ -51,6 +51,8 @@ def setting(key: str) -> Any:
     """A key for all commands: from the environment, the project's file, or the user's; None if nobody set it."""
     if key in ENVIRONMENT and (value := os.environ.get(ENVIRONMENT[key])):
         return value
+    if key == "state" and os.environ.get("PAICTL_STATE"):
+        return None  # which is looked at where the folder is needed, and comes before files
     return next((content[key] for content in _contents() if key in content), None)
 
 

@@ -14,7 +14,8 @@ from typing import Any, get_args, get_origin
 
 import typer
 
-from paictl.words import did_you_mean
+from paictl.i18n import text
+from paictl.words import nearest
 
 Reader = Callable[[Any], Any]
 
@@ -107,13 +108,13 @@ def _parsed(parser: Callable[[str], Any]) -> Reader:
 
 
 def _number(kind: Any, least: float | None, most: float | None) -> Reader:
-    what = "whole number" if kind is int else "number"
+    what = "{value} is not a whole number" if kind is int else "{value} is not a number"
 
     def read(value: Any) -> float:
         try:
             number: float = kind(value)
         except ValueError:
-            raise BadWordError(f"{value!r} is not a {what}") from None
+            raise BadWordError(text(what, value=repr(value))) from None
         if math.isnan(number) or (least is not None and number < least) or (most is not None and number > most):
             bounds = [f"at least {least}"] * (least is not None) + [f"at most {most}"] * (most is not None)
             raise BadWordError(f"{value} is not {' and '.join(bounds) or 'a number'}")
@@ -130,7 +131,8 @@ def _choice(annotation: type[Enum]) -> Reader:
             return value
         if value not in names:
             listed = ", ".join(repr(name) for name in names)
-            raise BadWordError(f"{value!r} is not one of {listed}", did_you_mean(value, names) or "")
+            said = text("{value} is not one of {names}", value=repr(value), names=listed)
+            raise BadWordError(said, nearest(value, names, 0.6) or "")
         return names[value]
 
     return read

@@ -13,6 +13,7 @@ from paictl.cli.console import write
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.clock import parse_speed
 from paictl.cluster.embedded.cluster import EmbeddedCluster
+from paictl.cluster.interface import ClusterError, UnreachableError
 from paictl.cluster.machines import machines_in
 from paictl.config.pushing.fileset import seal_files
 from paictl.errors import PaictlError
@@ -101,11 +102,21 @@ def down(
     state: StateOption = None,
 ) -> None:
     """Take the cluster down; jobs, configuration and history are lost."""
-    cluster = open_cluster(state)
+    try:
+        cluster = open_cluster(state)
+        name = cluster.name
+        running = sum(not job.state.ended for job in cluster.jobs())
+    except UnreachableError:
+        raise
+    except ClusterError as error:  # it cannot be read, and can be removed all the same
+        folder = state if state is not None else state_folder()
+        console.info(f"note: {error}")
+        confirm(f"the cluster in {folder}, which cannot be read, will be removed", "remove", yes=yes)
+        EmbeddedCluster.remove(folder)
+        console.info(f"the cluster in {folder} is removed")
+        return
     if not isinstance(cluster, EmbeddedCluster):
         raise PaictlError("this cluster is not on this machine", hint="only a cluster on this machine is taken down so")
-    name = cluster.name
-    running = sum(not job.state.ended for job in cluster.jobs())
     what = "1 unfinished job" if running == 1 else f"{running} unfinished jobs"
     confirm(f"cluster {name} will be removed, with {what} and all history", name, yes=yes)
     cluster.down()

@@ -6,7 +6,7 @@ import pytest
 
 from paictl.lab.journal import means
 
-COMPARE = "paictl sim compare trace.yaml * --policy quota --jobs"
+COMPARE = "paictl sim compare trace.yaml * --policy quota --each-job"
 
 
 @pytest.mark.parametrize(
@@ -24,10 +24,10 @@ COMPARE = "paictl sim compare trace.yaml * --policy quota --jobs"
         ("paictl job submit a.yaml*", "paictl job submit --vc default a.yaml", True),
         ("paictl job submit a.yaml *", "paictl job submit a.yaml", False),
         ("paictl job submit a.yaml *big*", "paictl job submit --name job-big a.yaml", True),
-        (COMPARE, "paictl sim compare trace.yaml --config x.yaml --policy quota --jobs", True),
-        (COMPARE, "paictl sim compare --jobs --policy quota --config x.yaml trace.yaml", True),
-        (COMPARE, "paictl sim compare trace.yaml --policy quota --jobs", False),
-        (COMPARE, "paictl sim compare trace.yaml --config x.yaml --policy cells --jobs", False),
+        (COMPARE, "paictl sim compare trace.yaml --config x.yaml --policy quota --each-job", True),
+        (COMPARE, "paictl sim compare --each-job --policy quota --config x.yaml trace.yaml", True),
+        (COMPARE, "paictl sim compare trace.yaml --policy quota --each-job", False),
+        (COMPARE, "paictl sim compare trace.yaml --config x.yaml --policy cells --each-job", False),
         ("paictl job show 'a b'", "paictl job show 'a b'", True),
         ("paictl job show a", "paictl job", False),
     ],
