@@ -32,14 +32,14 @@ def attempt(arguments: Sequence[str], language: str | None = None) -> tuple[int,
     code, error = int(ExitCode.OK), None
     try:
         with console.command_line(console.asked_form(arguments)):
-            code, error = _ended(arguments)
+            code, error = _ended(arguments, language)
     except BrokenPipeError:
         forget_output()
         return BROKEN_PIPE, error
     return code, error
 
 
-def _ended(arguments: Sequence[str]) -> tuple[int, PaictlError | None]:
+def _ended(arguments: Sequence[str], language: str | None) -> tuple[int, PaictlError | None]:
     """Run a command line and say how it ended, if that is not as it should."""
     try:
         settings.language = language or setting("lang")
