@@ -21,6 +21,9 @@ POLICIES: Mapping[str, str] = {
     "tiresias": "tiresias:Tiresias",
     "hived": "hived:Hived",
     "gavel": "gavel:Gavel",
+    "chronus": "chronus:Chronus",
+    "edf": "edf:Edf",
+    "edf-infeasible-last": "edf:EdfInfeasibleLast",
 }
 """Name → module in this package:class."""
 
