@@ -20,6 +20,7 @@ POLICIES: Mapping[str, str] = {
     "gittins": "gittins:Gittins",
     "tiresias": "tiresias:Tiresias",
     "hived": "hived:Hived",
+    "quota": "quota:Quota",
     "gavel": "gavel:Gavel",
 }
 """Name → module in this package:class."""
