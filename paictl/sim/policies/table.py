@@ -22,6 +22,9 @@ POLICIES: Mapping[str, str] = {
     "hived": "hived:Hived",
     "quota": "quota:Quota",
     "gavel": "gavel:Gavel",
+    "chronus": "chronus:Chronus",
+    "edf": "edf:Edf",
+    "edf-infeasible-last": "edf:EdfInfeasibleLast",
 }
 """Name → module in this package:class."""
 
