@@ -20,6 +20,7 @@ POLICIES: Mapping[str, str] = {
     "gittins": "gittins:Gittins",
     "tiresias": "tiresias:Tiresias",
     "hived": "hived:Hived",
+    "quota": "quota:Quota",
     "gavel": "gavel:Gavel",
     "chronus": "chronus:Chronus",
     "edf": "edf:Edf",
