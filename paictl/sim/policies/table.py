@@ -20,6 +20,7 @@ POLICIES: Mapping[str, str] = {
     "gittins": "gittins:Gittins",
     "tiresias": "tiresias:Tiresias",
     "hived": "hived:Hived",
+    "yarn-cs": "yarn_cs:YarnCs",
     "gavel": "gavel:Gavel",
 }
 """Name → module in this package:class."""
