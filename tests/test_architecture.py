@@ -56,7 +56,7 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
             "parallel survey lab_places",
             "compare lab_compare",
             "report",
-            "page",
+            "page what_if",
         ),
     }.items()
 }
