@@ -21,6 +21,7 @@ POLICIES: Mapping[str, str] = {
     "tiresias": "tiresias:Tiresias",
     "hived": "hived:Hived",
     "yarn-cs": "yarn_cs:YarnCs",
+    "gandiva": "gandiva:Gandiva",
     "gavel": "gavel:Gavel",
 }
 """Name → module in this package:class."""
