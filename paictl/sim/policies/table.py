@@ -23,6 +23,9 @@ POLICIES: Mapping[str, str] = {
     "yarn-cs": "yarn_cs:YarnCs",
     "gandiva": "gandiva:Gandiva",
     "gavel": "gavel:Gavel",
+    "chronus": "chronus:Chronus",
+    "edf": "edf:Edf",
+    "edf-infeasible-last": "edf:EdfInfeasibleLast",
 }
 """Name → module in this package:class."""
 
