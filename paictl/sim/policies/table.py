@@ -22,6 +22,7 @@ POLICIES: Mapping[str, str] = {
     "hived": "hived:Hived",
     "yarn-cs": "yarn_cs:YarnCs",
     "gandiva": "gandiva:Gandiva",
+    "quota": "quota:Quota",
     "gavel": "gavel:Gavel",
     "chronus": "chronus:Chronus",
     "edf": "edf:Edf",
