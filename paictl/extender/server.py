@@ -203,9 +203,9 @@ class Api:
 
     async def _seen(self, request: Request, make: Callable[[], object]) -> Response:
         """What walks the cluster, in a thread."""
-        key, version, fresh = request.url.path, self.desk().book.engine.version, self._fresh
+        key, desk, fresh = request.url.path, self.desk(), self._fresh
         assert fresh is not None  # noqa: S101 - made with the application
-        data = await run_in_threadpool(fresh.get, key, version, lambda: orjson.dumps(make()))
+        data = await run_in_threadpool(fresh.get, key, desk, lambda: orjson.dumps(make()))
         return Response(data, media_type="application/json")
 
 

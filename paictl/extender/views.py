@@ -212,16 +212,15 @@ class Fresh:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
-        self._known: dict[str, tuple[float, int, bytes]] = {}
+        self._known: dict[str, tuple[float, Desk, int, bytes]] = {}
 
-    def get(self, key: str, version: int, make: Callable[[], bytes]) -> bytes:
-        """The answer to a question (a path), for a version of the engine."""
-        until, old, data = self._known.get(key, (0.0, -1, b""))
-        began = self.clock()
-        if data and (old == version or began < until):
-            return data
+    def get(self, key: str, desk: Desk, make: Callable[[], bytes]) -> bytes:
+        """The answer to a question (a path) at a desk."""
+        began, version, known = self.clock(), desk.book.engine.version, self._known.get(key)
+        if known is not None and known[1] is desk and (known[2] == version or began < known[0]):
+            return known[3]
         data, now = make(), self.clock()
         if len(self._known) >= self.MOST:
             self._known.clear()
-        self._known[key] = now + self.SHARE * (now - began), version, data
+        self._known[key] = now + self.SHARE * (now - began), desk, version, data
         return data

@@ -254,8 +254,8 @@ def test_bad_hardware_is_avoided_and_taken_up_again(stage: Stage) -> None:
     path = "/api/v1/nodes/10.151.41.26"
     stage.api.patch(path, {"spec": {"unschedulable": True}})
     try:
+        until(lambda: "it is cordoned" in json.dumps(stage.up.get("/v1/picture")), 20, "the extender has heard of it")
         names = stage.submit("itc-badnode50")
-        time.sleep(1)
         until(lambda: stage.api.plight(names) != "", 20, "asked")
         time.sleep(2)
         assert not any(map(stage.api.node_of, names))

@@ -144,7 +144,7 @@ def served(stand: Stand) -> Iterator[Caller]:
     """The stand over HTTP on a free port."""
     metrics = Metrics(lambda: stand.desk)
     app = Api(lambda: stand, metrics).app()  # type: ignore[arg-type,return-value]
-    sock = socket.socket()
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio then sends at once
     sock.bind(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off", ws="none"))
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
