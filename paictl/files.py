@@ -45,10 +45,19 @@ def _differs(path: Path, text: str) -> bool:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Put other bytes in a file in one step, so that no reader ever sees half of them; raises `OSError`."""
-    name = _write_beside(path, data, path.stat().st_mode & 0o7777)
+    """Put other bytes in a file in one step, so that no reader ever sees half of them; raises `OSError`.
+
+    Its owner and mode stay. A file that has other names too (hard links), or an owner that cannot be given to a new
+    one, is written in its place instead: one step less safe, but still the same file.
+    """
+    status = path.stat()
+    name = _write_beside(path, data, status.st_mode & 0o7777)
     try:
-        name.replace(path)
+        if status.st_nlink > 1 or not _given_to(name, status.st_uid, status.st_gid):
+            path.write_bytes(data)
+            name.unlink()
+        else:
+            name.replace(path)
     except BaseException:
         name.unlink(missing_ok=True)
         raise
@@ -57,6 +66,19 @@ def replace_file(path: Path, data: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _given_to(path: Path, user: int, group: int) -> bool:
+    """Whether a file has an owner, now or already."""
+    status = path.stat()
+    if (status.st_uid, status.st_gid) == (user, group):
+        return True
+    try:
+        os.chown(path, user, group)
+        path.chmod(status.st_mode & 0o7777)  # a change of owner takes some bits away
+    except OSError:
+        return False
+    return True
 
 
 def _write_beside(target: Path, data: bytes, mode: int) -> Path:

@@ -6,39 +6,45 @@ from typing import Annotated
 
 import typer
 
-from paictl.cli import job, node, service
-from paictl.cli.cluster import commands as cluster
-from paictl.cli.config import commands as config
+from paictl import __version__
+from paictl.cli.command import App, Lazy
 from paictl.cli.console import Output, write, write_data
-from paictl.cli.extender import commands as extender
-from paictl.cli.lab import commands as lab
 from paictl.cli.options import OutputOption
-from paictl.cli.scheduler import commands as scheduler
-from paictl.cli.settings import settings
-from paictl.cli.sim import commands as sim
 
-_EPILOG = (
-    "Exit codes: 0 clean or done · 1 findings or a negative answer · 2 usage or internal error · 3 partly done · "
-    "4 unreachable · 130 interrupted"
-)
+_EPILOG = """
+paictl config validate cluster/
+paictl cluster up
+paictl lab start 1
+paictl help job submit
 
-app = typer.Typer(
+Exit codes: 0 clean or done · 1 findings or a negative answer · 2 usage or internal error · 3 partly done ·
+4 unreachable · 130 interrupted
+
+Defaults of options: ~/.config/paictl/config.toml, or .paictl.toml in a project (output, lang, state, color, and a table
+for each command, as [job.submit]).
+"""
+
+GROUPS = {
+    "config": Lazy("paictl.cli.config.commands", "Validate, generate and compare configuration files."),
+    "cluster": Lazy("paictl.cli.cluster.commands", "A cluster on this machine: up, status, time, down."),
+    "node": Lazy("paictl.cli.node", "List and change the nodes of a cluster."),
+    "job": Lazy("paictl.cli.job", "Submit jobs, follow them, understand why they wait."),
+    "service": Lazy("paictl.cli.service", "List, start, stop, restart, refresh and delete services."),
+    "scheduler": Lazy("paictl.cli.scheduler.commands", "Replay and explain decisions of the HiveD scheduler."),
+    "extender": Lazy("paictl.cli.extender.commands", "services-configuration.yaml or hivedscheduler.yaml."),
+    "sim": Lazy("paictl.cli.sim.commands", "Simulate scheduling policies on traces of jobs."),
+    "lab": Lazy("paictl.cli.lab.commands", "Guided labs: learn cluster scheduling by doing."),
+    "completion": Lazy("paictl.cli.completion", "Print or install the completion of a shell: bash, zsh, fish."),
+}
+"""The command groups: a name, the module whose `app` it is, and what help says of it."""
+
+app = App(
+    lazy=GROUPS,
     name="paictl",
     help="Administer multi-tenant GPU clusters: validate configuration, and know why something fails.",
     epilog=_EPILOG,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-app.add_typer(config.app, name="config")
-app.add_typer(cluster.app, name="cluster")
-app.add_typer(node.app, name="node")
-app.add_typer(job.app, name="job")
-app.add_typer(service.app, name="service")
-app.add_typer(scheduler.app, name="scheduler")
-app.add_typer(extender.app, name="extender")
-app.add_typer(sim.app, name="sim")
-app.add_typer(lab.app, name="lab")
 
 
 def _version_and_exit(wanted: bool) -> None:
@@ -49,41 +55,33 @@ def _version_and_exit(wanted: bool) -> None:
 
 @app.callback()
 def root(
-    verbose: Annotated[int, typer.Option("--verbose", "-v", count=True, help="Say more on stderr.")] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on stderr but errors.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an internal error.")] = False,
-    no_color: Annotated[bool, typer.Option("--no-color", help="No colours (as NO_COLOR=1).")] = False,
-    no_input: Annotated[bool, typer.Option("--no-input", help="Never ask; fail where an answer is needed.")] = False,
     _version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_version_and_exit, help="Same as paictl version.")
     ] = False,
 ) -> None:
-    """Take the global options, which may stand anywhere on the command line."""
-    settings.verbosity = -1 if quiet else verbose
-    settings.debug = debug
-    settings.color = False if no_color else None
-    settings.interactive = not no_input
+    """Hold what stands before all commands."""
 
 
-@app.command()
+@app.command(epilog="paictl version -o json")
 def version(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show the version of paictl and of what it runs on."""
-    import platform
+    import os
+    import sys
     from importlib.util import find_spec
-    from pathlib import Path
 
-    from paictl import __version__
-
+    system = os.uname() if hasattr(os, "uname") else None
+    platform = f"{system.sysname}-{system.machine}" if system else sys.platform
+    python = ".".join(str(part) for part in sys.version_info[:3])
+    if output is Output.TABLE:
+        write(f"paictl {__version__} (Python {python}, {platform})")
+        return
     places = getattr(find_spec("yaml"), "submodule_search_locations", None) or ()
     data = {
         "paictl": __version__,
-        "python": platform.python_version(),
-        "platform": f"{platform.system()}-{platform.machine()}",
-        "libyaml": any(next(Path(place).glob("_yaml.*"), None) for place in places),
+        "python": python,
+        "platform": platform,
+        "libyaml": any(name.startswith("_yaml.") for place in places for name in os.listdir(place)),  # noqa: PTH208
     }
-    if output is Output.TABLE:
-        write(f"paictl {__version__} (Python {data['python']}, {data['platform']})")
-    else:
-        write_data(data, output)
+    write_data(data, output)

@@ -6,19 +6,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from paictl.cli import console
 from paictl.cli.options import OutputOption as OutputOption
 from paictl.cli.settings import settings
+from paictl.cluster.interface import Cluster, Identity, UnreachableError
+from paictl.cluster.targets import open_target
+from paictl.config.reading.problem import Problem
 from paictl.errors import PaictlError
-
-if TYPE_CHECKING:
-    from paictl.cluster.interface import Cluster, Identity
-    from paictl.config.reading.problem import Problem
-    from paictl.units import Millis
+from paictl.i18n import text
+from paictl.lab.language import language_of
+from paictl.lab.messages import say
+from paictl.lab.session import session_of
+from paictl.lab.workspace import lab_of_shell, labs_folder
+from paictl.operate.errors import RefusedFilesError
+from paictl.units import Millis
 
 StateOption = Annotated[
     Path | None,
@@ -34,9 +39,6 @@ ClusterId = Annotated[
 
 def open_cluster(state: Path | None) -> Cluster:
     """The cluster that a command is about."""
-    from paictl.cluster.interface import UnreachableError
-    from paictl.cluster.targets import open_target
-
     try:
         return open_target(folder=state)
     except UnreachableError as error:
@@ -46,26 +48,21 @@ def open_cluster(state: Path | None) -> Cluster:
 
 def _way_to_lab() -> str:
     """What leads on for somebody who is in a lab but types where its cluster is not; empty for all others."""
-    from paictl.cli.lab.commands import session_of
-    from paictl.lab.ground import labs_folder
-    from paictl.places import state_folder
-
     try:
         session = session_of(None)
     except PaictlError:
         return ""
-    number = session.lab.number
-    if state_folder().parent == labs_folder():
-        again = f"begin the lab again: paictl lab reset {number}, then paictl lab start {number}"
-        return again if session.ground.started else f"begin the lab: paictl lab start {number}"
-    other = "bring one up: paictl cluster up"
-    return f"{other}; for lab {number}: paictl lab shell {number}" if session.ground.started else ""
+    number, lang = session.lab.number, language_of(labs_folder())
+    if lab_of_shell():
+        return say("way.anew" if session.workspace.started else "way.begin", lang, lab=number)
+    return say("way.elsewhere", lang, lab=number) if session.workspace.started else ""
 
 
 def check_id(cluster: Identity, wanted: str | None) -> None:
     """Raise `PaictlError` if a command names another cluster than the one that it would reach."""
     if wanted is not None and wanted != cluster.name:
-        raise PaictlError(f"this is cluster {cluster.name}, not {wanted}", hint="nothing was done; check --state")
+        said = text("this is cluster {name}, not {wanted}", name=cluster.name, wanted=wanted)
+        raise PaictlError(said, hint="nothing was done; check --state")
 
 
 def clock_text(cluster: Identity, at: Millis | None) -> str:
@@ -92,8 +89,9 @@ def confirm(question: str, word: str, *, yes: bool) -> None:
     if yes:
         return
     if not settings.may_ask:
-        raise PaictlError(f"{question}: needs an answer", hint="say it with --yes")
-    answer = typer.prompt(f"{question}. Type {word!r} to go on", default="", show_default=False, err=True)
+        raise PaictlError(text("{question}: needs an answer", question=question), hint="say it with --yes")
+    asked = console.said(text("{question}. Type {word!r} to go on", question=question, word=word))
+    answer = typer.prompt(asked, default="", show_default=False, err=True)
     if answer.strip() != word:
         raise PaictlError("not confirmed, nothing was done")
 
@@ -101,8 +99,6 @@ def confirm(question: str, word: str, *, yes: bool) -> None:
 @contextmanager
 def showing_reports() -> Iterator[None]:
     """Show what is wrong with files before the error that says that they were refused."""
-    from paictl.operate.errors import RefusedFilesError
-
     try:
         yield
     except RefusedFilesError as error:

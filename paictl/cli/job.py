@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import getpass
 import time
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from paictl.cli import console
 from paictl.cli.cluster.commands import show_events
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, showing_reports, span_text, warn
+from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data, write_table
+from paictl.cluster.interface import Cluster, Jobs, JobState, JobView
 from paictl.errors import ExitCode, PaictlError
+from paictl.operate import jobs as operate
+from paictl.operate.jobfiles import Wishes, files_listed
+from paictl.operate.jobs import Filter, find_job
+from paictl.operate.jobs import list_jobs as chosen
+from paictl.words import did_you_mean
 
-if TYPE_CHECKING:
-    from paictl.cluster.interface import Cluster, Jobs, JobState, JobView
-
-app = typer.Typer(help="Submit jobs, follow them, understand why they wait.", no_args_is_help=True)
+app = App(help="Submit jobs, follow them, understand why they wait.")
 
 UserOption = Annotated[str | None, typer.Option("--user", help="Whose job it is (default: you).")]
 JobName = Annotated[str, typer.Argument(metavar="JOB", help="USER~NAME, or NAME alone for your own.")]
 
 
 @app.command(
-    epilog="Examples: paictl job submit train.yaml --vc vision --priority prod --duration 5m · "
-    "paictl job submit --file list.txt · paictl job submit train.yaml --repeat 100"
+    epilog="""
+    paictl job submit train.yaml --vc vision --priority prod --duration 5m
+    paictl job submit --file list.txt
+    paictl job submit train.yaml --repeat 100
+"""
 )
 def submit(
     files: Annotated[list[str] | None, typer.Argument(help="Job files (OpenPAI protocol v2), or - for stdin.")] = None,
@@ -41,9 +49,6 @@ def submit(
     state: StateOption = None,
 ) -> None:
     """Submit jobs: all of the files, or none."""
-    from paictl.operate import jobs as operate
-    from paictl.operate.jobfiles import Wishes, files_listed
-
     paths = [*(files or []), *(files_listed(listed) if listed else [])]
     if not paths:
         raise PaictlError("no job file given", hint="paictl job submit FILE, or --file LIST")
@@ -71,9 +76,6 @@ def _me() -> str:
 
 
 def _state(word: str) -> JobState:
-    from paictl.cluster.interface import JobState
-    from paictl.words import did_you_mean
-
     names = [state.value for state in JobState]
     if word.capitalize() not in names:
         hint = did_you_mean(word, names) or f"one of: {', '.join(names).lower()}"
@@ -83,8 +85,11 @@ def _state(word: str) -> JobState:
 
 @app.command(
     "list",
-    epilog="Examples: paictl job list --watch · paictl job list --vc vc1 -s waiting · DEVICES is used/asked for, "
-    "RAN the time of the present attempt",
+    epilog="""
+    paictl job list --watch
+    paictl job list --vc vc1 -s waiting
+    DEVICES is used/asked for, RAN the time of the present attempt
+""",
 )
 def list_jobs(
     unfinished: Annotated[bool, typer.Option("--unfinished", help="Only jobs that wait or run.")] = False,
@@ -98,9 +103,6 @@ def list_jobs(
     state: StateOption = None,
 ) -> None:
     """List jobs: state, VC, priority, devices, times."""
-    from paictl.operate.jobs import Filter
-    from paictl.operate.jobs import list_jobs as chosen
-
     wanted = Filter(vc, frozenset(map(_state, states or ())), user, unfinished)
     cluster = open_cluster(state)
     while True:
@@ -133,8 +135,6 @@ def _held(job: JobView) -> str:
 
 def job_data(job: JobView) -> dict[str, Any]:
     """A job as plain data for `-o json`; instants in milliseconds of the cluster's clock."""
-    from dataclasses import asdict
-
     return {**asdict(job), "state": job.state.value}
 
 
@@ -168,16 +168,12 @@ def _devices(number: int) -> str:
 
 
 def _find(cluster: Jobs, word: str) -> JobView:
-    from paictl.operate.jobs import find_job
-
     return find_job(cluster, word, _me())
 
 
 @app.command()
 def stop(jobs: Annotated[list[str], typer.Argument(metavar="JOB...", help="Jobs.")], state: StateOption = None) -> None:
     """Stop jobs."""
-    from paictl.operate import jobs as operate
-
     done = operate.stop(open_cluster(state), jobs, _me())
     for one in done:
         if one.error is not None:
@@ -197,7 +193,7 @@ def logs(job: JobName, output: OutputOption = Output.TABLE, state: StateOption =
     show_events(cluster, f"job/{_find(cluster, job).key}", output)
 
 
-@app.command(epilog="Example: paictl job explain train -o json")
+@app.command(epilog="paictl job explain train -o json")
 def explain(job: JobName, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """Explain why a job waits, and the smallest change that would let it run."""
     cluster = open_cluster(state)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from paictl.cli import console
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, confirm, open_cluster, span_text
+from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data, write_table
+from paictl.cluster.interface import Machine, NodeChange, NodeCondition, NodeView
+from paictl.operate.nodes import add_worker, change_nodes, find_node
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from paictl.cluster.interface import Machine, NodeView
-
-app = typer.Typer(help="List and change the nodes of a cluster.", no_args_is_help=True)
+app = App(help="List and change the nodes of a cluster.")
 
 Name = Annotated[str, typer.Argument(help="Name of a node.")]
 Names = Annotated[list[str], typer.Argument(help="Names of nodes.")]
@@ -48,8 +47,6 @@ def list_nodes(output: OutputOption = Output.TABLE, state: StateOption = None) -
 @app.command()
 def show(name: Name, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """Show one node and what runs there."""
-    from paictl.operate.nodes import find_node
-
     cluster = open_cluster(state)
     node = find_node(cluster, name)
     if output is not Output.TABLE:
@@ -109,9 +106,6 @@ def heal(names: Names, state: StateOption = None) -> None:
 
 
 def _change(names: list[str], change: str, done: str, state: Path | None) -> None:
-    from paictl.cluster.interface import NodeChange
-    from paictl.operate.nodes import change_nodes
-
     for one in change_nodes(open_cluster(state), names, NodeChange(change)):
         same = one.before.condition is one.after.condition
         console.info(f"node {one.after.machine.name} {done}" + _still(one.after, change, same=same))
@@ -119,8 +113,6 @@ def _change(names: list[str], change: str, done: str, state: Path | None) -> Non
 
 def _still(node: NodeView, change: str, *, same: bool) -> str:
     """What a change of a node left as it was, and what to do about it."""
-    from paictl.cluster.interface import NodeCondition
-
     name, condition = node.machine.name, node.condition
     if change in ("uncordon", "heal") and condition is not NodeCondition.READY:
         other = "heal" if condition is NodeCondition.FAILED else "uncordon"
@@ -129,8 +121,10 @@ def _still(node: NodeView, change: str, *, same: bool) -> str:
 
 
 @app.command(
-    epilog="Examples: paictl node add worker3 --address 10.0.1.3 --like worker1 · "
-    "paictl node add gpu9 --address 10.0.1.9 --sku V100=gpu:8,cpu:96,memory:900Gi"
+    epilog="""
+    paictl node add worker3 --address 10.0.1.3 --like worker1
+    paictl node add gpu9 --address 10.0.1.9 --sku V100=gpu:8,cpu:96,memory:900Gi
+"""
 )
 def add(
     name: Name,
@@ -140,8 +134,6 @@ def add(
     state: StateOption = None,
 ) -> None:
     """Add a worker; the scheduler uses it when its configuration names it."""
-    from paictl.operate.nodes import add_worker
-
     added = add_worker(open_cluster(state), name, address, like=like, sku=sku)
     console.info(f"node {name} added" + (f"; it is {added.reason}" if added.reason else ""))
 
@@ -153,8 +145,6 @@ def remove(
     state: StateOption = None,
 ) -> None:
     """Remove a node; the pods that run there are lost and start elsewhere."""
-    from paictl.operate.nodes import find_node
-
     cluster = open_cluster(state)
     node = find_node(cluster, name)
     confirm(f"node {name} will be removed, {len(node.pods)} pods run there", name, yes=yes)

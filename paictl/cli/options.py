@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Annotated, Any
 
 import typer
 
-from paictl.cli.console import Output
+from paictl.cli.console import Output, take_form
 from paictl.config.reading.kinds import Kind
 from paictl.errors import PaictlError
 
@@ -23,8 +24,6 @@ def kind_named(word: str) -> Kind:
 
 def meant(word: str, names: tuple[str, ...]) -> str:
     """The hint for a word that is none of some names: the nearest one, or all of them."""
-    import difflib
-
     near = difflib.get_close_matches(word, names, 1)
     return f"did you mean {near[0]!r}?" if near else f"one of: {', '.join(names)}"
 
@@ -36,7 +35,9 @@ def rule_ids() -> list[str]:
     return [rule.id for rule in all_rules()]
 
 
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Form of the result.")]
+OutputOption = Annotated[
+    Output, typer.Option("--output", "-o", callback=take_form, help="Form of the result.", show_default=False)
+]
 
 
 def kind_option(text: str) -> Any:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Self
 
 from paictl.cli import console
 from paictl.cli.settings import settings
+from paictl.plan import events
+from paictl.plan.events import Event
 
 if TYPE_CHECKING:
     from rich.status import Status
-
-    from paictl.plan.events import Event
 
 
 class Display:
@@ -39,8 +39,6 @@ class Display:
 
     def __call__(self, event: Event) -> None:
         """Show an event."""
-        from paictl.plan import events
-
         match event:
             case events.RunBegan(phases):
                 self._titles = dict(phases)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -19,19 +20,16 @@ from paictl.cli.clusters import (
     open_cluster,
     span_text,
 )
+from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data, write_table
+from paictl.cli.progress import Display
 from paictl.errors import ExitCode
+from paictl.operate import services as operate
+from paictl.operate.services import Prepared, perform, prepare, readiness
+from paictl.service.carry_out import Outcome, Patience
+from paictl.service.plan import Action, Plan, Wish
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from paictl.operate.services import Prepared
-    from paictl.service.carry_out import Outcome
-    from paictl.service.plan import Plan, Wish
-
-app = typer.Typer(
-    help="List, start, stop, restart, refresh and delete the services of a cluster.", no_args_is_help=True
-)
+app = App(help="List, start, stop, restart, refresh and delete the services of a cluster.")
 
 Names = Annotated[
     list[str] | None, typer.Option("-n", "--service-name", metavar="NAME", help="Only this service; may be repeated.")
@@ -47,11 +45,9 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the steps and do n
 With = Annotated[bool, typer.Option("--with-prerequisites", help="Start what the services need, too.")]
 
 
-@app.command("list", epilog="Example: paictl service list -o json")
+@app.command("list", epilog="paictl service list -o json")
 def list_services(output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """List the services in the order in which they start, and what each means on this machine."""
-    from paictl.operate import services as operate
-
     cluster = open_cluster(state)
     found = operate.list_services(cluster)
     views = {one.service.name: one.view for one in found if one.view is not None}
@@ -73,7 +69,12 @@ def list_services(output: OutputOption = Output.TABLE, state: StateOption = None
     write_table(("NAME", "STATE", "SINCE", "CONFIG", "ON THIS MACHINE"), rows)
 
 
-@app.command(epilog="Example: paictl service status -n rest-server; exit code 0 ready, 1 not ready")
+@app.command(
+    epilog="""
+    paictl service status -n rest-server
+    exit code 0 ready, 1 not ready
+"""
+)
 def status(
     names: Names = None,
     skipped: Skipped = None,
@@ -82,8 +83,6 @@ def status(
     state: StateOption = None,
 ) -> None:
     """Show which services do their work, and why the others do not."""
-    from paictl.operate.services import readiness
-
     found = readiness(open_cluster(state), _wish("refresh", names, skipped, more))
     if output is not Output.TABLE:
         write_data([{**asdict(one), "state": one.state.value, "ready": one.ready} for one in found], output)
@@ -93,7 +92,12 @@ def status(
     raise typer.Exit(ExitCode.OK if all(one.ready for one in found) else ExitCode.NEGATIVE)
 
 
-@app.command(epilog="Examples: paictl service start · paictl service start -n rest-server --with-prerequisites")
+@app.command(
+    epilog="""
+    paictl service start
+    paictl service start -n rest-server --with-prerequisites
+"""
+)
 def start(
     names: Names = None,
     skipped: Skipped = None,
@@ -109,7 +113,12 @@ def start(
     _run(wish, state, cluster_id, dry_run=dry_run, timeout=timeout)
 
 
-@app.command(epilog="Examples: paictl service stop -n hivedscheduler · paictl service stop -k cluster-configuration")
+@app.command(
+    epilog="""
+    paictl service stop -n hivedscheduler
+    paictl service stop -k cluster-configuration
+"""
+)
 def stop(
     names: Names = None,
     skipped: Skipped = None,
@@ -123,7 +132,7 @@ def stop(
     _run(_wish("stop", names, skipped, more), state, cluster_id, dry_run=dry_run, yes=yes)
 
 
-@app.command(epilog="Example: paictl service restart -n hivedscheduler")
+@app.command(epilog="paictl service restart -n hivedscheduler")
 def restart(
     names: Names = None,
     skipped: Skipped = None,
@@ -140,7 +149,7 @@ def restart(
     _run(wish, state, cluster_id, dry_run=dry_run, yes=yes, timeout=timeout)
 
 
-@app.command(epilog="Example: paictl service refresh -n hivedscheduler -n rest-server")
+@app.command(epilog="paictl service refresh -n hivedscheduler -n rest-server")
 def refresh(
     names: Names = None,
     skipped: Skipped = None,
@@ -155,7 +164,7 @@ def refresh(
     _run(_wish("refresh", names, skipped, more), state, cluster_id, dry_run=dry_run, yes=yes, timeout=timeout)
 
 
-@app.command(epilog="Example: paictl service delete -n grafana --dry-run")
+@app.command(epilog="paictl service delete -n grafana --dry-run")
 def delete(
     names: Names = None,
     skipped: Skipped = None,
@@ -173,8 +182,6 @@ def _wish(
     action: str, names: list[str] | None, skipped: list[str] | None, more: list[str] | None, **options: bool
 ) -> Wish:
     """The wish of a command line: names that stand alone belong to the option that was given, -n if none was."""
-    from paictl.service.plan import Action, Wish
-
     further = tuple(more or ())
     if skipped and not names:
         return Wish(Action(action), (), (*skipped, *further), **options)
@@ -188,10 +195,6 @@ def _run(
 
     Whoever names services for a stop means them; what nobody named, and data that are lost, are asked for.
     """
-    from paictl.cli.progress import Display
-    from paictl.operate.services import perform, prepare
-    from paictl.service.carry_out import Patience
-
     cluster = open_cluster(state)
     check_id(cluster, cluster_id)
     prepared = prepare(cluster, wish)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Settings:
-    """The global options; set once by the root command, read by `console` and by prompts."""
+    """The global options; set while a command line is read, looked at by `console` and by prompts."""
 
     verbosity: int = 0
     """-1 quiet (errors only), 0 normal, 1 and more verbose."""
@@ -17,6 +17,16 @@ class Settings:
     color: bool | None = None
     """None: where the stream is a terminal and NO_COLOR is not set."""
     interactive: bool = True
+    output: str = "table"
+    """The form that was asked for: errors are said in it as well where it is JSON."""
+
+    language: str | None = None
+    """Of messages, from the configuration file; PAICTL_LANG comes before it."""
+
+    def reset(self) -> None:
+        """Forget what an earlier command line of this process said."""
+        self.verbosity, self.debug, self.color, self.interactive, self.output = 0, False, None, True, "table"
+        self.language = None
 
     @property
     def may_ask(self) -> bool:
@@ -24,10 +34,13 @@ class Settings:
         return self.interactive and sys.stdin is not None and sys.stdin.isatty()
 
     def wants_color(self, terminal: bool) -> bool:
-        """Whether a stream gets colours; NO_COLOR (any value) and --no-color win."""
+        """Whether a stream gets colours: --no-color and NO_COLOR win, then FORCE_COLOR, then what the terminal can."""
         if self.color is False or os.environ.get("NO_COLOR"):
             return False
-        return terminal and os.environ.get("TERM") != "dumb"
+        forced = os.environ.get("FORCE_COLOR")
+        if forced is not None:
+            return forced not in ("", "0", "false")
+        return self.color is True or (terminal and os.environ.get("TERM") != "dumb")
 
 
 settings = Settings()

@@ -1,53 +1,51 @@
-"""Wrong command lines in the words of all other errors: what is wrong, and the next thing to do.
-
-typer's own exceptions are told by what they can do, because it brings its own click, of which nothing may be imported.
-"""
+"""Wrong command lines in the words of all other errors: what is wrong, and the next thing to do."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from paictl.cli import console
-from paictl.cli.options import meant
+from paictl.cli.helptext import argument_word
 from paictl.errors import PaictlError
-
-_OPTION = re.compile(r"Invalid value for '(?P<name>[^']*)'(?: / '[^']*')*")
-_CHOICE = re.compile(r"'(?P<word>[^']*)' is not one of (?P<names>.*)")
-
-
-def is_usage_error(error: Exception) -> bool:
-    """Whether an exception is typer's way to say that the command line is wrong."""
-    return hasattr(error, "exit_code") and hasattr(error, "format_message")
+from paictl.i18n import text
+from paictl.words import nearest
 
 
 def say(error: Any) -> PaictlError | None:
-    """Say a usage error on stderr, and give it; for a group without a command that is its help."""
+    """Say what typer found wrong with a command line, and give it; for a group without a command that is its help."""
     context = getattr(error, "ctx", None)
-    if context is None or type(error).__name__ == "NoArgsIsHelpError":
+    if context is None or error.message == context.get_help():
         error.show()
         return None
-    told = PaictlError(_message(error), hint=f"{_hint(error)}{context.command_path} -h shows all")
-    console.info(context.get_usage())
+    path, near = context.command_path, _near(error)
+    hint = text("did you mean {near!r}? {path} -h shows all", near=near, path=path)
+    message, where = _message(error)
+    told = PaictlError(message, where=where, hint=hint if near else text("{path} -h shows all", path=path))
+    if not console.is_data_wanted():
+        console.info(context.get_usage())
     console.error(told)
     return told
 
 
-def _message(error: Any) -> str:
-    text = str(getattr(error, "message", "") if getattr(error, "possibilities", None) else error.format_message())
-    text = text.partition(" Did you mean")[0].replace("Value error, ", "").rstrip(".")
-    text = _OPTION.sub(lambda match: match["name"], text)
-    return text[:1].lower() + text[1:]
+def _message(error: Any) -> tuple[str, str | None]:
+    """What is wrong, and with which option or argument."""
+    param = getattr(error, "param", None)
+    if param is not None:
+        return (error.message, _name(param)) if error.message else (text("missing {name}", name=_name(param)), None)
+    if hasattr(error, "possibilities"):
+        return text("no such option: {name}", name=error.option_name), None
+    said = str(error.message or error.format_message()).rstrip(".")
+    return said[:1].lower() + said[1:], None
 
 
-def _hint(error: Any) -> str:
-    """The word that was most likely meant, as the first part of a hint; empty where none is near."""
-    text = str(error.format_message())
-    if choice := _CHOICE.search(text):
-        near = meant(choice["word"], tuple(re.findall(r"'([^']*)'", choice["names"])))
-        return f"{near} " if near.endswith("?") else ""
-    if options := getattr(error, "possibilities", None):
-        near = meant(error.option_name, tuple(options))
-        return f"{near} " if near.endswith("?") else ""
-    _, found, name = text.partition("Did you mean ")
-    return f"did you mean {name} " if found else ""
+def _name(param: Any) -> str:
+    """What users call a parameter: the first spelling of an option, the word for an argument."""
+    return str(param.opts[0]) if param.param_type_name == "option" else argument_word(param)
+
+
+def _near(error: Any) -> str:
+    """The word that was most likely meant; empty where none is near."""
+    if near := getattr(error, "near", ""):
+        return str(near)
+    options = getattr(error, "possibilities", None)
+    return nearest(error.option_name, options, 0.6) or "" if options else ""

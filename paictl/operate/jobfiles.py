@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from paictl.cluster.interface import FOREVER as ENDLESS
 from paictl.cluster.interface import JobRequest
@@ -31,6 +32,9 @@ class Wishes:
     repeat: int = 1
 
 
+MOST_JOBS: Final = 20_000
+"""Most jobs of one submission."""
+
 Warn = Callable[[Problem], object]
 """Told what is most likely a mistake, though the job can be submitted; once a file, however often it is submitted."""
 
@@ -44,7 +48,10 @@ def requests_in(paths: Iterable[str], user: str, wishes: Wishes, warn: Warn = la
         raise PaictlError(f"there is no priority class {wishes.priority!r}", hint=f"one of: {', '.join(PRIORITIES)}")
     seconds = None if wishes.duration is None else parse_duration(wishes.duration)
     span = None if seconds is None else ENDLESS if seconds == FOREVER else Millis(round(seconds * 1000))
+    if wishes.repeat > MOST_JOBS:
+        raise PaictlError(f"--repeat {wishes.repeat} is too often", hint=f"at most {MOST_JOBS} jobs at a time")
     known: dict[str, list[Mapping[str, object]]] = {}
+    left = MOST_JOBS
     for path in paths:
         if path not in known:
             known[path] = jobs_in(path, warn)
@@ -52,6 +59,9 @@ def requests_in(paths: Iterable[str], user: str, wishes: Wishes, warn: Warn = la
             raise PaictlError(f"holds {len(known[path])} jobs, which cannot all be {wishes.name!r}", where=path)
         for found in known[path]:
             data = found if wishes.name is None else {**found, "name": wishes.name}
+            left -= wishes.repeat
+            if left < 0:
+                raise PaictlError(f"these are more than {MOST_JOBS} jobs", hint="submit fewer at a time")
             for number in range(1, wishes.repeat + 1):
                 one = data if wishes.repeat == 1 else {**data, "name": f"{data['name']}-{number}"}
                 yield JobRequest(user, one, wishes.vc, wishes.priority, span)
@@ -61,7 +71,8 @@ def jobs_in(path: str, warn: Warn) -> list[Mapping[str, object]]:
     """The data of a job file, or of all job files in a folder; raises `RefusedFilesError` if one has errors."""
     loaded = load([path], None if is_folder(path) else Kind.JOB)
     for failure in loaded.failures:
-        raise failure
+        if not (is_folder(path) and failure.where == path):  # the folder itself, of which is said below what it lacks
+            raise failure
     jobs = [document for document in loaded.documents if document.kind is Kind.JOB]
     if not jobs:
         raise PaictlError("there is no job file in this folder", where=path, hint="jobs have protocolVersion: 2")

@@ -38,17 +38,19 @@ class Binding:
         self.tree = tree
         self.journal = journal
         self.views = views
-        self.virtual: ByCell[PhysicalCell, VirtualCell] = [NO_VIRTUAL] * len(physical_tree)
+        self.virtual: ByCell[PhysicalCell, VirtualCell] = journal.table(
+            "binding.virtual", [NO_VIRTUAL] * len(physical_tree)
+        )
         """Virtual cell by physical cell."""
-        self.physical: ByCell[VirtualCell, PhysicalCell] = [NO_PHYSICAL] * len(tree)
+        self.physical: ByCell[VirtualCell, PhysicalCell] = journal.table("binding.physical", [NO_PHYSICAL] * len(tree))
         """Physical cell by virtual cell."""
-        self.children: ByCell[VirtualCell, int] = [0] * len(tree)
+        self.children: ByCell[VirtualCell, int] = journal.table("binding.children", [0] * len(tree))
         """How many children of a virtual cell are bound."""
         self.pinned: dict[PhysicalCell, VirtualCell] = {}
         """Preassigned cell by the physical cell it is pinned to."""
         self.roots: dict[RootKey, list[VirtualCell]] = {}
         """Preassigned cells that are not pinned, by VC, chain and level."""
-        self.open_roots: dict[RootKey, int] = {}
+        self.open_roots: dict[RootKey, int] = journal.table("binding.open_roots", {}, bits=True)
         """Those of them that are unbound, as a set of positions in `roots`."""
         for cell, top in tree.preassigned.items():
             if top.pinned_id is None:

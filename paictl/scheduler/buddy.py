@@ -38,11 +38,14 @@ class Buddy:
         self.journal = journal
         self.bad = bad
         self.opportunistic = opportunistic
-        self.free: ByCell[PhysicalCell, int] = bytearray(len(tree))
+        self.free: ByCell[PhysicalCell, int] = journal.table("buddy.free", bytearray(len(tree)))
         """1 for a cell that is in a free list (not for the cells below it)."""
-        self.bits = [[0] * (chain.top + 1) for chain in tree.chains]
-        self.count = [[0] * (chain.top + 1) for chain in tree.chains]
-        self.open: list[list[dict[int, int]]] = [[{} for _ in range(chain.top + 1)] for chain in tree.chains]
+        self.bits = by_level("buddy.bits", tree, journal, bits=True)
+        self.count = by_level("buddy.count", tree, journal)
+        self.open: list[list[dict[int, int]]] = [
+            [journal.table(f"buddy.open/{index}/{level}", {}, bits=True) for level in range(chain.top + 1)]
+            for index, chain in enumerate(tree.chains)
+        ]
         for index, chain in enumerate(tree.chains):
             for cell in tree.at[index][chain.top]:
                 self._add(cell)
@@ -148,3 +151,10 @@ class Buddy:
             self.journal.put(box, used, left)
         else:
             self.journal.drop(box, used)
+
+
+def by_level(name: str, tree: PhysicalTree, journal: Journal, *, bits: bool = False) -> list[list[int]]:
+    """A registered list by level, all zero, for each chain."""
+    return [
+        journal.table(f"{name}/{index}", [0] * (chain.top + 1), bits=bits) for index, chain in enumerate(tree.chains)
+    ]

@@ -103,8 +103,6 @@ class Bind:
     cancel: tuple[str, ...] = ()
     joins: bool = False
     """Whether the group was preempting until now and the pod counts as one that waits for it."""
-    hold: bool = False
-    """Whether `Doomed.hold` was on when the place was found, and so has to be when it is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +120,6 @@ class Preempt:
     lazy: tuple[str, ...] = ()
     cancel: tuple[str, ...] = ()
     joins: bool = False
-    hold: bool = False
-    """As in `Bind`."""
 
 
 @dataclass(frozen=True, slots=True)

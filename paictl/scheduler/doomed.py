@@ -2,22 +2,25 @@
 
 When fewer healthy cells of a level are left than a VC may still take, the difference is *doomed*: that many of
 its free cells are bound to bad physical cells, so that the VC's scheduler sees them as bad and its owner can be
-told. VCs are looked at by name, bad and virtual cells by id. A bad cell below a bound one is bound as well, for
-the same reason. Source: HiveD's doomed bad cells; `hived-semantics.md` §6.
+told. Source: HiveD's doomed bad cells; docs/hived-semantics.md §6.
+
+What is doomed is a function of what is used and what is bad, never of the way there: HiveD keeps a doomed cell
+until an event happens to touch its level, so that a restart of its scheduler, or another order in which nodes fail,
+changes what a VC is offered. Here nothing is doomed on the way. A change only marks its chain as unsettled, and
+`settle` does the chain anew before anybody looks: levels from the top down (a doomed cell takes those below it out),
+VCs by name, bad and virtual cells by smallest id. A burst of node reports is settled once.
 """
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from paictl.cells.ids import NO_PHYSICAL
 from paictl.scheduler.binding import UNBOUND, Binding, RootKey
+from paictl.scheduler.buddy import by_level
 from paictl.scheduler.views import members
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from paictl.cells.ids import ChainIndex, PhysicalCell
     from paictl.scheduler.buddy import Buddy
     from paictl.scheduler.journal import Journal
@@ -29,13 +32,19 @@ class Doomed:
     """The commitments of physical cells to VCs, real or doomed.
 
     `bad[chain][level]` is the set of ranks of bad cells that are left (see `Ledger.left`), `bad_count` its size;
-    `cells[vc, chain, level]` the set of ranks of physical cells that serve doomed preassigned cells.
+    `cells[vc, chain, level]` the set of ranks of physical cells that are committed to show badness and for nothing
+    else, `count[chain][level]` their number; `unsettled` the chains of which this may be out of date, and whether
+    the choice of bad cells may have changed, not only their number; `passed_over` the chains in which a smaller bad
+    cell could not be had without breaking a promise.
     """
 
     __slots__ = (
-        "bad", "bad_count", "binding", "buddy", "cells", "count", "counts", "held", "journal", "ledger",
-        "spoken_for", "tree",
+        "bad", "bad_count", "binding", "buddy", "cells", "count", "counts", "journal", "ledger", "passed_over", "tree",
+        "unsettled",
     )  # fmt: skip
+
+    KEPT: Final = 256
+    """So many doomed cells keep their virtual cells when a chain is settled; more get new ones, at half the cost."""
 
     def __init__(self, ledger: Ledger, binding: Binding, counts: Counts, journal: Journal) -> None:
         self.ledger = ledger
@@ -44,35 +53,17 @@ class Doomed:
         self.counts = counts
         self.journal = journal
         self.tree = tree = ledger.tree
-        self.bad = [[0] * (chain.top + 1) for chain in tree.chains]
-        self.bad_count = [[0] * (chain.top + 1) for chain in tree.chains]
-        self.cells: dict[RootKey, int] = {}
-        self.count = [[0] * (chain.top + 1) for chain in tree.chains]
-        self.held: list[tuple[bool, ChainIndex, int]] | None = None
-        """Calls of `doom` (True) and `spare` put off by `hold`."""
-        self.spoken_for: frozenset[PhysicalCell] = frozenset()
-        """Cells with leaves that are bound for a pod but not counted as used yet; they are not idle."""
+        self.bad = by_level("doomed.bad", tree, journal, bits=True)
+        self.bad_count = by_level("doomed.bad_count", tree, journal)
+        self.cells: dict[RootKey, int] = journal.table("doomed.cells", {}, bits=True)
+        self.count = by_level("doomed.count", tree, journal)
+        self.unsettled: dict[ChainIndex, bool] = journal.table("doomed.unsettled", {})
+        self.passed_over: dict[ChainIndex, bool] = journal.table("doomed.passed_over", {})
 
-    @contextmanager
-    def hold(self, *, forget: bool = False) -> Iterator[None]:
-        """Put off dooming and sparing to the end, so that no cell that is given and taken anew slips away between.
+    # --- commitments
 
-        With `forget` they do not happen at all: for what is only imagined.
-        """
-        if self.held is not None:
-            yield
-            return
-        self.held = []
-        try:
-            yield
-            pending = [] if forget else self.held
-        finally:
-            self.held = None
-        for dooms, chain, level in pending:
-            (self.doom if dooms else self.spare)(chain, level)
-
-    def take(self, cell: PhysicalCell, vc: str, *, doomed: bool = False) -> None:
-        """Commit a free physical cell, already bound to a preassigned cell of `vc`, and doom what that dooms."""
+    def take(self, cell: PhysicalCell, vc: str) -> None:
+        """Commit a free physical cell, already bound to a preassigned cell of `vc`."""
         tree, ledger, bad = self.tree, self.ledger, self.counts.bad
         chain, level = tree.chain[cell], tree.level[cell]
         ledger.charge(vc, chain, level, 1)
@@ -81,22 +72,14 @@ class Doomed:
             above = tree.parent[above]
             ledger.leave(chain, higher, -1)
             if bad[above]:
-                self._forget_bad(above)
-            else:
-                self.doom(chain, higher)
+                self._flip_bad(above, -1)
         if bad[cell]:
-            self._show(cell)
-            if not doomed:
-                self.spare(chain, level)
-        else:
-            self.doom(chain, level)
+            self._show_all(cell)
         self._leave_below(cell, -1)
-        if not doomed:
-            for lower in range(level - 1, 0, -1):
-                self.doom(chain, lower)
+        self._unsettle(chain, choice=bool(bad[above]))  # above every bad cell all are bad
 
-    def give(self, cell: PhysicalCell, vc: str, *, doomed: bool = False) -> None:
-        """Take a committed physical cell back, already unbound if it is healthy, and spare what that spares."""
+    def give(self, cell: PhysicalCell, vc: str) -> None:
+        """Take a committed physical cell back, already unbound if it is healthy."""
         tree, ledger, bad = self.tree, self.ledger, self.counts.bad
         chain, level = tree.chain[cell], tree.level[cell]
         ledger.charge(vc, chain, level, -1)
@@ -105,19 +88,11 @@ class Doomed:
             above = tree.parent[above]
             ledger.leave(chain, higher, 1)
             if bad[above]:
-                self.note_bad(above)
-            else:
-                self.spare(chain, higher)
+                self._flip_bad(above, 1)
         if bad[cell]:
-            self._hide(cell)
-            if not doomed:
-                self.doom(chain, level)
-        else:
-            self.spare(chain, level)
+            self._hide_all(cell)
         self._leave_below(cell, 1)
-        if not doomed:
-            for lower in range(level - 1, 0, -1):
-                self.spare(chain, lower)
+        self._unsettle(chain, choice=bool(bad[above]))
 
     def _leave_below(self, cell: PhysicalCell, sign: int) -> None:
         chain = self.tree.chain[cell]
@@ -126,16 +101,168 @@ class Doomed:
             number *= fanout[level]
             self.ledger.leave(chain, level - 1, number)
 
+    def _show_all(self, cell: PhysicalCell) -> None:
+        """Bind the bad cells below a cell that was committed."""
+        if self._is_noted(cell):
+            self._flip_bad(cell, -1)
+        if self.binding.virtual[cell] == UNBOUND:
+            self.show(cell)
+        for child in self.tree.children(cell):
+            if self.counts.bad[child]:
+                self._show_all(child)
+
+    def _hide_all(self, cell: PhysicalCell) -> None:
+        """Unbind the bad cells below a cell that was given back, and the cell."""
+        self._flip_bad(cell, 1)
+        if self.binding.virtual[cell] != UNBOUND:
+            self.binding.unbind(cell)
+        for child in self.tree.children(cell):
+            if self.counts.bad[child]:
+                self._hide_all(child)
+
+    # --- health
+
+    def turned_bad(self, cell: PhysicalCell) -> None:
+        """A physical cell turned bad: one that is left is noted, one below a bound cell is shown to the VC."""
+        tree, virtual = self.tree, self.binding.virtual
+        if self.buddy.holder(cell) >= 0:
+            self._flip_bad(cell, 1)
+        elif virtual[cell] == UNBOUND:
+            parent = tree.parent[cell]
+            if parent >= 0 and virtual[parent] != UNBOUND:
+                self.show(cell)
+        self._unsettle(tree.chain[cell], choice=True)
+
+    def turned_healthy(self, cell: PhysicalCell) -> None:
+        """A physical cell healed: what was bound below a preassigned cell only to show it is unbound again."""
+        if self.buddy.holder(cell) >= 0:
+            self._flip_bad(cell, -1)
+        else:
+            virtual = self.binding.virtual[cell]
+            is_root = virtual != UNBOUND and self.binding.tree.parent[virtual] < 0
+            if virtual != UNBOUND and not is_root and not self.counts.guaranteed[cell]:
+                self.binding.unbind(cell)
+        self._unsettle(self.tree.chain[cell], choice=True)
+
+    def show(self, cell: PhysicalCell) -> None:
+        """Bind a bad cell below a bound one, so that the VC sees it."""
+        child = self.binding.free_child(self.binding.virtual[self.tree.parent[cell]])
+        self.binding.bind(cell, child)
+
+    # --- dooming
+
     def is_doomed(self, cell: PhysicalCell, vc: str) -> bool:
         """Whether a physical cell serves a doomed preassigned cell of `vc`."""
         chain, level = self.tree.chain[cell], self.tree.level[cell]
         return bool(self.count[chain][level] and self.cells.get((vc, chain, level), 0) >> self.tree.rank[cell] & 1)
 
-    def doom(self, chain: ChainIndex, level: int) -> None:
-        """Bind bad cells to VCs that can no longer be served by healthy ones of this level."""
-        if self.held is not None:
-            self.held.append((True, chain, level))
+    def first(self, key: RootKey) -> PhysicalCell:
+        """The doomed cell with the smallest id of a VC, chain and level, `NO_PHYSICAL` if there is none."""
+        rank = next(members(self.cells.get(key, 0)), None)
+        return NO_PHYSICAL if rank is None else self.tree.at[key[1]][key[2]][rank]
+
+    def claim(self, cell: PhysicalCell, vc: str) -> None:
+        """A doomed cell of `vc` is used after all, for its healthy part or by what runs: now it is like any other."""
+        if self.is_doomed(cell, vc):
+            self._set(cell, vc, doomed=False)
+            self._unsettle(self.tree.chain[cell], choice=True)
+
+    def free(self, cell: PhysicalCell, vc: str) -> None:
+        """Unbind a doomed cell of `vc` and give it back."""
+        self.binding.unbind(cell)
+        self._set(cell, vc, doomed=False)
+        self.give(cell, vc)
+
+    def clear(self, chain: ChainIndex) -> bool:
+        """Unbind all doomed cells of a chain; whether there were any. They are back with the next `settle`."""
+        found = self.present(chain)
+        for vc, cell in found:
+            self.free(cell, vc)
+        return bool(found)
+
+    def settle(self) -> None:
+        """Doom in every unsettled chain what has to be, and nothing else."""
+        for chain, choice in sorted(self.unsettled.items()):
+            if choice or chain in self.passed_over or not self._is_settled(chain):
+                self._settle(chain)
+            self.journal.drop(self.unsettled, chain)
+
+    def _is_settled(self, chain: ChainIndex) -> bool:
+        """Whether every level has as many doomed cells as it must, and if there are any, no more than that.
+
+        Then the same bad cells would be chosen again: doing it anew takes the same ones in the same order, and what
+        each of them costs in surplus has been paid, so none would be passed over.
+        """
+        left, bad = self.ledger.left[chain], self.bad_count[chain]
+        for level in range(len(bad) - 1, 0, -1):
+            healthy = left[level] - bad[level]
+            if self.ledger.quota[chain][level] > healthy or self.count[chain][level]:
+                for vc, free in self.ledger.vcs[chain]:
+                    if free[level] > healthy or (free[level] < healthy and self.cells.get((vc, chain, level))):
+                        return False
+        return True
+
+    def _settle(self, chain: ChainIndex) -> None:
+        """Do a chain anew, if need be; cells that stay doomed stay bound as they are unless there are many."""
+        present = self.present(chain)
+        if len(present) > self.KEPT or not present:
+            self._do_anew(chain)
             return
+        mark = self.journal.begin()
+        self._do_anew(chain)
+        wanted, passed_over = set(self.present(chain)), chain in self.passed_over
+        self.journal.rollback(mark)
+        for vc, cell in present:
+            if (vc, cell) not in wanted:
+                self.free(cell, vc)
+        for vc, cell in sorted(wanted.difference(present)):
+            self._commit(cell, vc)
+        self._note_passed_over(chain, passed_over)
+
+    def _do_anew(self, chain: ChainIndex) -> None:
+        self.clear(chain)
+        self._note_passed_over(chain, False)
+        for level in range(len(self.bad[chain]) - 1, 0, -1):
+            self._doom(chain, level)
+
+    def wanted(self, chain: ChainIndex) -> set[tuple[str, PhysicalCell]]:
+        """What has to be doomed in a chain, found by doing it all anew; nothing changes."""
+        mark = self.journal.begin()
+        self._do_anew(chain)
+        found = set(self.present(chain))
+        self.journal.rollback(mark)
+        return found
+
+    def _note_passed_over(self, chain: ChainIndex, passed_over: bool) -> None:
+        if passed_over and chain not in self.passed_over:
+            self.journal.put(self.passed_over, chain, True)
+        elif not passed_over and chain in self.passed_over:
+            self.journal.drop(self.passed_over, chain)
+
+    def present(self, chain: ChainIndex) -> list[tuple[str, PhysicalCell]]:
+        """VC and physical cell of what is doomed in a chain."""
+        at = self.tree.at[chain]
+        return [
+            (vc, at[level][rank])
+            for (vc, of, level), ranks in sorted(self.cells.items())
+            if of == chain
+            for rank in members(ranks)
+        ]
+
+    def _commit(self, cell: PhysicalCell, vc: str) -> None:
+        """Commit a bad cell to a VC to show that it is bad."""
+        key = (vc, self.tree.chain[cell], self.tree.level[cell])
+        self.binding.bind(cell, self.binding.free_root(key))
+        self._set(cell, vc, doomed=True)
+        self.take(cell, vc)
+
+    def _unsettle(self, chain: ChainIndex, *, choice: bool) -> None:
+        known = self.unsettled.get(chain)
+        if known is None or (choice and not known):
+            self.journal.put(self.unsettled, chain, choice)
+
+    def _doom(self, chain: ChainIndex, level: int) -> None:
+        """Bind bad cells to the VCs that can no longer be served by healthy ones of this level."""
         ledger, left, bad = self.ledger, self.ledger.left[chain], self.bad_count[chain]
         if ledger.quota[chain][level] <= left[level] - bad[level]:
             return  # enough for all VCs together, hence for each
@@ -144,75 +271,7 @@ class Doomed:
                 cell = self._choose(chain, level)
                 if cell == NO_PHYSICAL:
                     return
-                root = self.binding.free_root((vc, chain, level))
-                self.binding.bind(cell, root)
-                self._set(cell, vc, 1)
-                self.take(cell, vc, doomed=True)
-
-    def spare(self, chain: ChainIndex, level: int) -> None:
-        """Unbind doomed cells of this level that healthy ones can serve again."""
-        if self.held is not None:
-            self.held.append((False, chain, level))
-            return
-        if not self.count[chain][level]:
-            return
-        left, bad = self.ledger.left[chain], self.bad_count[chain]
-        for vc, free in self.ledger.vcs[chain]:
-            while free[level] < left[level] - bad[level]:
-                cell = self.idle(vc, chain, level)
-                if cell == NO_PHYSICAL:
-                    break
-                self.free(cell, vc)
-
-    def idle(self, vc: str, chain: ChainIndex, level: int) -> PhysicalCell:
-        """The doomed cell with the smallest id with no healthy part in use or about to be, `NO_PHYSICAL` if none."""
-        at, guaranteed = self.tree.at[chain][level], self.counts.guaranteed
-        for rank in members(self.cells.get((vc, chain, level), 0)):
-            if not guaranteed[at[rank]] and at[rank] not in self.spoken_for:
-                return at[rank]
-        return NO_PHYSICAL
-
-    def free(self, cell: PhysicalCell, vc: str) -> None:
-        """Unbind a doomed cell of `vc` and give it back."""
-        self.binding.unbind(cell)
-        self.forget(cell, vc)
-        self.give(cell, vc, doomed=True)
-
-    def clear(self, chain: ChainIndex) -> bool:
-        """Unbind all doomed cells of a chain that are idle; whether there were any."""
-        found = False
-        with self.hold(forget=True):
-            for vc, of, level in sorted(self.cells):
-                while of == chain and (cell := self.idle(vc, chain, level)) != NO_PHYSICAL:
-                    found = True
-                    self.free(cell, vc)
-        return found
-
-    def settle(self, chain: ChainIndex) -> None:
-        """Doom what has to be in a chain, from the top level down."""
-        for level in range(len(self.bad[chain]) - 1, 0, -1):
-            self.doom(chain, level)
-
-    def forget(self, cell: PhysicalCell, vc: str) -> None:
-        """A physical cell no longer serves a doomed cell: it healed."""
-        self._set(cell, vc, 0)
-
-    def note_bad(self, cell: PhysicalCell) -> None:
-        """A cell that is left is bad."""
-        self._flip_bad(cell, 1)
-
-    def _forget_bad(self, cell: PhysicalCell) -> None:
-        """A bad cell is no longer left."""
-        self._flip_bad(cell, -1)
-
-    def note_healthy(self, cell: PhysicalCell) -> None:
-        """A cell that is left is no longer bad."""
-        self._flip_bad(cell, -1)
-
-    def show(self, cell: PhysicalCell) -> None:
-        """Bind a bad cell below a bound one, so that the VC sees it."""
-        child = self.binding.free_child(self.binding.virtual[self.tree.parent[cell]])
-        self.binding.bind(cell, child)
+                self._commit(cell, vc)
 
     def _choose(self, chain: ChainIndex, level: int) -> PhysicalCell:
         """The bad cell with the smallest id that can be committed without breaking a promise, `NO_PHYSICAL` if none."""
@@ -220,37 +279,22 @@ class Doomed:
         for rank in members(self.bad[chain][level]):
             if self.ledger.may_take(at[rank]):
                 return at[rank]
+            self._note_passed_over(chain, True)
         return NO_PHYSICAL
 
-    def _show(self, cell: PhysicalCell) -> None:
-        """Bind the bad cells below a cell that was committed."""
-        if self._is_noted(cell):
-            self._forget_bad(cell)
-        if self.binding.virtual[cell] == UNBOUND:
-            self.show(cell)
-        for child in self.tree.children(cell):
-            if self.counts.bad[child]:
-                self._show(child)
-
-    def _hide(self, cell: PhysicalCell) -> None:
-        """Unbind the bad cells below a cell that was given back, and the cell."""
-        self.note_bad(cell)
-        if self.binding.virtual[cell] != UNBOUND:
-            self.binding.unbind(cell)
-        for child in self.tree.children(cell):
-            if self.counts.bad[child]:
-                self._hide(child)
+    # --- tables
 
     def _is_noted(self, cell: PhysicalCell) -> bool:
         return bool(self.bad[self.tree.chain[cell]][self.tree.level[cell]] >> self.tree.rank[cell] & 1)
 
     def _flip_bad(self, cell: PhysicalCell, number: int) -> None:
+        """A bad cell is left (1) or no longer left (-1)."""
         chain, level, set_item = self.tree.chain[cell], self.tree.level[cell], self.journal.set_item
         bits, count = self.bad[chain], self.bad_count[chain]
         set_item(bits, level, bits[level] ^ 1 << self.tree.rank[cell])
         set_item(count, level, count[level] + number)
 
-    def _set(self, cell: PhysicalCell, vc: str, doomed: int) -> None:
+    def _set(self, cell: PhysicalCell, vc: str, *, doomed: bool) -> None:
         chain, level = self.tree.chain[cell], self.tree.level[cell]
         key = (vc, chain, level)
         self.journal.put(self.cells, key, self.cells.get(key, 0) ^ 1 << self.tree.rank[cell])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paictl.cells.spec import ClusterSpec
 from paictl.scheduler import recovery, transitions
 from paictl.scheduler.annotate import bind_info
-from paictl.scheduler.decision import NO_LEAF, Bind, BindInfo, Decision, Phase, Placement, Preempt, Slot, Wait
+from paictl.scheduler.decision import NO_LEAF, Bind, BindInfo, Decision, Phase, Placed, Placement, Preempt, Slot, Wait
 from paictl.scheduler.errors import InvariantError, RequestError
 from paictl.scheduler.events import (
     Event,
@@ -57,7 +56,7 @@ class Engine:
     def __init__(self, spec: ClusterSpec) -> None:
         """An engine without pods whose nodes all count as bad until they are observed healthy."""
         self.spec = spec
-        self.state = State(spec)
+        self._state = State(spec)
         self.version = 0
         """Grows with every change of the state and only then: the same version gives the same answers."""
         self.stopped = False
@@ -70,6 +69,13 @@ class Engine:
         Raises `paictl.cells.spec.SpecError` naming the field if the configuration is unsound.
         """
         return cls(config if isinstance(config, ClusterSpec) else ClusterSpec.from_mapping(config))
+
+    @property
+    def state(self) -> State:
+        """The state, with every doomed cell as it has to be after what happened last."""
+        if self._state.doomed.unsettled:
+            self._state.doomed.settle()
+        return self._state
 
     def plan(
         self, request: PodRequest, suggested: Collection[str] | None = None, phase: Phase = Phase.FILTERING
@@ -113,10 +119,12 @@ class Engine:
         """Take note of what happened outside; returns what changed, or why the event was ignored."""
         match event:
             case NodeHealth(name, healthy):
-                if name not in self.state.physical.nodes:
+                if name not in self._state.physical.nodes:
                     return [Ignored(event, f"node {name} is not in the configuration")]
-                health = self.state.health
-                return self._transaction(lambda: (health.turn_healthy if healthy else health.turn_bad)(name))
+                health = self._state.health
+                return self._transaction(
+                    lambda: (health.turn_healthy if healthy else health.turn_bad)(name), settle=False
+                )
             case PodGone(uid):
                 if uid not in self.state.groups.slots and uid not in self.state.groups.waiting:
                     return [Ignored(event, f"pod {uid} is not known")]
@@ -185,21 +193,21 @@ class Engine:
         found = search(self.state, request, None if request.ignore_suggested else offered)
         if not isinstance(found, Found):
             return Wait(request, self.version, found)
-        leaves = [leaf for pods in found.placement.physical for row in pods for leaf in row]
+        leaves = _flat(found.placement.physical)
         victims = self.victims(leaves)
         if victims and phase is Phase.FILTERING:
             return Preempt(request, self.version, victims)
         reserver = self.state.occupancy.reserver
         cancel = tuple(sorted({reserver[leaf] for leaf in leaves if leaf in reserver})) if reserver else ()
         if victims:
-            return Preempt(request, self.version, victims, found.placement, found.lazy, cancel, hold=found.hold)
+            return Preempt(request, self.version, victims, found.placement, found.lazy, cancel)
         sizes = [leaf_number for leaf_number, _ in request.members]
         slot = Slot(sizes.index(request.leaf_number), 0)
-        return Bind(request, self.version, slot, found.placement, found.lazy, cancel, hold=found.hold)
+        return Bind(request, self.version, slot, found.placement, found.lazy, cancel)
 
     def victims(self, leaves: Iterable[PhysicalCell]) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """All pods of all groups that use one of the leaves: node name and uids, both in order."""
-        user, groups = self.state.occupancy.user, self.state.groups
+        user, groups = self._state.occupancy.user, self._state.groups
         names = {user[leaf] for leaf in leaves if leaf in user}
         if not names:
             return ()
@@ -214,13 +222,12 @@ class Engine:
     # --- applying
 
     def _bind(self, decision: Bind, now: float | None) -> None:
-        state, request = self.state, decision.request
+        state, request = self._state, decision.request
         if request.group in decision.cancel:  # its preemption was given up for a better place
             self._cancel((request.group,))
         group = state.groups.by_name.get(request.group)
         if group is None:
-            with state.doomed.hold() if decision.hold else nullcontext():
-                group = self._bind_new(decision, now)
+            group = self._bind_new(decision, now)
         elif group.physical != decision.placement.physical:
             raise self._stale(request)
         elif group.state is GroupState.PREEMPTING:
@@ -235,11 +242,9 @@ class Engine:
         state.groups.attach(request.uid, group, decision.slot, node)
 
     def _bind_new(self, decision: Bind, now: float | None) -> Group:
-        state, request, placement = self.state, decision.request, decision.placement
-        if decision.version != self.version:
-            leaves = {leaf for pods in placement.physical for row in pods for leaf in row}
-            if not leaves.isdisjoint(state.occupancy.user):
-                raise self._stale(request)
+        state, request, placement = self._state, decision.request, decision.placement
+        if decision.version != self.version and not state.occupancy.user.keys().isdisjoint(_flat(placement.physical)):
+            raise self._stale(request)
         self._lazy(decision, now)
         self._cancel(decision.cancel)
         level, root = state.virtual.level, state.virtual.root
@@ -252,17 +257,18 @@ class Engine:
         return recovery.adopt(state, request, placement.physical, levels, now)
 
     def _preempt(self, decision: Preempt, now: float | None) -> None:
-        state = self.state
+        state = self._state
         if decision.placement is not None:
             if decision.version != self.version:
                 raise self._stale(decision.request)
             if decision.request.group in decision.cancel:  # its preemption was given up for a better place
                 self._cancel((decision.request.group,))
-            with state.doomed.hold() if decision.hold else nullcontext():
-                self._lazy(decision, now)
-                with state.doomed.hold():
-                    self._cancel(decision.cancel)
-                    transitions.start_preemption(state, decision.request, decision.placement)
+            self._lazy(decision, now)
+            self._cancel(decision.cancel)
+            if decision.lazy or decision.cancel:  # the place was found after what they free had been doomed anew
+                for chain in {state.physical.chain[leaf] for leaf in _flat(decision.placement.physical)}:
+                    state.doomed.clear(chain)
+            transitions.start_preemption(state, decision.request, decision.placement)
         elif decision.joins:
             group = state.groups.by_name.get(decision.request.group)
             if group is not None and group.state is GroupState.PREEMPTING:
@@ -270,48 +276,49 @@ class Engine:
 
     def _lazy(self, decision: Bind | Preempt, now: float | None) -> None:
         for name in decision.lazy:
-            group = self.state.groups.by_name.get(name)
+            group = self._state.groups.by_name.get(name)
             if group is not None and group.virtual is not None:
-                transitions.lazy_preempt(self.state, group, decision.request.group, now)
+                transitions.lazy_preempt(self._state, group, decision.request.group, now)
 
     def _cancel(self, names: Iterable[str]) -> None:
         for name in names:
-            group = self.state.groups.by_name.get(name)
+            group = self._state.groups.by_name.get(name)
             if group is not None and group.state is GroupState.PREEMPTING:
-                transitions.cancel_preemption(self.state, group)
+                transitions.cancel_preemption(self._state, group)
 
     # --- observing
 
     def _pod_gone(self, uid: str) -> None:
-        groups = self.state.groups
+        groups = self._state.groups
         if uid in groups.waiting:
             group = groups.leave(uid)
             if not group.preempting:
-                transitions.cancel_preemption(self.state, group)
+                transitions.cancel_preemption(self._state, group)
         if uid in groups.slots:
             group = groups.detach(uid)
             if not any(any(pods) for pods in group.pods):
-                transitions.delete(self.state, group)
+                transitions.delete(self._state, group)
         if self.spec.lazy_preemption_recovery:
             self._promote()
 
     def _promote(self) -> None:
         """Cells were released: the strongest lazily preempted groups first, those that now fit are promoted back."""
-        groups = self.state.groups
+        self._state.doomed.settle()  # what was released may have spared a cell that they had
+        groups = self._state.groups
         demoted = sorted(
             (groups.by_name[name] for name in groups.demoted), key=lambda group: (-group.priority, group.name)
         )
         for group in demoted:
-            recovery.promote(self.state, group)
+            recovery.promote(self._state, group)
 
     def _recover(self, event: Event, request: PodRequest, info: BindInfo, now: float | None) -> list[Outcome]:
         slot = self._slot_of(request, info)
-        if request.uid in self.state.groups.slots or slot is None:
+        if request.uid in self._state.groups.slots or slot is None:
             return [Ignored(event, f"pod {request.uid} is already known, or not in its own annotation")]
         return self._transaction(lambda: self._recover_pod(request, info, slot, now))
 
     def _recover_pod(self, request: PodRequest, info: BindInfo, slot: Slot, now: float | None) -> None:
-        state = self.state
+        state = self._state
         group = state.groups.by_name.get(request.group)
         if group is None:
             physical, levels = recovery.locate(state, request, info)
@@ -334,15 +341,20 @@ class Engine:
 
     # --- transactions
 
-    def _transaction(self, change: Callable[[], object]) -> list[Outcome]:
-        """Run a change completely or not at all, and say which groups it changed."""
+    def _transaction(self, change: Callable[[], object], *, settle: bool = True) -> list[Outcome]:
+        """Run a change completely or not at all, and say which groups it changed.
+
+        Without `settle` the change neither needs to know what is doomed nor says it: many may come in a row.
+        """
         self._check_running()
-        state = self.state
+        state = self.state if settle else self._state
         touched = state.groups.touched
         touched.clear()
         mark = state.journal.begin()
         try:
             change()
+            if settle and state.doomed.unsettled:
+                state.doomed.settle()
         except BaseException as error:
             state.journal.rollback(mark)
             self.stopped = self.stopped or isinstance(error, InvariantError)
@@ -363,3 +375,8 @@ class Engine:
 
     def _stale(self, request: PodRequest) -> RequestError:
         return RequestError(request.name, "affinityGroup", "the cluster has changed since this decision; plan again")
+
+
+def _flat(placed: Placed[PhysicalCell]) -> list[PhysicalCell]:
+    """The leaves of a placement in order."""
+    return [leaf for pods in placed for row in pods for leaf in row]

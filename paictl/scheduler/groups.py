@@ -117,12 +117,12 @@ class Groups:
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
-        self.by_name: dict[str, Group] = {}
-        self.slots: dict[str, tuple[str, Slot, str]] = {}
+        self.by_name: dict[str, Group] = journal.table("groups.by_name", {})
+        self.slots: dict[str, tuple[str, Slot, str]] = journal.table("groups.slots", {})
         """Group, slot and node of each allocated pod, by uid."""
-        self.waiting: dict[str, str] = {}
+        self.waiting: dict[str, str] = journal.table("groups.waiting", {})
         """Preempting group of each pod that waits for its victims, by uid."""
-        self.demoted: dict[str, bool] = {}
+        self.demoted: dict[str, bool] = journal.table("groups.demoted", {})
         """Names of the groups that were lazily preempted."""
         self.touched: dict[str, Group | None] = {}
         """Groups changed since the current operation began, as they were then."""

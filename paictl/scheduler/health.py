@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paictl.cells.tree import NO_PARENT
-from paictl.scheduler.binding import UNBOUND, Binding
 
 if TYPE_CHECKING:
-    from paictl.cells.ids import ByCell, PhysicalCell, VirtualCell
+    from paictl.cells.ids import ByCell, PhysicalCell
     from paictl.scheduler.doomed import Doomed
     from paictl.scheduler.journal import Journal
 
@@ -21,15 +20,14 @@ if TYPE_CHECKING:
 class Health:
     """Bad nodes by name; the flags by cell are in `Counts.bad`."""
 
-    __slots__ = ("bad_children", "bad_nodes", "binding", "doomed", "journal", "tree")
+    __slots__ = ("bad_children", "bad_nodes", "doomed", "journal", "tree")
 
-    def __init__(self, binding: Binding, doomed: Doomed, journal: Journal) -> None:
-        self.binding = binding
+    def __init__(self, doomed: Doomed, journal: Journal) -> None:
         self.doomed = doomed
         self.journal = journal
         self.tree = doomed.tree
-        self.bad_children: ByCell[PhysicalCell, int] = [0] * len(self.tree)
-        self.bad_nodes: dict[str, bool] = {}
+        self.bad_children: ByCell[PhysicalCell, int] = journal.table("health.bad_children", [0] * len(self.tree))
+        self.bad_nodes: dict[str, bool] = journal.table("health.bad_nodes", {})
 
     def turn_bad(self, name: str) -> None:
         """Mark a node bad; nothing happens if it is."""
@@ -65,38 +63,14 @@ class Health:
         self._turn_healthy(cell)
 
     def _turn_bad(self, cell: PhysicalCell) -> None:
-        doomed, tree, virtual = self.doomed, self.tree, self.binding.virtual
         self._mark(cell, 1)
-        self.binding.views.turned_bad(cell, virtual[cell])
-        chain, level = tree.chain[cell], tree.level[cell]
-        if doomed.buddy.holder(cell) != NO_PARENT:
-            doomed.note_bad(cell)
-            doomed.doom(chain, level)
-        elif virtual[cell] == UNBOUND:
-            parent = tree.parent[cell]
-            if parent != NO_PARENT and virtual[parent] != UNBOUND:
-                doomed.show(cell)
+        self.doomed.binding.views.turned_bad(cell, self.doomed.binding.virtual[cell])
+        self.doomed.turned_bad(cell)
 
     def _turn_healthy(self, cell: PhysicalCell) -> None:
-        doomed, tree, binding = self.doomed, self.tree, self.binding
         self._mark(cell, 0)
-        virtual = binding.virtual[cell]
-        binding.views.turned_healthy(cell, virtual)
-        if doomed.buddy.holder(cell) != NO_PARENT:
-            doomed.note_healthy(cell)
-            doomed.spare(tree.chain[cell], tree.level[cell])
-        elif virtual != UNBOUND and cell not in binding.pinned:
-            self._let_go(cell, virtual)
-
-    def _let_go(self, cell: PhysicalCell, virtual: VirtualCell) -> None:
-        """A bound cell healed: unless it is in use, it was bound only to show that it was bad."""
-        if self.doomed.counts.guaranteed[cell]:
-            return
-        self.binding.unbind(cell)
-        if self.binding.tree.parent[virtual] == NO_PARENT:
-            vc = self.binding.tree.preassigned[virtual].vc
-            self.doomed.forget(cell, vc)  # an idle bound preassigned cell is a doomed one
-            self.doomed.give(cell, vc, doomed=True)
+        self.doomed.binding.views.turned_healthy(cell, self.doomed.binding.virtual[cell])
+        self.doomed.turned_healthy(cell)
 
     def _mark(self, cell: PhysicalCell, bad: int) -> None:
         tree, journal = self.tree, self.journal

@@ -254,7 +254,7 @@ def _ledger(state: State) -> Iterator[str]:
 
 
 def _doomed(state: State) -> Iterator[str]:
-    """Bad cells left are noted; doomed cells serve their VC and are bad or in use; nobody is doomed without need."""
+    """Bad cells left are noted; doomed cells serve their VC and are bad and idle; they are those that have to be."""
     tree, doomed = state.physical, state.doomed
     noted = [[0] * (chain.top + 1) for chain in tree.chains]
     for cell, bad in zip(tree.cells(), state.counts.bad, strict=True):
@@ -270,8 +270,11 @@ def _doomed(state: State) -> Iterator[str]:
             twin = state.binding.virtual[cell]
             if twin == UNBOUND or state.virtual.parent[twin] != NO_PARENT or state.virtual.vc(twin) != vc:
                 yield f"{tree.address(cell)} does not serve a preassigned cell of {vc}"
-            if not (state.counts.bad[cell] or state.counts.guaranteed[cell]):
-                yield f"{tree.address(cell)} is doomed without being bad"
+            if state.counts.guaranteed[cell] or not state.counts.bad[cell]:
+                yield f"{tree.address(cell)} is doomed without being bad and idle"
+    for index in tree.chain_indexes():
+        if set(doomed.present(index)) != doomed.wanted(index):
+            yield f"what is doomed in chain {tree.chains[index].name} is not what has to be"
     if count != doomed.count:
         yield "doomed cells are miscounted"
 

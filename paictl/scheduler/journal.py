@@ -1,32 +1,50 @@
 """The journal: every primitive change of state logs the old value, so that anything can be taken back.
 
-State is made of lists and dicts whose entries are immutable; they are changed only through `set_item`, `put`
-and `drop` (or, in the few hottest loops, inline with the same log entry). There is no inverse operation to
-write for any change, so none can be forgotten. Outside a transaction nothing is logged.
+State is made of lists and dicts whose entries are immutable; they are made with `table`, which enters them in the
+one register that digest, snapshot and rollback share, and changed only through `set_item`, `put` and `drop`. There
+is no inverse operation to write for any change and no second list of what there is, so none can be forgotten.
+Outside a transaction nothing is logged.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from paictl.cells.ids import ByCell
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
+Box = TypeVar("Box")
 
 MISSING: Final = object()
 """Logged for a dict key that was not there."""
 
 
-class Journal:
-    """Old values of the open transactions, oldest first."""
+class Table(NamedTuple):
+    """A part of the state: a list, dict or bytearray with immutable entries."""
 
-    __slots__ = ("depth", "log")
+    name: str
+    values: Any
+    bits: bool = False
+    """Whether the entries are bit sets, that is, integers too long for decimal digits."""
+
+
+class Journal:
+    """The tables of a state, and the old values of its open transactions, oldest first."""
+
+    __slots__ = ("depth", "log", "tables")
 
     def __init__(self) -> None:
         self.log: list[tuple[Any, Any, Any]] | None = None
         self.depth = 0
+        self.tables: list[Table] = []
+        """Every part of the state, in the order in which they were made."""
+
+    def table(self, name: str, values: Box, *, bits: bool = False) -> Box:
+        """Register a part of the state under a name of its own, and return it."""
+        self.tables.append(Table(name, values, bits))
+        return values
 
     def begin(self) -> int:
         """Open a (possibly nested) transaction and return the mark to roll back to."""

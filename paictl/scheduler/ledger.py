@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paictl.cells.quota import surplus
+from paictl.scheduler.buddy import by_level
 
 if TYPE_CHECKING:
     from paictl.cells.ids import ChainIndex, PhysicalCell
@@ -31,12 +32,16 @@ class Ledger:
         self.buddy = buddy
         self.journal = journal
         self.free: dict[str, dict[ChainIndex, list[int]]] = {}
-        self.quota = [[0] * (chain.top + 1) for chain in tree.chains]
-        self.left = [[0, *map(len, rows[1:])] for rows in tree.at]
+        self.quota = by_level("ledger.quota", tree, journal)
+        self.left = by_level("ledger.left", tree, journal)
+        for left, rows in zip(self.left, tree.at, strict=True):
+            left[1:] = map(len, rows[1:])
         for cell, top in virtual.preassigned.items():
             chain, level = virtual.chain[cell], virtual.level[cell]
-            levels = self.free.setdefault(top.vc, {}).setdefault(chain, [0] * (tree.chains[chain].top + 1))
-            levels[level] += 1
+            by_chain = self.free.setdefault(top.vc, {})
+            if chain not in by_chain:
+                by_chain[chain] = journal.table(f"ledger.free/{top.vc}/{chain}", [0] * (tree.chains[chain].top + 1))
+            by_chain[chain][level] += 1
             self.quota[chain][level] += 1
         self.vcs = [
             [(vc, by_chain[chain]) for vc, by_chain in sorted(self.free.items()) if chain in by_chain]

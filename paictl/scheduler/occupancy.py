@@ -1,8 +1,8 @@
 """Who uses and who reserves each leaf, at which priority, and the counts above it.
 
-Invariant: Free/Used/Reserving/Reserved is a function of (user?, reserver?), and every count is the sum over the
-leaves below. A leaf's priority is that of the group that holds it: the reserver if there is one, else the user;
-opportunistic (-1) if that group holds no virtual leaf.
+Nobody else writes them. Invariant: Free/Used/Reserving/Reserved is a function of (user?, reserver?), and every count
+is the sum over the leaves below. A leaf's priority (its *rank*) is that of the group that holds it: the reserver if
+there is one, else the user; opportunistic (-1) if that group holds no virtual leaf.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from paictl.cells.tree import NO_PARENT
+from paictl.scheduler.errors import InvariantError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from paictl.cells.ids import ByCell, C, PhysicalCell, VirtualCell
     from paictl.scheduler.buddy import Buddy
@@ -53,10 +54,10 @@ class Occupancy:
         self.views = views
         self.buddy = buddy
         self.journal = journal
-        self.user: dict[PhysicalCell, str] = {}
-        self.reserver: dict[PhysicalCell, str] = {}
-        self.priority: dict[PhysicalCell, int] = {}
-        self.virtual_priority: dict[VirtualCell, int] = {}
+        self.user: dict[PhysicalCell, str] = journal.table("occupancy.user", {})
+        self.reserver: dict[PhysicalCell, str] = journal.table("occupancy.reserver", {})
+        self.priority: dict[PhysicalCell, int] = journal.table("occupancy.priority", {})
+        self.virtual_priority: dict[VirtualCell, int] = journal.table("occupancy.virtual_priority", {})
 
     def state(self, leaf: PhysicalCell) -> LeafState:
         """State of a physical leaf."""
@@ -64,14 +65,38 @@ class Occupancy:
             return LeafState.RESERVING if leaf in self.reserver else LeafState.USED
         return LeafState.RESERVED if leaf in self.reserver else LeafState.FREE
 
-    def hold(self, leaves: Sequence[PhysicalCell], priority: int) -> None:
+    def use(self, leaves: Iterable[PhysicalCell], group: str) -> None:
+        """A group uses physical leaves that no other group uses."""
+        for leaf in leaves:
+            if self.user.get(leaf, group) != group:
+                raise InvariantError(f"group {group} is to run on a leaf that {self.user[leaf]} uses")
+            self.journal.put(self.user, leaf, group)
+
+    def release(self, leaves: Iterable[PhysicalCell]) -> None:
+        """Nobody uses these leaves any more."""
+        for leaf in leaves:
+            self.journal.drop(self.user, leaf)
+
+    def reserve(self, leaves: Iterable[PhysicalCell], group: str) -> None:
+        """A group reserves physical leaves that nobody reserves, whoever uses them."""
+        for leaf in leaves:
+            if leaf in self.reserver:
+                raise InvariantError(f"group {group} is to reserve a leaf that {self.reserver[leaf]} reserves")
+            self.journal.put(self.reserver, leaf, group)
+
+    def unreserve(self, leaves: Iterable[PhysicalCell]) -> None:
+        """Nobody reserves these leaves any more."""
+        for leaf in leaves:
+            self.journal.drop(self.reserver, leaf)
+
+    def rank(self, leaves: Sequence[PhysicalCell], priority: int) -> None:
         """Free physical leaves of one node get a priority."""
         put = self.journal.put
         for leaf in leaves:
             put(self.priority, leaf, priority)
         self._count_physical(leaves, priority, 1)
 
-    def drop(self, leaves: Sequence[PhysicalCell]) -> None:
+    def unrank(self, leaves: Sequence[PhysicalCell]) -> None:
         """Physical leaves of one node lose their priority (all opportunistic, or all guaranteed)."""
         priority = self.priority[leaves[0]]
         drop = self.journal.drop
@@ -79,14 +104,14 @@ class Occupancy:
             drop(self.priority, leaf)
         self._count_physical(leaves, priority, -1)
 
-    def hold_virtual(self, leaves: Sequence[VirtualCell], priority: int) -> None:
+    def rank_virtual(self, leaves: Sequence[VirtualCell], priority: int) -> None:
         """Free virtual leaves of one node get a priority."""
         put = self.journal.put
         for leaf in leaves:
             put(self.virtual_priority, leaf, priority)
         self._count_virtual(leaves, priority, 1)
 
-    def drop_virtual(self, leaves: Sequence[VirtualCell]) -> None:
+    def unrank_virtual(self, leaves: Sequence[VirtualCell]) -> None:
         """Used virtual leaves become free."""
         held: dict[int, list[VirtualCell]] = {}
         for leaf in leaves:

@@ -94,7 +94,7 @@ def promote(state: State, group: Group) -> bool:
         for leaves in pods:
             here = [leaf for leaf in leaves if leaf != NO_LEAF]
             if here:
-                state.occupancy.drop(here)
+                state.occupancy.unrank(here)
     claim = Claim(group.name, group.vc, group.priority, group.pinned_id, gentle=True)
     virtual = _guarantee(state, claim, group.physical, levels, None)
     if virtual is None:
@@ -117,16 +117,15 @@ def _cancel_in_the_way(state: State, physical: Placed[PhysicalCell]) -> None:
 
 def _occupy(state: State, claim: Claim, leaves: tuple[PhysicalCell, ...], virtual: tuple[VirtualCell, ...]) -> None:
     """The leaves of a pod get their user and priority; without virtual leaves, as opportunistic ones."""
-    occupancy, put = state.occupancy, state.journal.put
+    occupancy = state.occupancy
     here = [leaf for leaf in leaves if leaf != NO_LEAF]
-    for leaf in here:
-        put(occupancy.user, leaf, claim.group)
+    occupancy.use(here, claim.group)
     held = [twin for twin in virtual if twin != NO_VIRTUAL]
     if held:
-        occupancy.hold(here, claim.priority)
-        occupancy.hold_virtual(held, claim.priority)
+        occupancy.rank(here, claim.priority)
+        occupancy.rank_virtual(held, claim.priority)
     elif here:
-        occupancy.hold(here, OPPORTUNISTIC)
+        occupancy.rank(here, OPPORTUNISTIC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,19 +153,16 @@ class _VirtualFinder:
         """The virtual leaf for each leaf of a pod, `NO_VIRTUAL` for one that is gone; None if one has none."""
         out = []
         self.mine.clear()
-        try:
-            for leaf, level in zip(leaves, levels, strict=True):
-                twin = NO_VIRTUAL
-                if leaf != NO_LEAF:
-                    twin = self._leaf(leaf, level)
-                    if twin == NO_VIRTUAL:
-                        twin = self._leaf_without_doomed(leaf, level)
-                    if twin == NO_VIRTUAL:
-                        return None
-                out.append(twin)
-            return tuple(out)
-        finally:
-            self.state.doomed.spoken_for = frozenset()
+        for leaf, level in zip(leaves, levels, strict=True):
+            twin = NO_VIRTUAL
+            if leaf != NO_LEAF:
+                twin = self._leaf(leaf, level)
+                if twin == NO_VIRTUAL:
+                    twin = self._leaf_without_doomed(leaf, level)
+                if twin == NO_VIRTUAL:
+                    return None
+            out.append(twin)
+        return tuple(out)
 
     def _leaf_without_doomed(self, leaf: PhysicalCell, level: int) -> VirtualCell:
         """A virtual leaf as if no cell of the chain was bound only to show badness: what runs goes before."""
@@ -174,9 +170,7 @@ class _VirtualFinder:
         chain = state.physical.chain[leaf]
         if self.claim.gentle or not state.doomed.clear(chain):
             return NO_VIRTUAL
-        twin = self._leaf(leaf, level)
-        state.doomed.settle(chain)
-        return twin
+        return self._leaf(leaf, level)
 
     def _leaf(self, leaf: PhysicalCell, level: int) -> VirtualCell:
         state, binding = self.state, self.state.binding
@@ -192,9 +186,7 @@ class _VirtualFinder:
         if twin != NO_VIRTUAL and not self._fits(twin, level):
             if not self._undoom(cell):
                 return NO_VIRTUAL
-            twin = self._leaf(leaf, level)
-            state.doomed.settle(state.physical.chain[leaf])  # its VC may need another bad cell now
-            return twin
+            return self._leaf(leaf, level)
         root = NO_VIRTUAL
         if twin == NO_VIRTUAL:
             root = twin = self._root(cell, level)
@@ -205,8 +197,7 @@ class _VirtualFinder:
         if binding.virtual[leaf] == UNBOUND and binding.bind(leaf, twin):
             state.doomed.take(cell, self.claim.vc)
         self.mine.add(state.virtual.root[twin])
-        if state.health.bad_nodes:  # without them there are no doomed cells
-            state.doomed.spoken_for |= {binding.physical[state.virtual.root[twin]]}
+        state.doomed.claim(binding.physical[state.virtual.root[twin]], self.claim.vc)
         return twin
 
     def _fits(self, twin: VirtualCell, level: int) -> bool:
@@ -224,7 +215,7 @@ class _VirtualFinder:
         state = self.state
         root = state.virtual.root[state.binding.virtual[cell]]
         held, vc = state.binding.physical[root], state.virtual.preassigned[root].vc
-        if held in state.doomed.spoken_for or state.counts.guaranteed[held] or not state.doomed.is_doomed(held, vc):
+        if not state.doomed.is_doomed(held, vc):
             return False
         state.doomed.free(held, vc)
         return True
@@ -276,9 +267,9 @@ class _VirtualFinder:
 
     def _free_doomed_root(self, key: RootKey) -> None:
         """Unbind one of the VC's own idle doomed cells: a cell that runs a pod goes before one that shows badness."""
-        cell = self.state.doomed.idle(*key)
+        cell = self.state.doomed.first(key)
         if cell != NO_PARENT:
-            self._undoom(cell)
+            self.state.doomed.free(cell, self.claim.vc)
 
     def _priority(self, cell: VirtualCell) -> int:
         if not self.state.counts.used[cell]:

@@ -1,8 +1,8 @@
 """The whole mutable state of an engine as JSON values, and an engine made from them again.
 
-What is written is what `State.containers` lists, container by container, so nothing can be forgotten that the
-digest knows; the digest itself is written too and checked on the way back. Lists that are mostly one value are
-written sparsely, bit sets in hexadecimal. A snapshot is the state half of the dump after an `InvariantError`.
+What is written is what the journal has registered, table by table, so nothing can be forgotten that can change; the
+digest is written too and checked on the way back. Lists that are mostly one value are written sparsely, bit sets in
+hexadecimal. A snapshot is the state half of the dump after an `InvariantError`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from paictl.cells.spec import ClusterSpec
-    from paictl.scheduler.state import Box
+    from paictl.scheduler.journal import Table
 
 Json = dict[str, Any]
 
@@ -43,7 +43,7 @@ def dump(engine: Engine) -> Json:
         "version": engine.version,
         "stopped": engine.stopped,
         "digest": state.digest(),
-        "state": {box.name: _encode(box) for box in state.containers()},
+        "state": {box.name: _encode(box) for box in state.journal.tables},
     }
 
 
@@ -85,7 +85,7 @@ def fingerprint(spec: ClusterSpec) -> str:
 def _fill(engine: Engine, written: Mapping[str, Any]) -> None:
     """Put the written values into the containers of a new engine, which its parts share by reference."""
     names = []
-    for box in engine.state.containers():
+    for box in engine.state.journal.tables:
         names.append(box.name)
         value = _decode(box, written[box.name])
         if isinstance(box.values, dict):
@@ -102,7 +102,7 @@ def _fill(engine: Engine, written: Mapping[str, Any]) -> None:
 # --- containers
 
 
-def _encode(box: Box) -> object:
+def _encode(box: Table) -> object:
     values = box.values
     if not isinstance(values, dict):
         return [hex(value) for value in values] if box.bits else _thin(values)
@@ -117,7 +117,7 @@ def _encode(box: Box) -> object:
     return {"keys": _lists(keys), "values": rows}
 
 
-def _decode(box: Box, written: Any) -> Any:
+def _decode(box: Table, written: Any) -> Any:
     if not isinstance(box.values, dict):
         return [int(value, 16) for value in written] if box.bits else _thick(written)
     if box.name == "groups.by_name":

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paictl.cells.tree import NO_PARENT
 from paictl.scheduler.binding import UNBOUND
 from paictl.scheduler.decision import NO_LEAF, Placement
 from paictl.scheduler.errors import InvariantError
@@ -27,18 +26,17 @@ if TYPE_CHECKING:
 
 def delete(state: State, group: Group) -> None:
     """The last pod of a group is gone: free its leaves, except what another group reserves."""
-    occupancy, journal = state.occupancy, state.journal
+    occupancy = state.occupancy
     for _, leaves, _ in group.placements():
         here = [leaf for leaf in leaves if leaf != NO_LEAF]
-        for leaf in here:
-            journal.drop(occupancy.user, leaf)
+        occupancy.release(here)
         used = [leaf for leaf in here if leaf not in occupancy.reserver]
         guaranteed, opportunistic = _by_class(state, used)
         if guaranteed:
-            occupancy.drop(guaranteed)
+            occupancy.unrank(guaranteed)
             release_virtual(state, guaranteed)
         if opportunistic:
-            occupancy.drop(opportunistic)
+            occupancy.unrank(opportunistic)
     state.groups.remove(group)
 
 
@@ -55,9 +53,9 @@ def lazy_preempt(state: State, group: Group, preemptor: str, now: float | None) 
         used = [leaf for leaf in leaves if leaf != NO_LEAF and leaf not in occupancy.reserver]
         guaranteed, _ = _by_class(state, used)
         if guaranteed:
-            occupancy.drop(guaranteed)
+            occupancy.unrank(guaranteed)
             release_virtual(state, guaranteed)
-            occupancy.hold(guaranteed, OPPORTUNISTIC)
+            occupancy.rank(guaranteed, OPPORTUNISTIC)
     state.groups.put(replace(group, virtual=None, preemptor=preemptor, preempted_at=now, levels=levels))
 
 
@@ -65,7 +63,7 @@ def start_preemption(state: State, request: PodRequest, placement: Placement) ->
     """A group reserves its leaves; those who use them become its victims."""
     if placement.virtual is None:
         raise InvariantError(f"opportunistic group {request.group} would preempt")
-    occupancy, journal = state.occupancy, state.journal
+    occupancy = state.occupancy
     group = new_group(request, GroupState.PREEMPTING, placement.physical, placement.virtual)
     roots: list[VirtualCell] = []
     for _, leaves, virtual in group.placements():
@@ -73,12 +71,13 @@ def start_preemption(state: State, request: PodRequest, placement: Placement) ->
         _drop_all(state, leaves)
         used = [leaf for leaf in virtual if leaf in occupancy.virtual_priority]
         if used:
-            occupancy.drop_virtual(used)
+            occupancy.unrank_virtual(used)
         for leaf, twin in zip(leaves, virtual, strict=True):
             roots += _bind(state, leaf, twin)
-            journal.put(occupancy.reserver, leaf, group.name)
-        occupancy.hold(leaves, request.priority)
-        occupancy.hold_virtual(virtual, request.priority)
+            state.doomed.claim(state.binding.physical[state.virtual.root[twin]], request.vc)
+        occupancy.reserve(leaves, group.name)
+        occupancy.rank(leaves, request.priority)
+        occupancy.rank_virtual(virtual, request.priority)
     for root in roots:
         state.doomed.take(state.binding.physical[root], request.vc)
     for victim in _users(state, group.leaves()):
@@ -100,7 +99,7 @@ def _bind(state: State, leaf: PhysicalCell, twin: VirtualCell) -> list[VirtualCe
 
 def cancel_preemption(state: State, group: Group) -> None:
     """A preemption ends without effect: its leaves go back to their users, priority, virtual leaf and all."""
-    occupancy, binding, journal = state.occupancy, state.binding, state.journal
+    occupancy, binding = state.occupancy, state.binding
     victims = _users(state, group.leaves())
     roots: dict[VirtualCell, PhysicalCell] = {}
     for _, leaves, virtual in group.placements():
@@ -108,19 +107,19 @@ def cancel_preemption(state: State, group: Group) -> None:
         for twin in virtual:
             root = state.virtual.root[twin]
             roots[root] = binding.physical[root]
-        occupancy.drop(leaves)
-        occupancy.drop_virtual(virtual)
+        occupancy.unrank(leaves)
+        occupancy.unrank_virtual(virtual)
+        occupancy.unreserve(leaves)
         for leaf in leaves:
-            journal.drop(occupancy.reserver, leaf)
             user = state.groups.by_name[occupancy.user[leaf]] if leaf in occupancy.user else None
             if user is not None and user.virtual is not None:
-                occupancy.hold((leaf,), user.priority)
-                occupancy.hold_virtual((binding.virtual[leaf],), user.priority)
+                occupancy.rank((leaf,), user.priority)
+                occupancy.rank_virtual((binding.virtual[leaf],), user.priority)
                 continue
             if not state.counts.bad[leaf]:
                 binding.release(leaf)
             if user is not None:
-                occupancy.hold((leaf,), OPPORTUNISTIC)
+                occupancy.rank((leaf,), OPPORTUNISTIC)
     _give_idle(state, roots)
     for victim in victims:
         if victim.state is GroupState.BEING_PREEMPTED and not any(
@@ -133,12 +132,9 @@ def cancel_preemption(state: State, group: Group) -> None:
 
 def complete_preemption(state: State, group: Group) -> Group:
     """The victims are gone: what was reserved is used."""
-    occupancy, journal = state.occupancy, state.journal
-    for leaf in group.leaves():
-        if leaf in occupancy.user:
-            raise InvariantError(f"group {group.name} is to run on a leaf that {occupancy.user[leaf]} uses")
-        journal.drop(occupancy.reserver, leaf)
-        journal.put(occupancy.user, leaf, group.name)
+    leaves = tuple(group.leaves())
+    state.occupancy.unreserve(leaves)
+    state.occupancy.use(leaves, group.name)
     state.groups.stop_waiting(group)
     return state.groups.put(replace(group, state=GroupState.ALLOCATED, preempting=frozenset()))
 
@@ -148,7 +144,7 @@ def release_virtual(state: State, leaves: Sequence[PhysicalCell]) -> None:
     binding = state.binding
     virtual = [binding.virtual[leaf] for leaf in leaves]
     roots = {state.virtual.root[twin]: binding.physical[state.virtual.root[twin]] for twin in virtual}
-    state.occupancy.drop_virtual(virtual)
+    state.occupancy.unrank_virtual(virtual)
     for leaf in leaves:
         if not state.counts.bad[leaf]:  # a bad leaf stays bound, so that the VC sees it
             binding.release(leaf)
@@ -158,29 +154,19 @@ def release_virtual(state: State, leaves: Sequence[PhysicalCell]) -> None:
 def _give_idle(state: State, roots: dict[VirtualCell, PhysicalCell]) -> None:
     """Give back the physical cells of preassigned cells that nobody uses any more.
 
-    A doomed one stays for as long as it is bad and needed: it shows what its VC cannot have. `roots` maps
-    preassigned cells to the physical ones they were bound to.
+    Bad ones too: whether such a one has to be doomed is settled with all others. `roots` maps preassigned cells to
+    the physical ones they were bound to.
     """
-    doomed, bad = state.doomed, state.counts.bad
-    idle = []
     for root, cell in roots.items():
         if not state.counts.used[root] and cell not in state.binding.pinned:
-            vc = state.virtual.preassigned[root].vc
-            idle.append((cell, vc))
-            if not bad[cell] and doomed.is_doomed(cell, vc):
-                doomed.forget(cell, vc)
-    for cell, vc in idle:
-        if doomed.is_doomed(cell, vc):
-            doomed.spare(state.physical.chain[cell], state.physical.level[cell])
-        elif state.buddy.holder(cell) == NO_PARENT:  # else another one of them spared it
-            doomed.give(cell, vc)
+            state.doomed.give(cell, state.virtual.preassigned[root].vc)
 
 
 def _drop_all(state: State, leaves: Sequence[PhysicalCell]) -> None:
     """Physical leaves lose their priority, if they have one."""
     for held in _by_class(state, [leaf for leaf in leaves if leaf in state.occupancy.priority]):
         if held:
-            state.occupancy.drop(held)
+            state.occupancy.unrank(held)
 
 
 def _by_class(state: State, leaves: Sequence[PhysicalCell]) -> tuple[list[PhysicalCell], list[PhysicalCell]]:

@@ -28,11 +28,11 @@ class Counts:
 
     __slots__ = ("bad", "guaranteed", "opportunistic", "used")
 
-    def __init__(self, physical: int, virtual: int) -> None:
-        self.opportunistic: ByCell[PhysicalCell, int] = [0] * physical
-        self.guaranteed: ByCell[PhysicalCell, int] = [0] * physical
-        self.used: ByCell[VirtualCell, int] = [0] * virtual
-        self.bad: ByCell[PhysicalCell, int] = bytearray(physical)
+    def __init__(self, physical: int, virtual: int, journal: Journal) -> None:
+        self.opportunistic: ByCell[PhysicalCell, int] = journal.table("counts.opportunistic", [0] * physical)
+        self.guaranteed: ByCell[PhysicalCell, int] = journal.table("counts.guaranteed", [0] * physical)
+        self.used: ByCell[VirtualCell, int] = journal.table("counts.used", [0] * virtual)
+        self.bad: ByCell[PhysicalCell, int] = journal.table("counts.bad", bytearray(physical))
 
 
 class NodeIndex(Generic[C]):
@@ -45,11 +45,13 @@ class NodeIndex(Generic[C]):
 
     __slots__ = ("cells", "journal", "leaves", "rows")
 
-    def __init__(self, cells: list[C], leaves: int, journal: Journal) -> None:
+    def __init__(self, name: str, cells: list[C], leaves: int, journal: Journal) -> None:
         self.cells: list[C] = cells
         self.leaves = leaves
         self.journal = journal
-        self.rows: list[dict[int, int]] = [{} for _ in range(leaves + 1)]
+        self.rows: list[dict[int, int]] = [
+            journal.table(f"views/{name}/{row}", {}, bits=True) for row in range(leaves + 1)
+        ]
 
     def insert(self, slot: int, row: int, column: int) -> None:
         """Add a node."""
@@ -85,9 +87,9 @@ class VirtualIndex(NodeIndex[VirtualCell]):
 
     CACHED = 4
 
-    def __init__(self, cells: list[VirtualCell], leaves: int, journal: Journal) -> None:
-        super().__init__(cells, leaves, journal)
-        self.by_priority: dict[int, int] = {}
+    def __init__(self, name: str, cells: list[VirtualCell], leaves: int, journal: Journal) -> None:
+        super().__init__(name, cells, leaves, journal)
+        self.by_priority: dict[int, int] = journal.table(f"views/{name}/by_priority", {})
         self.weaker: dict[int, Weaker] = {}
 
     def insert(self, slot: int, row: int, column: int) -> None:
@@ -154,7 +156,8 @@ class Views:
         self.nodes: dict[VirtualCell, tuple[VirtualIndex, int]] = {}
         """View and slot of each virtual cell that is a node of its view."""
         for index, chain in enumerate(physical_tree.chains):
-            view = NodeIndex(physical_tree.at[index][chain.node_level], chain.leaves[chain.node_level], journal)
+            nodes = physical_tree.at[index][chain.node_level]
+            view = NodeIndex(f"physical/{index}", nodes, chain.leaves[chain.node_level], journal)
             for slot in range(len(view.cells)):
                 view.insert(slot, 0, 0)
             self.physical.append(view)
@@ -174,7 +177,7 @@ class Views:
         for (vc, name), nodes in cells.items():
             nodes.sort(key=lambda cell: -tree.level[cell])  # stable; larger nodes first, as HiveD's cluster view
             leaves = max(len(tree.shape(cell).leaves) for cell in nodes)
-            view = VirtualIndex(nodes, leaves, self.journal)
+            view = VirtualIndex(f"virtual/{vc!r}/{name!r}", nodes, leaves, self.journal)
             if isinstance(name, str):
                 self.pinned[vc, name] = view
             else:

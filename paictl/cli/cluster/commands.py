@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import asdict
+from typing import Annotated, Any
 
 import typer
 
 from paictl.cli.cluster import embedded, view
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, span_text
+from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data, write_table
+from paictl.cluster.interface import Cluster, HandClock
+from paictl.operate.status import summary
 
-if TYPE_CHECKING:
-    from paictl.cluster.interface import Cluster
-
-app = typer.Typer(help="A cluster: up, status, time, down.", no_args_is_help=True)
+app = App(help="A cluster: up, status, time, down.")
 app.command(epilog=view.EPILOG)(view.view)
 app.command(epilog=embedded.UP_EPILOG)(embedded.up)
 
@@ -21,9 +22,6 @@ app.command(epilog=embedded.UP_EPILOG)(embedded.up)
 @app.command()
 def status(output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """Show how the cluster is: time, nodes, services, jobs."""
-    from paictl.cluster.interface import HandClock
-    from paictl.operate.status import summary
-
     cluster = open_cluster(state)
     found = summary(cluster)
     pace = cluster.pace if isinstance(cluster, HandClock) else 1.0
@@ -58,11 +56,16 @@ def _data(cluster: Cluster, found: Any, pace: float | None) -> dict[str, Any]:
     }
 
 
-app.command(epilog="Examples: paictl cluster tick 10m · paictl cluster tick --until-idle")(embedded.tick)
+app.command(
+    epilog="""
+    paictl cluster tick 10m
+    paictl cluster tick --until-idle
+"""
+)(embedded.tick)
 app.command()(embedded.speed)
 
 
-@app.command(epilog="Example: paictl cluster events --subject job/me~train")
+@app.command(epilog="paictl cluster events --subject job/me~train")
 def events(
     subject: Annotated[str | None, typer.Option("--subject", help="Only of one object, e.g. node/worker1.")] = None,
     output: OutputOption = Output.TABLE,
@@ -86,8 +89,6 @@ def show_events(cluster: Cluster, subject: str | None, output: Output) -> None:
 
 
 def _event(event: Any) -> dict[str, Any]:
-    from dataclasses import asdict
-
     return asdict(event)
 
 

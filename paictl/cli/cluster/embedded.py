@@ -10,12 +10,25 @@ import typer
 from paictl.cli import console
 from paictl.cli.clusters import StateOption, clock_text, confirm, open_cluster, showing_reports
 from paictl.cli.console import write
+from paictl.cluster.embedded import commands
+from paictl.cluster.embedded.clock import parse_speed
+from paictl.cluster.embedded.cluster import EmbeddedCluster
+from paictl.cluster.interface import ClusterError, UnreachableError
+from paictl.cluster.machines import machines_in
+from paictl.config.pushing.fileset import seal_files
 from paictl.errors import PaictlError
+from paictl.operate import clock
+from paictl.operate.beginning import Lists, beginning
+from paictl.operate.status import remarks
+from paictl.places import state_folder
+from paictl.service.catalogue import load_catalogue
 
-UP_EPILOG = (
-    "Examples: paictl cluster up · paictl cluster up FOLDER · paictl cluster up --preset production --speed 60 · "
-    "paictl cluster up -m master.csv -w worker.csv -c config.yaml --sku V100=gpu:8,cpu:96,memory:900Gi"
-)
+UP_EPILOG = """
+    paictl cluster up
+    paictl cluster up FOLDER
+    paictl cluster up --preset production --speed 60
+    paictl cluster up -m master.csv -w worker.csv -c config.yaml --sku V100=gpu:8,cpu:96,memory:900Gi
+"""
 
 
 def up(
@@ -33,21 +46,14 @@ def up(
         str | None, typer.Option("--preset", help="lab (default), dgx2, three-tenants, production.")
     ] = None,
     name: Annotated[str, typer.Option("--name", help="The cluster's id.")] = "pai",
-    speed: Annotated[str, typer.Option("--speed", help="How fast its clock runs: 1, 60, 0 (stands), max.")] = "1",
+    speed: Annotated[
+        str | None,
+        typer.Option("--speed", help="How fast its clock runs: 1 (default), 60, 0 (stands, as in labs), max."),
+    ] = None,
     _embedded: Annotated[bool, typer.Option("--embedded", hidden=True, help="Said by old scripts.")] = True,
     state: StateOption = None,
 ) -> None:
     """Bring a cluster up on this machine, with its services running."""
-    from paictl.cluster.embedded import commands
-    from paictl.cluster.embedded.clock import parse_speed
-    from paictl.cluster.embedded.cluster import EmbeddedCluster
-    from paictl.cluster.machines import machines_in
-    from paictl.config.pushing.fileset import seal_files
-    from paictl.operate.beginning import Lists, beginning
-    from paictl.operate.status import remarks
-    from paictl.places import state_folder
-    from paictl.service.catalogue import load_catalogue
-
     lists = None
     if masters or workers or config:
         if not (masters and workers and config):
@@ -55,7 +61,7 @@ def up(
         lists = Lists(masters, workers, config, tuple(sku or ()))
     if folder is not None and layout is not None:
         raise PaictlError("the cluster is described twice", hint="name the folder, or --layout")
-    clock, place = parse_speed(speed), state if state is not None else state_folder()
+    clock, place = parse_speed(speed) if speed else None, state if state is not None else state_folder()
     with showing_reports(), console.progress("bringing the cluster up"):
         begin = beginning(lists=lists, layout=layout or folder, preset=preset)
         services = tuple(load_catalogue().services)
@@ -77,8 +83,6 @@ def tick(
     state: StateOption = None,
 ) -> None:
     """Let the cluster's time pass."""
-    from paictl.operate import clock
-
     wanted = clock.span_of(span, until_idle=until_idle)
     cluster = open_cluster(state)
     write(clock_text(cluster, clock.tick(cluster, wanted)))
@@ -89,9 +93,6 @@ def speed(
     state: StateOption = None,
 ) -> None:
     """Let the cluster's clock run at another speed."""
-    from paictl.cluster.embedded.clock import parse_speed
-    from paictl.cluster.embedded.cluster import EmbeddedCluster
-
     number, run_out = parse_speed(factor)
     cluster = open_cluster(state)
     if not isinstance(cluster, EmbeddedCluster):
@@ -104,13 +105,21 @@ def down(
     state: StateOption = None,
 ) -> None:
     """Take the cluster down; jobs, configuration and history are lost."""
-    from paictl.cluster.embedded.cluster import EmbeddedCluster
-
-    cluster = open_cluster(state)
+    try:
+        cluster = open_cluster(state)
+        name = cluster.name
+        running = sum(not job.state.ended for job in cluster.jobs())
+    except UnreachableError:
+        raise
+    except ClusterError as error:  # it cannot be read, and can be removed all the same
+        folder = state if state is not None else state_folder()
+        console.info(f"note: {error}")
+        confirm(f"the cluster in {folder}, which cannot be read, will be removed", "remove", yes=yes)
+        EmbeddedCluster.remove(folder)
+        console.info(f"the cluster in {folder} is removed")
+        return
     if not isinstance(cluster, EmbeddedCluster):
         raise PaictlError("this cluster is not on this machine", hint="only a cluster on this machine is taken down so")
-    name = cluster.name
-    running = sum(not job.state.ended for job in cluster.jobs())
     what = "1 unfinished job" if running == 1 else f"{running} unfinished jobs"
     confirm(f"cluster {name} will be removed, with {what} and all history", name, yes=yes)
     cluster.down()

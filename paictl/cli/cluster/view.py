@@ -13,20 +13,25 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.cluster.picture.by import By
+from paictl.cli.cluster.picture.lines import picture_lines
+from paictl.cli.cluster.picture.marks import marks
+from paictl.cli.cluster.picture.text import Line
 from paictl.cli.clusters import OutputOption, StateOption, open_cluster
 from paictl.cli.console import PIPE_WIDTH, Output, write_data, write_segments
+from paictl.cluster.interface import Cluster
+from paictl.cluster.page import page
 from paictl.errors import PaictlError
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from paictl.cli.cluster.picture.text import Line
-    from paictl.cluster.interface import Cluster
 
-EPILOG = (
-    "Examples: paictl cluster view · paictl cluster view --watch · paictl cluster view --html cluster.html · "
-    "paictl cluster view -o json"
-)
+EPILOG = """
+    paictl cluster view
+    paictl cluster view --watch
+    paictl cluster view --html cluster.html
+    paictl cluster view -o json
+"""
 _EVERY = 1.0
 """Seconds between two pictures with --watch."""
 
@@ -60,17 +65,12 @@ def view(
 
 
 def _lines(cluster: Cluster, by: By, width: int) -> list[Line]:
-    from paictl.cli.cluster.picture.lines import picture_lines
-    from paictl.cli.cluster.picture.marks import marks
-
     picture = cluster.picture()
     return picture_lines(picture, marks(picture, by), width)
 
 
 def _write_page(cluster: Cluster, path: Path) -> None:
     """Write the page whole or not at all; an older one is replaced only when the new one is complete."""
-    from paictl.cluster.page import page
-
     text = page(cluster.picture(history=True))
     draft = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:

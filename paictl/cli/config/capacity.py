@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,25 +13,24 @@ from paictl.cli.clusters import StateOption
 from paictl.cli.config.push import diff_with_cluster
 from paictl.cli.console import Output, info, progress, write, write_data, write_table
 from paictl.cli.options import KindOption, OutputOption
+from paictl.config.linting.validate import Choice, validate
+from paictl.config.quotas.capacity import Capacity, Share, configuration
+from paictl.config.quotas.capacity import capacity as capacity_of
+from paictl.config.quotas.diff import CellChange, ChainChange, Difference, compare
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.load import load
+from paictl.config.reading.problem import Severity
 from paictl.errors import ExitCode
 
-if TYPE_CHECKING:
-    from paictl.config.quotas.capacity import Capacity, Share
-    from paictl.config.quotas.diff import CellChange, ChainChange, Difference
-    from paictl.config.reading.kinds import Kind
-
-CAPACITY_EPILOG = """Examples:
-
-paictl config capacity cluster/
-
-paictl config capacity hivedscheduler.yaml -o json"""
-DIFF_EPILOG = """Examples:
-
-paictl config diff hivedscheduler.yaml new-hivedscheduler.yaml (what tenants gain and lose)
-
-paictl config diff cluster/ (against what the cluster has)
-
-Exit codes: 0 the same, 1 different, 2 a file cannot be used."""
+CAPACITY_EPILOG = """
+    paictl config capacity cluster/
+    paictl config capacity hivedscheduler.yaml -o json
+"""
+DIFF_EPILOG = """
+    paictl config diff hivedscheduler.yaml new-hivedscheduler.yaml (what tenants gain and lose)
+    paictl config diff cluster/ (against what the cluster has)
+    Exit codes: 0 the same, 1 different, 2 a file cannot be used.
+"""
 
 
 def capacity(
@@ -53,12 +52,6 @@ def capacity(
 
 def _capacity_of(path: str, kind: Kind | None) -> Capacity:
     """The capacity in a file; says on stderr if the configuration has errors, because then it is not what will be."""
-    from paictl.config.linting.validate import Choice, validate
-    from paictl.config.quotas.capacity import capacity as capacity_of
-    from paictl.config.quotas.capacity import configuration
-    from paictl.config.reading.load import load
-    from paictl.config.reading.problem import Severity
-
     gc.disable()  # as in `validate`: what is read stays
     with progress("reading"):
         loaded = load([path], kind)
@@ -111,8 +104,6 @@ def diff(
     state: StateOption = None,
 ) -> None:
     """Show what each virtual cluster gains and loses between OLD and NEW; or how OLD differs from the cluster."""
-    from paictl.config.quotas.diff import compare
-
     if new is None:
         diff_with_cluster(old, output, state, unified=unified)
         return

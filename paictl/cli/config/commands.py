@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from paictl.cli.command import App
 from paictl.cli.config import capacity as config_capacity
 from paictl.cli.config import generate as config_generate
 from paictl.cli.config import push as config_push
@@ -14,10 +15,12 @@ from paictl.cli.config import validate as config_validate
 from paictl.cli.console import Output, info, reflowed, write, write_data, write_table
 from paictl.cli.options import OutputOption, kind_option, meant, rule_ids
 from paictl.config.reading.kinds import Kind
+from paictl.config.reading.schema import SCHEMA_NAMES, load_schema, schema_file, schema_text
 from paictl.errors import PaictlError
+from paictl.files import write_together
 
-app = typer.Typer(help="Validate, generate and compare configuration files.", no_args_is_help=True)
-schema_app = typer.Typer(help="The JSON Schemas of the files, for editors and other tools.", no_args_is_help=True)
+app = App(help="Validate, generate and compare configuration files.")
+schema_app = App(help="The JSON Schemas of the files, for editors and other tools.")
 app.add_typer(schema_app, name="schema")
 app.command("validate", epilog=config_validate.EPILOG)(config_validate.validate)
 app.command("generate", epilog=config_generate.EPILOG)(config_generate.generate)
@@ -25,12 +28,12 @@ app.command("capacity", epilog=config_capacity.CAPACITY_EPILOG)(config_capacity.
 app.command("diff", epilog=config_capacity.DIFF_EPILOG)(config_capacity.diff)
 app.command("get-id")(config_push.get_id)
 app.command("push", epilog=config_push.PUSH_EPILOG)(config_push.push)
-app.command("pull", epilog="Example: paictl config pull -o cluster/")(config_push.pull)
+app.command("pull", epilog="paictl config pull -o cluster/")(config_push.pull)
 app.command("history")(config_push.history)
-app.command("rollback", epilog="Example: paictl config rollback 3 --dry-run")(config_push.rollback)
+app.command("rollback", epilog="paictl config rollback 3 --dry-run")(config_push.rollback)
 
 
-@app.command(epilog="Example: paictl config rules -o json")
+@app.command(epilog="paictl config rules -o json")
 def rules(
     kind: Annotated[Kind | None, kind_option("Only the rules for one kind of file")] = None,
     output: OutputOption = Output.TABLE,
@@ -49,7 +52,12 @@ def rules(
         write_data(data, output)
 
 
-@app.command(epilog="Examples:\n\npaictl config explain HVD512\n\npaictl config explain duplicate-key")
+@app.command(
+    epilog="""
+    paictl config explain HVD512
+    paictl config explain duplicate-key
+"""
+)
 def explain(
     rule: Annotated[str, typer.Argument(metavar="RULE", help="Id or name of a rule.", autocompletion=rule_ids)],
     output: OutputOption = Output.TABLE,
@@ -91,8 +99,6 @@ def _texts(files: dict[str, bytes]) -> dict[str, str]:
 @schema_app.command("list")
 def list_schemas(output: OutputOption = Output.TABLE) -> None:
     """List the schemas."""
-    from paictl.config.reading.schema import SCHEMA_NAMES, load_schema
-
     data = [
         {"name": name, "kind": kind.value, "title": load_schema(name)["title"]} for kind, name in SCHEMA_NAMES.items()
     ]
@@ -112,15 +118,13 @@ SchemaName = Annotated[
 ]
 
 
-@schema_app.command("show", epilog="Example: paictl config schema show job")
+@schema_app.command("show", epilog="paictl config schema show job")
 def show_schema(name: SchemaName) -> None:
     """Print one schema as JSON."""
     write(_schema_text(name))
 
 
 def _schema_text(word: str) -> str:
-    from paictl.config.reading.schema import schema_text
-
     names = _schema_names()
     if word not in names:
         raise PaictlError(f"there is no schema {word!r}", hint=meant(word, tuple(sorted(names))))
@@ -129,20 +133,15 @@ def _schema_text(word: str) -> str:
 
 def _schema_names() -> dict[str, str]:
     """Schemas by their own names and by the kinds of file they are for."""
-    from paictl.config.reading.schema import SCHEMA_NAMES
-
     return {kind.value: name for kind, name in SCHEMA_NAMES.items()} | {name: name for name in SCHEMA_NAMES.values()}
 
 
-@schema_app.command("export", epilog="Example: paictl config schema export schemas/")
+@schema_app.command("export", epilog="paictl config schema export schemas/")
 def export_schemas(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write to; made if it is not there.")],
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
 ) -> None:
     """Write all schemas as NAME.schema.json: on top of a file, `# yaml-language-server: $schema=PATH` names one."""
-    from paictl.config.reading.schema import SCHEMA_NAMES, schema_file, schema_text
-    from paictl.files import write_together
-
     for path in write_together(folder, {schema_file(n): schema_text(n) for n in SCHEMA_NAMES.values()}, force=force):
         write(str(path))
     example = folder / schema_file(SCHEMA_NAMES[Kind.LAYOUT])

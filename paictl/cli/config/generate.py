@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from paictl.cli import console
 from paictl.cli.console import Output
+from paictl.config.linting.report import FORMATS
+from paictl.config.making.generate import Inputs, Plan, plan, read_inputs, recheck
+from paictl.config.making.generate_text import render
+from paictl.config.making.skus import parse_sku
+from paictl.config.reading.schema import named_schemas
 from paictl.errors import ExitCode
+from paictl.files import write_together
 
-if TYPE_CHECKING:
-    from paictl.config.making.generate import Inputs, Plan
-
-EPILOG = """Examples:
-
-paictl config generate -m master.csv -w worker.csv -c config.yaml --sku V100=gpu:8,cpu:96,memory:900Gi -o cluster/
-
-Several kinds of worker, the last one for the rest: --sku 'V100@gpu-[01-16]=gpu:8,cpu:96,memory:900Gi' \
---sku CPU=cpu:64,memory:500Gi"""
+EPILOG = """
+    paictl config generate -m master.csv -w worker.csv -c config.yaml --sku V100=gpu:8,cpu:96,memory:900Gi -o cluster/
+    Several kinds of worker, the last one for the rest:
+    --sku 'V100@gpu-[01-16]=gpu:8,cpu:96,memory:900Gi' --sku CPU=cpu:64,memory:500Gi
+"""
 
 
 def generate(
@@ -46,12 +48,6 @@ def generate(
     form: Annotated[Output, typer.Option("--format", "-f", help="Form of the result.")] = Output.TABLE,
 ) -> None:
     """Make layout.yaml and services-configuration.yaml with a HiveD configuration."""
-    from paictl.config.making.generate import plan, read_inputs, recheck
-    from paictl.config.making.generate_text import render
-    from paictl.config.making.skus import parse_sku
-    from paictl.config.reading.schema import named_schemas
-    from paictl.files import write_together
-
     inputs = read_inputs(masters, workers, config)
     if not inputs.usable:
         _refuse(inputs)
@@ -64,8 +60,6 @@ def generate(
 
 def _refuse(inputs: Inputs) -> None:
     """Show what is wrong with the inputs, in the words of `config validate`."""
-    from paictl.config.linting.report import FORMATS
-
     console.write_segments(FORMATS["text"](inputs.report))
     console.info("nothing was written: correct the errors first")
     raise typer.Exit(ExitCode.NEGATIVE)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -22,21 +23,21 @@ from paictl.cli.clusters import (
     warn,
 )
 from paictl.cli.console import Output, write, write_data, write_table
+from paictl.cluster.interface import Cluster
+from paictl.config.pushing.compare import FileDifference, value_text
+from paictl.config.quotas.diff import VcChange
+from paictl.config.reading.schema import named_schemas
 from paictl.errors import ExitCode
+from paictl.files import write_together
+from paictl.operate.pushing.folder import note_base
 from paictl.operate.pushing.mode import Mode
+from paictl.operate.pushing.plan import Order, Plan, StaleFilesError, compare, plan, plan_rollback, send
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from paictl.cluster.interface import Cluster
-    from paictl.config.pushing.compare import FileDifference
-    from paictl.config.quotas.diff import VcChange
-    from paictl.operate.pushing.plan import Order, Plan, StaleFilesError
-
-PUSH_EPILOG = (
-    "Examples: paictl config push -p cluster/ --dry-run · paictl config push -p cluster/ -m service -y · "
-    "paictl config push -p cluster/ --drop rest-server.jwt-expire-time"
-)
+PUSH_EPILOG = """
+    paictl config push -p cluster/ --dry-run
+    paictl config push -p cluster/ -m service -y
+    paictl config push -p cluster/ --drop rest-server.jwt-expire-time
+"""
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change and change nothing.")]
 Drop = Annotated[
@@ -70,9 +71,6 @@ def push(
     state: StateOption = None,
 ) -> None:
     """Check configuration files, merge them into those of the cluster, and store the result as a new version."""
-    from paictl.operate.pushing.folder import note_base
-    from paictl.operate.pushing.plan import Order, send
-
     cluster = open_cluster(state)
     check_id(cluster, cluster_id)
     made = _planned(cluster, Order(path, mode, tuple(drop or ()), base))
@@ -91,8 +89,6 @@ def push(
 
 def _planned(cluster: Cluster, order: Order) -> Plan:
     """The plan of a push; what is wrong with the files, or stands against them, is shown before the error."""
-    from paictl.operate.pushing.plan import StaleFilesError, plan
-
     with showing_reports():
         try:
             return plan(cluster, order)
@@ -102,8 +98,6 @@ def _planned(cluster: Cluster, order: Order) -> Plan:
 
 
 def _show_contested(error: StaleFilesError) -> None:
-    from paictl.config.pushing.compare import value_text
-
     rows = [
         (one.file, value_text(one.key, 80), *("-" if value is None else value_text(value) for value in values))
         for one in error.contested
@@ -140,8 +134,6 @@ def _devices(number: int) -> str:
 
 def write_differences(differences: Sequence[FileDifference]) -> None:
     """Show the keys that differ as a table."""
-    from paictl.config.pushing.compare import value_text
-
     rows: list[tuple[str, str, str, str, str]] = []
     for file in differences:
         if file.what and not file.changes:
@@ -168,10 +160,6 @@ def pull(
     state: StateOption = None,
 ) -> None:
     """Write the configuration of the cluster to files; secrets stay sealed, and unchanged when they are pushed."""
-    from paictl.config.reading.schema import named_schemas
-    from paictl.files import write_together
-    from paictl.operate.pushing.folder import note_base
-
     cluster = open_cluster(state)
     version = cluster.configuration(number)
     for path in write_together(folder, {**version.files, **named_schemas(version.files.values())}, force=force):
@@ -197,8 +185,6 @@ def rollback(
     number: Number, cluster_id: ClusterId = None, yes: Yes = False, dry_run: DryRun = False, state: StateOption = None
 ) -> None:
     """Store an older version again as the newest; keys that came after it are gone."""
-    from paictl.operate.pushing.plan import plan_rollback, send
-
     cluster = open_cluster(state)
     check_id(cluster, cluster_id)
     made = plan_rollback(cluster, number)
@@ -217,8 +203,6 @@ def rollback(
 
 def diff_with_cluster(folder: str, output: Output, state: Path | None, *, unified: bool) -> None:
     """Show what a push of a folder would change; exit code 0 nothing, 1 something."""
-    from paictl.operate.pushing.plan import compare
-
     made = compare(open_cluster(state), folder)
     if output is not Output.TABLE:
         data = {"same": not made.changes, "files": [asdict(file) for file in made.differences]}

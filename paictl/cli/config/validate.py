@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from paictl.cli import console
 from paictl.cli.options import KindOption, rule_ids
+from paictl.config.linting.fix import Repair, fix
+from paictl.config.linting.report import FORMATS, plain
+from paictl.config.linting.validate import MOST_OF_A_RULE, Choice, Report
+from paictl.config.linting.validate import validate as run_rules
+from paictl.config.reading.load import Loaded, load, nothing_found
 from paictl.config.reading.problem import Severity
 
-if TYPE_CHECKING:
-    from paictl.config.linting.fix import Repair
-    from paictl.config.linting.validate import Choice, Report
-    from paictl.config.reading.load import Loaded
+EPILOG = """
+    paictl config validate cluster/
+    paictl config validate hivedscheduler.yaml --format github
+    cat job.yaml | paictl config validate - --kind job
+    A comment silences a rule in its line: # paictl: ignore=ID
 
-EPILOG = """Examples:
-
-paictl config validate cluster/
-
-paictl config validate hivedscheduler.yaml --format github
-
-cat job.yaml | paictl config validate - --kind job
-
-A comment silences a rule in its line: # paictl: ignore=ID
-
-Exit codes: 0 no errors and no warnings, 1 some, 2 something could not be read."""
+    Exit codes: 0 no errors and no warnings, 1 some, 2 something could not be read.
+"""
 
 
 class ReportFormat(StrEnum):
@@ -71,34 +69,35 @@ def validate(
     skip_unknown: Annotated[
         bool, typer.Option("--skip-unknown", help="Pass over files of unknown kind, as in folders.")
     ] = False,
+    all_findings: Annotated[
+        bool, typer.Option("--all-findings", help=f"All of them, not only {MOST_OF_A_RULE} of each rule in each file.")
+    ] = False,
     fix: Annotated[bool, typer.Option("--fix", help="Repair what has one obvious answer.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change, and change nothing.")] = False,
 ) -> None:
     """Find every mistake in configuration files, with line and column."""
-    from paictl.config.linting.validate import Choice
-    from paictl.config.linting.validate import validate as run_rules
-    from paictl.config.reading.load import load
-
     # Parsing makes hundreds of thousands of objects that all stay: collecting garbage meanwhile finds none.
     gc.disable()
-    choice = Choice(_words(select), _words(ignore), severity)
+    choice = Choice(_words(select), _words(ignore), severity, None if all_findings else MOST_OF_A_RULE)
     choice.check()
     with console.progress("validating"):
         loaded = load(paths, kind, skip_unknown=skip_unknown)
+        if not skip_unknown:
+            loaded = replace(loaded, failures=(*loaded.failures, *nothing_found(loaded)))
         if not (fix or diff):
             report = run_rules(loaded, choice)
     if fix or diff:
         report = _repaired(loaded, choice, paths, dry=diff)
     if not diff:
         _show(report, form, to_stderr=fix and paths == ["-"])
+    if report.omitted and form is not ReportFormat.TEXT:
+        console.warning(f"{sum(report.omitted.values())} problems are left out; all of them: --all-findings")
     for failure in report.failures:
         console.error(failure)
     raise typer.Exit(report.exit_code)
 
 
 def _show(report: Report, form: ReportFormat, *, to_stderr: bool) -> None:
-    from paictl.config.linting.report import FORMATS, plain
-
     if to_stderr:  # stdout holds the repaired text
         text = plain(FORMATS[form](report)).rstrip()
         if text:
@@ -109,8 +108,6 @@ def _show(report: Report, form: ReportFormat, *, to_stderr: bool) -> None:
 
 def _repaired(loaded: Loaded, choice: Choice, paths: list[str], *, dry: bool) -> Report:
     """Repair the files, or show what that would change; the report is on the files as they are then."""
-    from paictl.config.linting.fix import fix
-
     with console.progress("repairing"):
         repair: Repair = fix(loaded, choice)
     for file in repair.changed if dry else ():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from paictl.cli.command import App
 from paictl.cli.console import Output
 from paictl.cli.options import OutputOption
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from paictl.extender.labels import Reading
 
 HELP = "The scheduler core behind kube-scheduler: serve its questions, make its manifests, read pods as it does."
-app = typer.Typer(no_args_is_help=True, help=HELP)
+app = App(help=HELP)
 
 
 class Preemption(StrEnum):
@@ -33,7 +34,7 @@ def extender() -> None:
     """Ask and run the extender of kube-scheduler."""
 
 
-@app.command(epilog="Example: paictl extender serve --config hivedscheduler.yaml --kubeconfig ~/.kube/config")
+@app.command(epilog="paictl extender serve --config hivedscheduler.yaml --kubeconfig ~/.kube/config")
 def serve(
     config: Annotated[Path, typer.Option(help="services-configuration.yaml or hivedscheduler.yaml.")],
     *,
@@ -105,7 +106,7 @@ def _address(text: str) -> tuple[str, int]:
     return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - all addresses is what an empty host means
 
 
-@app.command("config", epilog="Example: paictl extender config --config hivedscheduler.yaml | kubectl apply -f -")
+@app.command("config", epilog="paictl extender config --config hivedscheduler.yaml | kubectl apply -f -")
 def config_(
     *,
     scheduler_name: Annotated[str, typer.Option(help="schedulerName of the pods.")] = "hivedscheduler",
@@ -147,7 +148,7 @@ def config_(
         console.write(manifests.to_yaml(manifests.objects(choices, __version__)).rstrip())
 
 
-@app.command("explain-pod", epilog="Example: kubectl get pod train-0 -o yaml | paictl extender explain-pod -")
+@app.command("explain-pod", epilog="kubectl get pod train-0 -o yaml | paictl extender explain-pod -")
 def explain_pod(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Pods (YAML or JSON, also a List), - for stdin.")],
     *,

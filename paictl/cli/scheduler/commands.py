@@ -5,19 +5,27 @@ Heavy imports happen inside the commands, so that ``paictl --help`` stays fast.
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from paictl.errors import PaictlError
-    from paictl.scheduler.replay import Replayer
+from paictl.cells.spec import SpecError
+from paictl.cli import console
+from paictl.cli.command import App
+from paictl.cli.scheduler.input import STDIN, load_dump, load_spec, located, operations, parse_yaml
+from paictl.config.reading.text import printable
+from paictl.errors import PaictlError
+from paictl.scheduler.errors import InvariantError
+from paictl.scheduler.explain.pod import History, Situation, report, report_data, report_lines
+from paictl.scheduler.invariants import validate as check
+from paictl.scheduler.replay import Replayer
 
-app = typer.Typer(no_args_is_help=True, help="Ask the scheduler core: replay operations, explain waiting pods.")
+app = App(help="Ask the scheduler core: replay operations, explain waiting pods.")
 
 ConfigOption = Annotated[Path, typer.Option(help="HiveD configuration (YAML): physicalCluster and virtualClusters.")]
 OpsArgument = Annotated[
@@ -46,9 +54,6 @@ def replay(
     The exit code is 0 if all operations were carried out (also if some were refused), 2 if the input is unusable
     or an invariant broke; then the last operations and the state are in the dump, which `replay` can load.
     """
-    from paictl.cli.scheduler.input import load_dump, operations
-    from paictl.errors import PaictlError
-
     replayer = _replayer(config, validate=validate)
     if load is not None:
         try:
@@ -79,10 +84,6 @@ def _write(line: str) -> None:
 
 def _stopped(dump: Path, replayer: Replayer, ops: Path | None, number: int, error: Exception) -> PaictlError:
     """Write the dump after a bug; returns what to say."""
-    from paictl.cli.scheduler.input import STDIN
-    from paictl.errors import PaictlError
-    from paictl.scheduler.errors import InvariantError
-
     reason = str(error) if isinstance(error, InvariantError) else f"{type(error).__name__}: {error}"
     where = f"{ops or STDIN}:{number}"
     try:
@@ -103,7 +104,7 @@ class Form(StrEnum):
     YAML = "yaml"
 
 
-@app.command(epilog="Example: paictl scheduler explain --config hived.yaml operations.jsonl train-0")
+@app.command(epilog="paictl scheduler explain --config hived.yaml operations.jsonl train-0")
 def explain(
     config: ConfigOption,
     ops: Annotated[Path, typer.Argument(help="Operations, one JSON object a line.")],
@@ -115,13 +116,6 @@ def explain(
 
     The exit code is 0 if it runs or could, 1 if it does not, 2 if the input is unusable.
     """
-    from paictl.cli import console
-    from paictl.cli.scheduler.input import operations
-    from paictl.config.reading.text import printable
-    from paictl.errors import PaictlError
-    from paictl.scheduler.errors import InvariantError
-    from paictl.scheduler.explain.pod import History, Situation, report, report_data, report_lines
-
     history = History(_replayer(config, validate=False))
     try:
         history.run(operations(ops))
@@ -139,13 +133,6 @@ def explain(
 
 def _replayer(config: Path, *, validate: bool) -> Replayer:
     """A replayer for a configuration file; `restart` finds other configurations in the same folder."""
-    import gc
-
-    from paictl.cells.spec import SpecError
-    from paictl.cli.scheduler.input import load_spec, located, parse_yaml
-    from paictl.scheduler.invariants import validate as check
-    from paictl.scheduler.replay import Replayer
-
     try:
         replayer = Replayer(
             load_spec(config),

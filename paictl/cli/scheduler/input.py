@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
 
 import yaml
+from yaml.nodes import Node
 
 from paictl.cells.spec import ClusterSpec, SpecError
 from paictl.errors import PaictlError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from yaml.nodes import Node
 
 LOADER: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 STDIN = "standard input"

@@ -2,19 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from paictl.cluster.embedded.configs import Configuration
+from paictl.cluster.embedded.configs import Configuration, Configurations
 from paictl.cluster.embedded.jobs import LiveJob, as_taken, with_wishes
-from paictl.cluster.interface import JobRequest
+from paictl.cluster.embedded.services import READERS
+from paictl.cluster.interface import ClusterError, JobRequest
+from paictl.errors import PaictlError
 from paictl.units import FOREVER, Millis
 from paictl.workload import lifecycle
 from paictl.workload.duration import task_seconds
+from paictl.workload.fields import JobError
 from paictl.workload.job import Job
 from paictl.workload.pods import plan_job
 
+MOST_TASKS: Final = 10_000
+"""Most tasks of one job: more than the largest cluster that was ever described has devices."""
+MOST_WAITING: Final = 100_000
+"""Most tasks that may wait or run on a cluster on this machine at once."""
+
 DEFAULT_SECONDS: Final = 60.0
 """How long a task runs whose commands do not say it."""
+
+
+def refuse_excess(requests: Iterable[JobRequest]) -> None:
+    """Raise `ClusterError` for more tasks than could ever be worked on; asked before anything is made of a request.
+
+    Counts what a request says without reading it as a job, for every look at a billion tasks costs a billion.
+    """
+    tasks = 0
+    for request in requests:
+        own = sum(_instances(role) for role in _values(request.data.get("taskRoles")))
+        if own > MOST_TASKS:
+            name = request.data.get("name")
+            raise ClusterError(
+                f"job {name!r} has {own} tasks, and at most {MOST_TASKS} can be taken", hint="use fewer instances"
+            )
+        tasks += own
+        if tasks > MOST_WAITING:
+            raise ClusterError(
+                f"more than {MOST_WAITING} tasks cannot be submitted together", hint="submit fewer jobs at a time"
+            )
+
+
+def _values(roles: object) -> Iterable[object]:
+    return roles.values() if isinstance(roles, Mapping) else ()
+
+
+def _instances(role: object) -> int:
+    number = role.get("instances", 1) if isinstance(role, Mapping) else 1
+    return number if isinstance(number, int) and not isinstance(number, bool) and number > 0 else 1
+
+
+def _refuse_endless_gang(job: Job, configuration: Configuration) -> None:
+    """Raise `ClusterError` for a gang of more tasks than there are leaf cells, before a pod is made for each."""
+    tasks = sum(role.instances for role in job.roles)
+    devices = sum(view.leaves for view in configuration.supply.chains)
+    if job.gang and tasks > devices:
+        raise ClusterError(
+            f"job {job.name!r} can never run: its {tasks} tasks start together, and the cluster has {devices} devices",
+            hint="use fewer instances, or gangAllocation: false",
+        )
 
 
 def admitted(request: JobRequest, configuration: Configuration, now: Millis) -> LiveJob:
@@ -23,6 +72,7 @@ def admitted(request: JobRequest, configuration: Configuration, now: Millis) -> 
     Raises `JobError` for one that cannot be read, asks for what the configuration does not have, or can never run.
     """
     job = with_wishes(Job.from_mapping(request.data), request.vc, request.priority)
+    _refuse_endless_gang(job, configuration)
     plan = plan_job(job, configuration.supply, request.user)
     refusal = configuration.judge.refusal(plan)
     if refusal is not None:
@@ -39,3 +89,30 @@ def admitted(request: JobRequest, configuration: Configuration, now: Millis) -> 
         submitted=now,
         status=lifecycle.submit(job).status,
     )
+
+
+def take(requests: Sequence[JobRequest], configs: Configurations, version: int | None, now: Millis) -> list[LiveJob]:
+    """The jobs as they begin, by a version of the configuration; raises as `admitted` does.
+
+    A refusal says so where the newest version, which is not loaded yet, would take them.
+    """
+    try:
+        return [admitted(request, configs.get(version), now) for request in requests]
+    except JobError as error:
+        newest = configs.newest
+        if newest not in (0, version) and _would_take(requests, configs.get(newest), now):
+            services = " ".join(f"-n {name}" for name in READERS)
+            error.hint = (
+                f"version {newest} of the configuration would take it, but is not loaded: "
+                f"paictl service refresh {services}"
+            )
+        raise
+
+
+def _would_take(requests: Iterable[JobRequest], configuration: Configuration, now: Millis) -> bool:
+    try:
+        for request in requests:
+            admitted(request, configuration, now)
+    except PaictlError:
+        return False
+    return True

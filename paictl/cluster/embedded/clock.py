@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from paictl.errors import PaictlError
 from paictl.units import Millis
@@ -36,6 +37,36 @@ class Clock:
 def wall_time() -> float:
     """Unix time in seconds; the one place where the embedded cluster reads a clock."""
     return time.time()
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """An instant on two clocks: the wall's, which somebody may set, and the one that counts since this boot."""
+
+    wall: float
+    boot: str
+    since_boot: float
+
+
+def anchor(wall: float) -> Anchor | None:
+    """The present; None where the system does not tell its boots apart."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return Anchor(wall, boot, time.clock_gettime(time.CLOCK_BOOTTIME))
+    except (OSError, AttributeError):
+        return None
+
+
+def steady(then: Anchor | None, wall: float) -> float:
+    """Unix time as it goes on from an anchor, though the wall clock may have been set back meanwhile.
+
+    Readers are asked for the time without leaving a trace, so that only such a clock keeps them from seeing an
+    earlier instant than they saw before.
+    """
+    now = anchor(wall)
+    if then is None or now is None or then.boot != now.boot:
+        return wall
+    return then.wall + now.since_boot - then.since_boot
 
 
 def parse_speed(word: str) -> tuple[float, bool]:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from paictl.cluster.embedded import commands, written
-from paictl.cluster.embedded.clock import Clock, wall_time
+from paictl.cluster.embedded.admission import refuse_excess
+from paictl.cluster.embedded.clock import Anchor, Clock, anchor, steady, wall_time
 from paictl.cluster.embedded.commands import Command, Line, RunOut, Submit, Tick, Up
 from paictl.cluster.embedded.explain import explain_job
 from paictl.cluster.embedded.jobcodec import dump_job, dump_view, load_job, view_from
@@ -18,7 +19,7 @@ from paictl.cluster.embedded.jobviews import view_of
 from paictl.cluster.embedded.picture import picture
 from paictl.cluster.embedded.records import History
 from paictl.cluster.embedded.services import CONFIGURATION, CONTROLLER, HISTORIANS
-from paictl.cluster.embedded.store import JobRow, Store
+from paictl.cluster.embedded.store import JobRow, Store, damaged, planned_beginning
 from paictl.cluster.embedded.views import node_views, service_view
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import (
@@ -35,6 +36,7 @@ from paictl.cluster.interface import (
     ServiceView,
 )  # fmt: skip
 from paictl.cluster.picture import Picture
+from paictl.errors import PaictlError
 from paictl.units import Millis
 from paictl.words import did_you_mean, listed
 
@@ -49,7 +51,7 @@ class EmbeddedCluster:
 
     def __init__(self, store: Store, wall: Callable[[], float] = wall_time) -> None:
         self._store = store
-        self._wall = wall
+        self._wall = self._steady_time if wall is wall_time else wall
         self._seen: tuple[int, World] | None = None
         """Version of the file, and the world that was read from it: answers in a row need not read it again."""
 
@@ -58,20 +60,26 @@ class EmbeddedCluster:
     @classmethod
     def up(
         cls, folder: Path, command: Up, then: Iterable[Command] = (), *,
-        clock: tuple[float, bool] = (1.0, False), wall: Callable[[], float] = wall_time,
+        clock: tuple[float, bool] | None = None, wall: Callable[[], float] = wall_time,
     ) -> EmbeddedCluster:  # fmt: skip
-        """Bring a cluster up; `clock` is (speed, run out).
+        """Bring a cluster up; `clock` is (speed, run out), as fast as time passes by default.
+
+        Where a beginning was planned for the folder, it begins then, and unless a clock is given that one stands.
 
         The cluster begins with the commands in `then` carried out, or does not begin. Raises `ConflictError` if one is
         up in the folder.
         """
         world = command.begin()
-        start = wall()
+        planned = planned_beginning(folder)
+        start = wall() if planned is None else planned
+        clock = clock or ((1.0, False) if planned is None else (0.0, False))
 
         def fill(store: Store) -> None:
             store.set_meta("name", world.name)
             store.set_meta("epoch", start)
             store.set_meta("clock", [0, start, *clock])
+            if wall is wall_time:
+                store.set_meta("anchor", _row(anchor(start)))
             store.append_log(Millis(0), command.line())
             for further in then:
                 commands.apply(world, Millis(0), further)
@@ -90,6 +98,11 @@ class EmbeddedCluster:
         self._store.close()
         Store.remove(self._store.folder)
 
+    @staticmethod
+    def remove(folder: Path) -> None:
+        """Remove a cluster that cannot be opened any more."""
+        Store.remove(folder)
+
     @property
     def name(self) -> str:
         """The cluster's id."""
@@ -105,6 +118,11 @@ class EmbeddedCluster:
         """The clock as the last command left it."""
         instant, wall, speed, run_out = self._store.meta("clock")
         return Clock(Millis(instant), wall, speed, run_out)
+
+    def _steady_time(self) -> float:
+        """Unix time as it goes on from when the cluster came up, or from the first command after a reboot."""
+        found = self._store.meta("anchor")
+        return steady(None if found is None else Anchor(*found), wall_time())
 
     @property
     def now(self) -> Millis:
@@ -153,6 +171,7 @@ class EmbeddedCluster:
 
     def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
         """Take jobs, all or none."""
+        refuse_excess(requests)  # before the file is locked for others
         keys = [f"{request.user}~{request.data.get('name')}" for request in requests]
 
         def check() -> None:
@@ -304,7 +323,7 @@ class EmbeddedCluster:
         with self._store.reading():
             version = self._store.version()
             if self._seen is None or self._seen[0] != version:
-                self._seen = version, written.load(self._store.state())
+                self._seen = version, self._read_world()
             world = self._seen[1]
             world.advance(self.now)
             yield world
@@ -316,7 +335,7 @@ class EmbeddedCluster:
         self._seen = None
         with self._store.writing():
             check()
-            world = written.load(self._store.state())
+            world = self._read_world()
             at = self.now
             commands.apply(world, at, command)
             self._store.append_log(at, command.line())
@@ -326,6 +345,16 @@ class EmbeddedCluster:
             given = answer(world)
             self._keep(world)
         return given
+
+    def _read_world(self) -> World:
+        """The world as it was stored; raises `ClusterError` for one that cannot have been stored so."""
+        state = self._store.state()
+        try:
+            return written.load(state)
+        except PaictlError:
+            raise
+        except Exception as error:
+            raise damaged() from error
 
     def _keep(self, world: World) -> None:
         """Store the state and what is new; the clock goes on from its instant."""
@@ -340,7 +369,10 @@ class EmbeddedCluster:
         for version in world.pushed:
             self._store.put_config(version.number, version.at, version.message, version.files)
         self._store.set_state(written.dump(world))
-        clock = self.clock.set(world.now, self._wall())
+        wall = self._wall()
+        clock = self.clock.set(world.now, wall)
+        if self._store.meta("anchor") is not None:  # a reboot since then begins a new one
+            self._store.set_meta("anchor", _row(anchor(wall)))
         self._store.set_meta("clock", [clock.instant, clock.wall, clock.speed, clock.run_out])
 
     def replayed(self) -> dict[str, Any]:
@@ -357,6 +389,10 @@ class EmbeddedCluster:
         """The state as stored."""
         with self._store.reading():
             return self._store.state()
+
+
+def _row(found: Anchor | None) -> list[object] | None:
+    return None if found is None else [found.wall, found.boot, found.since_boot]
 
 
 def _one(views: Sequence[NodeView], name: str) -> NodeView:

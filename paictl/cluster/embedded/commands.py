@@ -16,7 +16,7 @@ from paictl.cluster.embedded.machines import machine_from
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import JobRequest, Machine, NodeChange
 from paictl.units import Millis
-from paictl.workload.template import masked
+from paictl.workload.template import MASK, masked
 
 Line = Mapping[str, Any]
 """A command as it stands in the log; `do` says which one it is."""
@@ -104,10 +104,22 @@ class Submit(Command):
 
 
 def _without_secrets(request: JobRequest) -> JobRequest:
-    secrets = request.data.get("secrets")
-    if not isinstance(secrets, Mapping):
-        return request
-    return replace(request, data={**request.data, "secrets": masked(secrets)})
+    """A request with stars for the job's secrets and for the passwords of the registries of its images."""
+    data: dict[str, object] = dict(request.data)
+    if isinstance(secrets := data.get("secrets"), Mapping):
+        data["secrets"] = masked(secrets)
+    if isinstance(images := data.get("prerequisites"), list):
+        data["prerequisites"] = [_without_password(image) for image in images]
+    return replace(request, data=data)
+
+
+def _without_password(image: object) -> object:
+    auth = image.get("auth") if isinstance(image, Mapping) else None
+    if not isinstance(image, Mapping) or not isinstance(auth, Mapping) or "password" not in auth:
+        return image
+    word = auth["password"]
+    shown = word if isinstance(word, str) and word.lstrip().startswith("<%") else MASK
+    return {**image, "auth": {**auth, "password": shown}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ from paictl.cluster.interface import ClusterError, ConflictError, Event, EventKi
 from paictl.units import Millis
 
 FILE = "cluster.db"
+BEGINNING = "beginning.json"
+"""Says when a cluster begins that comes up in this folder, as labs want it."""
 SCHEMA_VERSION = 2
 BUSY_SECONDS = 30.0
 """How long a command waits for another one that is at work on the same cluster."""
@@ -51,6 +53,19 @@ class JobRow:
     data: Mapping[str, Any]
 
 
+def plan_beginning(folder: Path, epoch: float) -> None:
+    """Let the next cluster in a folder begin at a Unix time with its clock at a standstill, whenever it comes up."""
+    (folder / BEGINNING).write_text(json.dumps({"epoch": epoch}) + "\n", encoding="utf-8")
+
+
+def planned_beginning(folder: Path) -> float | None:
+    """The Unix time at which a cluster in a folder is to begin; None where that is when it comes up."""
+    try:
+        return float(json.loads((folder / BEGINNING).read_text(encoding="utf-8"))["epoch"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 class Store:
     """One open cluster file. Use `reading` or `writing` around every access."""
 
@@ -77,7 +92,7 @@ class Store:
         with _explained(folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             draft = folder / f"{FILE}.{os.getpid()}.new"
-            draft.unlink(missing_ok=True)
+            _remove_drafts(folder)
             os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             try:
                 db = sqlite3.connect(draft, isolation_level=None)
@@ -101,11 +116,13 @@ class Store:
             raise UnreachableError("no cluster is up", where=str(folder), hint="bring one up: paictl cluster up")
         with _explained(folder):
             store = cls(folder, _connected(folder / FILE))
-            found = store.meta("schema")
+            found = store.meta("schema") if store.filled() else None
+        if found is None:
+            raise ClusterError("is no cluster, or an empty one", where=str(folder / FILE), hint=_DOWN)
         if found != SCHEMA_VERSION:
             raise ClusterError(
                 f"was made by another version of paictl (state version {found}, this one reads {SCHEMA_VERSION})",
-                where=str(folder), hint="take it down with that version, or remove the folder",
+                where=str(folder), hint="use it with that version, or take it down: paictl cluster down",
             )  # fmt: skip
         return store
 
@@ -115,6 +132,7 @@ class Store:
         with _explained(folder):
             for suffix in ("", "-wal", "-shm"):
                 (folder / f"{FILE}{suffix}").unlink(missing_ok=True)
+            _remove_drafts(folder)
             if not any(folder.iterdir()):
                 folder.rmdir()
 
@@ -149,12 +167,16 @@ class Store:
         """A number that changes when another process has written; asked within `reading`."""
         return int(self._db.execute("PRAGMA data_version").fetchone()[0])
 
+    def filled(self) -> bool:
+        """Whether the file holds the tables of a cluster."""
+        return self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone() is not None
+
     # --- what is stored
 
     def meta(self, key: str) -> Any:
         """A setting, None if it was never set."""
         row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return json.loads(row[0]) if row else None
+        return _parsed(row[0]) if row else None
 
     def set_meta(self, key: str, value: object) -> None:
         """Set a setting to any JSON value."""
@@ -164,8 +186,8 @@ class Store:
         """The state of the machine."""
         row = self._db.execute("SELECT data FROM state").fetchone()
         if row is None:
-            raise ClusterError("the cluster's state is missing", where=str(self.folder), hint="remove the folder")
-        state: dict[str, Any] = json.loads(row[0])
+            raise ClusterError("the cluster's state is missing", where=str(self.folder), hint=_DOWN)
+        state: dict[str, Any] = _parsed(row[0])
         return state
 
     def set_state(self, data: Mapping[str, Any]) -> None:
@@ -175,7 +197,7 @@ class Store:
     def log(self) -> Iterator[tuple[Millis, dict[str, Any]]]:
         """(instant, command) of everything that was ever asked, in order."""
         for at, command in self._db.execute("SELECT at, command FROM log ORDER BY number"):
-            yield Millis(at), json.loads(command)
+            yield Millis(at), _parsed(command)
 
     def append_log(self, at: Millis, command: Mapping[str, Any]) -> None:
         """Note a command."""
@@ -191,7 +213,7 @@ class Store:
         where, values = ("subject = ? AND ", [subject]) if subject else ("", [])
         query = f"SELECT * FROM event WHERE {where}number > ? ORDER BY number"  # noqa: S608 - constants only
         for number, at, kind, target, message, data in self._db.execute(query, (*values, after)):
-            yield Event(number, Millis(at), EventKind(kind), target, message, json.loads(data))
+            yield Event(number, Millis(at), EventKind(kind), target, message, _parsed(data))
 
     def put_jobs(self, rows: Iterable[JobRow]) -> None:
         """Add or replace jobs."""
@@ -209,7 +231,7 @@ class Store:
     def ended_views(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """(number, view) of the same jobs, without reading all that is known of them."""
         query = "SELECT number, view FROM job WHERE ended = 1 ORDER BY number"
-        return ((number, json.loads(view)) for number, view in self._db.execute(query))
+        return ((number, _parsed(view)) for number, view in self._db.execute(query))
 
     def count_jobs(self) -> int:
         """How many jobs are stored."""
@@ -243,7 +265,7 @@ class Store:
     def configs(self) -> Iterator[tuple[int, Millis, str, dict[str, str]]]:
         """(number, instant, message, files) of all versions, oldest first."""
         for number, at, message, files in self._db.execute("SELECT * FROM config ORDER BY number"):
-            yield number, Millis(at), message, json.loads(files)
+            yield number, Millis(at), message, _parsed(files)
 
 
 def _connected(path: Path) -> sqlite3.Connection:
@@ -259,7 +281,7 @@ def _connected(path: Path) -> sqlite3.Connection:
     except sqlite3.OperationalError as error:
         log = path.with_name(f"{path.name}-wal")
         whole = not log.exists() or log.stat().st_size == 0
-        if not (whole and any(word in str(error) for word in ("readonly", "unable to open"))):
+        if not (whole and any(word in str(error) for word in ("readonly", "unable to open", "disk I/O error", "full"))):
             raise
         db.close()
         db = sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True, isolation_level=None)
@@ -269,7 +291,28 @@ def _connected(path: Path) -> sqlite3.Connection:
 
 def _job(row: tuple[str, int, int, str, str]) -> JobRow:
     key, number, ended, view, data = row
-    return JobRow(key, number, bool(ended), json.loads(view), json.loads(data))
+    return JobRow(key, number, bool(ended), _parsed(view), _parsed(data))
+
+
+def _parsed(text: str) -> Any:
+    """A stored JSON value; raises `ClusterError` for one that bad hardware has changed."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise damaged() from None
+
+
+def damaged() -> ClusterError:
+    """What is in the file was not written so."""
+    return ClusterError("the cluster's file is damaged: what it holds makes no sense", where=FILE, hint=_DOWN)
+
+
+def _remove_drafts(folder: Path) -> None:
+    """Remove what a `cluster up` that was killed left, unless its process is still at work."""
+    for draft in folder.glob(f"{FILE}.*.new*"):
+        number = draft.name.removeprefix(f"{FILE}.").partition(".")[0]
+        if not (number.isdecimal() and int(number) != os.getpid() and Path(f"/proc/{number}").exists()):
+            draft.unlink(missing_ok=True)
 
 
 def _json(data: object) -> str:
@@ -295,11 +338,15 @@ def _explained(folder: Path) -> Iterator[None]:
         ) from None  # fmt: skip
 
 
+_DOWN = "it cannot be mended: take it down: paictl cluster down, and bring a new one up"
+
 _HINTS = (
     ("locked", f"another paictl command was at work for over {BUSY_SECONDS:.0f} s; try again"),
     ("full", "the disk is full; free some space and try again, nothing was changed"),
     ("readonly", "the folder or file is read-only; take another with --state DIR"),
     ("unable to open", "check that the folder is yours and writable, or take another with --state DIR"),
-    ("malformed", "the file is damaged; remove the folder and bring the cluster up again"),
-    ("not a database", "the file is no cluster of paictl; take another folder with --state DIR"),
+    ("disk I/O error", "the disk may be full or failing; free some space and try again, nothing was changed"),
+    ("UTF-8", _DOWN),
+    ("malformed", _DOWN),
+    ("not a database", f"the file is no cluster of paictl; {_DOWN}"),
 )

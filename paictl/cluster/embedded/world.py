@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from paictl.cluster.embedded.admission import admitted
+from paictl.cluster.embedded.admission import MOST_WAITING, refuse_excess, take
 from paictl.cluster.embedded.configs import Configuration, Configurations
 from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted
 from paictl.cluster.embedded.jobs import LiveJob, Run
@@ -198,8 +198,7 @@ class World:
     def submit(self, requests: Sequence[JobRequest]) -> list[LiveJob]:
         """Take jobs, all or none."""
         self.services.need(API)
-        configuration = self.configs.get(self._api_version())
-        jobs = [admitted(request, configuration, self.now) for request in requests]
+        jobs = self._admitted(requests)
         taken = {*self.jobs, *(job.key for job in self.ended)}  # one may have ended on the way to this instant
         for job in jobs:
             if job.key in taken:
@@ -218,6 +217,16 @@ class World:
             else:
                 self.backlog.append(NewJob(job.key))
             self._settle()
+        return jobs
+
+    def _admitted(self, requests: Sequence[JobRequest]) -> list[LiveJob]:
+        """The jobs as they begin."""
+        refuse_excess(requests)
+        jobs = take(requests, self.configs, self._api_version(), self.now)
+        waiting = sum(len(job.status.tasks) for job in self.jobs.values())
+        if waiting + sum(len(job.status.tasks) for job in jobs) > MOST_WAITING:
+            hint = "wait until some have ended, or stop them"
+            raise ClusterError(f"{waiting} tasks wait or run, and at most {MOST_WAITING} can", hint=hint)
         return jobs
 
     def _api_version(self) -> int | None:

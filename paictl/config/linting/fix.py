@@ -94,9 +94,11 @@ class _File:
 
 def fix(loaded: Loaded, choice: Choice | None = None) -> Repair:
     """Apply the repairs of all problems that `choice` wants; nothing is written (see `Fixed.write`)."""
+    choice = choice or Choice()
+    every = replace(choice, most=None)
     bundles = {bundle.name: _files_of(bundle) for bundle in loaded.bundles}
     files = [file for bundle in bundles.values() for file in bundle]
-    report = validate(loaded, choice)
+    report = validate(loaded, every)
     for _ in range(MAX_ROUNDS):
         if not _round(files, report):
             break
@@ -104,9 +106,9 @@ def fix(loaded: Loaded, choice: Choice | None = None) -> Repair:
             Bundle(name, tuple(document for file in bundle for document in file.documents))
             for name, bundle in bundles.items()
         )
-        report = validate(Loaded(tuple(made), loaded.skipped, loaded.failures), choice)
+        report = validate(Loaded(tuple(made), loaded.skipped, loaded.failures), every)
     fixed = (Fixed(file.source.path, file.before, file.data, tuple(file.repaired)) for file in files)
-    return Repair(tuple(fixed), report)
+    return Repair(tuple(fixed), report.shortened(choice.most))
 
 
 def _files_of(bundle: Bundle) -> list[_File]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePath
@@ -54,14 +55,20 @@ _TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class _Signature:
-    """Top-level keys that tell one kind from the others."""
+    """Top-level keys that tell one kind from the others; `common` ones stand in files of other programs as well."""
 
     kind: Kind
     keys: frozenset[str]
+    common: frozenset[str] = frozenset()
+
+    def score(self, keys: Set[str]) -> int:
+        """How many keys of the kind a file has; none at all if those that it has are all common ones."""
+        own = len(keys & self.keys)
+        return own + len(keys & self.common) if own or len(keys & self.common) == len(keys) > 1 else 0
 
 
-def _signature(kind: Kind, keys: str) -> _Signature:
-    return _Signature(kind, frozenset(keys.split()))
+def _signature(kind: Kind, keys: str, common: str = "") -> _Signature:
+    return _Signature(kind, frozenset(keys.split()), frozenset(common.split()))
 
 
 _SIGNATURES = (
@@ -76,10 +83,11 @@ _SIGNATURES = (
     _signature(Kind.SERVICE_DEFAULTS, "service_type"),
     _signature(
         Kind.SERVICES,
-        "cluster rest-server webportal hivedscheduler grafana prometheus alert-manager pylon authentication postgresql "
-        "internal-storage database-controller log-manager device-plugin job-exporter node-exporter storage-manager "
-        "docker-cache k8s-dashboard prometheus-pushgateway marketplace-db marketplace-restserver marketplace-webportal "
-        "dshuttle fluentd cleaner drivers yarn-frameworklauncher hadoop-resource-manager zookeeper",
+        "rest-server webportal hivedscheduler pylon internal-storage database-controller log-manager device-plugin "
+        "job-exporter storage-manager docker-cache prometheus-pushgateway marketplace-db marketplace-restserver "
+        "marketplace-webportal dshuttle yarn-frameworklauncher hadoop-resource-manager",
+        "cluster grafana prometheus alert-manager authentication postgresql node-exporter k8s-dashboard fluentd "
+        "cleaner drivers zookeeper",
     ),
     _signature(
         Kind.CONFIG,
@@ -122,17 +130,23 @@ def recognise(path: str, root: Node | None) -> Kind | None:
     Default sections have no keys that all of them share; where they stand says what they are.
     """
     named, told = kind_by_name(path), kind_by_content(root)
-    if named is not None and _scores(root).get(named):
+    if named is not None and _has_key_of(named, root):
         return named
     if told in (None, Kind.SERVICES, Kind.CONFIG) and _is_default_section(path):
         return Kind.SERVICE_DEFAULTS
     return told or named
 
 
+def _has_key_of(kind: Kind, root: Node | None) -> bool:
+    """Whether a file has any key of a kind, be it a common one."""
+    keys = root.entries.keys() if isinstance(root, Mapping) else frozenset()
+    return any(keys & (one.keys | one.common) for one in _SIGNATURES if one.kind is kind)
+
+
 def _scores(root: Node | None) -> dict[Kind, int]:
     if not isinstance(root, Mapping):
         return {}
-    return {signature.kind: len(root.entries.keys() & signature.keys) for signature in _SIGNATURES}
+    return {signature.kind: signature.score(root.entries.keys()) for signature in _SIGNATURES}
 
 
 def _is_default_section(path: str) -> bool:

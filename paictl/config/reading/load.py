@@ -38,6 +38,15 @@ class Loaded:
         return (document for bundle in self.bundles for document in bundle.documents)
 
 
+def nothing_found(loaded: Loaded) -> Iterator[PaictlError]:
+    """An error for each folder without a file of ours: for whoever meant to have it checked."""
+    if any(bundle.documents for bundle in loaded.bundles) or loaded.failures:
+        return  # a folder whose files were named one by one before is not empty
+    for bundle in loaded.bundles:
+        hint = "name the folder of the configuration, or the kind of its files with --kind"
+        yield PaictlError("no configuration file in this folder", where=bundle.name, hint=hint)
+
+
 def load(paths: Iterable[str], kind: Kind | None = None, *, skip_unknown: bool = False) -> Loaded:
     """Read files, folders and standard input (``-``).
 
@@ -137,11 +146,18 @@ def _embedded(document: Document) -> Iterator[Document]:
     yield Document(Kind.HIVED, source, tree.root, issues=tree.issues, host=document, fatal=tree.fatal)
 
 
+_OTHER_ENCODINGS = {
+    "utf-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),  # before UTF-16: its little-endian mark begins with that one
+    "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+}
+
+
 def _decode(name: str, data: bytes) -> tuple[Source, ReadIssue | None]:
     """The text of a file, and what is wrong with its encoding."""
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        source = Source(name, data.decode("utf-16", errors="replace"), raw=data)
-        return source, ReadIssue(IssueKind.ENCODING, Span(source, 0, 0), "the file is UTF-16")
+    for encoding, boms in _OTHER_ENCODINGS.items():
+        if data.startswith(boms):
+            source = Source(name, data.decode(encoding, errors="replace"), raw=data)
+            return source, ReadIssue(IssueKind.ENCODING, Span(source, 0, 0), f"the file is {encoding.upper()}")
     body, marks = data, 0
     while body.startswith(codecs.BOM_UTF8):
         body, marks = body[len(codecs.BOM_UTF8) :], marks + 1
@@ -168,5 +184,5 @@ def _files_below(folder: str, failures: list[PaictlError]) -> Iterator[str]:
             path = Path(here, name)
             # A pipe or socket in a folder is nobody's configuration, and opening it would wait for a writer.
             ours = name.endswith(SUFFIXES) and not name.startswith(".")
-            if ours and (path.is_file() or path.is_symlink()):
+            if ours and (path.is_file() or not path.exists()):  # a link to nothing is an error to be told
                 yield str(path)

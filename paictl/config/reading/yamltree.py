@@ -350,6 +350,8 @@ def resolve(text: str) -> tuple[str, Value, bool]:
 
 
 def _resolve(text: str) -> tuple[str, Value, bool]:
+    if "\n" in text:  # PyYAML's patterns end in `$`, which matches before a line end too
+        return "str", text, False
     tag = str(_resolver.resolve(yaml.ScalarNode, text, (True, False))).rpartition(":")[2]
     if tag == "null":
         return "null", None, False

@@ -6,6 +6,7 @@ It goes by the names of keys, in the text: a file that is too broken to be read 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from paictl.config.reading.source import Located, Source, place_of
 
@@ -26,8 +27,12 @@ def redacted(line: str) -> str:
     return (_FLOW if "{" in line else _BLOCK).sub(_starred, _SEVERAL.sub(_starred, line))
 
 
+@lru_cache(maxsize=16)
 def redacted_line(source: Source, number: int) -> str:
-    """A 1-based line of a file as a report may quote it: also what stands below a key such as `password: |`."""
+    """A 1-based line of a file as a report may quote it: also what stands below a key such as `password: |`.
+
+    Remembered for a few lines, because a report comes back to a long line for each problem in it.
+    """
     line = source.line(number)
     return _ITEM.sub(_starred, line, count=1) if _below_secret(source, number) else redacted(line)
 

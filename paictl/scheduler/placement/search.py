@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +31,6 @@ class Found:
 
     placement: Placement
     lazy: tuple[str, ...] = ()
-    hold: bool = False
-    """Whether dooming and sparing must wait until the place is taken."""
 
 
 def search(state: State, request: PodRequest, suggested: Suggested | None) -> Found | tuple[Attempt, ...]:
@@ -181,25 +178,24 @@ class _Attempt:
         state = self.state
         flat = [leaf for pods in virtual for leaves in pods for leaf in leaves]
         lazy = self._lazy_victims(flat)
-        hold = False
-        mapped = self._map_without(lazy, flat, hold=hold) if lazy else map_leaves(state, flat, self.suggested)
+        mapped = self._map_without(lazy, flat, settle=True) if lazy else map_leaves(state, flat, self.suggested)
         if lazy and mapped is not None and any(state.counts.bad[leaf] for leaf in mapped.values()):
-            hold = True  # what the lazy preemption freed was doomed at once: let the group have it first
-            mapped = self._map_without(lazy, flat, hold=hold)
+            mapped = self._map_without(lazy, flat, settle=False)
         if mapped is None:
             return Failure.MAPPING
         physical = tuple(tuple(tuple(mapped[leaf] for leaf in leaves) for leaves in pods) for pods in virtual)
-        return Found(Placement(physical, virtual), lazy, hold)
+        return Found(Placement(physical, virtual), lazy)
 
-    def _map_without(self, lazy: Sequence[str], leaves: Sequence[VirtualCell], *, hold: bool) -> Mapped | None:
-        """Map as if some groups had been lazily preempted."""
+    def _map_without(self, lazy: Sequence[str], leaves: Sequence[VirtualCell], *, settle: bool) -> Mapped | None:
+        """Map as if some groups had been lazily preempted, after or before what that frees is doomed."""
         state = self.state
         mark = state.journal.begin()
         try:
-            with state.doomed.hold(forget=True) if hold else nullcontext():
-                for name in lazy:
-                    lazy_preempt(state, state.groups.by_name[name], self.request.group, None)
-                return map_leaves(state, leaves, self.suggested)
+            for name in lazy:
+                lazy_preempt(state, state.groups.by_name[name], self.request.group, None)
+            if settle:
+                state.doomed.settle()
+            return map_leaves(state, leaves, self.suggested)
         finally:
             state.journal.rollback(mark)
 

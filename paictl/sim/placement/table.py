@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from paictl.sim.cluster import Cluster
 from paictl.sim.placement.base import Placement
 from paictl.sim.placement.consolidate import Consolidate
 from paictl.sim.placement.count import Count
 
 PLACEMENTS: dict[str, type[Placement]] = {kind.id: kind for kind in (Count, Consolidate)}
 """Those that need nothing but the cluster: what `placement=` of a policy may say."""
-
-
-def placement(name: str, cluster: Cluster) -> Placement:
-    """A fresh book of that kind."""
-    return PLACEMENTS[name](cluster)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from paictl.sim.actions import Action, Moment, Preempt, Start
 from paictl.sim.cluster import Cluster, Devices
 from paictl.sim.knowledge import NOTHING, Knows
 from paictl.sim.placement.base import Placement
-from paictl.sim.placement.table import placement
-from paictl.sim.policies.parameters import Span, parameter
+from paictl.sim.placement.table import PLACEMENTS
+from paictl.sim.policies.parameters import ParameterError, Span, parameter
 from paictl.sim.rates import Costs, Rates
 from paictl.sim.view import JobView
 from paictl.units import Millis
 
-Where = Literal["count", "consolidate"]
-"""The values of `placement=` (see `placement.table`)."""
+Where = Literal["count", "consolidate", "skew"]
+"""The values of `placement=`; not every policy can make all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,8 @@ class Setup:
     history: Sequence[int] = ()
     """GPU time (device-milliseconds at the reference) of jobs like those that will come; given to those policies that
     declare DISTRIBUTION."""
+    tenants: Mapping[str, int] = field(default_factory=dict)
+    """The VCs of the trace, each with the GPU time of its jobs: what an administrator sets quotas by."""
 
 
 class Policy(ABC):
@@ -60,7 +62,7 @@ class Policy(ABC):
     paper: ClassVar[str]
     """Where it is from; "from secondary source only" where the paper could not be had."""
     knows: frozenset[Knows] = NOTHING
-    choices: ClassVar[tuple[str, ...]] = ()
+    choices: tuple[str, ...] = ()
     """Where the paper leaves something open: what we do, and why."""
     Parameters: ClassVar[type[Any]] = Parameters
 
@@ -90,7 +92,12 @@ class Policy(ABC):
 
     def make_placement(self) -> Placement:
         """The book of devices; override for one with parameters."""
-        return placement(self.p.placement, self.cluster)
+        name = self.p.placement
+        if name not in PLACEMENTS:
+            raise ParameterError(
+                f"it cannot place by {name!r}", where=f"policy {self.id}", hint=f"one of: {', '.join(PLACEMENTS)}"
+            )
+        return PLACEMENTS[name](self.cluster)
 
     def make_rates(self) -> Rates:
         """The physics; override where the paper has another one."""

@@ -165,9 +165,17 @@ class Ranked(Policy):
             self.dequeue(job, key)
             self.hold(job, devices)
             self.act(Start(job, devices))
+            self.began(job)
             self._fresh.append(job)
         for job in stop:
             self.enqueue(job)
+            self.stopped(job)
+
+    def began(self, _: JobView, /) -> None:
+        """A job was given devices: for timers."""
+
+    def stopped(self, _: JobView, /) -> None:
+        """A job was preempted: for timers."""
 
     def _walk(self, most: dict[Group, int]) -> tuple[list[JobView], list[tuple[Group, Entry]]]:
         """Whom to preempt and whom to start; of a group at most as many as `most` says."""
@@ -226,9 +234,10 @@ class Ranked(Policy):
 
     def _from_last(self) -> Iterator[Entry]:
         """Those who run, last rank first."""
-        lanes = [self._keyed(row) for row in self._lanes.values()]
+        lanes = [self.from_last(lane, row) for lane, row in self._lanes.items()]
         return lanes[0] if len(lanes) == 1 else merge(*lanes, reverse=True)
 
-    def _keyed(self, row: list[Entry]) -> Iterator[Entry]:
+    def from_last(self, _: Hashable, row: list[Entry], /) -> Iterator[Entry]:
+        """Those of one lane, last rank first, with the keys of now; `row` is by `lane_rank`."""
         for _, number, job in reversed(row):
             yield self.key(job, runs=True), number, job

@@ -16,6 +16,15 @@ POLICIES: Mapping[str, str] = {
     "sjf": "sjf:Sjf",
     "srtf": "srtf:Srtf",
     "srsf": "srsf:Srsf",
+    "las": "las:Las",
+    "gittins": "gittins:Gittins",
+    "tiresias": "tiresias:Tiresias",
+    "hived": "hived:Hived",
+    "quota": "quota:Quota",
+    "gavel": "gavel:Gavel",
+    "chronus": "chronus:Chronus",
+    "edf": "edf:Edf",
+    "edf-infeasible-last": "edf:EdfInfeasibleLast",
 }
 """Name → module in this package:class."""
 

@@ -22,6 +22,8 @@ _TABLES: Final = (
     "../throughputs/simulation_throughputs.json", "../../throughputs/simulation_throughputs.json",
     "../simulation_throughputs.json", "simulation_throughputs.json", "simulation_throughputs.json.gz",
 )  # fmt: skip
+_PHYSICAL: Final = ("../throughputs/physical_cluster_throughputs.json", "physical_cluster_throughputs.json")
+"""For what ran on the authors' own cluster (``physical_cluster/``); with it the published figures come out."""
 REFERENCE: Final = "v100"
 
 
@@ -79,7 +81,8 @@ def _row(line: Line, rates: _Rates) -> Job:
 
 
 def _read(source: Source) -> Rows:
-    beside = next((found for path in _TABLES if (found := source.sibling(path)) is not None), None)
+    tables = (*_PHYSICAL, *_TABLES) if "physical_cluster" in source.name else _TABLES
+    beside = next((found for path in tables if (found := source.sibling(path)) is not None), None)
     if beside is None:
         raise TraceError(
             "holds steps, and the table that says how long they take is not beside it", where=source.name,

@@ -21,7 +21,7 @@ from paictl.words import did_you_mean, listed
 
 _ARCHIVES: Final = (".tar.gz", ".tgz", ".tar", ".tar.xz")
 _NOT_TRACES: Final = ("license", "readme", ".md", ".py.txt")
-_SUFFIXES: Final = (".csv", ".yaml")
+_SUFFIXES: Final = (".csv",)
 
 
 class TraceError(PaictlError, ValueError):

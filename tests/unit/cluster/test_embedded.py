@@ -280,3 +280,27 @@ def test_to_stop_a_job_that_has_ended_is_no_error(bench: MakeBench) -> None:
     with pytest.raises(ClusterError, match="no job") as caught:
         lab.cluster.stop_job("bob~one")
     assert caught.value.hint == "did you mean ann~one?"
+
+
+def test_a_clock_at_max_runs_out_after_every_command(bench: MakeBench) -> None:
+    lab = bench(clock=(0.0, True))
+    key = lab.submit("one")
+    job = lab.cluster.job(key)
+    assert (job.state.value, job.ended) == ("Succeeded", 5 * MINUTE)
+    assert lab.cluster.pace is None
+    assert [line["do"] for _, line in lab.cluster.log()][-2:] == ["submit", "run-out"]
+    before = len(lab.cluster.log())
+    lab.cluster.tick(None)
+    assert len(lab.cluster.log()) == before + 1, "to run out is not followed by another one"
+
+
+def test_the_only_master_stays_and_one_of_two_may_go(bench: MakeBench) -> None:
+    lab = bench()
+    with pytest.raises(ClusterError, match="master1 is the only master"):
+        lab.cluster.remove_node("master1")
+    lab.cluster.add_node(Machine("master2", "10.0.0.2", Role.MASTER))
+    lab.cluster.remove_node("master1")
+    with pytest.raises(ClusterError, match="master2 is the only master"):
+        lab.cluster.remove_node("master2")
+    lab.cluster.remove_node("worker1")
+    assert [node.machine.name for node in lab.cluster.nodes()] == ["master2", "worker2"]

@@ -20,10 +20,11 @@ from paictl.scheduler.replay import describe_change
 from paictl.scheduler.request import PodRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from paictl.scheduler.decision import BindInfo, Decision
     from paictl.scheduler.events import Event, Outcome
+    from paictl.scheduler.groups import Group
 
 
 def random_config(pick: Callable[[int], int]) -> dict[str, Any]:
@@ -311,6 +312,8 @@ class World:
             known = held - self.bound_without()
             kept = {name for name in known if self.engine.state.groups.by_name[name].virtual is not None}
             assert kept == {name for name in known if after[name].virtual is not None}, "a guarantee was lost, or found"
+        if not self.reconfigured and kept_all(self.engine, after) and not self.bound_without():
+            self.check_same([*engines, early])
         match self.pick(4):
             case 0:
                 self.engine, self.config, self.reconfigured = other, config, True
@@ -320,6 +323,31 @@ class World:
             case _:
                 self.engine = engines[0]
         self.log.append("restart")
+
+    def check_same(self, recovered: list[Engine]) -> None:
+        """A restart with an unchanged cluster changes no answer: what is doomed is the same, and so is who has to wait.
+
+        Virtual cells of one type may be numbered anew (annotations do not say their numbers), so that another of
+        them may be chosen, and with it other devices, which an opportunistic group may use.
+        """
+        state, probes = self.engine.state, [self.new_request() for _ in range(3)]
+        for probe in probes:
+            del self.groups[probe.group]
+        for engine in recovered:
+            for chain in state.physical.chain_indexes():
+                assert engine.state.doomed.present(chain) == state.doomed.present(chain), (
+                    "a restart changes what is doomed"
+                )
+            for probe in probes:
+                old, new = self.answer(self.engine, probe), self.answer(engine, probe)
+                assert old == new, f"{probe}: {old} before a restart, {new} after it"
+
+    def answer(self, engine: Engine, request: PodRequest) -> str:
+        """Whether a request would get a place."""
+        try:
+            return "wait" if isinstance(engine.plan(request), Wait) else "place"
+        except RequestError as error:
+            return str(error)
 
     def bound_without(self) -> set[str]:
         """Groups with pods that were bound while it had lost its guarantee: as in HiveD, their annotations say so."""
@@ -333,15 +361,20 @@ class World:
         """Pods in a random order."""
         return sorted(pods, key=lambda pod: (self.pick(1000), pod.request.uid))
 
+    def shuffled_names(self, engine: Engine) -> list[str]:
+        """The nodes in a random order."""
+        return sorted(engine.state.physical.nodes, key=lambda name: (self.pick(1000), name))
+
     def recovered(
         self, config: dict[str, Any], pods: list[PodRecovered], bad: set[str], *, pods_first: bool = False
     ) -> Engine:
         """A new process, whatever its configuration, takes over what runs: it never raises nor breaks a promise."""
         engine = Engine.from_config(config)
+        names = self.shuffled_names(engine)
         if pods_first:
             engine.recover(pods)
             validate(engine.state)
-        for name in engine.state.physical.nodes:
+        for name in names:
             engine.observe(NodeHealth(name, healthy=name not in bad))
             if pods_first:
                 validate(engine.state)
@@ -373,3 +406,9 @@ class World:
         decision = self.plan(request, None, Phase.FILTERING)
         assert not isinstance(decision, Wait), f"{request} within free quota has to wait: {decision.reason}"
         self.carry_out(decision)
+
+
+def kept_all(engine: Engine, after: Mapping[str, Group]) -> bool:
+    """Whether a restart leaves every group as it was: none preempts or has lost its guarantee."""
+    groups = engine.state.groups
+    return not groups.waiting and not groups.demoted and groups.by_name.keys() == after.keys()

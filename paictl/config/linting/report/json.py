@@ -9,7 +9,8 @@ The shape is stable: keys are only added within one `version`.
      "files": [{"path", "kind"}],                                         what was checked
      "skipped": [path],                                                   files of a folder that are none of ours
      "failures": [{"where", "message", "hint"}],                          what could not be read
-     "summary": {"error", "warning", "info", "suppressed"}}               counts
+     "summary": {"error", "warning", "info",                              counts, with those that are left out
+                 "suppressed", "omitted"}}                                by comments; for want of --all-findings
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def json(report: Report) -> Iterator[Line]:
                 {"where": encodable(error.where or ""), "message": encodable(error.message), "hint": error.hint}
                 for error in report.failures
             ],
-            "summary": counts | {"suppressed": report.suppressed},
+            "summary": counts | {"suppressed": report.suppressed, "omitted": sum(report.omitted.values())},
         }
     )
 

@@ -158,6 +158,8 @@ def summary(report: Report) -> str:
     repairable = sum(bool(replacements(problem)) for problem in report.problems)
     if repairable:
         parts.append(f"{repairable} can be repaired with --fix")
+    if omitted := sum(report.omitted.values()):
+        parts.append(f"{omitted} more of the same rules are not shown (--all-findings)")
     if report.suppressed:
         parts.append(f"{report.suppressed} silenced by comments")
     if report.skipped:

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from paictl.config.linting.rule import Bundle, Document, Rule
-from paictl.config.linting.suppressions import matches
+from paictl.config.linting.suppressions import words_for
 from paictl.config.reading.kinds import Kind
 from paictl.errors import PaictlError
 
@@ -114,9 +114,14 @@ _FAMILY = 3
 """Letters of the prefix that rules about one subject share: TXT, HVD."""
 
 
+@cache
+def _words() -> frozenset[str]:
+    return frozenset(word for rule in all_rules() for word in words_for(rule.id, rule.name))
+
+
 def is_known(word: str) -> bool:
     """Whether a word of ``--select`` or of an ignore comment means any rule."""
-    return any(matches(word, rule.id, rule.name) for rule in all_rules())
+    return word.lower() in _words()
 
 
 def find_rule(word: str) -> Rule[Any]:

@@ -12,6 +12,7 @@ from paictl.config.linting.fix import Fixed, fix
 from paictl.config.reading.load import load
 from paictl.errors import PaictlError
 from tests.unit.config.linting.test_fix import HIVED
+from tests.unit.config.permissions import NOBODY
 
 
 def broken_file(folder: Path) -> Path:
@@ -32,6 +33,27 @@ def test_a_file_is_replaced_in_one_step_with_its_mode_kept(tmp_path: Path) -> No
     assert path.read_text() == HIVED
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_all_names_of_a_file_stay_names_of_it(tmp_path: Path) -> None:
+    path = broken_file(tmp_path)
+    other = tmp_path / "other.yaml"
+    other.hardlink_to(path)
+    fixed_at(path).write()
+    assert other.samefile(path)
+    assert other.read_text() == HIVED
+    assert {one.name for one in tmp_path.iterdir()} == {path.name, other.name}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_the_owner_of_a_file_stays_its_owner(tmp_path: Path) -> None:
+    path = broken_file(tmp_path)
+    path.chmod(0o640)
+    os.chown(path, NOBODY, NOBODY)
+    fixed_at(path).write()
+    status = path.stat()
+    assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (NOBODY, NOBODY, 0o640)
+    assert path.read_text() == HIVED
 
 
 def test_a_link_stays_a_link(tmp_path: Path) -> None:

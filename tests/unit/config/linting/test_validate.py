@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paictl.config.linting import rules
+from paictl.config.linting.report.text import summary
 from paictl.config.linting.rule import Rule
-from paictl.config.linting.validate import Choice, Report, validate
+from paictl.config.linting.validate import MOST_OF_A_RULE, Choice, Report, validate
 from paictl.config.reading.document import Bundle, Document
 from paictl.config.reading.load import load_memory
 from paictl.config.reading.problem import Finding, Problem, Severity
@@ -100,7 +101,11 @@ def test_the_words_of_a_rule_are_made_safe(monkeypatch: pytest.MonkeyPatch) -> N
 def test_thousands_of_problems_with_an_ignore_comment_cost_little() -> None:
     text = "# paictl: ignore-file=TXT016\n" + HIVED + "".join(f"k{number}: 1\n" for number in range(4000))
     report = report_of(text)
-    assert len(report.problems) == 4000
+    assert len(report.problems) == MOST_OF_A_RULE
+    assert report.omitted == {Severity.WARNING: 4000 - MOST_OF_A_RULE}
+    assert report.count(Severity.WARNING) == 4000
+    assert "3980 more of the same rules are not shown (--all-findings)" in summary(report)
+    assert len(report_of(text, Choice(most=None)).problems) == 4000
 
 
 def test_a_problem_in_an_aliased_value_is_reported_once() -> None:

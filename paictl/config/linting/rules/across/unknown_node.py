@@ -39,7 +39,8 @@ Fails with::
 
 from __future__ import annotations
 
-from paictl.config.linting.rule import ERROR, Bundle, Edit, Finding, Findings, rule
+from paictl.config.linting.repairs import renamed
+from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, rule
 from paictl.config.models.hosts import abridged
 from paictl.config.models.inventory import hived_in, hosts_in, layout_in, misspelt_host
 from paictl.config.reading.kinds import Kind
@@ -62,7 +63,7 @@ def check(bundle: Bundle) -> Findings:
             yield Finding(at, f"node {abridged(name)} is no worker in {where}", 'give it pai-worker: "true" there')
         else:
             near = misspelt_host(name, workers)
-            edits = (Edit(at, near),) if near and at.plain else ()
+            edits = renamed(at, near) if near else ()
             hint = f"did you mean {near!r}?" if near else "correct the name, or add the machine there"
             yield Finding(at, f"node {abridged(name)} is not in {where}", hint, edits)
 

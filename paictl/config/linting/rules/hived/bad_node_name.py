@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import re
 
+from paictl.config.linting.repairs import renamed
 from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, Severity, rule
 from paictl.config.models.hived import hived
 from paictl.config.reading.nodes import Scalar
@@ -57,4 +58,4 @@ def check(document: Document) -> Findings:
 def _lowered(address: Scalar) -> tuple[Edit, ...]:
     """The repair where only the case is wrong."""
     lower = address.text.lower()
-    return (Edit(address, lower),) if address.plain and _FORM.fullmatch(lower) else ()
+    return renamed(address, lower) if _FORM.fullmatch(lower) else ()

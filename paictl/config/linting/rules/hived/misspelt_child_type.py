@@ -26,7 +26,8 @@ Fails with::
 
 from __future__ import annotations
 
-from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
+from paictl.config.linting.repairs import renamed
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
 
 
@@ -38,5 +39,5 @@ def check(document: Document) -> Findings:
         if cell_type.meant is None or at is None:
             continue
         message = f"childCellType {at.text!r} of {cell_type.name} is not defined, and so taken for a device"
-        edits = (Edit(at, cell_type.meant),) if at.plain else ()
+        edits = renamed(at, cell_type.meant)
         yield Finding(at, message, f"did you mean {cell_type.meant!r}?", edits)

@@ -28,7 +28,8 @@ Fails with::
 
 from __future__ import annotations
 
-from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
+from paictl.config.linting.repairs import renamed
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_types import name_under
 
@@ -40,5 +41,5 @@ def check(document: Document) -> Findings:
         at = name_under(cell.spec, "cellType")
         if cell.parent is not None and at is not None and at.text != cell.type:
             message = f"the children of a {cell.parent.type} cell are {cell.type} cells, not {at.text}"
-            edits = (Edit(at, cell.type),) if at.plain else ()
+            edits = renamed(at, cell.type)
             yield Finding(at, message, f"write {cell.type}, or leave cellType out", edits)

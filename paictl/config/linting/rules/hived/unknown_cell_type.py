@@ -24,7 +24,8 @@ Fails with::
 
 from __future__ import annotations
 
-from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
+from paictl.config.linting.repairs import renamed
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
 from paictl.config.reading.nodes import Mapping
 
@@ -39,7 +40,7 @@ def check(document: Document) -> Findings:
     for top in model.tops:
         name = top.at.text
         if top.meant is not None:
-            edits = (Edit(top.at, top.meant),) if top.at.plain else ()
+            edits = renamed(top.at, top.meant)
             yield Finding(top.at, f"cell type {name!r} is not defined", f"did you mean {top.meant!r}?", edits)
         elif name not in model.types.by_name and name not in seen:
             seen.add(name)

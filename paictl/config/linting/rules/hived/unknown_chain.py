@@ -28,7 +28,8 @@ Fails with::
 
 from __future__ import annotations
 
-from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
+from paictl.config.linting.repairs import renamed_part
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_promises import Fault, Role
 
@@ -45,7 +46,7 @@ def check(document: Document) -> Findings:
 
 
 def _finding(fault: Fault, chains: list[str]) -> Finding:
-    edits = (Edit(fault.at, fault.expected),) if fault.expected is not None and fault.exact else ()
+    edits = renamed_part(fault.at, fault.word, fault.expected) if fault.expected is not None and fault.exact else ()
     if fault.chain is not None:
         message = f"{fault.word} is not the type of a top cell, but lies in {fault.chain.name}"
         hint = f"write {fault.expected}" if fault.expected else "start with the type of the top cell that is meant"

@@ -28,7 +28,8 @@ Fails with::
 
 from __future__ import annotations
 
-from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
+from paictl.config.linting.repairs import renamed
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
 
 
@@ -41,7 +42,9 @@ def check(document: Document) -> Findings:
             continue
         message = f"no physical cell has the pinnedCellId {promise.pin_id!r} that {promise.vc} names"
         if promise.meant is not None:
-            edits = (Edit(promise.at, promise.meant),) if promise.at.plain else ()
+            meant = promise.pinned
+            theirs = meant is not None and any(other.pin_id == promise.meant for other in model.promises)
+            edits = () if theirs else renamed(promise.at, promise.meant)
             yield Finding(promise.at, message, f"did you mean {promise.meant!r}?", edits)
         else:
             yield Finding(promise.at, message, "give it to the physical cell that is meant, as its pinnedCellId")

@@ -26,7 +26,8 @@ Fails with::
 
 from __future__ import annotations
 
-from paictl.config.linting.rule import WARNING, Document, Edit, Finding, Findings, rule
+from paictl.config.linting.repairs import renamed
+from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_types import guess
 
@@ -44,7 +45,7 @@ def check(document: Document) -> Findings:
         message = f"SKU {entry.name} is the name of no device type"
         near = guess(entry.name, (name for name in devices if name not in model.skus))
         if near is not None:
-            edits = (Edit(entry.key, near),) if entry.key.plain else ()
+            edits = renamed(entry.key, near)
             yield Finding(entry.key, message, f"did you mean {near!r}?", edits)
         else:
             yield Finding(entry.key, message, f"device types are: {', '.join(list(devices)[:8])}")

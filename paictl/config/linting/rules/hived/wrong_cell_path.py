@@ -30,7 +30,8 @@ Fails with::
 
 from __future__ import annotations
 
-from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, Severity, rule
+from paictl.config.linting.repairs import renamed_part
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, Severity, rule
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_promises import Fault, Role
 
@@ -59,5 +60,5 @@ def _finding(fault: Fault) -> Finding:
         hint = f"write {fault.expected}" if known else f"did you mean {fault.expected!r}?"
     else:
         hint = f"below {fault.before} comes {below}" if below else f"end the path with {fault.before}"
-    edits = (Edit(fault.at, fault.expected),) if fault.expected is not None and fault.exact else ()
+    edits = renamed_part(fault.at, fault.word, fault.expected) if fault.expected is not None and fault.exact else ()
     return Finding(fault.at, message, hint, edits, Severity.WARNING if works else None)

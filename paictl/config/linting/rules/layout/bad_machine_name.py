@@ -26,8 +26,11 @@ Fails with::
 
 from __future__ import annotations
 
-from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
-from paictl.config.models.hosts import NAME_FORM, abridged, name_fault
+from ipaddress import IPv4Address
+
+from paictl.config.linting.repairs import renamed
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, Severity, rule
+from paictl.config.models.hosts import NAME_FORM, abridged, address_of, name_fault
 from paictl.config.models.layout import layout_of
 
 
@@ -42,6 +45,10 @@ def check(document: Document) -> Findings:
         lower = at.text.lower()
         message = f"hostname {abridged(at.text)} {fault}"
         if lower != at.text and name_fault(lower) is None:
-            yield Finding(at, message, f"write {lower}", (Edit(at, lower),) if at.plain else ())
+            yield Finding(at, message, f"write {lower}", renamed(at, lower))
+        elif isinstance(
+            address_of(at.text), IPv4Address
+        ):  # Kubernetes takes it, but nobody can tell name and address apart
+            yield Finding(at, message, NAME_FORM, severity=Severity.WARNING)
         else:
             yield Finding(at, message, NAME_FORM)

@@ -26,7 +26,8 @@ Fails with::
 
 from __future__ import annotations
 
-from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
+from paictl.config.linting.repairs import renamed
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hosts import abridged
 from paictl.config.models.layout import layout_of
 from paictl.config.models.placeholders import is_placeholder
@@ -43,5 +44,5 @@ def check(document: Document) -> Findings:
             continue
         near = nearest(at.text, layout.skus)
         message = f"{machine.words} is of the SKU {abridged(at.text)}, which machine-sku does not define"
-        edits = (Edit(at, near),) if near and at.plain else ()
+        edits = renamed(at, near) if near else ()
         yield Finding(at, message, f"did you mean {near!r}?" if near else "define it in machine-sku", edits)

@@ -25,8 +25,9 @@ Fails with::
 
 from __future__ import annotations
 
+from paictl.config.linting.repairs import written
 from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
-from paictl.config.linting.rules.shape.words import dotted, of_keyword, shown, written
+from paictl.config.linting.rules.shape.words import dotted, of_keyword, shown
 from paictl.config.reading.nodes import Scalar
 from paictl.words import nearest
 

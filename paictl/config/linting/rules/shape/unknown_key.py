@@ -25,8 +25,9 @@ Fails with::
 
 from __future__ import annotations
 
+from paictl.config.linting.repairs import written
 from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, Severity, rule
-from paictl.config.linting.rules.shape.words import dotted, meant, of_keyword, written
+from paictl.config.linting.rules.shape.words import dotted, meant, of_keyword
 from paictl.config.reading.nodes import follow
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable
 
+from paictl.config.linting.repairs import renamed
 from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import Mapping, Node, Scalar
 from paictl.config.reading.problem import Edit
 from paictl.config.reading.schema import Violation
-from paictl.config.reading.yamltree import resolve
 from paictl.words import nearest
 
 _TYPES = {
@@ -22,8 +20,6 @@ _TYPES = {
     "array": "a list",
     "null": "empty",
 }
-
-_BARE = re.compile(r"[A-Za-z_][\w./-]*")
 
 
 def of_keyword(document: Document, *keywords: str) -> Iterable[Violation]:
@@ -74,14 +70,6 @@ def meant(name: str, holder: Node | None, known: Iterable[str]) -> str | None:
     return nearest(name, [key for key in known if not isinstance(holder, Mapping) or key not in holder])
 
 
-def written(value: object) -> str:
-    """How a value of a schema is written in a file: quoted where it would be read as something else."""
-    if not isinstance(value, str):
-        return json.dumps(value)
-    bare = resolve(value)[0] == "str" and _BARE.fullmatch(value)
-    return value if bare else json.dumps(value, ensure_ascii=False)
-
-
 MOST_COMPARED = 400
 """Above this many names nobody is asked "did you mean": the comparison with each costs more than it helps."""
 
@@ -92,4 +80,4 @@ def suggested(at: Scalar, known: Iterable[str], otherwise: str) -> tuple[str, tu
     near = nearest(at.text, names) if len(names) <= MOST_COMPARED else None
     if near is None:
         return otherwise, ()
-    return f"did you mean {near!r}?", (Edit(at, written(near)),) if at.plain else ()
+    return f"did you mean {near!r}?", renamed(at, near)

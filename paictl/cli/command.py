@@ -1,0 +1,301 @@
+"""The kinds of commands and groups that paictl is built of: every module of a command group makes an `App`.
+
+Beside what typer does: groups that are loaded when they are needed, global options that may stand anywhere, help that
+leads with examples, defaults from the configuration file, and an answer for words that people know from other tools.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from paictl.cli import console, helptext, interrupts
+from paictl.cli.console import Output
+from paictl.cli.settings import settings
+from paictl.cli.synonyms import SYNONYMS
+from paictl.cli.userconfig import defaults_for
+from paictl.cli.values import choices_of, kind_of, make_plain
+from paictl.errors import PaictlError
+from paictl.i18n import text
+from paictl.words import nearest
+
+LONG = 5.0
+"""Seconds after which a person is told how long a command took."""
+
+
+class Lazy(NamedTuple):
+    """A command, or a group of them, in a module that is loaded when it is needed."""
+
+    module: str
+    help: str
+    hidden: bool = False
+
+
+def _verbose(value: int) -> None:
+    settings.verbosity = value or settings.verbosity
+
+
+def _quiet(value: bool) -> None:
+    settings.verbosity = -1 if value else settings.verbosity
+
+
+def _debug(value: bool) -> None:
+    settings.debug = value or settings.debug
+
+
+def _no_color(value: bool) -> None:
+    settings.color = False if value else settings.color
+
+
+def _no_input(value: bool) -> None:
+    settings.interactive = settings.interactive and not value
+
+
+def _globals(
+    verbose: Annotated[
+        int,
+        typer.Option(
+            "--verbose", "-v", count=True, expose_value=False, callback=_verbose, show_default=False,
+            help="Say on stderr what is being done, and how long it took.",
+        ),
+    ] = 0,
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            "--quiet", "-q", expose_value=False, callback=_quiet, help="Say nothing on stderr but errors.",
+        ),
+    ] = False,
+    debug: Annotated[
+        bool,
+        typer.Option(
+            "--debug", expose_value=False, callback=_debug, help="Show the traceback of an internal error.",
+        ),
+    ] = False,
+    no_color: Annotated[
+        bool, typer.Option("--no-color", expose_value=False, callback=_no_color, help="No colours (as NO_COLOR=1).")
+    ] = False,
+    no_input: Annotated[
+        bool,
+        typer.Option(
+            "--no-input", expose_value=False, callback=_no_input, help="Never ask; fail where an answer is needed.",
+        ),
+    ] = False,
+) -> None:  # fmt: skip
+    """Hold the options that every command takes."""
+
+
+@cache
+def global_options() -> tuple[Any, ...]:
+    """The options that may stand behind any word of a command line."""
+    holder = typer.Typer(add_completion=False)
+    holder.command()(_globals)
+    options = tuple(typer.main.get_command(holder).params)
+    for option in options:
+        make_plain(option)
+    return options
+
+
+@cache
+def _forms() -> tuple[Any, Any]:
+    """The option for the form of the result, as ``-o`` and as ``--format`` where ``-o`` names a file or folder."""
+
+    def short(
+        form: Annotated[
+            Output | None,
+            typer.Option("--output", "-o", expose_value=False, callback=_capture, help="Form of the result."),
+        ] = None,
+    ) -> None:
+        """Hold the option."""
+
+    def long(
+        form: Annotated[
+            Output | None, typer.Option("--format", expose_value=False, callback=_capture, help="Form of the result.")
+        ] = None,
+    ) -> None:
+        """Hold the option."""
+
+    options = []
+    for function in (short, long):
+        holder = typer.Typer(add_completion=False)
+        holder.command()(function)
+        (option,) = typer.main.get_command(holder).params
+        make_plain(option)
+        option.metavar = kind_of(option)
+        options.append(option)
+    return options[0], options[1]
+
+
+def _capture(form: Output | None) -> None:
+    console.take_form(form)
+    console.capture()
+
+
+def _form_option(params: Sequence[Any]) -> list[Any]:
+    """What lets a command without data of its own answer programs: a command that has some says so itself."""
+    spellings = {name for param in params for name in param.opts}
+    if not spellings & {"-o", "--output", "--format"}:
+        return [_forms()[0]]
+    if "--format" not in spellings and not any(choices_of(param) for param in params if "-o" in param.opts):
+        return [_forms()[1]]
+    return []
+
+
+def without_globals(words: Sequence[str]) -> list[str]:
+    """A command line without the options that every command takes: what the user wanted done."""
+    names = {name for option in global_options() for name in option.opts}
+    end = list(words).index("--") if "--" in words else len(words)
+    return [word for word in words[:end] if word not in names and set(word) != {"-", "v"}] + list(words[end:])
+
+
+class Command(TyperCommand):
+    """A command that reads plain values quickly and takes the global options."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for param in self.params:
+            make_plain(param)
+            if param.param_type_name == "option" and param.metavar is None:
+                param.metavar = kind_of(param)
+        self.params = [*self.params, *_form_option(self.params), *global_options()]
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """The context of a call, with the defaults that the user has set."""
+        if parent is not None:
+            path = [*parent.command_path.split()[1:], info_name or ""]
+            extra.setdefault("default_map", defaults_for(path, self.params))
+        return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command: from here on, Ctrl-C lets it clean up."""
+        begun = time.monotonic()
+        try:
+            with interrupts.working():
+                return super().invoke(ctx)
+        finally:
+            seconds = time.monotonic() - begun
+            told = text("the command took {seconds} s", seconds=f"{seconds:.1f}")
+            if seconds > LONG and sys.stderr.isatty():
+                console.info(told)
+            else:
+                console.detail(told)
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """The option ``--help``."""
+        option = super().get_help_option(ctx)
+        make_plain(option)
+        return option
+
+    def get_help(self, ctx: Any) -> str:
+        """The help page, in characters that the terminal has."""
+        return helptext.for_stream(super().get_help(ctx))
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The words of the usage line after the command."""
+        arguments = (param for param in self.get_params(ctx) if param.param_type_name == "argument")
+        return ["[OPTIONS]", *map(helptext.argument_word, arguments)]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help page."""
+        helptext.write(self, ctx, formatter, hidden=global_options())
+
+
+class Group(TyperGroup):
+    """A group of commands; those of `lazy` are loaded when they are needed."""
+
+    lazy: ClassVar[Mapping[str, Lazy]] = {}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for param in self.params:
+            make_plain(param)
+        self.params = [*self.params, *global_options()]
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of the commands, in the order of help."""
+        return [*self.lazy, *(name for name in super().list_commands(ctx) if name not in self.lazy)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command by its name; None if there is none."""
+        if cmd_name in self.lazy and cmd_name not in self.commands:
+            command = typer.main.get_command(importlib.import_module(self.lazy[cmd_name].module).app)
+            command.name, command.hidden = cmd_name, self.lazy[cmd_name].hidden
+            self.commands[cmd_name] = command
+        return super().get_command(ctx, cmd_name)
+
+    def summaries(self, ctx: Any) -> Iterator[tuple[str, str]]:
+        """The commands that help shows, each with what it does in a line; nothing is loaded for it."""
+        for name in self.list_commands(ctx):
+            if name in self.lazy:
+                if not self.lazy[name].hidden:
+                    yield name, self.lazy[name].help
+            elif not self.commands[name].hidden:
+                yield name, self.commands[name].get_short_help_str(200)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is meant, and its words; raises `PaictlError` with what was most likely meant."""
+        name = args[0]
+        known = self.list_commands(ctx)
+        if name in known or ctx.resilient_parsing:
+            return name, self.get_command(ctx, name), args[1:]
+        if name == "help":
+            return self._help(ctx, args[1:])
+        raise self._unknown(ctx, name, known)
+
+    def _help(self, ctx: Any, words: list[str]) -> Any:
+        """`paictl help job submit` is `paictl job submit --help`."""
+        if words:
+            found, command, rest = self.resolve_command(ctx, words)
+            return found, command, [*rest, "--help"]
+        typer.echo(ctx.get_help())
+        raise typer.Exit
+
+    def _unknown(self, ctx: Any, name: str, known: list[str]) -> PaictlError:
+        path = ctx.command_path
+        if name.startswith("-"):
+            self.parse_args(ctx, [name])  # which says that there is no such option
+        synonym = SYNONYMS.get(f"{path} {name}".partition(" ")[2])
+        near = nearest(name, known, 0.6)
+        if synonym:
+            hint = text("use: {command}", command=synonym)
+        elif near:
+            hint = text("did you mean {near!r}? {path} -h shows all", near=near, path=path)
+        else:
+            hint = text("{path} -h shows all", path=path)
+        return PaictlError(text("there is no command {name!r} in {path}", name=name, path=path), hint=hint)
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """The option ``--help``."""
+        option = super().get_help_option(ctx)
+        make_plain(option)
+        return option
+
+    def get_help(self, ctx: Any) -> str:
+        """The help page, in characters that the terminal has."""
+        return helptext.for_stream(super().get_help(ctx))
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help page."""
+        hidden = global_options() if ctx.parent is not None else ()
+        helptext.write(self, ctx, formatter, hidden=hidden, commands=list(self.summaries(ctx)))
+
+
+class App(typer.Typer):
+    """A typer application whose commands and groups are ours."""
+
+    def __init__(self, *, lazy: Mapping[str, Lazy] | None = None, cls: type[Group] = Group, **options: Any) -> None:
+        if lazy is not None:
+            cls = type(cls.__name__, (cls,), {"lazy": lazy})
+        options.setdefault("no_args_is_help", True)
+        super().__init__(cls=cls, add_completion=False, pretty_exceptions_enable=False, **options)
+
+    def command(self, name: str | None = None, **options: Any) -> Callable[[Any], Any]:
+        """Make a function a command; `epilog` holds examples, one a line, and notes."""
+        options.setdefault("cls", Command)
+        return super().command(name, **options)

@@ -1,0 +1,131 @@
+"""Running one command line: every way in which it can end becomes an exit code, and what is wrong is said."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import typer
+
+from paictl.cli import console, usage
+from paictl.cli.app import app
+from paictl.cli.settings import settings
+from paictl.cli.userconfig import setting
+from paictl.errors import ExitCode, PaictlError
+from paictl.i18n import text
+
+BROKEN_PIPE = 141
+"""Exit code when the reader went away, as `head` does: 128 + SIGPIPE."""
+
+_FORMERLY = {"--show-completion": ["completion"], "--install-completion": ["completion", "--install"]}
+
+_ONLY_ON_POSIX = frozenset({"fcntl", "termios", "pwd", "grp", "resource"})
+
+
+def attempt(arguments: Sequence[str], language: str | None = None) -> tuple[int, PaictlError | None]:
+    """Run a command line; (exit code, the error that was said). `language` is that of a lab that it is typed in."""
+    settings.reset()
+    code, error = int(ExitCode.OK), None
+    try:
+        with console.command_line(console.asked_form(arguments)):
+            code, error = _ended(arguments, language)
+    except BrokenPipeError:
+        forget_output()
+        return BROKEN_PIPE, error
+    return code, error
+
+
+def _ended(arguments: Sequence[str], language: str | None) -> tuple[int, PaictlError | None]:
+    """Run a command line and say how it ended, if that is not as it should."""
+    try:
+        settings.language = language or setting("lang")
+        settings.color = False if setting("color") is False else None
+        return _run(_today(arguments))
+    except PaictlError as error:
+        console.error(error)
+        return error.exit_code, error
+    except (KeyboardInterrupt, typer.Abort):
+        console.info("interrupted")
+        return ExitCode.INTERRUPTED, None
+    except BrokenPipeError:
+        forget_output()
+        return BROKEN_PIPE, None
+    except Exception as error:
+        if settings.debug:
+            raise
+        told = _unexpected(error)
+        console.error(told)
+        return ExitCode.USAGE, told
+    finally:
+        gc.enable()  # commands that read much switch it off; labs and tests run many of them in one process
+
+
+def forget_output() -> None:
+    """Send the rest of the output nowhere: Python would complain once more when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def unwritable(error: OSError) -> PaictlError:
+    """What to say when results cannot be written."""
+    return PaictlError(
+        text("the output cannot be written: {reason}", reason=error.strerror),
+        hint="free some space, or write elsewhere",
+    )
+
+
+def _unexpected(error: Exception) -> PaictlError:
+    """What to say about an exception that is none of ours."""
+    if isinstance(error, ModuleNotFoundError) and error.name in _ONLY_ON_POSIX:
+        return PaictlError(
+            text("clusters and labs need Linux or macOS, and this is {system}", system=sys.platform),
+            hint="use them in WSL or a container; config validate and version work here",
+        )
+    if isinstance(error, OSError) and error.filename is None and _output_is_full():
+        forget_output()
+        return unwritable(error)
+    hint = "this is a bug in paictl: run again with --debug and report what it prints"
+    return PaictlError(text("internal error: {reason}", reason=f"{type(error).__name__}: {error}"), hint=hint)
+
+
+def _output_is_full() -> bool:
+    """Whether what waits to be written cannot be."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        return True
+    return False
+
+
+def _today(words: Sequence[str]) -> list[str]:
+    """A command line with what has another name now than it had."""
+    first, *rest = words or [""]
+    return [*_FORMERLY[first], *rest] if first in _FORMERLY else list(words)
+
+
+def _run(words: list[str]) -> tuple[int, PaictlError | None]:
+    """Run the commands of typer without its own way with errors, exit codes and readers that went away."""
+    tree = _command_tree()
+    if "_PAICTL_COMPLETE" in os.environ:  # a shell asks for completions, by environment variables
+        from paictl.cli.completion import answer
+
+        return answer(tree), None
+    try:
+        with tree.make_context("paictl", words) as context:
+            result = tree.invoke(context)
+    except typer.Exit as end:
+        return end.exit_code, None
+    except EOFError:  # a question, and no more input
+        return ExitCode.INTERRUPTED, None
+    except typer.TyperException as error:
+        return ExitCode.USAGE, usage.say(error)
+    return result if isinstance(result, int) else ExitCode.OK, None
+
+
+@cache
+def _command_tree() -> Any:
+    """The commands as typer builds them from the app: once, for labs and tests run many of them in one process."""
+    return typer.main.get_command(app)

@@ -1,0 +1,132 @@
+"""`paictl sim compare`: one trace under several policies, and on several clusters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from paictl.cli.console import Output, progressing, warning, write, write_data, write_table
+from paictl.cli.options import OutputOption
+from paictl.cli.sim.promises import compare_promises
+from paictl.cli.sim.shared import (
+    FormatOption,
+    HtmlOption,
+    JobsOption,
+    PolicyOption,
+    ReproducibleOption,
+    TraceArgument,
+    number,
+    read_trace,
+    span,
+    write_figures,
+    write_files,
+)
+from paictl.errors import PaictlError
+
+if TYPE_CHECKING:
+    from paictl.sim.report import Compared
+
+
+EPILOG = """
+paictl sim compare tiny --policy fifo --policy srtf --cluster 2x4
+paictl sim compare trace.csv --policy fifo:placement=consolidate --policy backfill --cluster 15x4 --html page.html
+paictl sim compare trace.yaml --config services-configuration.yaml --each-job
+"""
+
+
+def compare(
+    trace: TraceArgument,
+    policies: PolicyOption = None,
+    clusters: Annotated[
+        list[str] | None,
+        typer.Option("--cluster", metavar="SPEC", help="15x4, V100=2x4,P100=4x4, layout, HiveD or cluster file."),
+    ] = None,
+    config: Annotated[
+        str | None,
+        typer.Option("--config", metavar="HIVED", help="Compare what its tenants are promised: private, quota, cells."),
+    ] = None,
+    each_job: Annotated[bool, typer.Option("--each-job", help="With --config: show where each job ran.")] = False,
+    kind: FormatOption = None,
+    seeds: Annotated[
+        list[int] | None, typer.Option("--seed", min=0, help="For policies that draw; repeatable.")
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option("--processes", min=1, max=256, help="How many runs at a time; one a processor.")
+    ] = None,
+    jobs: JobsOption = None,
+    html: HtmlOption = None,
+    reproducible: ReproducibleOption = False,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Play a trace under several policies, and compare them job by job.
+
+    Differences are paired: the same job under both. Warns where a workload cannot tell the policies apart.
+
+    With --config: how long each tenant waits in a cluster of its own (private), under a promise of devices anywhere
+    (quota), and under one of cells (cells); the exit code is 1 if a tenant waits longer than in a cluster of its own.
+    """
+    if config is not None:
+        compare_promises(trace, config, policies or [], each_job=each_job, output=output)
+        return
+    if not policies or not clusters:
+        raise PaictlError(
+            "a comparison needs policies and a cluster", hint="--policy fifo --policy srtf --cluster 15x4"
+        )
+    from paictl.sim.page import page
+    from paictl.sim.parallel import Wanted, play
+    from paictl.sim.policies.table import parse
+    from paictl.sim.report import compared, compared_data, jobs_csv, label
+    from paictl.sim.specify import cluster_named
+
+    for policy in policies:
+        parse(policy)
+    specs = [cluster_named(cluster) for cluster in dict.fromkeys(clusters)]
+    wanted = [
+        Wanted(policy, spec, seed)
+        for spec in specs for policy in dict.fromkeys(policies) for seed in dict.fromkeys(seeds or [0])
+    ]  # fmt: skip
+    with progressing(f"reading {trace}") as say:
+        found = read_trace(trace, kind)
+        say(f"playing {len(found.jobs):,} jobs: 0 of {len(wanted)} runs")
+        runs = play(
+            found.jobs, wanted, processes=processes,
+            done=lambda number: say(f"playing {len(found.jobs):,} jobs: {number} of {len(wanted)} runs"),
+        )  # fmt: skip
+        given = compared(found, runs)
+    for text in given.warnings:
+        warning(text)
+    files = {}
+    if jobs:
+        files[jobs] = jobs_csv(runs)
+    if html:
+        files[html] = page(given, f"{trace}: {', '.join(label(run, runs) for run in runs)}")
+    write_files(files)
+    if output is Output.TABLE:
+        _write(given)
+    else:
+        write_data(compared_data(given, reproducible=reproducible), output)
+
+
+def _write(given: Compared) -> None:
+    from paictl.sim.report import label
+
+    runs = given.runs
+    labels = [label(run, runs) for run in runs]
+    seeds = ", ".join(dict.fromkeys(str(run.seed) for run in runs))
+    clusters = ", ".join(dict.fromkeys(f"{run.cluster} ({run.devices} devices)" for run in runs))
+    trace = given.trace
+    write(f"{trace.path} ({len(trace.jobs):,} jobs, sha256 {trace.sha256[:12]}) on {clusters}, seed {seeds}")
+    write("")
+    write_figures(labels, given.figures)
+    if not given.pairs:
+        return
+    write("")
+    write_table(
+        ("JOB BY JOB", "AGAINST", "BETTER", "BY", "WORSE", "BY", "SAME", "MEAN DIFFERENCE"),
+        (
+            (labels[one.second], labels[one.first], number(one.better), span(one.mean_gain), number(one.worse),
+             span(one.mean_loss), number(one.same), span(one.mean_difference))
+            for one in given.pairs
+        ),
+    )  # fmt: skip

@@ -1,0 +1,214 @@
+"""`paictl sim policies`, `traces` and `generate`: what there is, what is in a file, and a file of our own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from paictl.cli.console import Output, progress, reflowed, write, write_data, write_table
+from paictl.cli.options import OutputOption
+from paictl.cli.sim.shared import FormatOption, say_bad_rows, share, span, write_files
+
+if TYPE_CHECKING:
+    from paictl.sim.policies.base import Policy
+    from paictl.sim.survey import Survey
+
+
+POLICIES_EPILOG = """
+paictl sim policies
+paictl sim policies srtf
+"""
+TRACES_EPILOG = """
+paictl sim traces
+paictl sim traces tiny --cluster 2x4
+paictl sim traces x.tar.gz/inner/jobs.csv -o json
+"""
+GENERATE_EPILOG = """
+paictl sim generate
+paictl sim generate tiresias --jobs 480 --seed 1 -o trace.csv
+"""
+
+
+def policies(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Only this one, with all there is to say.")
+    ] = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List the policies: what each knows of the jobs, its parameters with defaults, its paper."""
+    from paictl.sim.policies.table import POLICIES, policy_class
+
+    if name is not None:
+        kind = policy_class(name)
+        if output is Output.TABLE:
+            _write_policy(kind)
+        else:
+            write_data(_policy(kind), output)
+        return
+    kinds = [policy_class(one) for one in POLICIES]
+    if output is not Output.TABLE:
+        write_data([_policy(kind) for kind in kinds], output)
+        return
+    write_table(("POLICY", "KNOWS", "WHAT IT DOES"), ((kind.id, _knows(kind), kind.title) for kind in kinds))
+
+
+def _knows(kind: type[Policy]) -> str:
+    return ", ".join(sorted(one.name.lower() for one in kind.knows)) or "nothing"
+
+
+def _policy(kind: type[Policy]) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from paictl.sim.policies.parameters import described
+
+    return {
+        "name": kind.id,
+        "title": kind.title,
+        "paper": kind.paper,
+        "knows": sorted(one.name.lower() for one in kind.knows),
+        "parameters": [asdict(one) for one in described(kind.Parameters)],
+        "choices": list(kind.choices),
+        "about": " ".join((kind.__doc__ or "").split()),
+    }
+
+
+def _write_policy(kind: type[Policy]) -> None:
+    from paictl.sim.policies.parameters import described
+
+    write(f"{kind.id}: {kind.title}")
+    write(f"from: {kind.paper}")
+    write("")
+    for paragraph in (kind.__doc__ or "").split("\n\n"):
+        write(reflowed(paragraph))
+        write("")
+    knows = sorted(kind.knows, key=lambda one: one.name)
+    if knows:
+        write("It knows of a job, beside what its user asked for:")
+        for one in knows:
+            write(f"  {one.name.lower()}: {one.value}")
+    else:
+        write("It knows nothing of a job but what its user asked for.")
+    write("")
+    write_table(
+        ("PARAMETER", "DEFAULT", "VALUES", "WHAT IT DOES"),
+        ((one.name, one.default, one.allowed, one.help) for one in described(kind.Parameters)),
+    )
+    if kind.choices:
+        write("")
+        write("Where the paper leaves something open:")
+        for choice in kind.choices:
+            write(reflowed(f"- {choice}"))
+
+
+def traces(
+    name: Annotated[str | None, typer.Argument(metavar="[TRACE]", help="What is in this one.")] = None,
+    cluster: Annotated[str | None, typer.Option("--cluster", metavar="SPEC", help="Say what load it is there.")] = None,
+    kind: FormatOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List the formats and our own traces, or say what is in a file: jobs, span, demand, sizes, durations, load."""
+    if name is None:
+        _write_formats(output)
+        return
+    from paictl.sim.specify import cluster_named
+    from paictl.sim.survey import survey, survey_data
+    from paictl.sim.traces.load import load
+
+    spec = cluster_named(cluster) if cluster else None
+    with progress(f"reading {name}"):
+        trace = load(name, kind)
+        found = survey(trace, spec)
+    if output is not Output.TABLE:
+        write_data(survey_data(found), output)
+        return
+    say_bad_rows(trace)
+    _write_survey(found)
+
+
+def _write_survey(found: Survey) -> None:
+    write(f"{found.path}: {found.format}, {found.jobs:,} jobs, sha256 {found.sha256[:12]}")
+    rows = [
+        ("submitted over", span(found.span)), ("demand", f"{found.demand / 3600:,.1f} device hours"),
+        ("mean duration", span(found.mean)),
+        *((f"{words} duration", span(value)) for words, value in found.durations),
+        ("tenants", f"{len(found.tenants):,}"), ("models", f"{found.models:,}"),
+        ("with a deadline", f"{found.deadlines:,}"), ("opportunistic", f"{found.opportunistic:,}"),
+        ("rows left out", f"{len(found.bad):,}"),
+    ]  # fmt: skip
+    if found.load is not None:
+        rows.append((f"load on {found.cluster}", f"{share(found.load)} of {found.devices:,} devices"))
+    write_table(("", ""), rows)
+    write("")
+    write_table(("DEVICES", "JOBS", "SHARE", "DEVICE HOURS", "SHARE"), (
+        (f"{row.gpus:,}", f"{row.jobs:,}", share(row.jobs / found.jobs), f"{row.demand / 3600:,.1f}",
+         share(row.demand / found.demand if found.demand else None))
+        for row in found.sizes
+    ))  # fmt: skip
+    if len(found.tenants) > 1:
+        write("")
+        write_table(("TENANT", "JOBS", "DEVICE HOURS"), (
+            (row.name or "-", f"{row.jobs:,}", f"{row.demand / 3600:,.1f}") for row in found.tenants
+        ))  # fmt: skip
+
+
+def _write_formats(output: Output) -> None:
+    from paictl.sim.traces.load import FORMATS
+    from paictl.sim.traces.source import packaged
+
+    own = sorted(packaged())
+    if output is not Output.TABLE:
+        write_data(
+            {
+                "formats": [
+                    {"name": one.name, "title": one.title, "unit": one.unit, "columns": one.columns,
+                     "origin": one.origin, "tested_on_published_file": one.published}
+                    for one in FORMATS
+                ],
+                "traces": own,
+            },
+            output,
+        )  # fmt: skip
+        return
+    write_table(
+        ("FORMAT", "OF", "UNIT", "TESTED ON"),
+        (
+            (one.name, one.title, one.unit, "published file" if one.published else "documented columns")
+            for one in FORMATS
+        ),
+    )
+    write("")
+    write(f"Our own, by name: {', '.join(own)}")
+
+
+def generate(
+    mix: Annotated[str | None, typer.Argument(metavar="[MIX]", help="Which jobs; without it, what there is.")] = None,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, max=1_000_000, help="How many.")] = 100,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same jobs.")] = 0,
+    load: Annotated[float | None, typer.Option("--load", help="Arrivals so many times as dense.")] = None,
+    target: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE.csv", help="Write it there, else to stdout.")
+    ] = None,
+) -> None:
+    """Make a trace from a published mix, by seed: the same bytes on every machine."""
+    from paictl.sim.generate import MIXES
+    from paictl.sim.generate import generate as made
+    from paictl.sim.traces.native import written
+
+    if mix is None:
+        forms = [form.value for form in Output]
+        if target in forms and target != Output.TABLE:
+            data = [{"name": one.name, "title": one.title, "source": one.source, "choices": one.choices}
+                    for one in MIXES.values()]  # fmt: skip
+            write_data(data, Output(target))
+            return
+        write_table(
+            ("MIX", "WHAT", "FROM", "OUR CHOICE"), ((m.name, m.title, m.source, m.choices) for m in MIXES.values())
+        )
+        return
+    text = written(made(mix, jobs, seed, load))
+    if target is None or target == "-":
+        write(text.rstrip("\n"))
+    else:
+        write_files({Path(target): text})

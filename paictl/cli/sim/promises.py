@@ -1,0 +1,99 @@
+"""`paictl sim compare --config`: what tenants get of what they were promised, under three kinds of promises."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from paictl.cli.clusters import span_text
+from paictl.cli.console import Output, info, write, write_data, write_table
+from paictl.cli.sim.shared import read_trace
+from paictl.errors import ExitCode, PaictlError
+
+if TYPE_CHECKING:
+    from paictl.sim.promises import Course
+
+
+def compare_promises(trace: str, config: str, policies: list[str], *, each_job: bool, output: Output) -> None:
+    """Play a trace under several kinds of promises and compare how long each tenant waits."""
+    from paictl.cells.spec import ClusterSpec
+    from paictl.config.quotas.capacity import configuration
+    from paictl.config.reading.load import load
+    from paictl.sim.promises import Kind, play, tenants, worse_off
+    from paictl.sim.specify import from_hived
+    from paictl.sim.traces.source import TraceError
+
+    kinds = [kind for kind in Kind if not policies or kind in policies]
+    if unknown := [name for name in policies or () if name not in list(Kind)]:
+        raise PaictlError(f"there is no policy {unknown[0]!r}", hint=f"one of: {', '.join(Kind)}")
+    document = configuration(load([config]))
+    spec = from_hived(document, config)
+    hived = ClusterSpec.from_mapping(document.data)  # type: ignore[arg-type] # a mapping, or the line above had refused
+    jobs = read_trace(trace, None).jobs
+    try:
+        courses = [play(kind, jobs, hived, spec) for kind in kinds]
+        private = play(Kind.PRIVATE, jobs, hived, spec)
+    except TraceError as error:
+        where = f"{trace}: {error.where}" if error.where else trace
+        raise TraceError(error.message, where=where, hint=error.hint) from None
+    worse = {course.policy: worse_off(course, private) for course in courses}
+    if output is not Output.TABLE:
+        write_data([_data(course, worse[course.policy]) for course in courses], output)
+    else:
+        write_table(
+            ("POLICY", "VC", "JOBS", "MEAN WAIT", "LONGEST", "MEAN JCT", "BLOCKED"),
+            (
+                (one.policy, one.vc, one.jobs, span_text(one.wait), span_text(one.longest), span_text(one.completion),
+                 one.blocked)
+                for course in courses for one in tenants(course)
+            ),
+        )  # fmt: skip
+        if each_job:
+            write("")
+            write_table(("POLICY", "JOB", "DEVICES", "SUBMITTED", "WAITED", "NODES"), map(_row, _all(courses)))
+        write("")
+        for course in courses:
+            write(f"{course.policy}: {course.pieces} free devices on partly used nodes on average")
+    for policy, vcs in worse.items():
+        if vcs:
+            info(f"{policy}: {', '.join(vcs)} waited longer than in a cluster of its own")
+    if any(worse.values()):
+        raise typer.Exit(ExitCode.NEGATIVE)
+
+
+def _all(courses: list[Course]) -> list[tuple[Course, int]]:
+    return [(course, number) for course in courses for number in range(len(course.jobs))]
+
+
+def _row(entry: tuple[Course, int]) -> tuple[object, ...]:
+    course, number = entry
+    ran = course.jobs[number]
+    job = ran.job
+    size = f"{job.gpus // job.pod} x {job.pod}" if 0 < job.pod < job.gpus else str(job.gpus)
+    return (
+        course.policy,
+        job.id,
+        size,
+        span_text(job.submit),
+        span_text(ran.waited),
+        ", ".join(dict.fromkeys(ran.nodes)),
+    )
+
+
+def _data(course: Course, worse: list[str]) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from paictl.sim.promises import tenants
+
+    return {
+        "policy": course.policy.value,
+        "piecesMean": course.pieces,
+        "worseThanPrivate": worse,
+        "tenants": [{**asdict(one), "policy": one.policy.value} for one in tenants(course)],
+        "jobs": [
+            {"name": ran.job.id, "vc": ran.job.vc, "submitted": ran.job.submit, "waited": ran.waited,
+             "despiteFreeCount": ran.despite, "nodes": list(dict.fromkeys(ran.nodes))}
+            for ran in course.jobs
+        ],
+    }  # fmt: skip

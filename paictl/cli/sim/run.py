@@ -1,0 +1,95 @@
+"""`paictl sim run`: one trace under one policy on one cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paictl.cli.console import Output, progress, warning, write, write_data, write_table
+from paictl.cli.options import OutputOption
+from paictl.cli.sim.shared import (
+    ClusterOption,
+    FormatOption,
+    HtmlOption,
+    JobsOption,
+    ReproducibleOption,
+    SeedOption,
+    TraceArgument,
+    read_trace,
+    span,
+    write_figures,
+    write_files,
+)
+
+EPILOG = """
+paictl sim run tiny --policy fifo --cluster 2x4
+paictl sim run trace.csv --policy las:queues=3250/7200 --cluster 15x4 -o json --jobs jobs.csv --html page.html
+"""
+
+
+def run(
+    trace: TraceArgument,
+    policy: Annotated[str, typer.Option("--policy", metavar="NAME[:KEY=VALUE,…]", help="See paictl sim policies.")],
+    cluster: ClusterOption,
+    kind: FormatOption = None,
+    seed: SeedOption = 0,
+    jobs: JobsOption = None,
+    events: Annotated[
+        Path | None, typer.Option("--events", metavar="FILE.jsonl", help="Write a line for each event there.")
+    ] = None,
+    html: HtmlOption = None,
+    reproducible: ReproducibleOption = False,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Play a trace of jobs under a policy and report what it came to; times are seconds in data and CSV."""
+    from paictl.sim.page import page
+    from paictl.sim.policies.table import parse
+    from paictl.sim.report import compared, events_jsonl, jobs_csv, run_data
+    from paictl.sim.simulate import simulate
+    from paictl.sim.specify import cluster_named
+
+    parse(policy)  # what was mistyped is said before a long trace is read
+    spec = cluster_named(cluster)
+    with progress(f"reading {trace}"):
+        found = read_trace(trace, kind)
+    with progress(f"playing {len(found.jobs):,} jobs under {policy}"):
+        result = simulate(found.jobs, spec, policy, seed=seed, log=events is not None)
+        given = compared(found, [result])
+    for text in given.warnings:
+        warning(text)
+    files = {}
+    if jobs:
+        files[jobs] = jobs_csv([result])
+    if events:
+        files[events] = "".join(events_jsonl(result))
+    if html:
+        files[html] = page(given, f"{trace} under {policy}")
+    write_files(files)
+    if output is not Output.TABLE:
+        write_data(run_data(result, found, given.figures[0], reproducible=reproducible), output)
+        return
+    write(f"{trace} ({len(found.jobs):,} jobs, sha256 {found.sha256[:12]}) on {cluster} ({result.devices} devices)")
+    write("")
+    write_figures([policy], given.figures)
+    _write_tenants(result)
+
+
+def _write_tenants(result: object) -> None:
+    from paictl.sim.metrics import by_tenant
+    from paictl.sim.run import RunResult
+
+    assert isinstance(result, RunResult)  # noqa: S101 - narrows the type
+    rows = by_tenant(result)
+    if len(rows) < 2:
+        return
+    write("")
+    write_table(
+        ("TENANT", "JOBS", "MEAN WAIT", "MEAN JCT", "P95 JCT", "DEVICE HOURS"),
+        (
+            (row.name or "-", f"{row.jobs:,}", span(row.mean_waiting), span(row.mean_jct), span(row.p95_jct),
+             f"{row.service / 3600:,.1f}")
+            for row in rows
+        ),
+    )  # fmt: skip

@@ -1,0 +1,125 @@
+"""What the commands of `paictl sim` have in common: their options, how a trace is read, how figures are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from paictl.cli.console import info, warning, write_table
+from paictl.errors import PaictlError
+
+if TYPE_CHECKING:
+    from paictl.sim.job import Trace
+    from paictl.sim.metrics import Figures
+
+TraceArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TRACE", help="File, file in an archive (x.tar.gz/inner.csv), or a trace of ours (paictl sim traces)."
+    ),
+]
+PolicyOption = Annotated[
+    list[str] | None, typer.Option("--policy", metavar="NAME[:KEY=VALUE,…]", help="See paictl sim policies.")
+]
+ClusterOption = Annotated[
+    str, typer.Option("--cluster", metavar="SPEC", help="15x4, V100=2x4,P100=4x4, layout, HiveD or cluster file.")
+]
+FormatOption = Annotated[
+    str | None, typer.Option("--format", metavar="NAME", help="Format of the trace, where its beginning does not tell.")
+]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="For policies that draw.")]
+JobsOption = Annotated[Path | None, typer.Option("--jobs", metavar="FILE.csv", help="Write a row for each job there.")]
+HtmlOption = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts, to be opened offline.")
+]
+ReproducibleOption = Annotated[
+    bool, typer.Option("--reproducible", help="Leave out of the data what no two runs share: wall_seconds is null.")
+]
+
+_SHOWN_ROWS = 5
+
+
+def read_trace(name: str, kind: str | None) -> Trace:
+    """The jobs of a trace; says on stderr which rows were left out."""
+    from paictl.sim.traces.load import load
+
+    trace = load(name, kind)
+    say_bad_rows(trace)
+    return trace
+
+
+def say_bad_rows(trace: Trace) -> None:
+    """How many rows are no jobs, and the first few of them."""
+    if not trace.bad:
+        return
+    rows = len(trace.bad) + len(trace.jobs)
+    warning(f"{trace.path}: {len(trace.bad)} of {rows} rows are no jobs and were left out")
+    for row in trace.bad[:_SHOWN_ROWS]:
+        info(f"  {trace.path}:{row.line}: {row.message}")
+    if len(trace.bad) > _SHOWN_ROWS:
+        info(f"  and {len(trace.bad) - _SHOWN_ROWS} more (all: paictl sim traces {trace.path} -o json)")
+
+
+def write_files(files: Mapping[Path, str]) -> None:
+    """Write results beside the one on stdout; raises `PaictlError` for the first that cannot be written."""
+    for path, text in files.items():
+        try:
+            path.write_bytes(text.encode())
+        except OSError as error:
+            raise PaictlError(
+                f"cannot write: {error.strerror or error}", where=str(path), hint="check the folder"
+            ) from None
+        info(f"wrote {path}")
+
+
+def span(seconds: float | None) -> str:
+    """A span for people; as many digits as are worth reading."""
+    from paictl.cli.clusters import span_text
+
+    if seconds is None:
+        return "-"
+    if abs(seconds) < 100:
+        return f"{seconds:.2f}s".replace(".00s", "s")
+    sign = "-" if seconds < 0 else ""
+    return sign + span_text(round(abs(seconds) * 1000))
+
+
+def share(value: float | None) -> str:
+    """A part as a percentage."""
+    return "-" if value is None else f"{100 * value:.1f}%"
+
+
+def number(value: float | None) -> str:
+    """A count."""
+    return "-" if value is None else f"{int(value):,}" if value == int(value) else f"{value:,.2f}"
+
+
+ROWS = (
+    ("jobs done", "jobs", number), ("not done", "unfinished", number), ("mean JCT", "mean_jct", span),
+    ("median JCT", "p50_jct", span), ("p95 JCT", "p95_jct", span), ("p99 JCT", "p99_jct", span),
+    ("mean queueing", "mean_queueing", span), ("mean waiting", "mean_waiting", span), ("makespan", "makespan", span),
+    ("preemptions", "preemptions", number), ("migrations", "migrations", number), ("resizes", "resizes", number),
+    ("utilization", "utilization", share), ("fragmentation", "fragmentation", share),
+    ("deadline misses", "deadline_misses", number), ("weighted miss", "weighted_miss", share),
+    ("JCT with a deadline", "slo_jct", span), ("JCT, best effort", "best_effort_jct", span),
+    ("admitted", "admitted", number), ("admitted misses", "admitted_misses", number),
+)  # fmt: skip
+"""(words, field of `Figures`, how it is shown)."""
+
+_ALWAYS = frozenset({"jobs", "unfinished", "mean_jct", "p50_jct", "p95_jct", "makespan", "preemptions", "utilization"})
+
+
+def figure_rows(found: Sequence[Figures]) -> Iterable[list[str]]:
+    """A row for each figure that says something, a column for each run."""
+    for words, field, show in ROWS:
+        values = [getattr(one, field) for one in found]
+        if field in _ALWAYS or any(values):
+            yield [words, *map(show, values)]
+
+
+def write_figures(labels: Sequence[str], found: Sequence[Figures]) -> None:
+    """Figures down, runs across."""
+    write_table(("METRIC", *labels), figure_rows(found))

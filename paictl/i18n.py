@@ -1,0 +1,125 @@
+"""Texts for people, by key and arguments: the key is the English text, catalogues hold the other languages.
+
+A catalogue is `locale/LANGUAGE.po`, the file of GNU gettext, so that every tool for translators opens it. It is read as
+it is: to keep compiled `.mo` files in step with it would be one more thing to forget. A text without an entry stays
+English. What is a name, a path or a command is an argument and the same in every language.
+"""
+
+from __future__ import annotations
+
+import ast
+import gettext
+import os
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, Final
+
+from paictl.resources import resource_folder
+
+LANGUAGES: Final = ("en", "zh")
+VARIABLE: Final = "PAICTL_LANG"
+
+
+class Text(str):
+    """An English text that knows how it was made, so that it can be said in another language.
+
+    It behaves as the string it is; a text that is cut or put into another string is English for good.
+    """
+
+    __slots__ = ("key", "many", "values")
+    key: str
+    many: str | None
+    values: dict[str, Any]
+
+    def of(self, language: str) -> str:
+        """The text in a language."""
+        words = catalogue(language)
+        template = words.gettext(self.key) if self.many is None else words.ngettext(self.key, self.many, self._count())
+        values = {
+            name: in_language(one, language) if isinstance(one, Text) else one for name, one in self.values.items()
+        }
+        return template.format(**values)
+
+    def _count(self) -> int:
+        return int(self.values["count"])
+
+
+def text(key: str, /, **values: Any) -> Text:
+    """A text with places for arguments: ``text("there is no node {name!r}", name=name)``."""
+    return _made(key, None, values)
+
+
+def counted(one: str, many: str, /, count: int, **values: Any) -> Text:
+    """A text about a number of things: ``counted("{count} job", "{count} jobs", count=3)``."""
+    return _made(one, many, {"count": count, **values})
+
+
+def _made(key: str, many: str | None, values: dict[str, Any]) -> Text:
+    template = key if many is None or values["count"] == 1 else many
+    made = Text(template.format(**values))
+    made.key, made.many, made.values = key, many, values
+    return made
+
+
+def in_language(said: str, language: str) -> str:
+    """What is said, in a language; texts without arguments need no `Text`."""
+    if isinstance(said, Text):
+        return said.of(language)
+    return catalogue(language).gettext(said) if said else said
+
+
+def known(name: object) -> str | None:
+    """The language that a name such as ``zh_CN.UTF-8`` means; None if there is none of it."""
+    short = str(name or "").lower()[:2]
+    return short if short in LANGUAGES else None
+
+
+def chosen(setting: object = None) -> str:
+    """The language for this process: PAICTL_LANG, else what a configuration file says, else English."""
+    return known(os.environ.get(VARIABLE)) or known(setting) or "en"
+
+
+class Catalogue(gettext.NullTranslations):
+    """The entries of one language; Chinese has one form for all numbers, and no other language is there yet."""
+
+    def __init__(self, entries: dict[str, str]) -> None:
+        super().__init__()
+        self._entries = entries
+
+    def gettext(self, message: str) -> str:
+        """The text in this language, or as it is."""
+        return self._entries.get(message) or message
+
+    def ngettext(self, msgid1: str, msgid2: str, n: int) -> str:
+        """The text for a number of things."""
+        return self._entries.get(msgid1) or (msgid1 if n == 1 else msgid2)
+
+
+@cache
+def catalogue(language: str) -> Catalogue:
+    """The catalogue of a language; empty for English and for languages that there are none of."""
+    if language == "en" or language not in LANGUAGES:
+        return Catalogue({})
+    lines = (resource_folder("locale") / f"{language}.po").read_text(encoding="utf-8").splitlines()
+    return Catalogue(dict(_entries(lines)))
+
+
+def _entries(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """(text, translation) of every entry of a `.po` file; raises `ValueError` with the line that is none."""
+    entry: dict[str, str] = {}
+    keyword = ""
+    for number, line in enumerate([*lines, ""], 1):
+        word, _, rest = line.partition(" ")
+        if not line or (word == "msgid" and "msgstr" in entry):
+            if entry.get("msgid"):
+                yield entry["msgid"], entry.get("msgstr") or entry.get("msgstr[0]", "")
+            entry = {}
+        if not line or line.startswith("#"):
+            continue
+        if not line.startswith('"'):
+            keyword, line = word, rest
+            entry[keyword] = ""
+        try:
+            entry[keyword] += ast.literal_eval(line)
+        except (SyntaxError, ValueError, KeyError):
+            raise ValueError(f"line {number} of the catalogue is no entry: {line!r}") from None

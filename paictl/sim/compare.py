@@ -1,0 +1,134 @@
+"""Paired differences between runs of one trace: the same job under both, better or worse, and by how much.
+
+Means hide who pays. A pair is made of the jobs that completed under both; the others are counted apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paictl.sim.metrics import Figures
+from paictl.sim.run import Ending, Outcome, RunResult
+
+ALIKE = 0.001
+"""Part of the mean completion time by which runs must differ for a workload to tell policies apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One job under two runs; milliseconds, negative: done earlier under the second."""
+
+    id: str
+    vc: str
+    gpus: int
+    change: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """`second` against `first`; times are seconds."""
+
+    first: int
+    second: int
+    """Places of the runs in their list."""
+    better: int
+    """Jobs done earlier under `second`."""
+    worse: int
+    same: int
+    unpaired: int
+    """Jobs that completed under one of them only, or under neither."""
+    mean_gain: float
+    """Mean time by which the better ones were earlier, 0 if there are none."""
+    mean_loss: float
+    """Mean time by which the worse ones were later."""
+    mean_difference: float
+    """Mean of second minus first over all pairs."""
+    largest_gain: float
+    largest_loss: float
+
+
+def differences(first: RunResult, second: RunResult) -> list[Difference]:
+    """Job by job in the order of arrival; jobs that did not complete under both are left out."""
+    others = {outcome.id: outcome for outcome in second.outcomes}
+    found = []
+    for one in first.outcomes:
+        other = others.get(one.id)
+        if other is not None and one.jct is not None and other.jct is not None:
+            found.append(Difference(one.id, one.vc, one.gpus, other.jct - one.jct))
+    return found
+
+
+def pair(runs: Sequence[RunResult], first: int, second: int) -> Pair:
+    """The second run against the first."""
+    changes = [one.change for one in differences(runs[first], runs[second])]
+    gains = [-change for change in changes if change < 0]
+    losses = [change for change in changes if change > 0]
+    ids = {outcome.id for run in (runs[first], runs[second]) for outcome in run.outcomes}
+    return Pair(
+        first, second, len(gains), len(losses), len(changes) - len(gains) - len(losses), len(ids) - len(changes),
+        _mean(gains), _mean(losses), _mean(changes), max(gains, default=0) / 1000, max(losses, default=0) / 1000,
+    )  # fmt: skip
+
+
+def pairs(runs: Sequence[RunResult]) -> list[Pair]:
+    """Every run against every one before it that has the same cluster or the same policy, and the same seed."""
+    return [
+        pair(runs, first, second)
+        for second in range(len(runs))
+        for first in range(second)
+        if runs[first].seed == runs[second].seed
+        and (runs[first].cluster == runs[second].cluster or _what(runs[first]) == _what(runs[second]))
+    ]
+
+
+def warnings(runs: Sequence[RunResult], figures: Sequence[Figures]) -> list[str]:
+    """What a reader of the comparison must know before believing it."""
+    said = []
+    for cluster in dict.fromkeys(run.cluster for run in runs):
+        mine = [place for place, run in enumerate(runs) if run.cluster == cluster]
+        said += _alike([runs[place] for place in mine], [figures[place] for place in mine])
+        said += _impossible(runs[mine[0]])
+    for run, found in zip(runs, figures, strict=True):
+        stuck = sum(outcome.ending in (Ending.UNFINISHED, Ending.STOPPED) for outcome in run.outcomes)
+        if stuck:
+            said.append(
+                f"under {run.policy} on {run.cluster} {stuck} of {found.jobs + found.unfinished} jobs did not finish"
+            )
+    return list(dict.fromkeys(said))
+
+
+def _alike(runs: Sequence[RunResult], figures: Sequence[Figures]) -> list[str]:
+    if len({_what(run) for run in runs}) < 2:
+        return []
+    means = [one.mean_jct for one in figures if one.mean_jct is not None]
+    if not means or max(means) - min(means) > ALIKE * max(means):
+        return []
+    waited = max(sum(1 for outcome in run.outcomes if _waits(outcome)) for run in runs)
+    return [
+        f"this workload cannot tell policies apart on {runs[0].cluster}: mean completion times differ by less than "
+        f"{ALIKE:.1%}, and {waited} of {len(runs[0].outcomes)} jobs wait at all; take fewer devices or more jobs"
+    ]
+
+
+def _waits(outcome: Outcome) -> bool:
+    return bool(outcome.waiting)
+
+
+def _impossible(run: RunResult) -> list[str]:
+    lost = [outcome for outcome in run.outcomes if outcome.ending is Ending.IMPOSSIBLE]
+    if not lost:
+        return []
+    largest = max(lost, key=lambda outcome: outcome.gpus)
+    return [
+        f"{len(lost)} of {len(run.outcomes)} jobs can never run on {run.cluster}: not enough devices, or not of "
+        f"their type (for instance job {largest.id}, which asks for {largest.gpus})"
+    ]
+
+
+def _what(run: RunResult) -> tuple[str, str]:
+    return run.policy, repr(sorted(run.parameters.items()))
+
+
+def _mean(millis: Sequence[int]) -> float:
+    return sum(millis) / len(millis) / 1000 if millis else 0.0

@@ -1,0 +1,156 @@
+"""Runs of one trace as one page for the browser: completion times, queue, use and fragments over time, tenants, pairs.
+
+The page loads nothing and needs no network; its parts are in ``templates/pages/sim.*``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from paictl.resources import filled_page
+from paictl.sim.compare import Pair, differences
+from paictl.sim.metrics import Figures, percentile
+from paictl.sim.report import Compared, label
+from paictl.sim.run import FINISHED, Interval, Outcome, RunResult
+
+POINTS: Final = 240
+"""Most points of a curve: what a screen can show."""
+
+_FIGURES: Final[tuple[tuple[str, str, str, int], ...]] = (
+    ("Jobs done", "jobs", "count", 1),
+    ("Not done", "unfinished", "count", -1),
+    ("Mean completion", "mean_jct", "span", -1),
+    ("Median completion", "p50_jct", "span", -1),
+    ("95 % done within", "p95_jct", "span", -1),
+    ("99 % done within", "p99_jct", "span", -1),
+    ("Mean wait to the first start", "mean_queueing", "span", -1),
+    ("Mean time without devices", "mean_waiting", "span", -1),
+    ("Makespan", "makespan", "span", -1),
+    ("Preemptions", "preemptions", "count", 0),
+    ("Migrations", "migrations", "count", 0),
+    ("Resizes", "resizes", "count", 0),
+    ("Devices in use", "utilization", "share", 1),
+    ("Fragmentation", "fragmentation", "share", -1),
+    ("Deadlines missed", "deadline_misses", "count", -1),
+    ("Weighted miss", "weighted_miss", "share", -1),
+    ("Mean completion with a deadline", "slo_jct", "span", -1),
+    ("Mean completion without one", "best_effort_jct", "span", -1),
+    ("Admitted", "admitted", "count", 0),
+    ("Admitted and missed", "admitted_misses", "count", -1),
+)
+"""(words, field of `Figures`, kind of value, 1 more is better, -1 less, 0 neither)."""
+
+
+def page(given: Compared, title: str) -> str:
+    """The page; raises `FileNotFoundError` if the installation lost its parts."""
+    return filled_page("sim.html", "sim.css", ["sim.js"], title=title, data=page_data(given, title))
+
+
+def page_data(given: Compared, title: str) -> dict[str, Any]:
+    """What the script reads; times are seconds."""
+    labels = [label(run, given.runs) for run in given.runs]
+    trace = given.trace
+    seeds = ", ".join(dict.fromkeys(str(run.seed) for run in given.runs))
+    clusters = "; ".join(dict.fromkeys(f"{run.cluster} ({run.devices} devices)" for run in given.runs))
+    about = (
+        f"{trace.path} (sha256 {trace.sha256[:12]}), {len(trace.jobs):,} jobs"
+        + (f", {len(trace.bad):,} rows left out" if trace.bad else "")
+        + f"; cluster {clusters}; seed {seeds}"
+    )
+    return {
+        "title": title,
+        "about": about,
+        "warnings": list(given.warnings),
+        "figures": _figures(given.figures),
+        "runs": [_run(name, run) for name, run in zip(labels, given.runs, strict=True)],
+        "pairs": [_pair(one, given.runs, labels) for one in given.pairs],
+    }
+
+
+def _figures(found: Sequence[Figures]) -> list[list[Any]]:
+    rows = []
+    for words, field, kind, better in _FIGURES:
+        values = [getattr(one, field) for one in found]
+        if any(value for value in values) or field in ("jobs", "mean_jct"):
+            rows.append([words, kind, better, values])
+    return rows
+
+
+def _run(name: str, run: RunResult) -> dict[str, Any]:
+    done = sorted(outcome.jct / 1000 for outcome in run.outcomes if outcome.jct is not None)
+    first = run.intervals[0].start if run.intervals else 0
+
+    def curve(value: Callable[[Interval], float]) -> list[list[float]]:
+        rows = _merged(run.intervals)
+        points = [[(row.start - first) / 1000, round(value(row), 5)] for row in rows]
+        return [*points, [(rows[-1].end - first) / 1000, points[-1][1]]] if rows else []
+
+    size = run.devices
+    return {
+        "label": name,
+        "located": run.located,
+        "jct": _distribution(done, len(run.outcomes)),
+        "queue": curve(lambda row: row.waiting / (row.end - row.start)),
+        "used": curve(lambda row: row.used / (row.end - row.start) / size),
+        "fragments": curve(lambda row: row.stray / (row.end - row.start) / size),
+        "tenants": _tenants(run.outcomes),
+    }
+
+
+def _distribution(done: Sequence[float], jobs: int) -> list[list[float]]:
+    """(seconds, share of all jobs done within) at evenly spaced ranks."""
+    if not done:
+        return []
+    ranks = sorted({round(place * (len(done) - 1) / (POINTS - 1)) for place in range(POINTS)})
+    return [[done[rank], round((rank + 1) / jobs, 6)] for rank in ranks]
+
+
+def _merged(intervals: Sequence[Interval]) -> list[Interval]:
+    """As few neighbours together as there are points."""
+    step = -(-len(intervals) // POINTS) or 1
+    rows = []
+    for start in range(0, len(intervals), step):
+        part = intervals[start : start + step]
+        sums = (sum(getattr(row, field) for row in part) for field in ("used", "running", "waiting", "queued", "stray"))
+        rows.append(Interval(part[0].start, part[-1].end, *sums))
+    return [row for row in rows if row.end > row.start]
+
+
+def _tenants(outcomes: Sequence[Outcome]) -> list[list[Any]]:
+    """VC, jobs, mean wait, longest wait, mean completion, 95 % of them, device hours."""
+    groups: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        groups.setdefault(outcome.vc, []).append(outcome)
+    rows = []
+    for name in sorted(groups):
+        done = [one for one in groups[name] if one.ending in FINISHED]
+        waits = [one.waiting or 0 for one in done]
+        jcts = sorted(one.jct or 0 for one in done)
+        late = percentile(jcts, 0.95)
+        rows.append([
+            name, len(groups[name]), _mean(waits), max(waits, default=0) / 1000, _mean(jcts),
+            None if late is None else late / 1000, sum(one.service for one in groups[name]) / 3_600_000,
+        ])  # fmt: skip
+    return rows
+
+
+def _pair(one: Pair, runs: Sequence[RunResult], labels: Sequence[str]) -> dict[str, Any]:
+    changes = sorted(found.change / 1000 for found in differences(runs[one.first], runs[one.second]))
+    last = max(1, len(changes) - 1)
+    ranks = sorted({round(place * (len(changes) - 1) / (POINTS - 1)) for place in range(POINTS)}) if changes else []
+    return {
+        "a": labels[one.first],
+        "b": labels[one.second],
+        "better": one.better,
+        "worse": one.worse,
+        "same": one.same,
+        "gain": one.mean_gain,
+        "loss": one.mean_loss,
+        "mean": one.mean_difference,
+        "curve": [[round(rank / last, 5), changes[rank]] for rank in ranks],
+    }
+
+
+def _mean(millis: Sequence[int]) -> float | None:
+    return sum(millis) / len(millis) / 1000 if millis else None

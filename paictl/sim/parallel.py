@@ -1,0 +1,70 @@
+"""Several runs of one trace, in several processes; the results are those of one process, in the order asked for."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+
+from paictl.sim.cluster import ClusterSpec
+from paictl.sim.job import Job
+from paictl.sim.run import RunResult
+from paictl.sim.simulate import simulate
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One run."""
+
+    policy: str
+    cluster: ClusterSpec
+    seed: int = 0
+
+
+_jobs: Sequence[Job] = ()
+"""The trace, in a process that plays it."""
+
+
+def play(
+    jobs: Sequence[Job],
+    wanted: Sequence[Wanted],
+    *,
+    processes: int | None = None,
+    done: Callable[[int], None] | None = None,
+) -> list[RunResult]:
+    """Every run; `done` is told after each how many there are.
+
+    Without `processes` as many as there are processors, or runs. What a run raises is raised here.
+    """
+    workers = min(processes or os.cpu_count() or 1, len(wanted))
+    if workers < 2:
+        found = []
+        for one in wanted:
+            found.append(simulate(jobs, one.cluster, one.policy, seed=one.seed))
+            if done:
+                done(len(found))
+        return found
+    # `spawn` everywhere: what a forked process inherits of threads and buffers is not worth the start that it saves
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(jobs,)) as pool:
+        futures = [pool.submit(_one, one) for one in wanted]
+        try:
+            for number, future in enumerate(as_completed(futures), 1):
+                future.result()
+                if done:
+                    done(number)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+        return [future.result() for future in futures]
+
+
+def _begin(jobs: Sequence[Job]) -> None:
+    global _jobs
+    _jobs = jobs
+
+
+def _one(wanted: Wanted) -> RunResult:
+    return simulate(_jobs, wanted.cluster, wanted.policy, seed=wanted.seed)

@@ -1,0 +1,77 @@
+"""Tiresias-G without its placement: queues as `las`, within them by Gittins index."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Hashable, Iterator, Sequence
+from itertools import accumulate
+
+from paictl.sim.knowledge import Knows
+from paictl.sim.policies.base import Setup
+from paictl.sim.policies.las import Las, LasParameters
+from paictl.sim.policies.queue import Key
+from paictl.sim.policies.ranked import Entry
+from paictl.sim.view import JobView
+
+
+class Index:
+    """The Gittins index of a job that attained `a`, for a quantum `d`: P(S-a <= d | S > a) / E[min(S-a, d) | S > a].
+
+    `history` are services S of other jobs. A look-up takes two binary searches.
+    """
+
+    def __init__(self, history: Sequence[int]) -> None:
+        self._samples = sorted(history)
+        self._sums = [0, *accumulate(self._samples)]
+
+    def __call__(self, attained: int, quantum: int) -> float:
+        """Chance to end within the quantum by the time that it is expected to take; 0 beyond all that is known."""
+        low = bisect_right(self._samples, attained)
+        high = bisect_right(self._samples, attained + quantum)
+        total = len(self._samples)
+        if low == total:
+            return 0.0
+        spent = self._sums[high] - self._sums[low] - (high - low) * attained + (total - high) * quantum
+        return (high - low) / spent
+
+
+class Gittins(Las):
+    """Knows how GPU time is distributed over jobs, not how long each of them takes.
+
+    In all queues but the last: by falling index; in the last one as `las`. Example: `gittins:queues=3250/7200`.
+    """
+
+    id = "gittins"
+    title = "Gittins index in queues (Tiresias-G): knows the distribution of service"
+    paper = "Tiresias (NSDI'19) §3.2"
+    knows = frozenset({Knows.DISTRIBUTION})
+    choices = (
+        "the distribution is that of the trace itself, as in the paper's simulation",
+        "the quantum d is the upper threshold of the job's queue, as the published simulator has it",
+        "indices are looked up anew at every event, not between events",
+    )
+
+    def __init__(self, parameters: LasParameters, setup: Setup) -> None:
+        super().__init__(parameters, setup)
+        self.index = Index(setup.history)
+
+    def key(self, job: JobView, *, runs: bool) -> Key:
+        """(queue, -index), in the last queue (queue, first start)."""
+        queue = self._queue[job.number]
+        if queue == len(self.limits):
+            return super().key(job, runs=runs)
+        return queue, -self.index(self.service(job), self.limits[queue])
+
+    def lane(self, job: JobView, /) -> bool:
+        """The last queue keeps its order, in the others it changes at every event."""
+        return self._queue[job.number] == len(self.limits)
+
+    def lane_rank(self, job: JobView) -> Key:
+        """Only to be found again."""
+        return self.key(job, runs=True) if self.lane(job) else 0
+
+    def from_last(self, lane: Hashable, row: list[Entry], /) -> Iterator[Entry]:
+        """Sorted by the indices of now: jobs in the first queues are few and young."""
+        if lane is True:
+            return reversed(row)
+        return iter(sorted(((self.key(job, runs=True), number, job) for _, number, job in row), reverse=True))

@@ -1,0 +1,43 @@
+"""Tiresias-L: least attained service, and consolidation only for those whom it helps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paictl.sim.knowledge import Knows
+from paictl.sim.placement.base import Placement
+from paictl.sim.placement.skew import Skew
+from paictl.sim.policies.base import Where
+from paictl.sim.policies.las import Las, LasParameters
+from paictl.sim.policies.parameters import parameter
+
+
+@dataclass(frozen=True, slots=True)
+class TiresiasParameters(LasParameters):
+    """As `las`, and who must be consolidated."""
+
+    placement: Where = parameter(
+        "skew", "skew (consolidate models above packlimit, others fill fragments), count, consolidate"
+    )
+    packlimit: float = parameter(0.4, "skew (largest tensor by model size) above which a job is consolidated, 0 to 1")
+
+
+class Tiresias(Las):
+    """`las` with placement by the skew of the model, which a profiler finds. Example: `tiresias:packlimit=0.3`."""
+
+    id = "tiresias"
+    title = "least attained service, models with one large tensor consolidated"
+    paper = "Tiresias (NSDI'19) §3.2, §3.3"
+    knows = frozenset({Knows.SKEW})
+    choices = (
+        *Las.choices,
+        "packlimit is 0.4: any value between 0.15 and 0.6 parts the models of the paper alike",
+        "a job that finds no place is passed over, and nobody is preempted for it in vain",
+    )
+    Parameters = TiresiasParameters
+
+    def make_placement(self) -> Placement:
+        """By skew unless told otherwise."""
+        if self.p.placement == "skew":
+            return Skew(self.cluster, self.p.packlimit)
+        return super().make_placement()

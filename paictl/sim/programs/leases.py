@@ -1,0 +1,200 @@
+"""Chronus' selector: in which leases jobs with deadlines run (SoCC '21; its published artifact).
+
+Time is cut into leases; lease 0 begins now. Devices are counted only: on nodes of eight, jobs whose sizes are 1, 2, 4
+or a multiple of 8 always fit without being spread if their sum fits (`rounded_up`, and a test that tries all of them).
+
+Our program is smaller than the artifact's and has the same optimum: it says with one variable whether job i runs in
+lease t, not with one for each of its deadlines. Keeping deadline p means that enough of the leases before it are the
+job's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from paictl.sim.programs.linear import Program
+
+_PREFERENCE: Final = 1e-4
+"""Of the largest value: what using devices in lease 0 may weigh against keeping deadlines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A job with deadlines: devices while it runs, leases it needs, and (lease before which, worth) by rising lease.
+
+    `promised`: it was admitted, so one of its deadlines is kept, and losing the last one is not an option.
+    """
+
+    devices: int
+    need: int
+    options: tuple[tuple[int, float], ...]
+    promised: bool
+
+
+Plan = Mapping[int, frozenset[int]]
+"""Request → the leases it runs in; a request that keeps no deadline is absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A plan and where it is from: `solver` is highs or greedy; `proven` says that none is worth more."""
+
+    plan: Plan
+    solver: str
+    proven: bool
+
+
+def rounded_up(devices: int) -> int:
+    """Devices of the next size of the set 1, 2, 4, 8n."""
+    if devices <= 2:
+        return devices
+    return 4 if devices <= 4 else -(-devices // 8) * 8
+
+
+def fits(plan: Plan, requests: Sequence[Request], capacity: int) -> bool:
+    """Whether no lease gives out more devices than there are, and every promise is kept; for tests and incumbents."""
+    used: dict[int, int] = {}
+    for index, leases in plan.items():
+        for lease in leases:
+            used[lease] = used.get(lease, 0) + requests[index].devices
+    if any(amount > capacity for amount in used.values()):
+        return False
+    return all(worth(plan, index, request) is not None for index, request in enumerate(requests) if request.promised)
+
+
+def worth(plan: Plan, index: int, request: Request) -> float | None:
+    """What the first deadline that a plan keeps is worth, None if it keeps none."""
+    leases = plan.get(index, frozenset())
+    for due, value in request.options:
+        if sum(lease < due for lease in leases) >= request.need:
+            return value
+    return None
+
+
+def room_for(
+    request: Request, plan: Plan, requests: Sequence[Request], capacity: int, *, late: bool = False
+) -> frozenset[int] | None:
+    """Leases for one more request beside a plan that stays as it is: the best deadline that can be kept, or None.
+
+    The first leases that are free, or (`late`) the last ones before the deadline.
+    """
+    last = request.options[-1][0] if request.options else 0
+    free = [capacity] * last
+    for index, leases in plan.items():
+        for lease in leases:
+            if lease < last:
+                free[lease] -= requests[index].devices
+    open_ = [lease for lease in range(last) if free[lease] >= request.devices]
+    for due, _ in request.options:
+        early = [lease for lease in open_ if lease < due]
+        if len(early) >= request.need:
+            return frozenset(early[len(early) - request.need :] if late else early[: request.need])
+    return None
+
+
+def greedy(requests: Sequence[Request], capacity: int, *, busy: bool = True) -> Chosen | None:
+    """The best of five orders, promised requests first; None where no order keeps every promise.
+
+    `busy`: requests take the first leases that are free, else the last ones, which leaves lease 0 to others.
+    """
+    orders = (
+        lambda index: (-_range(requests[index]), index),
+        lambda index: (requests[index].devices, index),
+        lambda index: (-requests[index].devices, index),
+        lambda index: (-_best(requests[index]), index),
+        lambda index: (requests[index].options[-1][0] if requests[index].options else 0, index),
+    )
+    best: tuple[float, Plan] | None = None
+    for order in orders:
+        ranked = sorted(range(len(requests)), key=lambda i: (not requests[i].promised, order(i)))
+        plan = _packed(ranked, requests, capacity, late=not busy)
+        if not fits(plan, requests, capacity):
+            continue
+        total = sum(worth(plan, index, request) or 0.0 for index, request in enumerate(requests))
+        if best is None or total > best[0]:
+            best = total, plan
+    return None if best is None else Chosen(best[1], "greedy", proven=False)
+
+
+def _packed(order: Sequence[int], requests: Sequence[Request], capacity: int, *, late: bool) -> Plan:
+    plan: dict[int, frozenset[int]] = {}
+    for index in order:
+        leases = room_for(requests[index], plan, requests, capacity, late=late)
+        if leases is not None:
+            plan[index] = leases
+    return plan
+
+
+def _range(request: Request) -> float:
+    values = [value for _, value in request.options]
+    return max(values, default=0.0) - (min(values, default=0.0) if len(values) > 1 else 0.0)
+
+
+def _best(request: Request) -> float:
+    return max((value for _, value in request.options), default=0.0)
+
+
+def choose(
+    requests: Sequence[Request], capacity: int, *, busy: bool, nodes: int, known: Plan | None = None
+) -> Chosen | None:
+    """The plan that keeps the most worth of deadlines and every promise; None if not all promises can be kept.
+
+    Among equals one that uses lease 0 (`busy`) or leaves it to others. `known` is a plan that fits already: it is only
+    improved upon, and it is the answer where the effort (`nodes`, see `Program.solve`) found none better.
+    """
+    if not requests:
+        return Chosen({}, "highs", proven=True)
+    program = Program()
+    top = max(_best(request) for request in requests) or 1.0
+    used: dict[int, list[tuple[int, float]]] = {}
+    runs: list[list[int]] = []
+    takes: list[list[int]] = []
+    small = _PREFERENCE * top / max(1, sum(request.devices for request in requests))
+    for request in requests:
+        last = request.options[-1][0] if request.options else 0
+        x = []
+        for lease in range(last):
+            gain = (small if busy else -small) * request.devices if lease == 0 else 0.0
+            variable = program.variable(0.0, 1.0, gain, integer=True)
+            used.setdefault(lease, []).append((variable, float(request.devices)))
+            x.append(variable)
+        s = [program.variable(0.0, 1.0, value, integer=True) for _, value in request.options]
+        program.row([(variable, 1.0) for variable in x], at_most=float(request.need))
+        program.row([(variable, 1.0) for variable in s], at_least=float(request.promised), at_most=1.0)
+        for (due, _), taken in zip(request.options, s, strict=True):
+            program.row([*((variable, 1.0) for variable in x[:due]), (taken, -float(request.need))], at_least=0.0)
+        runs.append(x)
+        takes.append(s)
+    for terms in used.values():
+        program.row(terms, at_most=float(capacity))
+    start = None if known is None else _values(requests, known, runs, takes)
+    solution = program.solve(nodes=nodes, start=start)
+    if solution is None:
+        return None if known is None else Chosen(known, "highs", proven=False)
+    plan = {
+        index: frozenset(lease for lease, variable in enumerate(x) if solution.values[variable] > 0.5)
+        for index, x in enumerate(runs)
+        if any(solution.values[variable] > 0.5 for variable in takes[index])
+    }
+    return Chosen(plan, "highs", solution.proven)
+
+
+def _values(
+    requests: Sequence[Request], plan: Plan, runs: Sequence[Sequence[int]], takes: Sequence[Sequence[int]]
+) -> list[float]:
+    """A plan as values of the program's variables."""
+    values = [0.0] * (sum(map(len, runs)) + sum(map(len, takes)))
+    for index, request in enumerate(requests):
+        kept = worth(plan, index, request)
+        if kept is None:
+            continue
+        for lease in sorted(plan[index])[: request.need]:
+            if lease < len(runs[index]):
+                values[runs[index][lease]] = 1.0
+        for (due, value), taken in zip(request.options, takes[index], strict=True):
+            if value == kept and sum(lease < due for lease in plan[index]) >= request.need:
+                values[taken] = 1.0
+                break
+    return values

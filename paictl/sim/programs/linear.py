@@ -1,0 +1,157 @@
+"""A linear or mixed-integer program, built row by row and solved by HiGHS.
+
+HiGHS by its own package, not through scipy: one version for every Python, so the same vertex of a degenerate program
+and therefore the same simulation everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Final
+
+import highspy
+import numpy as np
+
+from paictl.errors import PaictlError
+
+_SEED: Final = 1
+_FEASIBLE: Final = 2
+"""HiGHS' word for a point that keeps all rows."""
+_NOTHING: Final = frozenset({highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible})
+
+
+class ProgramError(PaictlError):
+    """A program without a solution, where the caller had promised one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """An optimum: the objective, a value for each variable, and what each row's bound costs (0 where it is slack).
+
+    `proven` is False where the time limit came first: then it is the best solution found.
+    """
+
+    objective: float
+    values: Sequence[float]
+    duals: Sequence[float]
+    proven: bool = True
+
+
+class Program:
+    """Variables with bounds, rows with bounds, one linear objective to maximise.
+
+    Rows can be changed between two solves: HiGHS then starts from the last basis instead of from nothing. `central`:
+    of many optima not a corner but the middle, which shares among equals (an interior point without crossover); such a
+    point is right to about six digits.
+    """
+
+    def __init__(self, *, central: bool = False) -> None:
+        self._central = central
+        self._lower: list[float] = []
+        self._upper: list[float] = []
+        self._cost: list[float] = []
+        self._integer: list[int] = []
+        self._rows: list[tuple[float, float, list[int], list[float]]] = []
+        self._solver: Any = None
+
+    def variable(self, lower: float = 0.0, upper: float = inf, gain: float = 0.0, *, integer: bool = False) -> int:
+        """Add a variable; `gain` is its coefficient in the objective. Returns its index."""
+        self._lower.append(lower)
+        self._upper.append(upper)
+        self._cost.append(gain)
+        if integer:
+            self._integer.append(len(self._cost) - 1)
+        self._solver = None
+        return len(self._cost) - 1
+
+    def row(self, terms: Iterable[tuple[int, float]], *, at_least: float = -inf, at_most: float = inf) -> int:
+        """Add `at_least <= sum of coefficient * variable <= at_most`; terms of one variable are added up."""
+        sums: dict[int, float] = {}
+        for variable, coefficient in terms:
+            sums[variable] = sums.get(variable, 0.0) + coefficient
+        self._rows.append((at_least, at_most, list(sums), list(sums.values())))
+        self._solver = None
+        return len(self._rows) - 1
+
+    def bound_row(self, row: int, *, at_least: float = -inf, at_most: float = inf) -> None:
+        """Give a row other bounds; the next solve starts from the last basis."""
+        _, _, index, value = self._rows[row]
+        self._rows[row] = (at_least, at_most, index, value)
+        if self._solver is not None:
+            self._solver.changeRowBounds(row, at_least, at_most)
+
+    def coefficient(self, row: int, variable: int, value: float) -> None:
+        """Change one coefficient that the row already has; the next solve starts from the last basis."""
+        _, _, index, values = self._rows[row]
+        values[index.index(variable)] = value
+        if self._solver is not None:
+            self._solver.changeCoeff(row, variable, value)
+
+    def gains(self, gains: Mapping[int, float]) -> None:
+        """Replace the objective; variables not named have no gain."""
+        self._cost = [gains.get(index, 0.0) for index in range(len(self._cost))]
+        if self._solver is not None:
+            for index, gain in enumerate(self._cost):
+                self._solver.changeColCost(index, gain)
+
+    def solve(self, *, nodes: int | None = None, start: Sequence[float] | None = None) -> Solution | None:
+        """The best values, or None if no values keep all rows (or none were found within the effort).
+
+        `nodes` bounds the effort for a mixed-integer program by branch-and-bound nodes, not by seconds: a slower
+        machine must not get another answer. `start` may hold a known solution of one; it is only ever improved upon.
+        Raises `ProgramError` if the solver gives up for a reason of its own.
+        """
+        solver = self._prepared()
+        if nodes is not None:
+            solver.setOptionValue("mip_max_nodes", nodes)
+        if start is not None:
+            known = highspy.HighsSolution()
+            known.col_value = [float(value) for value in start]
+            solver.setSolution(known)
+        solver.run()
+        status, info = solver.getModelStatus(), solver.getInfo()
+        if status in _NOTHING:
+            return None
+        optimal = bool(status == highspy.HighsModelStatus.kOptimal)
+        if self._integer:
+            if not optimal and info.primal_solution_status != _FEASIBLE:
+                return None
+        elif not optimal and not (self._central and status == highspy.HighsModelStatus.kUnknown):
+            raise ProgramError(f"the solver ended with: {solver.modelStatusToString(status)}")
+        solution = solver.getSolution()
+        duals = [] if self._integer else list(solution.row_dual)
+        return Solution(info.objective_function_value, list(solution.col_value), duals, optimal or not self._integer)
+
+    def _prepared(self) -> Any:
+        if self._solver is None:
+            solver: Any = highspy.Highs()  # type: ignore[no-untyped-call] # it ships without types
+            for option, value in (("output_flag", False), ("threads", 1), ("random_seed", _SEED)):
+                solver.setOptionValue(option, value)
+            if self._central:
+                solver.setOptionValue("solver", "ipm")
+                solver.setOptionValue("run_crossover", "off")
+            solver.passModel(self._model())
+            self._solver = solver
+        return self._solver
+
+    def _model(self) -> Any:
+        model = highspy.HighsLp()
+        model.num_col_, model.num_row_ = len(self._cost), len(self._rows)
+        model.sense_ = highspy.ObjSense.kMaximize
+        model.col_cost_ = np.array(self._cost, dtype=np.double)
+        model.col_lower_ = np.array(self._lower, dtype=np.double)
+        model.col_upper_ = np.array(self._upper, dtype=np.double)
+        model.row_lower_ = np.array([row[0] for row in self._rows], dtype=np.double)
+        model.row_upper_ = np.array([row[1] for row in self._rows], dtype=np.double)
+        model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        model.a_matrix_.start_ = np.cumsum([0, *(len(row[2]) for row in self._rows)], dtype=np.int32)
+        model.a_matrix_.index_ = np.array([index for row in self._rows for index in row[2]], dtype=np.int32)
+        model.a_matrix_.value_ = np.array([value for row in self._rows for value in row[3]], dtype=np.double)
+        if self._integer:
+            kinds = [highspy.HighsVarType.kContinuous] * len(self._cost)
+            for index in self._integer:
+                kinds[index] = highspy.HighsVarType.kInteger
+            model.integrality_ = kinds
+        return model

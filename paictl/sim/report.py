@@ -1,0 +1,159 @@
+"""Results as data, as tables of jobs, as lines of events. Times are seconds, exact to the millisecond."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from paictl.sim.compare import Pair, pairs, warnings
+from paictl.sim.job import Trace
+from paictl.sim.metrics import Figures, by_tenant, figures
+from paictl.sim.run import Outcome, RunResult
+
+_OPTIONAL = (
+    "deadline_misses", "weighted_miss", "slo_jct", "best_effort_jct", "admitted", "admitted_misses",
+)  # fmt: skip
+"""Figures that are left out where they do not apply."""
+_COUNTED = ("conflicts", "stranded")
+"""Counters of policies that stand beside the figures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A trace under several policies, or on several clusters."""
+
+    trace: Trace
+    runs: tuple[RunResult, ...]
+    figures: tuple[Figures, ...]
+    pairs: tuple[Pair, ...]
+    warnings: tuple[str, ...]
+
+
+def compared(trace: Trace, runs: Sequence[RunResult]) -> Compared:
+    """All that is said of runs of one trace."""
+    found = tuple(figures(run) for run in runs)
+    return Compared(trace, tuple(runs), found, tuple(pairs(runs)), tuple(warnings(runs, found)))
+
+
+def label(run: RunResult, runs: Sequence[RunResult]) -> str:
+    """A name for a run that tells it from the others: with the parameters, cluster and seed in which they differ."""
+    same = [other for other in runs if other.policy == run.policy]
+    differing = [key for key in run.parameters if len({repr(other.parameters.get(key)) for other in same}) > 1]
+    name = run.policy
+    if differing:
+        name += ":" + ",".join(f"{key}={_plain(run.parameters[key])}" for key in differing)
+    if len({other.cluster for other in runs}) > 1:
+        name += f" on {run.cluster}"
+    if len({other.seed for other in runs}) > 1:
+        name += f", seed {run.seed}"
+    return name
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, list):
+        return "/".join(map(_plain, value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def run_data(run: RunResult, trace: Trace, found: Figures, *, reproducible: bool = False) -> dict[str, Any]:
+    """What ``-o json`` of a run has; with `reproducible` the time that it took is null."""
+    figure = asdict(found)
+    for name in _OPTIONAL:
+        if figure[name] is None:
+            del figure[name]
+    return {
+        "policy": run.policy,
+        "parameters": dict(run.parameters),
+        "trace": {"path": trace.path, "sha256": trace.sha256, "jobs": len(trace.jobs), "format": trace.format,
+                  "bad_rows": len(trace.bad)},
+        "cluster": run.cluster,
+        "devices": run.devices,
+        "seed": run.seed,
+        **figure,
+        **{name: run.counters[name] for name in _COUNTED if name in run.counters},
+        **_causes(run.counters),
+        "counters": dict(sorted(run.counters.items())),
+        "tenants": [asdict(row) for row in by_tenant(run)],
+        "wall_seconds": None if reproducible else run.wall_seconds,
+    }  # fmt: skip
+
+
+def _causes(counters: Mapping[str, float]) -> dict[str, Any]:
+    """`delay_causes.VC.CAUSE` counters as one object, where a policy counts them."""
+    causes: dict[str, Any] = {}
+    for name, value in sorted(counters.items()):
+        first, _, rest = name.partition(".")
+        if first == "delay_causes" and rest:
+            tenant, _, cause = rest.rpartition(".")
+            (causes.setdefault(tenant, {}) if tenant else causes)[cause] = value
+    return {"delay_causes": causes} if causes else {}
+
+
+def compared_data(given: Compared, *, reproducible: bool = False) -> dict[str, Any]:
+    """What ``-o json`` of a comparison has."""
+    labels = [label(run, given.runs) for run in given.runs]
+    return {
+        "runs": [
+            {"label": name, **run_data(run, given.trace, found, reproducible=reproducible)}
+            for name, run, found in zip(labels, given.runs, given.figures, strict=True)
+        ],
+        "pairs": [{**asdict(one), "first": labels[one.first], "second": labels[one.second]} for one in given.pairs],
+        "warnings": list(given.warnings),
+    }
+
+
+# --- job by job
+
+
+def jobs_csv(runs: Sequence[RunResult]) -> str:
+    """A row for each job of each run, in the order of arrival; columns after `lost` are what the policies noted."""
+    labels = [label(run, runs) for run in runs]
+    notes = sorted({name for run in runs for outcome in run.outcomes for name in outcome.notes})
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([
+        *(["run"] if len(runs) > 1 else []), "id", "user", "vc", "model", "gpus", "share", "urge", "submit",
+        "first_start", "end", "ending", "work", "jct", "queueing", "waiting", "ran", "gpu_seconds", "preemptions",
+        "migrations", "resizes", "lost", *notes,
+    ])  # fmt: skip
+    for name, run in zip(labels, runs, strict=True):
+        for outcome in run.outcomes:
+            writer.writerow([*([name] if len(runs) > 1 else []), *_row(outcome), *_noted(outcome, notes)])
+    return out.getvalue()
+
+
+def _row(one: Outcome) -> Iterator[object]:
+    yield from (one.id, one.user, one.vc, one.model, one.gpus, one.share.value, one.urge.value)
+    yield from map(_seconds, (one.submit, one.first_start, one.end))
+    yield one.ending.value
+    yield from map(_seconds, (one.work, one.jct, one.queueing, one.waiting, one.ran, one.service))
+    yield from (one.preemptions, one.migrations, one.resizes, _seconds(one.lost))
+
+
+def _noted(outcome: Outcome, names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        value = outcome.notes.get(name)
+        yield "" if value is None else _plain(float(value))
+
+
+def _seconds(millis: int | None) -> str:
+    """Seconds without a needless zero, empty for None."""
+    if millis is None:
+        return ""
+    sign, size = ("-", -millis) if millis < 0 else ("", millis)
+    return f"{sign}{size // 1000}" + (f".{size % 1000:03}".rstrip("0") if size % 1000 else "")
+
+
+def events_jsonl(run: RunResult) -> Iterator[str]:
+    """A line for each event of a run that was asked to keep them."""
+    for entry in run.log:
+        line = {"time": entry.time / 1000, "what": entry.what, "job": entry.job}
+        if entry.devices:
+            line["devices"] = list(entry.devices)
+        yield json.dumps(line, separators=(",", ":")) + "\n"

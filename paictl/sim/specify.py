@@ -1,0 +1,198 @@
+"""What `--cluster` may say: `15x4`, `V100=2x4,P100=4x4`, or a file.
+
+Files are a machine layout (``layout.yaml``: its workers), a HiveD configuration (``hivedscheduler.yaml`` or a
+``services-configuration.yaml`` with one: its nodes, cell levels and quotas), or a cluster file of our own::
+
+    cluster:
+    - {name: a, nodes: 4, devices: 8, type: V100, inside: {socket: 4, pcie: 2}, around: {rack: r1, domain: d1}}
+    quotas: {research: 24, product: 8}
+
+`inside` has the devices of one group of a level in a node, widest first; `around` the groups that the nodes are in,
+nearest first. Only `devices` is required.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from paictl.cells.chain import build_chains, pinned_levels, preassigned_levels
+from paictl.cells.spec import ClusterSpec as HivedSpec
+from paictl.cells.tree import PhysicalTree, build_physical
+from paictl.config.models.layout import layout_of
+from paictl.config.quotas.capacity import configuration
+from paictl.config.reading.document import Document
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.load import Loaded, is_folder, load
+from paictl.config.reading.nodes import to_data
+from paictl.sim.cluster import ClusterError, ClusterSpec, Node, mixed
+from paictl.words import did_you_mean
+
+_COUNT: Final = re.compile(r"(?:(?P<type>[^=,\s]+)=)?(?P<nodes>\d{1,6})x(?P<devices>\d{1,4})", re.ASCII)
+_HINT: Final = "write 15x4 (nodes x devices), V100=2x4,P100=4x4, or the path of a file"
+_KEYS: Final = frozenset({"name", "nodes", "devices", "type", "inside", "around"})
+MOST: Final = 1_000_000
+"""Devices of a cluster: a simulator that is asked for more was asked by mistake."""
+
+
+def cluster_named(text: str) -> ClusterSpec:
+    """The cluster that a SPEC says; raises `ClusterError` (or another `PaictlError` of the file) with what to write."""
+    spec = _from_file(text) if text and (Path(text).is_file() or is_folder(text)) else _counted(text)
+    if sum(node.devices for node in spec.nodes) > MOST:
+        raise ClusterError(f"more than {MOST:,} devices", where=text, hint="is a number wrong?")
+    return spec
+
+
+def _counted(text: str) -> ClusterSpec:
+    parts = [(_COUNT.fullmatch(part.strip()), part.strip()) for part in text.split(",")]
+    rows = []
+    for found, part in parts:
+        if found is None:
+            what = "there is no such file, and it is not a number of nodes and devices"
+            raise ClusterError(f"{part!r}: {what}" if len(parts) > 1 else what, where=text, hint=_HINT)
+        rows.append((found["type"] or "gpu", int(found["nodes"]), int(found["devices"])))
+    if any(min(nodes, devices) < 1 for _, nodes, devices in rows):
+        raise ClusterError("a cluster has at least one node, and each at least one device", where=text, hint=_HINT)
+    if len({kind for kind, _, _ in rows}) < len(rows):
+        raise ClusterError("a type stands there twice", where=text, hint=_HINT)
+    return mixed(rows, text)
+
+
+def _from_file(text: str) -> ClusterSpec:
+    loaded = load([text], skip_unknown=is_folder(text))
+    for failure in loaded.failures:
+        raise failure
+    kinds = {document.kind for document in loaded.documents}
+    if Kind.HIVED in kinds:
+        return from_hived(configuration(loaded), text)
+    if Kind.LAYOUT in kinds:
+        return _from_layout(loaded, text)
+    for document in loaded.documents:
+        if isinstance(document.data, Mapping) and "cluster" in document.data:
+            return _own(document.data, text)
+    raise ClusterError("is no description of a cluster", where=text, hint=_HINT + " (layout, HiveD, or `cluster:`)")
+
+
+# --- HiveD
+
+
+def from_hived(document: Document, text: str) -> ClusterSpec:
+    """Nodes, levels and quotas of a HiveD configuration; raises `SpecError` where it cannot be a cluster."""
+    if not isinstance(document.data, Mapping):
+        raise ClusterError("the hivedscheduler configuration is not a mapping", where=text)
+    data = to_data(document.root) if document.root is not None else {}
+    assert isinstance(data, Mapping)  # noqa: S101 - narrows the type
+    return hived_cluster(HivedSpec.from_mapping(data), text, _yaml(data))
+
+
+def hived_cluster(spec: HivedSpec, text: str, written: str) -> ClusterSpec:
+    """The same from a specification that was read; `written` is it as YAML, for the scheduler core."""
+    tree = build_physical(spec)
+    nodes = []
+    for name, cells in tree.nodes.items():
+        chains = {tree.chains[tree.chain[cell]].name for cell in cells}
+        if len(chains) > 1:
+            raise ClusterError(f"node {name} has devices of several chains: {', '.join(sorted(chains))}", where=text)
+        nodes.append(_hived_node(tree, name, cells[0], len(cells)))
+    return ClusterSpec(text, tuple(nodes), _quotas(spec), written)
+
+
+def _hived_node(tree: PhysicalTree, name: str, cell: Any, cells: int) -> Node:
+    chain = tree.chains[tree.chain[cell]]
+    size = chain.leaves[chain.node_level]
+    inner = tuple(
+        (chain.types[level], chain.leaves[level])
+        for level in range(chain.node_level - 1, 1, -1)
+        if 1 < chain.leaves[level] < size
+    )
+    outer = tuple(
+        (chain.types[level], tree.address(tree.ancestor(cell, level)))
+        for level in range(chain.node_level + 1, chain.top + 1)
+    )
+    return Node(name, size * cells, chain.leaf_type, inner, outer)
+
+
+def _quotas(spec: HivedSpec) -> dict[str, int]:
+    chains = build_chains(spec)
+    pinned = pinned_levels(spec, chains)
+    return {
+        vc.name: sum(chains[name].leaves[level] for name, level, _ in preassigned_levels(vc, chains, pinned))
+        for vc in spec.virtual_clusters
+    }
+
+
+def _yaml(data: Mapping[str, Any]) -> str:
+    import json
+
+    # JSON is YAML, and needs no YAML library here.
+    wanted = ("physicalCluster", "virtualClusters", "lazyPreemptionRecovery")
+    return json.dumps({key: data[key] for key in wanted if key in data})
+
+
+# --- layout
+
+
+def _from_layout(loaded: Loaded, text: str) -> ClusterSpec:
+    document = next(document for document in loaded.documents if document.kind is Kind.LAYOUT)
+    layout = layout_of(document)
+    nodes = []
+    for number, machine in enumerate(layout.with_role("pai-worker"), 1):
+        sku = layout.sku_of(machine)
+        count = sku.device_count if sku else None
+        if sku is None or not count:
+            continue  # a worker for jobs without devices
+        model = sku.device.scalar("model") or sku.device.scalar("type")
+        nodes.append(Node(machine.name.text if machine.name else f"worker-{number}", count,
+                          model.text if model else sku.name))  # fmt: skip
+    if not nodes:
+        raise ClusterError("the layout has no worker with devices", where=text, hint="see: paictl config validate")
+    return ClusterSpec(text, tuple(nodes))
+
+
+# --- our own
+
+
+def _own(data: Mapping[str, Any], text: str) -> ClusterSpec:
+    listed = data["cluster"]
+    if not isinstance(listed, list) or not listed:
+        raise ClusterError("expected a list of nodes", where=f"{text}: cluster", hint="- {nodes: 4, devices: 8}")
+    nodes = [node for place, row in enumerate(listed) for node in _row(row, place, f"{text}: cluster[{place}]")]
+    if len({node.name for node in nodes}) < len(nodes):
+        raise ClusterError("two nodes have the same name", where=f"{text}: cluster", hint="give each row a name")
+    quotas = data.get("quotas") or {}
+    if not isinstance(quotas, Mapping) or not all(isinstance(value, int) for value in quotas.values()):
+        raise ClusterError("expected devices by virtual cluster", where=f"{text}: quotas", hint="quotas: {vc1: 8}")
+    return ClusterSpec(text, tuple(nodes), {str(name): int(value) for name, value in quotas.items()})
+
+
+def _row(row: Any, place: int, where: str) -> list[Node]:
+    if not isinstance(row, Mapping):
+        raise ClusterError("expected a node", where=where, hint="{nodes: 4, devices: 8, type: V100}")
+    for key in row:
+        if key not in _KEYS:
+            near = did_you_mean(str(key), _KEYS)
+            raise ClusterError(f"unknown key {key!r}", where=where, hint=near or f"one of: {', '.join(sorted(_KEYS))}")
+    number, devices = _whole(row.get("nodes", 1), f"{where}.nodes"), _whole(row.get("devices"), f"{where}.devices")
+    inside = tuple((str(level), _whole(size, f"{where}.inside")) for level, size in _levels(row, "inside", where))
+    around = tuple((str(level), str(group)) for level, group in _levels(row, "around", where))
+    for level, size in inside:
+        if devices % size:
+            raise ClusterError(f"{devices} devices are no whole number of a {level} of {size}", where=where)
+    name, kind = str(row.get("name", f"node{place + 1}")), str(row.get("type", "gpu"))
+    names = [name] if number == 1 else [f"{name}-{count}" for count in range(1, number + 1)]
+    return [Node(one, devices, kind, inside, around) for one in names]
+
+
+def _levels(row: Mapping[str, Any], key: str, where: str) -> list[tuple[Any, Any]]:
+    found = row.get(key) or {}
+    if not isinstance(found, Mapping):
+        raise ClusterError("expected levels with a value each", where=f"{where}.{key}", hint="{socket: 4}")
+    return list(found.items())
+
+
+def _whole(value: Any, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ClusterError("expected a whole number of at least 1", where=where)
+    return value

@@ -1,0 +1,95 @@
+"""Texts by key and arguments, and the catalogue of what the command line says."""
+
+from __future__ import annotations
+
+import ast
+import re
+import string
+from pathlib import Path
+
+import pytest
+
+from paictl import i18n
+from paictl.i18n import Text, catalogue, counted, in_language, text
+from tests.conftest import ROOT
+from tests.unit.cli.conftest import Paictl
+
+
+def test_a_text_is_its_english_and_knows_its_chinese() -> None:
+    said = text("there is no node {name!r}", name="gpu9")
+    assert said == "there is no node 'gpu9'"
+    assert said.of("zh") == "没有节点 'gpu9'"
+    assert said.of("fr") == said
+    assert in_language("say it with --yes", "zh") == "加上 --yes 即表示确认"
+    assert in_language("nobody has translated this", "zh") == "nobody has translated this"
+    assert in_language("", "zh") == ""
+
+
+def test_a_text_in_a_text_is_said_in_the_same_language() -> None:
+    inner = text("there is no node {name!r}", name="n")
+    assert text("{question}: needs an answer", question=inner).of("zh") == "没有节点 'n'：需要确认"
+
+
+def test_one_thing_and_several() -> None:
+    assert [counted("{count} job", "{count} jobs", count=n) for n in (0, 1, 2)] == ["0 jobs", "1 job", "2 jobs"]
+
+
+def test_the_catalogue_keeps_every_argument() -> None:
+    entries = catalogue("zh")._entries
+    assert len(entries) > 30
+    for key, other in entries.items():
+        assert _places(other) == _places(key), key
+
+
+def _places(template: str) -> set[tuple[str, str | None]]:
+    return {(name, conversion) for _, name, _, conversion in string.Formatter().parse(template) if name}
+
+
+def test_every_text_with_arguments_that_the_command_line_says_is_in_the_catalogue() -> None:
+    entries = catalogue("zh")._entries
+    missing = [
+        node.args[0].value
+        for path in sorted((ROOT / "paictl" / "cli").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("text", "counted")
+        if node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value not in entries
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("broken", ["msgstr", 'msgid "a"\nmsgstr "b', "msgid b"])
+def test_a_broken_catalogue_names_the_line(broken: str) -> None:
+    with pytest.raises(ValueError, match=r"line (1|2) "):
+        list(i18n._entries([*broken.splitlines()]))
+
+
+def test_a_catalogue_of_several_lines_and_numbers_is_read() -> None:
+    lines = [
+        'msgid ""',
+        '"two "',
+        '"parts"',
+        'msgstr "a\\n"',
+        '"b"',
+        "# no",
+        'msgid "x"',
+        'msgid_plural "xs"',
+        'msgstr[0] "y"',
+    ]
+    assert dict(i18n._entries(lines)) == {"two parts": "a\nb", "x": "y"}
+
+
+def test_the_environment_chooses_the_language(paictl: Paictl, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PAICTL_LANG", "zh_CN.UTF-8")
+    done = paictl("jub")
+    assert done.err == "错误：paictl 没有子命令 'jub'\n提示：您是否想输入 'job'？全部命令：paictl -h\n"
+    monkeypatch.setenv("PAICTL_LANG", "en")
+    assert paictl("jub").err.startswith("error: there is no command 'jub' in paictl\nhint: did you mean 'job'?")
+
+
+def test_the_file_of_the_user_chooses_it_too(paictl: Paictl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("PAICTL_LANG", raising=False)
+    (tmp_path / "paictl").mkdir()
+    (tmp_path / "paictl" / "config.toml").write_text('lang = "zh"\n')
+    assert re.match("错误：", paictl("jub").err)
+    assert isinstance(text("a"), Text)

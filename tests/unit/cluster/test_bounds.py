@@ -1,0 +1,86 @@
+"""How much can be asked at once, and how soon a refusal comes."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from paictl.cluster.embedded import admission
+from paictl.cluster.interface import ClusterError, JobRequest
+from paictl.errors import PaictlError
+from tests.unit.cluster.conftest import MakeBench
+
+
+def refused(lab: Any, name: str = "big", **options: Any) -> PaictlError:
+    began = time.process_time()
+    with pytest.raises(PaictlError) as caught:
+        lab.submit(name, **options)
+    assert time.process_time() - began < 5, "a refusal must not cost what the job would"
+    assert lab.cluster.jobs() == []
+    return caught.value
+
+
+@pytest.mark.parametrize("instances", [10_001, 10**6, 10**12])
+def test_more_tasks_than_can_ever_be_worked_on_are_refused_at_once(bench: MakeBench, instances: int) -> None:
+    error = refused(bench(), instances=instances, gang=False)
+    assert f"has {instances} tasks, and at most 10000 can be taken" in error.message
+
+
+def test_a_gang_of_more_tasks_than_devices_is_refused_before_its_pods_are_made(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = bench()
+    monkeypatch.setattr(admission, "plan_job", lambda *_: pytest.fail("pods were made"))
+    error = refused(lab, instances=3)
+    assert "its 3 tasks start together, and the cluster has 2 devices" in error.message
+    assert error.hint == "use fewer instances, or gangAllocation: false"
+
+
+def test_all_tasks_of_a_submission_and_of_the_cluster_are_counted(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = bench()
+    monkeypatch.setattr(admission, "MOST_WAITING", 10)
+    requests = [JobRequest("ann", lab.job(f"j{n}", "default", instances=4, gang=False)) for n in range(3)]
+    with pytest.raises(ClusterError, match="more than 10 tasks"):
+        lab.cluster.submit(requests)
+    monkeypatch.setattr("paictl.cluster.embedded.world.MOST_WAITING", 10)
+    lab.cluster.submit(requests[:2])
+    with pytest.raises(ClusterError, match="8 tasks wait or run, and at most 10 can"):
+        lab.cluster.submit(requests[2:])
+    assert len(lab.cluster.jobs()) == 2
+
+
+def test_nobody_waits_while_too_much_is_refused(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = bench()
+    monkeypatch.setattr(lab.cluster._store, "writing", lambda: pytest.fail("the file was locked"))
+    refused(lab, instances=10**12)
+
+
+def test_what_the_newest_configuration_would_take_says_who_has_not_loaded_it(bench: MakeBench) -> None:
+    lab = bench()
+    files = dict(lab.cluster.configuration().files)
+    name = "services-configuration.yaml"
+    lab.cluster.push({**files, name: files[name].replace("vc1:", "vision:")}, "renamed", base=1)
+    with pytest.raises(PaictlError) as caught:
+        lab.submit("one", "vision")
+    assert caught.value.hint is not None
+    assert "version 2 of the configuration would take it, but is not loaded" in caught.value.hint
+    assert "paictl service refresh -n hivedscheduler -n rest-server" in caught.value.hint
+    lab.cluster.restart_services(["hivedscheduler", "rest-server"])
+    lab.submit("one", "vision")
+    with pytest.raises(PaictlError) as caught:
+        lab.submit("two", "nowhere")
+    assert "not loaded" not in str(caught.value.hint)
+
+
+def test_the_password_of_a_registry_is_not_stored(bench: MakeBench) -> None:
+    lab = bench()
+    data = lab.job("one", "default")
+    image = {**data["prerequisites"][0], "auth": {"username": "me", "password": "hunter2-registry", "registryuri": "r"}}
+    lab.cluster.submit([JobRequest("ann", {**data, "prerequisites": [image]})])
+    stored = b"".join(path.read_bytes() for path in lab.folder.iterdir())
+    assert b"hunter2-registry" not in stored
+    assert b'"username":"me"' in stored

@@ -1,0 +1,111 @@
+"""Files that a kill, a full disk, bad hardware or another version of paictl left: each says what to do, and can go."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+
+from paictl.cluster.embedded import clock
+from paictl.cluster.embedded.clock import Anchor, steady
+from paictl.cluster.embedded.cluster import EmbeddedCluster
+from paictl.cluster.embedded.store import FILE, Store
+from paictl.cluster.interface import ClusterError
+from paictl.units import Millis
+from tests.unit.cli.conftest import Paictl
+from tests.unit.cli.conftest import paictl as paictl
+from tests.unit.cluster.conftest import MakeBench
+
+
+def test_what_a_killed_start_left_is_removed(bench: MakeBench) -> None:
+    lab = bench()
+    drafts = [lab.folder / f"{FILE}.{number}.new{tail}" for number in (4194305, 4194306) for tail in ("", "-journal")]
+    for draft in drafts:
+        draft.touch()
+    alive = lab.folder / f"{FILE}.{os.getppid()}.new"
+    alive.touch()
+    Store.remove(lab.folder)
+    assert [path.name for path in lab.folder.iterdir()] == [alive.name], "a start that is at work keeps its draft"
+    alive.unlink()
+    for draft in drafts:
+        draft.touch()
+    Store.create(lab.folder, lambda store: store.set_meta("name", "x"))
+    assert not any(draft.exists() for draft in drafts)
+    lab.cluster = bench().cluster
+
+
+@pytest.mark.parametrize("what", ["empty", "text", "newer", "rot", "nonsense"])
+def test_whatever_became_of_the_file_it_is_told_and_can_be_taken_down(
+    what: str, tmp_path: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "state"
+    monkeypatch.setenv("PAICTL_STATE", str(folder))
+    assert paictl("cluster", "up", "--speed", "0").code == 0
+    spoil(folder / FILE, what)
+    done = paictl("job", "list")
+    assert (done.code, "internal error" in done.err) == (2, False), done.err
+    assert "paictl cluster down" in done.err, done.err
+    asked = paictl("cluster", "down")
+    assert (asked.code, (folder / FILE).exists()) == (2, True)
+    down = paictl("cluster", "down", "-y")
+    assert (down.code, folder.exists()) == (0, False), down.err
+    assert paictl("cluster", "up", "--speed", "0").code == 0
+
+
+def spoil(path: Path, what: str) -> None:
+    for tail in ("-wal", "-shm"):
+        path.with_name(path.name + tail).unlink(missing_ok=True)
+    match what:
+        case "empty":
+            path.write_bytes(b"")
+        case "text":
+            path.write_text("just text " * 1000)
+        case _:
+            with sqlite3.connect(path) as database:
+                if what == "newer":
+                    database.execute("UPDATE meta SET value = '99' WHERE key = 'schema'")
+                elif what == "rot":
+                    database.execute("UPDATE state SET data = CAST(X'7B22FF' AS TEXT)")
+                else:
+                    database.execute(
+                        "UPDATE state SET data = ?", (json.dumps({"name": "pai", "now": [], "timers": 1}),)
+                    )
+            database.close()
+
+
+def test_a_rotten_event_is_no_internal_error(bench: MakeBench) -> None:
+    lab = bench()
+    with sqlite3.connect(lab.folder / FILE) as database:
+        (kept,) = database.execute("SELECT data FROM event WHERE number = 1").fetchone()
+        database.execute("UPDATE event SET data = '{\"a' WHERE number = 1")
+    with pytest.raises(ClusterError, match="damaged"):
+        lab.again().events()
+    with sqlite3.connect(lab.folder / FILE) as database:
+        database.execute("UPDATE event SET data = ? WHERE number = 1", (kept,))
+
+
+def test_a_wall_clock_that_is_set_back_takes_nobody_back_in_time(
+    tmp_path: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAICTL_STATE", str(tmp_path))
+    present = time.time()
+    if clock.anchor(present) is None:
+        pytest.skip("this system does not tell its boots apart")
+    monkeypatch.setattr(time, "time", lambda: present)
+    assert paictl("cluster", "up", "--speed", "1000").code == 0
+    before = EmbeddedCluster.at(tmp_path).now
+    present -= 3600
+    assert EmbeddedCluster.at(tmp_path).now >= before
+    cluster = EmbeddedCluster.at(tmp_path)
+    later = cluster.now
+    cluster.tick(Millis(1))
+    assert EmbeddedCluster.at(tmp_path).now > later
+
+
+def test_after_a_reboot_the_wall_clock_counts_again() -> None:
+    assert steady(Anchor(1000.0, "another boot", 5.0), 2000.0) == 2000.0
+    assert steady(None, 2000.0) == 2000.0

@@ -1,0 +1,120 @@
+"""What is doomed is a function of what is used and what is bad, whatever the way there (attack.md H4)."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from paictl.cells.spec import ClusterSpec
+from paictl.scheduler.book import Allocation, Book
+from paictl.scheduler.decision import Bind, Wait
+from paictl.scheduler.engine import Engine
+from paictl.scheduler.events import NodeHealth, PodGone
+from paictl.scheduler.invariants import validate
+from tests.unit.scheduler.support import config, healthy, pod, run
+
+
+def pair(*vcs: tuple[str, str, int]) -> dict[str, Any]:
+    """Two nodes of two GPUs; VCs as (name, type, number)."""
+    return {
+        "physicalCluster": {
+            "cellTypes": {
+                "NODE": {"childCellType": "GPU", "childCellNumber": 2, "isNodeLevel": True},
+                "POOL": {"childCellType": "NODE", "childCellNumber": 2},
+            },
+            "physicalCells": [
+                {"cellType": "POOL", "cellChildren": [{"cellAddress": "n1"}, {"cellAddress": "n2"}]},
+            ],
+        },
+        "virtualClusters": {
+            name: {"virtualCells": [{"cellType": f"POOL.{kind}", "cellNumber": number}]} for name, kind, number in vcs
+        },
+    }
+
+
+DOOM = pair(("a", "NODE", 1), ("b", "NODE.GPU", 1))
+
+
+def test_a_restart_with_an_unchanged_cluster_changes_no_answer() -> None:
+    book = Book(Engine(ClusterSpec.from_mapping(DOOM)))
+    book.report("n1", True)
+    book.report("n2", True)
+    book.report("n2", False)
+    before = book.schedule(pod("p", "b", 1))
+    assert isinstance(before.decision, Bind)
+    digest = book.engine.state.digest()
+    book.restart(book.engine.spec)
+    assert book.engine.state.digest() == digest
+    assert book.schedule(pod("p", "b", 1)).info == before.info
+
+
+def test_a_node_that_never_came_up_dooms_no_more_than_one_that_failed() -> None:
+    book = Book(Engine(ClusterSpec.from_mapping(DOOM)))
+    book.report("n1", True)
+    assert isinstance(book.place(pod("p", "b", 1)), Allocation)
+
+
+@pytest.mark.parametrize("last", range(4))
+def test_the_order_of_reports_does_not_matter(last: int) -> None:
+    digests = set()
+    for order in itertools.permutations(range(4)):
+        engine = Engine.from_config(config(A={"NODE": 2, "SWITCH": 2}, B={"NODE": 1}))
+        for node in order:
+            engine.observe(NodeHealth(f"n{node}", healthy=True))
+            assert engine.state is not None  # settled in between
+        for node in order[:2]:
+            engine.observe(NodeHealth(f"n{node}", healthy=False))
+        for node in order[:2]:
+            if node != last:
+                engine.observe(NodeHealth(f"n{node}", healthy=True))
+        validate(engine.state)
+        digests.add((last in order[:2], engine.state.digest()))
+    assert len(digests) == 2, "one state with the node bad, one without"
+
+
+def test_a_doomed_cell_whose_healthy_part_is_used_is_doomed_anew_when_it_is_left() -> None:
+    data = config(A={"POOL": 1})
+    engine = healthy(data)
+    engine.observe(NodeHealth("n3", healthy=False))
+    chain = engine.state.physical.chain_indexes()[0]
+    doomed = engine.state.doomed.present(chain)
+    assert [vc for vc, _ in doomed] == ["A"]
+    assert isinstance(run(engine, pod("p", "A", 4)), Bind)
+    assert engine.state.doomed.present(chain) == []
+    engine.observe(PodGone("p"))
+    validate(engine.state)
+    assert engine.state.doomed.present(chain) == doomed
+
+
+def test_idle_doomed_cells_are_freed_from_the_top_down_and_by_id() -> None:
+    engine = healthy(config(A={"NODE": 4}))
+    chain = engine.state.physical.chain_indexes()[0]
+    address = engine.state.physical.address
+    for node in ("n3", "n1", "n2"):
+        engine.observe(NodeHealth(node, healthy=False))
+    assert [address(cell) for _, cell in engine.state.doomed.present(chain)] == ["0/n1", "0/n2", "0/n3"]
+    engine.observe(NodeHealth("n1", healthy=True))
+    assert [address(cell) for _, cell in engine.state.doomed.present(chain)] == ["0/n2", "0/n3"]
+    assert isinstance(run(engine, pod("p", "A", 4)), Bind)
+    assert isinstance(run(engine, pod("q", "A", 4)), Bind)
+    assert isinstance(run(engine, pod("r", "A", 4)), Wait)
+
+
+def test_a_burst_of_reports_is_settled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine.from_config(config(A={"NODE": 4}))
+    assert engine.state is not None
+    settled = []
+    settle = type(engine.state.doomed).settle
+
+    def counted(doomed: Any) -> None:
+        settled.append(1)
+        settle(doomed)
+
+    monkeypatch.setattr(type(engine.state.doomed), "settle", counted)
+    for node in range(4):
+        engine.observe(NodeHealth(f"n{node}", healthy=True))
+    assert not settled
+    assert engine.state.doomed.present(engine.state.physical.chain_indexes()[0]) == []
+    assert len(settled) == 1
