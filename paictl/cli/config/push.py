@@ -32,6 +32,7 @@ from paictl.files import write_together
 from paictl.operate.pushing.folder import note_base
 from paictl.operate.pushing.mode import Mode
 from paictl.operate.pushing.plan import Order, Plan, StaleFilesError, compare, plan, plan_rollback, send
+from paictl.units import rfc3339
 
 PUSH_EPILOG = """
     paictl config push -p cluster/ --dry-run
@@ -171,14 +172,19 @@ def history(output: OutputOption = Output.TABLE, state: StateOption = None) -> N
     """List the versions of the configuration, the oldest first."""
     cluster = open_cluster(state)
     versions = cluster.configurations()
-    columns = ("number", "time", "message", "files")
-    rows = [(one.number, clock_text(cluster, one.at), one.message, sorted(one.files)) for one in versions]
     if output is not Output.TABLE:
-        write_data([dict(zip(columns, row, strict=True)) for row in rows], output)
-    elif not rows:
+        write_data(
+            [
+                {"number": one.number, "time": rfc3339(one.at), "message": one.message, "files": sorted(one.files)}
+                for one in versions
+            ],
+            output,
+        )
+    elif not versions:
         console.info("nothing was pushed yet: paictl config push -p DIR")
     else:
-        write_table(("VERSION", "TIME", "MESSAGE", "FILES"), [(*row[:3], ", ".join(row[3])) for row in rows])
+        rows = [(one.number, clock_text(one.at), one.message, ", ".join(sorted(one.files))) for one in versions]
+        write_table(("VERSION", "TIME", "MESSAGE", "FILES"), rows)
 
 
 def rollback(

@@ -22,6 +22,7 @@ from paictl.operate.pushing import folder as folders
 from paictl.operate.pushing.checking import check_alone, check_merged, refuse_twice
 from paictl.operate.pushing.effects import Readers, readers, vc_changes
 from paictl.operate.pushing.mode import Mode
+from paictl.units import rfc3339
 
 
 class Ports(Identity, Configuration, Services, Protocol):
@@ -116,7 +117,7 @@ def _refuse_stale(cluster: Ports, order: Order, files: Mapping[str, str], versio
     if number is None:
         noted = folders.base_of(order.path, cluster.name)
         number = (
-            noted.version if noted and noted.version in every and noted.at == str(every[noted.version].at) else None
+            noted.version if noted and noted.version in every and noted.at == rfc3339(every[noted.version].at) else None
         )
     if number is None or number not in every or number == max(every):
         return
