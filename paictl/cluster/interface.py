@@ -249,6 +249,24 @@ class Answer:
     data: Mapping[str, Any]
 
 
+class Harm(StrEnum):
+    """What another configuration would do to a job once the scheduler loads it."""
+
+    NO_GUARANTEE = "runs on without its guarantee"
+    NO_CELL = "runs on devices of which the scheduler knows nothing"
+    NO_VC = "waits for a virtual cluster that is gone"
+    NEVER = "waits and can never run"
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """A job that another configuration would harm."""
+
+    job: str
+    vc: str
+    harm: Harm
+
+
 class Identity(Protocol):
     """Which cluster this is, and what time it is there."""
 
@@ -312,6 +330,9 @@ class Scheduling(Protocol):
 
     def picture(self, *, history: bool = False) -> Picture:
         """Cells, virtual clusters, nodes and jobs at one instant; with `history` ended jobs and the timeline, too."""
+
+    def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
+        """The jobs that would be worse off if the scheduler ran by other configuration files; changes nothing."""
 
 
 class Configuration(Protocol):

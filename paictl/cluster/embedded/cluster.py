@@ -14,6 +14,7 @@ from paictl.cluster.embedded.admission import refuse_excess
 from paictl.cluster.embedded.clock import Clock, anchor_row, steady, wall_time
 from paictl.cluster.embedded.commands import Command, Line, RunOut, Submit, Tick, Up
 from paictl.cluster.embedded.explain import explain_job
+from paictl.cluster.embedded.impact import impact_of
 from paictl.cluster.embedded.jobcodec import dump_job, dump_view, load_job, view_from
 from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.jobviews import meant_job, view_of
@@ -29,6 +30,7 @@ from paictl.cluster.interface import (
     ConfigVersion,
     ConflictError,
     Event,
+    Impact,
     JobRequest,
     JobView,
     Machine,
@@ -216,6 +218,11 @@ class EmbeddedCluster:
         if row is None:
             raise ClusterError(f"there is no job {key!r}", hint=meant_job(self._keys(world), key))
         return load_job(row.data)
+
+    def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
+        """The jobs that would be worse off by other configuration files."""
+        with self._world() as world:
+            return list(impact_of(world, files))
 
     def _keys(self, world: World) -> list[str]:
         return [*self._store.job_keys(), *(job.key for job in world.ended), *world.jobs]
