@@ -56,7 +56,7 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
             "parallel survey lab_places",
             "compare lab_compare",
             "report",
-            "page",
+            "page what_if",
         ),
     }.items()
 }
@@ -64,7 +64,7 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
 
 THIRD_PARTY: dict[str, frozenset[str]] = {
     "config": frozenset({"yaml", "jsonschema"}),
-    "sim": frozenset({"scipy", "highspy", "numpy"}),
+    "sim": frozenset({"scipy", "highspy", "numpy", "yaml"}),
     "remote": frozenset({"kubernetes", "fabric", "ansible_runner", "urllib3", "orjson"}),
     "extender": frozenset({"starlette", "uvicorn", "orjson", "prometheus_client", "yaml"}),
     "cli": frozenset({"typer", "rich", "yaml"}),

@@ -29,7 +29,18 @@ _ONLY_ON_POSIX = frozenset({"fcntl", "termios", "pwd", "grp", "resource"})
 def attempt(arguments: Sequence[str]) -> tuple[int, PaictlError | None]:
     """Run a command line; (exit code, the error that was said)."""
     settings.reset()
-    settings.output = console.asked_form(arguments)
+    code, error = int(ExitCode.OK), None
+    try:
+        with console.command_line(console.asked_form(arguments)):
+            code, error = _ended(arguments)
+    except BrokenPipeError:
+        forget_output()
+        return BROKEN_PIPE, error
+    return code, error
+
+
+def _ended(arguments: Sequence[str]) -> tuple[int, PaictlError | None]:
+    """Run a command line and say how it ended, if that is not as it should."""
     try:
         settings.language = setting("lang")
         settings.color = False if setting("color") is False else None

@@ -13,7 +13,7 @@ VCs by name, bad and virtual cells by smallest id. A burst of node reports is se
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from paictl.cells.ids import NO_PHYSICAL
 from paictl.scheduler.binding import UNBOUND, Binding, RootKey
@@ -33,12 +33,18 @@ class Doomed:
 
     `bad[chain][level]` is the set of ranks of bad cells that are left (see `Ledger.left`), `bad_count` its size;
     `cells[vc, chain, level]` the set of ranks of physical cells that are committed to show badness and for nothing
-    else, `count[chain][level]` their number; `unsettled` the chains of which this may be out of date.
+    else, `count[chain][level]` their number; `unsettled` the chains of which this may be out of date, and whether
+    the choice of bad cells may have changed, not only their number; `passed_over` the chains in which a smaller bad
+    cell could not be had without breaking a promise.
     """
 
     __slots__ = (
-        "bad", "bad_count", "binding", "buddy", "cells", "count", "counts", "journal", "ledger", "tree", "unsettled",
+        "bad", "bad_count", "binding", "buddy", "cells", "count", "counts", "journal", "ledger", "passed_over", "tree",
+        "unsettled",
     )  # fmt: skip
+
+    KEPT: Final = 256
+    """So many doomed cells keep their virtual cells when a chain is settled; more get new ones, at half the cost."""
 
     def __init__(self, ledger: Ledger, binding: Binding, counts: Counts, journal: Journal) -> None:
         self.ledger = ledger
@@ -52,6 +58,7 @@ class Doomed:
         self.cells: dict[RootKey, int] = journal.table("doomed.cells", {}, bits=True)
         self.count = by_level("doomed.count", tree, journal)
         self.unsettled: dict[ChainIndex, bool] = journal.table("doomed.unsettled", {})
+        self.passed_over: dict[ChainIndex, bool] = journal.table("doomed.passed_over", {})
 
     # --- commitments
 
@@ -69,7 +76,7 @@ class Doomed:
         if bad[cell]:
             self._show_all(cell)
         self._leave_below(cell, -1)
-        self._unsettle(chain)
+        self._unsettle(chain, choice=bool(bad[above]))  # above every bad cell all are bad
 
     def give(self, cell: PhysicalCell, vc: str) -> None:
         """Take a committed physical cell back, already unbound if it is healthy."""
@@ -85,7 +92,7 @@ class Doomed:
         if bad[cell]:
             self._hide_all(cell)
         self._leave_below(cell, 1)
-        self._unsettle(chain)
+        self._unsettle(chain, choice=bool(bad[above]))
 
     def _leave_below(self, cell: PhysicalCell, sign: int) -> None:
         chain = self.tree.chain[cell]
@@ -124,7 +131,7 @@ class Doomed:
             parent = tree.parent[cell]
             if parent >= 0 and virtual[parent] != UNBOUND:
                 self.show(cell)
-        self._unsettle(tree.chain[cell])
+        self._unsettle(tree.chain[cell], choice=True)
 
     def turned_healthy(self, cell: PhysicalCell) -> None:
         """A physical cell healed: what was bound below a preassigned cell only to show it is unbound again."""
@@ -135,7 +142,7 @@ class Doomed:
             is_root = virtual != UNBOUND and self.binding.tree.parent[virtual] < 0
             if virtual != UNBOUND and not is_root and not self.counts.guaranteed[cell]:
                 self.binding.unbind(cell)
-        self._unsettle(self.tree.chain[cell])
+        self._unsettle(self.tree.chain[cell], choice=True)
 
     def show(self, cell: PhysicalCell) -> None:
         """Bind a bad cell below a bound one, so that the VC sees it."""
@@ -158,6 +165,7 @@ class Doomed:
         """A doomed cell of `vc` is used after all, for its healthy part or by what runs: now it is like any other."""
         if self.is_doomed(cell, vc):
             self._set(cell, vc, doomed=False)
+            self._unsettle(self.tree.chain[cell], choice=True)
 
     def free(self, cell: PhysicalCell, vc: str) -> None:
         """Unbind a doomed cell of `vc` and give it back."""
@@ -174,20 +182,62 @@ class Doomed:
 
     def settle(self) -> None:
         """Doom in every unsettled chain what has to be, and nothing else."""
-        for chain in sorted(self.unsettled):
-            present = set(self.present(chain))
-            if present or self._is_short(chain):
-                wanted = self.wanted(chain)
-                for vc, cell in sorted(present - wanted):
-                    self.free(cell, vc)
-                for vc, cell in sorted(wanted - present):
-                    self._commit(cell, vc)
+        for chain, choice in sorted(self.unsettled.items()):
+            if choice or chain in self.passed_over or not self._is_settled(chain):
+                self._settle(chain)
             self.journal.drop(self.unsettled, chain)
 
-    def _is_short(self, chain: ChainIndex) -> bool:
-        """Whether some level has fewer healthy cells than all VCs together may take."""
-        quota, left, bad = self.ledger.quota[chain], self.ledger.left[chain], self.bad_count[chain]
-        return any(quota[level] > left[level] - bad[level] for level in range(1, len(quota)))
+    def _is_settled(self, chain: ChainIndex) -> bool:
+        """Whether every level has as many doomed cells as it must, and if there are any, no more than that.
+
+        Then the same bad cells would be chosen again: doing it anew takes the same ones in the same order, and what
+        each of them costs in surplus has been paid, so none would be passed over.
+        """
+        left, bad = self.ledger.left[chain], self.bad_count[chain]
+        for level in range(len(bad) - 1, 0, -1):
+            healthy = left[level] - bad[level]
+            if self.ledger.quota[chain][level] > healthy or self.count[chain][level]:
+                for vc, free in self.ledger.vcs[chain]:
+                    if free[level] > healthy or (free[level] < healthy and self.cells.get((vc, chain, level))):
+                        return False
+        return True
+
+    def _settle(self, chain: ChainIndex) -> None:
+        """Do a chain anew, if need be; cells that stay doomed stay bound as they are unless there are many."""
+        present = self.present(chain)
+        if len(present) > self.KEPT or not present:
+            self._do_anew(chain)
+            return
+        mark = self.journal.begin()
+        self._do_anew(chain)
+        wanted, passed_over = set(self.present(chain)), chain in self.passed_over
+        self.journal.rollback(mark)
+        for vc, cell in present:
+            if (vc, cell) not in wanted:
+                self.free(cell, vc)
+        for vc, cell in sorted(wanted.difference(present)):
+            self._commit(cell, vc)
+        self._note_passed_over(chain, passed_over)
+
+    def _do_anew(self, chain: ChainIndex) -> None:
+        self.clear(chain)
+        self._note_passed_over(chain, False)
+        for level in range(len(self.bad[chain]) - 1, 0, -1):
+            self._doom(chain, level)
+
+    def wanted(self, chain: ChainIndex) -> set[tuple[str, PhysicalCell]]:
+        """What has to be doomed in a chain, found by doing it all anew; nothing changes."""
+        mark = self.journal.begin()
+        self._do_anew(chain)
+        found = set(self.present(chain))
+        self.journal.rollback(mark)
+        return found
+
+    def _note_passed_over(self, chain: ChainIndex, passed_over: bool) -> None:
+        if passed_over and chain not in self.passed_over:
+            self.journal.put(self.passed_over, chain, True)
+        elif not passed_over and chain in self.passed_over:
+            self.journal.drop(self.passed_over, chain)
 
     def present(self, chain: ChainIndex) -> list[tuple[str, PhysicalCell]]:
         """VC and physical cell of what is doomed in a chain."""
@@ -199,16 +249,6 @@ class Doomed:
             for rank in members(ranks)
         ]
 
-    def wanted(self, chain: ChainIndex) -> set[tuple[str, PhysicalCell]]:
-        """What has to be doomed in a chain: found by doing it all anew, and taken back."""
-        mark = self.journal.begin()
-        self.clear(chain)
-        for level in range(len(self.bad[chain]) - 1, 0, -1):
-            self._doom(chain, level)
-        wanted = set(self.present(chain))
-        self.journal.rollback(mark)
-        return wanted
-
     def _commit(self, cell: PhysicalCell, vc: str) -> None:
         """Commit a bad cell to a VC to show that it is bad."""
         key = (vc, self.tree.chain[cell], self.tree.level[cell])
@@ -216,9 +256,10 @@ class Doomed:
         self._set(cell, vc, doomed=True)
         self.take(cell, vc)
 
-    def _unsettle(self, chain: ChainIndex) -> None:
-        if chain not in self.unsettled:
-            self.journal.put(self.unsettled, chain, True)
+    def _unsettle(self, chain: ChainIndex, *, choice: bool) -> None:
+        known = self.unsettled.get(chain)
+        if known is None or (choice and not known):
+            self.journal.put(self.unsettled, chain, choice)
 
     def _doom(self, chain: ChainIndex, level: int) -> None:
         """Bind bad cells to the VCs that can no longer be served by healthy ones of this level."""
@@ -238,6 +279,7 @@ class Doomed:
         for rank in members(self.bad[chain][level]):
             if self.ledger.may_take(at[rank]):
                 return at[rank]
+            self._note_passed_over(chain, True)
         return NO_PHYSICAL
 
     # --- tables

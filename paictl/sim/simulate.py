@@ -34,7 +34,10 @@ def simulate(
     ordered = in_order(list(jobs))
     cluster = Cluster(spec)
     history = tuple(job.gpus * job.true_work for job in ordered) if Knows.DISTRIBUTION in kind.knows else ()
-    made = kind(parameters, Setup(cluster, seed, history))
+    tenants: dict[str, int] = {}
+    for job in ordered:
+        tenants[job.vc] = tenants.get(job.vc, 0) + job.gpus * job.true_work
+    made = kind(parameters, Setup(cluster, seed, history, tenants))
     entries: list[Entry] | None = [] if log else None
     outcomes: dict[str, Outcome] = {}
     engine = Engine(

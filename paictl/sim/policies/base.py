@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from paictl.sim.actions import Action, Moment, Preempt, Start
@@ -44,6 +44,8 @@ class Setup:
     history: Sequence[int] = ()
     """GPU time (device-milliseconds at the reference) of jobs like those that will come; given to those policies that
     declare DISTRIBUTION."""
+    tenants: Mapping[str, int] = field(default_factory=dict)
+    """The VCs of the trace, each with the GPU time of its jobs: what an administrator sets quotas by."""
 
 
 class Policy(ABC):

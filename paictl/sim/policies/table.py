@@ -19,6 +19,7 @@ POLICIES: Mapping[str, str] = {
     "las": "las:Las",
     "gittins": "gittins:Gittins",
     "tiresias": "tiresias:Tiresias",
+    "hived": "hived:Hived",
     "gavel": "gavel:Gavel",
 }
 """Name → module in this package:class."""

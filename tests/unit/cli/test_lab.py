@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -87,7 +86,7 @@ def test_solve_skip_answer_status_and_report(paictl: Paictl) -> None:
     assert paictl("lab", "report", "-o", "r.html", "--name", "Ann").code == 0
     checked = paictl("lab", "check-report", "r.html", "-o", "json")
     assert checked.code == 0
-    assert json.loads(checked.out)[0]["inconsistent"] == []
+    assert checked.data[0]["inconsistent"] == []
     Path("r.html").write_text(Path("r.html").read_text().replace("the quota", "my quota", 1))
     bad = paictl("lab", "check-report", "r.html")
     assert bad.code == 1
@@ -96,7 +95,7 @@ def test_solve_skip_answer_status_and_report(paictl: Paictl) -> None:
 
 @pytest.mark.usefixtures("in_shell")
 def test_verify_gives_data_and_its_exit_code_is_the_answer(paictl: Paictl) -> None:
-    data = json.loads(paictl("lab", "verify", "-o", "json").out)
+    data = paictl("lab", "verify", "-o", "json").data
     assert data[0]["findings"] == [
         {"ok": False, "of": "job job-2", "what": "", "expected": "exists", "observed": "no such job"}
     ]

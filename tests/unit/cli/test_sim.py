@@ -24,7 +24,7 @@ def test_the_exit_code_says_whether_a_tenant_is_worse_off(capsys: pytest.Capture
 
 def test_the_same_as_data(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["sim", "compare", str(LAB / "trace.yaml"), "--config", CONFIG, "-o", "json"]) == 1
-    data = json.loads(capsys.readouterr().out)
+    data = json.loads(capsys.readouterr().out)["items"]
     assert [(one["policy"], one["worseThanPrivate"]) for one in data] == [
         ("private", []), ("quota", ["vc1"]), ("cells", [])
     ]  # fmt: skip

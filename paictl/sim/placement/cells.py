@@ -1,0 +1,162 @@
+"""Cells: the scheduler core chooses, exactly as it does for a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import yaml
+
+from paictl.cells.spec import ClusterSpec as HivedSpec
+from paictl.scheduler.decision import Bind, BindInfo, Phase, Preempt
+from paictl.scheduler.engine import Engine
+from paictl.scheduler.events import NodeHealth, PodGone
+from paictl.scheduler.request import MAX_PRIORITY, PodRequest
+from paictl.sim.cluster import Cluster, Devices
+from paictl.sim.job import Share
+from paictl.sim.placement.base import Placement
+from paictl.sim.view import JobView
+
+OPPORTUNISTIC = -1
+"""HiveD's priority of a job outside every quota."""
+
+
+class Cells(Placement):
+    """The core on a cluster whose nodes have the names and devices of its configuration; all of them healthy.
+
+    A job becomes one affinity group: whole nodes and, for the rest, a part of one. A job for which
+    its VC has not enough cells can only run opportunistically.
+    """
+
+    id = "cells"
+
+    def __init__(self, cluster: Cluster, spec: HivedSpec) -> None:
+        super().__init__(cluster)
+        self.engine = Engine(spec)
+        tree = self.engine.state.physical
+        first = {node.name: cluster.first[number] for number, node in enumerate(cluster.nodes)}
+        self._device: dict[tuple[str, int], int] = {}
+        for name, cells in tree.nodes.items():
+            self.engine.observe(NodeHealth(name, healthy=True))
+            indices = sorted(tree.device(leaf) for cell in cells for leaf in tree.leaves(cell))
+            self._device |= {(name, index): first[name] + place for place, index in enumerate(indices)}
+        self._size = max(node.devices for node in cluster.nodes)
+        self._pods: dict[int, tuple[str, ...]] = {}
+        """By first device of a group: its pods."""
+        self._names: dict[str, int] = {}
+        """By pod: the number of its job."""
+        self._first_vc = spec.virtual_clusters[0].name
+        self.promised: dict[str, int] = {vc.name: 0 for vc in spec.virtual_clusters}
+        """Devices of each VC."""
+        virtual = self.engine.state.virtual
+        for cell in virtual.cells():
+            if virtual.root[cell] == cell:
+                self.promised[virtual.vc(cell)] += len(virtual.leaves(cell))
+
+    def guaranteed(self, job: JobView) -> bool:
+        """Whether it runs on its VC's cells: it wants to, and they are enough."""
+        return job.share is Share.GUARANTEED and self.promised.get(job.vc, 0) >= job.gpus
+
+    def take(self, job: JobView, number: int) -> Devices | None:
+        """Bind the group if that disturbs nobody."""
+        decision = self.engine.plan(self._request(job, number, 0))
+        return self._bind(decision, job, number) if isinstance(decision, Bind) else None
+
+    def victims(self, job: JobView, number: int) -> list[int] | None:
+        """The jobs (by number) that must go before it can start; None if that would not help."""
+        decision = self.engine.plan(self._request(job, number, 0), phase=Phase.PREEMPTING)
+        if not isinstance(decision, Preempt):
+            return None
+        return sorted({self._names[uid] for _, uids in decision.victims for uid in uids})
+
+    def give(self, devices: Devices) -> None:
+        """All pods of the group are gone."""
+        self.free += len(devices)
+        for uid in self._pods.pop(devices[0]):
+            del self._names[uid]
+            self.engine.observe(PodGone(uid))
+
+    def claim(self, devices: Devices) -> None:
+        """Not for cells: the core chooses them."""
+        raise NotImplementedError(f"cells cannot claim {devices}")
+
+    def _bind(self, first: Bind, job: JobView, number: int) -> Devices:
+        info = self.engine.bind_info(first)
+        self.engine.apply(first)
+        pods = sum(count for _, count in self._members(number))
+        uids = [first.request.uid]
+        for place in range(1, pods):
+            request = self._request(job, number, place)
+            decision = self.engine.plan(request)
+            assert isinstance(decision, Bind)  # noqa: S101 a group that is bound has room for all of its pods
+            self.engine.apply(decision)
+            uids.append(request.uid)
+        devices = self._devices(info)
+        self.free -= len(devices)
+        self._pods[devices[0]] = tuple(uids)
+        self._names |= dict.fromkeys(uids, job.number)
+        return devices
+
+    def _devices(self, info: BindInfo) -> Devices:
+        return tuple(
+            sorted(self._device[pod.node, index] for member in info.members for pod in member for index in pod.devices)
+        )
+
+    def _members(self, number: int) -> tuple[tuple[int, int], ...]:
+        """(devices of a pod, number of such pods), rising: whole nodes, and the rest on one more."""
+        whole, rest = divmod(number, self._size)
+        return (*([(rest, 1)] if rest else []), *([(self._size, whole)] if whole else []))
+
+    def _request(self, job: JobView, number: int, place: int) -> PodRequest:
+        members = self._members(number)
+        leaves = [size for size, count in members for _ in range(count)][place]
+        priority = min(max(job.priority, 0), MAX_PRIORITY) if self.guaranteed(job) else OPPORTUNISTIC
+        uid = f"{job.number}-{place}"
+        return PodRequest(
+            uid=uid, name=f"sim/{uid}", vc=job.vc if job.vc in self.promised else self._first_vc, priority=priority,
+            leaf_number=leaves, group=str(job.number), members=members, leaf_type=job.gpu_type or "",
+        )  # fmt: skip
+
+
+def from_text(text: str) -> HivedSpec:
+    """The specification in a HiveD configuration."""
+    return HivedSpec.from_mapping(yaml.safe_load(text))
+
+
+def for_nodes(cluster: Cluster, quotas: Mapping[str, int]) -> HivedSpec:
+    """Cells for a cluster without a configuration: a chain for each kind of node, quotas in whole nodes.
+
+    Inside a node: the levels that it has, else halves down to single devices, as PCIe switches and sockets are.
+    `quotas` are devices; a VC gets as many nodes as they fill, of the first kind that still has them.
+    """
+    types: dict[str, object] = {}
+    cells: list[object] = []
+    left: dict[str, list[int]] = {}
+    for node in cluster.nodes:
+        top = f"{node.type}-NODE-{node.devices}"
+        if top not in left:
+            left[top] = [0, node.devices]
+            _levels(types, node.type, node.devices, top)
+        left[top][0] += 1
+        cells.append({"cellType": top, "cellAddress": node.name})
+    promised: dict[str, object] = {}
+    for vc, devices in quotas.items():
+        virtual = []
+        for top, row in left.items():
+            number = min(row[0], devices // row[1])
+            row[0] -= number
+            devices -= number * row[1]
+            if number:
+                virtual.append({"cellType": top, "cellNumber": number})
+        promised[vc] = {"virtualCells": virtual}
+    return HivedSpec.from_mapping(
+        {"physicalCluster": {"cellTypes": types, "physicalCells": cells}, "virtualClusters": promised}
+    )
+
+
+def _levels(types: dict[str, object], leaf: str, devices: int, top: str) -> None:
+    below, size = leaf, 1
+    while size * 2 < devices and devices % (size * 2) == 0:
+        name = f"{leaf}-{size * 2}-of-{devices}"
+        types[name] = {"childCellType": below, "childCellNumber": 2}
+        below, size = name, size * 2
+    types[top] = {"childCellType": below, "childCellNumber": devices // size, "isNodeLevel": True}

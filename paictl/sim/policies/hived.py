@@ -1,0 +1,206 @@
+"""HiveD: tenants are promised cells; the scheduler core of this project decides, on simulated time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from heapq import heappop, heappush
+from typing import Literal
+
+from paictl.sim.actions import Moment, Preempt
+from paictl.sim.cluster import Devices
+from paictl.sim.placement.base import Placement
+from paictl.sim.placement.cells import Cells, for_nodes, from_text
+from paictl.sim.policies.base import Parameters, Policy, Setup
+from paictl.sim.policies.parameters import parameter
+from paictl.sim.view import JobView
+
+Group = tuple[int, str | None]
+"""Waiting jobs that are alike to the core: (devices, device type)."""
+
+
+@dataclass(frozen=True, slots=True)
+class HivedParameters(Parameters):
+    """Where the quotas are from if the cluster has none."""
+
+    quotas: Literal["demand", "equal"] = parameter(
+        "demand", "without a configuration: whole nodes by the tenants' GPU time in the trace, or as many for each"
+    )
+
+
+class Tenant:
+    """The guaranteed jobs of one VC that wait, by priority and order; and what it runs outside its quota."""
+
+    __slots__ = ("changed", "heaps", "spare", "weight")
+
+    def __init__(self, weight: int) -> None:
+        self.heaps: dict[Group, list[tuple[int, int, JobView]]] = {}
+        self.changed = False
+        """Whether something happened that may let one of them start."""
+        self.weight = max(weight, 1)
+        self.spare = 0
+        """Devices of its opportunistic jobs."""
+
+
+class Hived(Policy):
+    """Guaranteed jobs run on their VC's cells, opportunistic ones on what is left, weighted by quota; a guaranteed job
+    preempts opportunistic ones, and jobs of lower priority of its own VC.
+
+    `--cluster` with a HiveD configuration gives cells and quotas. Example: `hived`, `hived:quotas=equal`.
+    """
+
+    id = "hived"
+    title = "HiveD: cells for each tenant, no sharing anomaly"
+    paper = "HiveD (OSDI'20); algorithm and decisions are those of the scheduler core"
+    choices = (
+        "within a VC jobs are tried by priority, then by order; one that does not fit is passed over",
+        "a job of a VC that was promised nothing, or less than it needs, runs opportunistically",
+        "opportunistic jobs: the tenant that uses least of them by its quota goes first (weighted max-min)",
+        "a gang is whole nodes and, for the rest, a part of one more",
+        "a preempted job keeps its work",
+    )
+    Parameters = HivedParameters
+
+    def __init__(self, parameters: HivedParameters, setup: Setup) -> None:
+        super().__init__(parameters, setup)
+        promised = self.cells.promised
+        self.tenants = {vc: Tenant(promised.get(vc, 0)) for vc in sorted(set(promised) | set(setup.tenants))}
+        self._spare: dict[Group, dict[str, deque[JobView]]] = {}
+        """Opportunistic jobs that wait, by group and VC."""
+        self._spare_changed = False
+        self._runs: dict[int, JobView] = {}
+        self._preempted_devices = 0
+
+    def make_placement(self) -> Placement:
+        """The core, with the configuration of the cluster or one made for it."""
+        spec = self.cluster.spec
+        if spec.hived is not None:
+            self.cells = Cells(self.cluster, from_text(spec.hived))
+        else:
+            sizes = [node.devices for node in spec.nodes]
+            quotas = spec.quotas or shares(self.setup.tenants, sizes, equal=self.p.quotas == "equal")
+            self.cells = Cells(self.cluster, for_nodes(self.cluster, quotas or {"all": self.cluster.size}))
+        return self.cells
+
+    # --- events
+
+    def ended(self, job: JobView, devices: Devices, /) -> None:
+        """Room for its own VC, and for whoever is opportunistic."""
+        super().ended(job, devices)
+        self._gone(job, len(devices))
+
+    def _gone(self, job: JobView, number: int) -> None:
+        self._runs.pop(job.number, None)
+        if self.cells.guaranteed(job):
+            self.tenants[job.vc].changed = True
+        else:
+            self.tenants[job.vc].spare -= number
+        self._spare_changed = True
+
+    def plan(self, moment: Moment) -> None:
+        """Only those whom an event can have helped are looked at: in a VC nobody depends on other VCs."""
+        for job in moment.arrived:
+            self._wait(job)
+        for tenant in self.tenants.values():
+            while tenant.changed:
+                tenant.changed = False
+                self._serve(tenant)
+        while self._spare_changed:
+            self._spare_changed = False
+            self._serve_spare()
+
+    def _wait(self, job: JobView) -> None:
+        group = job.gpus, job.gpu_type
+        if self.cells.guaranteed(job):
+            tenant = self.tenants[job.vc]
+            heappush(tenant.heaps.setdefault(group, []), (-job.priority, job.number, job))
+            tenant.changed = True
+        else:
+            self._spare.setdefault(group, {}).setdefault(job.vc, deque()).append(job)
+            self._spare_changed = True
+
+    # --- guaranteed
+
+    def _serve(self, tenant: Tenant) -> None:
+        stuck: set[Group] = set()
+        while ahead := [(heap[0][:2], group) for group, heap in tenant.heaps.items() if group not in stuck]:
+            group = min(ahead)[1]
+            heap = tenant.heaps[group]
+            if self.start(heap[0][2]) or self._evict_and_start(heap[0][2]):
+                job = heappop(heap)[2]
+                self._runs[job.number] = job
+                if not heap:
+                    del tenant.heaps[group]
+            else:
+                stuck.add(group)
+
+    def _evict_and_start(self, job: JobView) -> bool:
+        """Start a job in place of others, if that helps."""
+        victims = self.cells.victims(job, job.gpus)
+        if victims is None:
+            return False
+        for number in victims:
+            self._evict(self._runs[number])
+        return self.start(job)
+
+    def _evict(self, job: JobView) -> None:
+        devices = self.held(job)
+        self._preempted_devices += len(devices)
+        self.placement.give(devices)
+        self.let_go(job)
+        self.act(Preempt(job))
+        self._gone(job, len(devices))
+        self._wait(job)
+
+    # --- opportunistic
+
+    def _serve_spare(self) -> None:
+        stuck: set[Group] = set()
+        while (found := self._next_spare(stuck)) is not None:
+            group, vc = found
+            line = self._spare[group][vc]
+            if self.placement.free < group[0] or not self.start(line[0]):
+                stuck.add(group)
+                continue
+            job = line.popleft()
+            self._runs[job.number] = job
+            self.tenants[vc].spare += job.gpus
+            if not line:
+                del self._spare[group][vc]
+                if not self._spare[group]:
+                    del self._spare[group]
+
+    def _next_spare(self, stuck: set[Group]) -> tuple[Group, str] | None:
+        """The first job of the tenant that uses least, by its quota."""
+        free = self.placement.free
+        ahead = [
+            (self.tenants[vc].spare / self.tenants[vc].weight, line[0].number, group, vc)
+            for group, lines in self._spare.items()
+            if group not in stuck and group[0] <= free
+            for vc, line in lines.items()
+        ]
+        return min(ahead, key=lambda row: row[:2])[2:] if ahead else None
+
+    def counted(self) -> Mapping[str, float]:
+        """Devices taken from jobs by preemption."""
+        return {"preempted_devices": self._preempted_devices}
+
+
+def shares(tenants: Mapping[str, int], sizes: Sequence[int], *, equal: bool) -> dict[str, int]:
+    """Devices for each tenant, in whole nodes of these sizes: one for each, the others by GPU time (or alike).
+
+    Tenants without GPU time count as one device-millisecond; where nodes are fewer than tenants the largest get one.
+    """
+    order = sorted(tenants, key=lambda vc: (-tenants[vc], vc))
+    given: dict[str, list[int]] = {vc: [] for vc in order}
+    need = {vc: 1 if equal else max(1, tenants[vc]) for vc in order}
+    for number, size in enumerate(sizes):
+        if number < len(order):
+            given[order[number]].append(size)
+        elif order:
+            # the one who has least by what it needs (highest averages, as seats in parliaments)
+            poorest = min(order, key=lambda vc: (Fraction(sum(given[vc]) + size, need[vc]), vc))
+            given[poorest].append(size)
+    return {vc: sum(given[vc]) for vc in sorted(order)}

@@ -1,0 +1,140 @@
+"""HiveD's guarantee, on simulated time."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from paictl.sim.cluster import Cluster, ClusterSpec, homogeneous
+from paictl.sim.job import Job, Share
+from paictl.sim.knowledge import NOTHING
+from paictl.sim.placement.base import Placement
+from paictl.sim.placement.cells import Cells, from_text
+from paictl.sim.placement.consolidate import Consolidate
+from paictl.sim.policies.hived import shares
+from paictl.sim.run import RunResult
+from paictl.sim.simulate import simulate
+from paictl.sim.state import JobState
+from paictl.sim.view import JobView, view_for
+from paictl.units import Millis
+
+CELLS = """
+physicalCluster:
+  cellTypes:
+    PCIE: {childCellType: gpu, childCellNumber: 2}
+    SOCKET: {childCellType: PCIE, childCellNumber: 2}
+    NODE: {childCellType: SOCKET, childCellNumber: 2, isNodeLevel: true}
+virtualClusters:
+  nodes: {virtualCells: [{cellType: NODE, cellNumber: 3}]}
+  sockets: {virtualCells: [{cellType: NODE.SOCKET, cellNumber: 4}]}
+  switches: {virtualCells: [{cellType: NODE.SOCKET.PCIE, cellNumber: 8}]}
+  single: {virtualCells: [{cellType: NODE.SOCKET.PCIE.gpu, cellNumber: 8}]}
+"""
+NODES = [f"  - {{cellType: NODE, cellAddress: gpu-{number}}}" for number in range(1, 9)]
+CONFIG = CELLS.replace("virtualClusters:", "\n".join(["  physicalCells:", *NODES, "virtualClusters:"]))
+PROMISED = {"nodes": (8, 3), "sockets": (4, 4), "switches": (2, 8), "single": (1, 8)}
+"""By VC: devices of a cell, and how many cells."""
+
+
+def cluster() -> ClusterSpec:
+    return replace(homogeneous(8, 8), hived=CONFIG)
+
+
+def view(number: int, vc: str, gpus: int, share: Share = Share.GUARANTEED) -> JobView:
+    return view_for(NOTHING)(JobState(Job(str(number), Millis(0), gpus, Millis(1), vc=vc, share=share), number))
+
+
+def denied(book: Placement, operations: int, seed: int) -> int:
+    """Random requests of tenants that are within their promise, and releases: how many requests find no place."""
+    dice, refused = random.Random(seed), 0  # noqa: S311 the same operations every time
+    held: dict[str, list[tuple[int, ...]]] = {vc: [] for vc in PROMISED}
+    for number in range(operations):
+        vc = dice.choice(list(PROMISED))
+        size, cells = PROMISED[vc]
+        if held[vc] and (len(held[vc]) == cells or dice.random() < 0.45):
+            book.give(held[vc].pop(dice.randrange(len(held[vc]))))
+        elif (devices := book.take(view(number, vc, size), size)) is not None:
+            held[vc].append(devices)
+        else:
+            refused += 1
+    return refused
+
+
+@pytest.mark.slow
+def test_no_request_within_its_quota_is_ever_denied() -> None:
+    spec = cluster()
+    assert denied(Cells(Cluster(spec), from_text(CONFIG)), 100_000, 13) == 0
+
+
+def test_nor_in_a_short_run() -> None:
+    spec = cluster()
+    assert denied(Cells(Cluster(spec), from_text(CONFIG)), 4_000, 1) == 0
+
+
+def test_a_scheduler_that_counts_denies_them() -> None:
+    assert denied(Consolidate(Cluster(cluster())), 20_000, 13) > 10
+
+
+def jobs(vc: str, rows: list[tuple[int, int, int]], share: Share = Share.GUARANTEED, first: int = 0) -> list[Job]:
+    return [
+        Job(f"{vc}{first + number}", Millis(at * 1000), gpus, Millis(1000 * time), vc=vc, share=share)
+        for number, (at, gpus, time) in enumerate(rows)
+    ]
+
+
+def starts(result: RunResult) -> dict[str, int | None]:
+    return {one.id: one.first_start for one in result.outcomes}
+
+
+def test_an_opportunistic_job_makes_way_and_keeps_its_work() -> None:
+    spec = replace(homogeneous(2, 4), quotas={"a": 4, "b": 4})
+    given = [*jobs("b", [(0, 8, 100)], Share.OPPORTUNISTIC), *jobs("a", [(10, 4, 20)])]
+    result = simulate(given, spec, "hived")
+    assert starts(result) == {"b0": 0, "a0": 10_000}
+    low = result.outcomes[0]
+    assert (low.preemptions, low.end, low.lost) == (1, 120_000, 0)
+    assert result.counters["preempted_devices"] == 8
+
+
+def test_a_guaranteed_job_never_leaves_its_quota() -> None:
+    spec = replace(homogeneous(2, 4), quotas={"a": 4, "b": 4})
+    result = simulate(jobs("a", [(0, 4, 50), (1, 4, 50)]), spec, "hived")
+    assert starts(result) == {"a0": 0, "a1": 50_000}, "although b's node is idle"
+
+
+def test_no_tenant_waits_longer_than_in_a_cluster_of_its_own() -> None:
+    dice = random.Random(5)  # noqa: S311 the same jobs every time
+    shared = replace(homogeneous(6, 8), quotas={"a": 16, "b": 16, "c": 16})
+    given = [
+        one
+        for vc in "abc"
+        for one in jobs(vc, [(dice.randrange(300), 1 << dice.randrange(5), dice.randrange(5, 90)) for _ in range(60)])
+    ]
+    together = starts(simulate(given, shared, "hived"))
+    for vc in "abc":
+        alone = starts(
+            simulate([one for one in given if one.vc == vc], replace(homogeneous(2, 8), quotas={vc: 16}), "hived")
+        )
+        assert {name: at for name, at in together.items() if name.startswith(vc)} == alone
+
+
+def test_higher_priority_preempts_within_the_tenant() -> None:
+    spec = replace(homogeneous(1, 4), quotas={"a": 4})
+    low, high = jobs("a", [(0, 4, 100)]), [replace(one, priority=10) for one in jobs("a", [(5, 4, 10)], first=1)]
+    result = simulate([*low, *high], spec, "hived")
+    assert starts(result) == {"a0": 0, "a1": 5000}
+    assert result.outcomes[0].end == 110_000
+
+
+def test_what_is_left_goes_to_the_tenant_that_uses_least_by_its_quota() -> None:
+    spec = replace(homogeneous(4, 1), quotas={"a": 3, "b": 1})
+    given = jobs("a", [(0, 1, 10)] * 8, Share.OPPORTUNISTIC) + jobs("b", [(0, 1, 10)] * 8, Share.OPPORTUNISTIC)
+    first = [name[0] for name, at in starts(simulate(given, spec, "hived")).items() if at == 0]
+    assert sorted(first) == ["a", "a", "a", "b"]
+
+
+def test_quotas_made_from_a_trace() -> None:
+    assert shares({"big": 900, "small": 50, "none": 0}, [8] * 10, equal=False) == {"big": 64, "none": 8, "small": 8}
+    assert shares({"x": 1, "y": 900}, [4] * 4, equal=True) == {"x": 8, "y": 8}
