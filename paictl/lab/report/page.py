@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any, Final
 
-from paictl.lab.report import dial_of, phenomena
-from paictl.lab.report_text import finding_text, made_text, remarks
-from paictl.lab.report_timeline import LEGEND, lines_of, svg
-from paictl.lab.report_words import labelled, word
+from paictl.lab.embedded import ORIGIN
+from paictl.lab.report.content import clock_of, phenomena
+from paictl.lab.report.phrases import event_name, finding_text, help_text, made_text, remarks, when_text
+from paictl.lab.report.timeline import INSTANT, LEGEND, lines_of, svg
+from paictl.lab.report.words import labelled, word
+from paictl.units import millis_between
 
 _STYLE: Final = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; --good: #2f8f5b; --bad: #c4492f; --mild: #b07d12 }
@@ -30,6 +32,8 @@ pre { background: var(--soft); padding: .7rem; border-radius: 6px; white-space: 
 .checks { list-style: none; padding: 0 } .checks > li { margin: .5rem 0; padding-left: 1rem; border-left: 4px solid }
 .checks > .passed { border-color: var(--good) } .checks > .failed { border-color: var(--bad) }
 .checks > .skipped, .checks > .later { border-color: var(--mild) }
+.at { opacity: .6 }
+.overview td:nth-child(2), .overview td:nth-child(3), .overview td:nth-child(5) { white-space: nowrap }
 .findings { font-size: .85rem; opacity: .8; margin: .1rem 0; padding-left: 1rem }
 blockquote { margin: .2rem 0 .8rem; padding: .3rem .8rem; background: var(--soft); border-radius: 6px;
   white-space: pre-line }
@@ -41,7 +45,7 @@ blockquote { margin: .2rem 0 .8rem; padding: .3rem .8rem; background: var(--soft
 
 
 def page(report: Mapping[str, Any], data: str) -> str:
-    """The whole page; `data` is the report as `report_file` packs it, to stand in a comment."""
+    """The whole page; `data` is the report as `files` packs it, to stand in a comment."""
     lang = report["language"]
     body = "\n".join(_body(report, lang))
     return (
@@ -55,6 +59,8 @@ def page(report: Mapping[str, Any], data: str) -> str:
 def _body(report: Mapping[str, Any], lang: str) -> Iterator[str]:
     yield f"<h1>{escape(word('title', lang))}</h1>"
     yield f"<p><strong>{escape(report['name'])}</strong> · {escape(made_text(report))}</p>"
+    if report["group"]:
+        yield f"<p>{escape(labelled(word('group', lang), lang) + report['group'])}</p>"
     yield (
         f'<p class="digest">{labelled(word("digest", lang), lang)}<code>{escape(report["digest"])}</code><br>'
         f"<small>{escape(word('check', lang))}</small></p>"
@@ -63,23 +69,39 @@ def _body(report: Mapping[str, Any], lang: str) -> Iterator[str]:
     for key, value in report["environment"].items():
         shown = value or (word("no-gpu", lang) if key == "gpu" else "-")
         yield f"<tr><th>{escape(word(key, lang))}</th><td>{escape(shown)}</td></tr>"
-    yield f"</table><h2>{escape(word('overview', lang))}</h2>"
+    yield "</table>"
+    for key in ("problems", "remarks"):
+        written = f"<blockquote>{escape(report[key])}</blockquote>" if report[key] else escape(word("not-given", lang))
+        yield (
+            f"<h2>{escape(word(key, lang))}</h2><p>{written}</p>"
+            if not report[key]
+            else (f"<h2>{escape(word(key, lang))}</h2>{written}")
+        )
+    yield f"<h2>{escape(word('overview', lang))}</h2>"
     yield from _overview(report, lang)
     for experiment in report["experiments"]:
         yield from _experiment(experiment, lang)
 
 
 def _overview(report: Mapping[str, Any], lang: str) -> Iterator[str]:
-    heads = (word("experiment", lang), word("passed-of", lang), word("answered-of", lang))
-    yield "<table><tr>" + "".join(f"<th>{escape(head)}</th>" for head in heads) + "</tr>"
+    heads = (word(key, lang) for key in ("experiment", "passed-of", "answered-of", "help-of", "when"))
+    yield '<div class="scroll"><table class="overview"><tr>'
+    yield "".join(f"<th>{escape(head)}</th>" for head in heads) + "</tr>"
     for one in report["experiments"]:
         passed = sum(check["standing"] == "passed" for check in one["checks"])
         answered = sum(bool(answer["answer"]) for answer in one["answers"])
-        yield (
-            f'<tr><td><a href="#{one["lab"]}">{one["lab"][:2]} {escape(one["title"])}</a></td>'
-            f"<td>{passed} / {len(one['checks'])}</td><td>{answered} / {len(one['answers'])}</td></tr>"
+        cells = (
+            f"{passed} / {len(one['checks'])}",
+            f"{answered} / {len(one['answers'])}",
+            help_text(one, lang),
+            when_text(one),
         )
-    yield "</table>"
+        yield (
+            f'<tr><td><a href="#{escape(one["lab"])}">{one["lab"][:2]} {escape(one["title"])}</a></td>'
+            + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+            + "</tr>"
+        )
+    yield "</table></div>"
 
 
 def _experiment(experiment: Mapping[str, Any], lang: str) -> Iterator[str]:
@@ -90,32 +112,45 @@ def _experiment(experiment: Mapping[str, Any], lang: str) -> Iterator[str]:
     yield f"<h3>{escape(word('commands', lang))}</h3><pre>"
     for typed in experiment["typed"]:
         refusal = labelled(word("refused", lang), lang) + typed["message"]
-        yield escape(typed["command"]) + (
-            f'\n  <span class="refused">{escape(refusal)}</span>' if typed["message"] else ""
+        at = f'<span class="at">{escape(typed["at"][11:19])}</span> ' if typed["at"] else ""
+        yield (
+            at
+            + escape(typed["line"])
+            + (f'\n  <span class="refused">{escape(refusal)}</span>' if typed["message"] else "")
         )
     yield "</pre>"
-    picture = svg(lines_of(phenomena(experiment), experiment["now"]), experiment["now"], dial_of(experiment))
+    picture = svg(lines_of(phenomena(experiment), experiment["now"]), experiment["now"], clock_of(experiment))
     if picture:
         yield f'<h3>{escape(word("timeline", lang))}</h3><div class="scroll">{picture}</div>'
         yield _legend(picture, lang)
     yield from _events(experiment, lang)
+    if experiment["predictions"]:
+        yield f"<h3>{escape(word('predictions', lang))}</h3>"
+        yield from _answers(experiment["predictions"], lang)
     yield f'<h3>{escape(word("checks", lang))}</h3><ul class="checks">'
     for check in experiment["checks"]:
         yield from _check(check, lang)
-    yield f"</ul><h3>{escape(word('answers', lang))}</h3><ol>"
-    for one in experiment["answers"]:
+    yield f"</ul><h3>{escape(word('answers', lang))}</h3>"
+    yield from _answers(experiment["answers"], lang)
+
+
+def _answers(rows: list[Mapping[str, str]], lang: str) -> Iterator[str]:
+    yield "<ol>"
+    for one in rows:
         answer = one["answer"] or word("no-answer", lang)
         yield f"<li>{escape(one['question'])}<blockquote>{escape(answer)}</blockquote></li>"
     yield "</ol>"
 
 
 def _legend(picture: str, lang: str) -> str:
-    """What the colours of a picture mean, those that are in it."""
-    parts = (
+    """What the colours and signs of a picture mean, those that are in it."""
+    parts = [
         f'<span><i style="background:{colour}"></i>{escape(word(key, lang))}</span>'
         for key, colour in LEGEND
         if colour in picture
-    )
+    ]
+    if INSTANT in picture:
+        parts.append(f"<span>◆ {escape(word('no-length', lang))}</span>")
     return f'<p class="legend">{"".join(parts)}</p>'
 
 
@@ -127,9 +162,9 @@ def _events(experiment: Mapping[str, Any], lang: str) -> Iterator[str]:
         return
     yield f'{heading}<table class="events"><tr>'
     yield "".join(f"<th>{escape(word(key, lang))}</th>" for key in ("time", "what", "of", "detail")) + "</tr>"
-    dial = dial_of(experiment)
+    clock = clock_of(experiment)
     for event in events:
-        cells = (dial(event.at), event.kind, event.subject, event.message)
+        cells = (clock(millis_between(ORIGIN, event.at)), event_name(event, lang), event.subject, event.message)
         yield "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
     yield "</table>"
 

@@ -1,16 +1,19 @@
-"""What a check can see: the cluster through its interface, and what was typed."""
+"""What a check can see at one moment: the cluster through its interface, what was typed, written and foretold."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property, lru_cache
+from pathlib import Path
 
 from paictl.cells.spec import ClusterSpec
 from paictl.cluster.interface import Cluster, ConfigVersion, Event, JobView, NodeView, ServiceView
 from paictl.config.reading.kinds import Kind
 from paictl.config.reading.load import load_memory
-from paictl.lab.journal import Typed
+from paictl.lab.commandlog import Command
+from paictl.units import Millis, millis_between
 from paictl.workload.supply import Supply
 
 _ENDS = frozenset({"Finished", "Preempted", "Lost", "Killed"})
@@ -18,26 +21,40 @@ _ALL_END = frozenset({"Succeeded", "Failed", "Stopped", "Retried"})
 
 
 @dataclass(frozen=True)
-class Scene:
-    """A cluster at one moment; every question is asked once."""
+class Observation:
+    """A lab at one moment; every question is asked once. Without a cluster there is nothing in it.
 
-    cluster: Cluster
-    typed: tuple[Typed, ...] = ()
+    `predictions` maps steps to what the student foretold.
+    """
+
+    cluster: Cluster | None
+    typed: tuple[Command, ...] = ()
+    files: Path | None = None
+    predictions: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def now(self) -> Millis:
+        """How long the cluster is up by its own clock; 0 without a cluster."""
+        return self.since_up(self.cluster.now) if self.cluster else Millis(0)
+
+    def since_up(self, at: datetime) -> Millis:
+        """How long after the cluster came up an instant was."""
+        return millis_between(self.cluster.epoch, at) if self.cluster else Millis(0)
 
     @cached_property
     def jobs(self) -> Sequence[JobView]:
         """All jobs, without tasks."""
-        return self.cluster.jobs()
+        return self.cluster.jobs() if self.cluster else ()
 
     @cached_property
     def nodes(self) -> Sequence[NodeView]:
         """All nodes."""
-        return self.cluster.nodes()
+        return self.cluster.nodes() if self.cluster else ()
 
     @cached_property
     def services(self) -> Sequence[ServiceView]:
         """All services."""
-        return self.cluster.services()
+        return self.cluster.services() if self.cluster else ()
 
     @cached_property
     def _shown(self) -> dict[str, JobView]:
@@ -51,18 +68,18 @@ class Scene:
     @cached_property
     def events(self) -> Sequence[Event]:
         """All events in order."""
-        return self.cluster.events()
+        return self.cluster.events() if self.cluster else ()
 
     @cached_property
     def configuration(self) -> ConfigVersion | None:
         """The newest configuration."""
-        versions = self.cluster.configurations()
+        versions = self.cluster.configurations() if self.cluster else ()
         return versions[-1] if versions else None
 
     def job(self, name: str) -> JobView | None:
         """A job with its tasks, by name without user."""
         key = self.keys.get(name)
-        if key is None:
+        if key is None or self.cluster is None:
             return None
         if key not in self._shown:
             self._shown[key] = self.cluster.job(key)
@@ -76,6 +93,11 @@ class Scene:
         """Devices that the newest configuration promises to a VC; None if it has no such VC."""
         files = self.configuration.files if self.configuration else {}
         return _promises(tuple(files.items())).get(vc)
+
+    def file(self, name: str) -> str | None:
+        """A file of the student, None if there is none."""
+        path = self.files / name if self.files is not None else None
+        return path.read_text(encoding="utf-8", errors="replace") if path is not None and path.is_file() else None
 
     def running_times(self, name: str) -> list[tuple[int, int | None]]:
         """From which to which event tasks of a job ran; None while they run.

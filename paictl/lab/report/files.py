@@ -16,9 +16,10 @@ from typing import Any, Final
 
 from paictl.errors import PaictlError
 from paictl.lab.errors import LabError
-from paictl.lab.report import Report, inconsistencies
-from paictl.lab.report_page import page
-from paictl.lab.report_text import markdown
+from paictl.lab.report.consistency import inconsistencies
+from paictl.lab.report.content import Report
+from paictl.lab.report.markdown import markdown
+from paictl.lab.report.page import page
 
 FORMS: Final = (".md", ".html", ".json")
 
@@ -31,13 +32,7 @@ def check_form(path: Path) -> None:
     """Raise `LabError` unless a report can be written to a file of this name."""
     suffix = path.suffix.lower()
     if suffix not in FORMS:
-        raise LabError(
-            (
-                f"a report cannot be written as {suffix or 'a file without an ending'!r}",
-                f"报告文件的扩展名不能是 {suffix!r}",
-            ),
-            (f"let the name end with one of: {', '.join(FORMS)}", f"可用的扩展名：{'、'.join(FORMS)}"),
-        )
+        raise LabError("report-form", suffix=suffix, forms=", ".join(FORMS))
 
 
 def rendered(report: Report, suffix: str) -> str:
@@ -65,7 +60,7 @@ def check_file(path: Path) -> tuple[Report, list[str]]:
     report = _unpacked(text, path)
     try:
         return report, [*_visible(report, text, path), *inconsistencies(report)]
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
         raise PaictlError(f"is no whole report: {type(error).__name__} {error}", where=str(path)) from None
 
 
@@ -76,7 +71,7 @@ def _unpacked(text: str, path: Path) -> Report:
             unpacker = zlib.decompressobj()
             text = unpacker.decompress(base64.b64decode(found.group(1)), _MOST).decode()
         data: Any = json.loads(text)
-    except (ValueError, zlib.error):
+    except (ValueError, RecursionError, zlib.error):
         data = None
     if not isinstance(data, dict) or "experiments" not in data:
         raise PaictlError("holds no report of labs", where=str(path), hint="make one: paictl lab report -o report.html")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paictl.lab.journal import means
+from paictl.lab.commandlog import means
 
 COMPARE = "paictl sim compare trace.yaml * --policy quota --each-job"
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from typing import Any
 
-from paictl.lab.report import dial_of, phenomena
-from paictl.lab.report_timeline import drawn, lines_of
-from paictl.lab.report_words import labelled, word
+from paictl.lab.embedded import ORIGIN
+from paictl.lab.report.content import clock_of, phenomena
+from paictl.lab.report.phrases import event_name, finding_text, help_text, made_text, remarks, typed_text, when_text
+from paictl.lab.report.timeline import drawn, lines_of
+from paictl.lab.report.words import labelled, word
+from paictl.units import millis_between
 
 Experiment = Mapping[str, Any]
 
@@ -22,38 +24,64 @@ def _report(report: Mapping[str, Any]) -> Iterator[str]:
     lang = report["language"]
     yield from (f"# {word('title', lang)}", "")
     yield f"- {labelled(word('name', lang), lang)}{_cell(report['name'])}"
+    if report["group"]:
+        yield f"- {labelled(word('group', lang), lang)}{_cell(report['group'])}"
     yield f"- {labelled(word('made', lang), lang)}{made_text(report)}"
     yield f"- {labelled(word('digest', lang), lang)}`{report['digest']}` ({word('check', lang)})"
     yield from ("", f"## {word('environment', lang)}", "", "| | |", "| --- | --- |")
     for key, value in report["environment"].items():
         shown = value or (word("no-gpu", lang) if key == "gpu" else "-")
         yield f"| {word(key, lang)} | {_cell(shown)} |"
+    for key in ("problems", "remarks"):
+        yield from ("", f"## {word(key, lang)}", "")
+        yield "\n".join(map(_cell, report[key].splitlines())) or word("not-given", lang)
+    yield from ("", f"## {word('overview', lang)}", "")
+    yield from _overview(report, lang)
     for experiment in report["experiments"]:
         yield ""
         yield from _experiment(experiment, lang)
+
+
+def _overview(report: Mapping[str, Any], lang: str) -> Iterator[str]:
+    heads = ("experiment", "passed-of", "answered-of", "help-of", "when")
+    yield f"| {' | '.join(word(key, lang) for key in heads)} |"
+    yield "| --- " * len(heads) + "|"
+    for one in report["experiments"]:
+        passed = sum(check["standing"] == "passed" for check in one["checks"])
+        answered = sum(bool(answer["answer"]) for answer in one["answers"])
+        yield (
+            f"| {one['lab'][:2]} {_cell(one['title'])} | {passed} / {len(one['checks'])} "
+            f"| {answered} / {len(one['answers'])} | {_cell(help_text(one, lang))} | {when_text(one)} |"
+        )
 
 
 def _experiment(experiment: Experiment, lang: str) -> Iterator[str]:
     number = experiment["lab"][:2]
     heading = labelled(f"{word('experiment', lang)} {number}", lang) + experiment["title"]
     yield from (f"## {heading}", "", labelled(word("goal", lang), lang) + experiment["goal"], "")
-    yield from remarks(experiment, lang)
+    for remark in remarks(experiment, lang):
+        yield from (_cell(remark), "")
     yield from (f"### {word('commands', lang)}", "", "```")
-    for typed in experiment["typed"]:
-        end = f"    # {labelled(word('refused', lang), lang)}{typed['message']}" if typed["message"] else ""
-        yield f"{typed['command']}{end}"
+    yield from (typed_text(typed, lang) for typed in experiment["typed"])
     yield from ("```", "", f"### {word('phenomena', lang)}", "")
     yield from _events(experiment, lang)
-    dial = dial_of(experiment)
-    picture = drawn(lines_of(phenomena(experiment), experiment["now"]), experiment["now"], dial)
+    clock = clock_of(experiment)
+    picture = drawn(lines_of(phenomena(experiment), experiment["now"]), experiment["now"], clock)
     if picture:
         yield from ("", f"### {word('timeline', lang)}", "", "```", *picture, "```", "", word("legend", lang))
+    if experiment["predictions"]:
+        yield from ("", f"### {word('predictions', lang)}", "")
+        yield from _answers(experiment["predictions"], lang)
     yield from ("", f"### {word('checks', lang)}", "")
     for check in experiment["checks"]:
         yield from _check(check, lang)
     yield from ("", f"### {word('answers', lang)}", "")
-    for question, one in enumerate(experiment["answers"], 1):
-        yield f"{question}. {one['question']}"
+    yield from _answers(experiment["answers"], lang)
+
+
+def _answers(rows: list[Mapping[str, str]], lang: str) -> Iterator[str]:
+    for number, one in enumerate(rows, 1):
+        yield f"{number}. {one['question']}"
         yield f"   > {_cell(one['answer']) or word('no-answer', lang)}"
 
 
@@ -64,22 +92,10 @@ def _events(experiment: Experiment, lang: str) -> Iterator[str]:
         return
     yield f"| {word('time', lang)} | {word('what', lang)} | {word('of', lang)} | {word('detail', lang)} |"
     yield "| --- | --- | --- | --- |"
-    dial = dial_of(experiment)
+    clock = clock_of(experiment)
     for event in events:
-        yield f"| {dial(event.at)} | {event.kind} | {_cell(event.subject)} | {_cell(event.message)} |"
-
-
-def remarks(experiment: Experiment, lang: str) -> Iterator[str]:
-    """With how much help an experiment was done."""
-    if experiment["played"]:
-        yield from (word("played", lang), "")
-    if experiment["solved"]:
-        yield from (f"{labelled(word('solved', lang), lang)}{', '.join(experiment['solved'])}", "")
-    if experiment["hints"]:
-        yield from (f"{labelled(word('hints', lang), lang)}{sum(experiment['hints'].values())}", "")
-    if experiment["skipped"]:
-        reasons = (f"{step} ({reason})" for step, reason in experiment["skipped"].items())
-        yield from (f"{labelled(word('skipped-steps', lang), lang)}{', '.join(reasons)}", "")
+        at, name = clock(millis_between(ORIGIN, event.at)), event_name(event, lang)
+        yield f"| {at} | {name} | {_cell(event.subject)} | {_cell(event.message)} |"
 
 
 def _check(check: Mapping[str, Any], lang: str) -> Iterator[str]:
@@ -88,20 +104,6 @@ def _check(check: Mapping[str, Any], lang: str) -> Iterator[str]:
     if check["standing"] in ("passed", "failed"):
         for one in check["findings"]:
             yield f"  - {_cell(finding_text(one, lang))}"
-
-
-def finding_text(one: Mapping[str, Any], lang: str) -> str:
-    """What a check found: said once where it is literally what was expected."""
-    if one["ok"] and one["expected"].endswith(one["observed"]):
-        return labelled(word("as-expected", lang), lang) + str(one["expected"])
-    pairs = ((word(key, lang), one[key]) for key in ("expected", "observed"))
-    return " — ".join(labelled(name, lang) + value for name, value in pairs)
-
-
-def made_text(report: Mapping[str, Any]) -> str:
-    """When a report was made, as people write it."""
-    made = datetime.fromisoformat(report["made"])
-    return made.strftime("%Y-%m-%d %H:%M") + f" ({made.tzname()})"
 
 
 def _cell(text: str) -> str:
