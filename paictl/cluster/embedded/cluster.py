@@ -50,7 +50,7 @@ class EmbeddedCluster:
 
     def __init__(self, store: Store, wall: Callable[[], float] = wall_time) -> None:
         self._store = store
-        self._wall = self._steady_time if wall is wall_time else wall
+        self._clock = wall
         self._seen: tuple[int, World] | None = None
         """Version of the file, and the world that was read from it: answers in a row need not read it again."""
 
@@ -118,9 +118,9 @@ class EmbeddedCluster:
         instant, wall, speed, run_out = self._store.meta("clock")
         return Clock(Millis(instant), wall, speed, run_out)
 
-    def _steady_time(self) -> float:
+    def _wall(self) -> float:
         """Unix time as it goes on from when the cluster came up, or from the first command after a reboot."""
-        return steady(self._store.meta("anchor"), wall_time())
+        return steady(self._store.meta("anchor"), wall_time()) if self._clock is wall_time else self._clock()
 
     @property
     def now(self) -> datetime:

@@ -141,6 +141,10 @@ class Store:
         """Close the file."""
         self._db.close()
 
+    def __del__(self) -> None:
+        """Close the file with the last who uses it: since 3.13 Python complains about connections left open."""
+        self._db.close()
+
     @contextmanager
     def reading(self) -> Iterator[None]:
         """A consistent view for several reads."""
@@ -279,10 +283,11 @@ def _connected(path: Path) -> sqlite3.Connection:
     try:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
-    except sqlite3.OperationalError as error:
+    except sqlite3.DatabaseError as error:
         log = path.with_name(f"{path.name}-wal")
         whole = not log.exists() or log.stat().st_size == 0
         if not (whole and any(word in str(error) for word in ("readonly", "unable to open", "disk I/O error", "full"))):
+            db.close()
             raise
         db.close()
         db = sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True, isolation_level=None)

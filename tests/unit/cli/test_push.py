@@ -40,7 +40,7 @@ def push(paictl: Paictl, folder: Path, *words: str) -> Done:
 
 
 def versions(paictl: Paictl) -> int:
-    return len(json.loads(paictl("config", "history", "-o", "json").out))
+    return len(paictl("config", "history", "-o", "json").data)
 
 
 def stored(paictl: Paictl, tmp_path: Path, name: str = SERVICES) -> str:
@@ -100,7 +100,7 @@ def test_a_plan_is_kept_and_applied_unless_the_cluster_has_moved(paictl: Paictl,
     assert paictl("config", "apply", str(file)).code == 2, "it asks"
     done = paictl("config", "apply", str(file), "-y")
     assert (done.code, "version 2 stored" in done.err) == (0, True)
-    assert json.loads(paictl("config", "history", "-o", "json").out)[-1]["message"] == "rename"
+    assert paictl("config", "history", "-o", "json").data[-1]["message"] == "rename"
     again = paictl("config", "apply", str(file), "-y")
     assert (again.code, "the cluster has moved" in again.err, versions(paictl)) == (2, True, 2)
 
