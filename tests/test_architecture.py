@@ -53,10 +53,10 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
             "policies",
             "simulate",
             "metrics",
-            "parallel survey lab_places",
-            "compare lab_compare",
+            "parallel survey promises",
+            "compare",
             "report",
-            "page",
+            "page what_if",
         ),
     }.items()
 }

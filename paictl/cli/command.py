@@ -7,6 +7,8 @@ leads with examples, defaults from the configuration file, and an answer for wor
 from __future__ import annotations
 
 import importlib
+import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, ClassVar, NamedTuple
@@ -14,14 +16,18 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from paictl.cli import helptext, interrupts
+from paictl.cli import console, helptext, interrupts
+from paictl.cli.console import Output
 from paictl.cli.settings import settings
 from paictl.cli.synonyms import SYNONYMS
 from paictl.cli.userconfig import defaults_for
-from paictl.cli.values import kind_of, make_plain
+from paictl.cli.values import choices_of, kind_of, make_plain
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.words import nearest
+
+LONG = 5.0
+"""Seconds after which a person is told how long a command took."""
 
 
 class Lazy(NamedTuple):
@@ -96,6 +102,51 @@ def global_options() -> tuple[Any, ...]:
     return options
 
 
+@cache
+def _forms() -> tuple[Any, Any]:
+    """The option for the form of the result, as ``-o`` and as ``--format`` where ``-o`` names a file or folder."""
+
+    def short(
+        form: Annotated[
+            Output | None,
+            typer.Option("--output", "-o", expose_value=False, callback=_capture, help="Form of the result."),
+        ] = None,
+    ) -> None:
+        """Hold the option."""
+
+    def long(
+        form: Annotated[
+            Output | None, typer.Option("--format", expose_value=False, callback=_capture, help="Form of the result.")
+        ] = None,
+    ) -> None:
+        """Hold the option."""
+
+    options = []
+    for function in (short, long):
+        holder = typer.Typer(add_completion=False)
+        holder.command()(function)
+        (option,) = typer.main.get_command(holder).params
+        make_plain(option)
+        option.metavar = kind_of(option)
+        options.append(option)
+    return options[0], options[1]
+
+
+def _capture(form: Output | None) -> None:
+    console.take_form(form)
+    console.capture()
+
+
+def _form_option(params: Sequence[Any]) -> list[Any]:
+    """What lets a command without data of its own answer programs: a command that has some says so itself."""
+    spellings = {name for param in params for name in param.opts}
+    if not spellings & {"-o", "--output", "--format"}:
+        return [_forms()[0]]
+    if "--format" not in spellings and not any(choices_of(param) for param in params if "-o" in param.opts):
+        return [_forms()[1]]
+    return []
+
+
 def without_globals(words: Sequence[str]) -> list[str]:
     """A command line without the options that every command takes: what the user wanted done."""
     names = {name for option in global_options() for name in option.opts}
@@ -112,7 +163,7 @@ class Command(TyperCommand):
             make_plain(param)
             if param.param_type_name == "option" and param.metavar is None:
                 param.metavar = kind_of(param)
-        self.params = [*self.params, *global_options()]
+        self.params = [*self.params, *_form_option(self.params), *global_options()]
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """The context of a call, with the defaults that the user has set."""
@@ -123,8 +174,17 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command: from here on, Ctrl-C lets it clean up."""
-        with interrupts.working():
-            return super().invoke(ctx)
+        begun = time.monotonic()
+        try:
+            with interrupts.working():
+                return super().invoke(ctx)
+        finally:
+            seconds = time.monotonic() - begun
+            told = text("the command took {seconds} s", seconds=f"{seconds:.1f}")
+            if seconds > LONG and sys.stderr.isatty():
+                console.info(told)
+            else:
+                console.detail(told)
 
     def get_help_option(self, ctx: Any) -> Any:
         """The option ``--help``."""

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TextIO
 
 from paictl import i18n
+from paictl.cli.envelope import Envelope, lines_in, names_in, plain, with_version
 from paictl.cli.settings import settings
 from paictl.config.reading.text import printable
+from paictl.errors import PaictlError
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from paictl.errors import PaictlError
 
 PIPE_WIDTH = 100
 """Columns where there is no terminal and COLUMNS is not set."""
@@ -27,6 +29,50 @@ class Output(StrEnum):
     TABLE = "table"
     JSON = "json"
     YAML = "yaml"
+    NAME = "name"
+    """Names alone, one a line, for other commands."""
+    NDJSON = "ndjson"
+    """JSON, one item a line, for streams."""
+
+
+_FOR_PROGRAMS = frozenset({Output.JSON, Output.YAML, Output.NDJSON})
+
+envelope = Envelope()
+"""What this command line has said so far."""
+
+
+@contextmanager
+def command_line(form: str) -> Iterator[None]:
+    """One command line, whose result is wanted in a form; what is still to be said to a program follows at its end."""
+    global envelope
+    before, envelope = envelope, Envelope()
+    settings.output = form
+    try:
+        yield
+        if is_data_wanted() and (document := envelope.document()) is not None:
+            write_data(document, Output(settings.output))
+    finally:
+        envelope = before
+
+
+def take_form(form: Output | None) -> Output | None:
+    """Note the form that an option asks for; the value of the option."""
+    if form is not None:
+        settings.output = form.value
+    return form
+
+
+def capture() -> None:
+    """Keep what is said from now on for the document at the end."""
+    envelope.capturing = is_data_wanted()
+
+
+def outcome(message: str, **data: object) -> None:
+    """Say on stderr what was done to a thing; to a program, as data."""
+    if envelope.capturing:
+        envelope.items.append({**data, "message": str(message)})
+    else:
+        info(message)
 
 
 def asked_form(words: Sequence[str]) -> str:
@@ -42,11 +88,15 @@ def asked_form(words: Sequence[str]) -> str:
 
 def is_data_wanted() -> bool:
     """Whether a program reads the result, to which errors are said in the same form."""
-    return settings.output in (Output.JSON, Output.YAML)
+    return settings.output in _FOR_PROGRAMS
 
 
 def write(text: str) -> None:
     """Write a result to stdout, with a line end behind it."""
+    if envelope.capturing:
+        envelope.lines.extend(text.splitlines())
+        return
+    envelope.written = True
     sys.stdout.write(text + "\n")
 
 
@@ -66,16 +116,35 @@ def write_bytes(data: bytes) -> None:
 
 
 def write_data(data: object, output: Output) -> None:
-    """Write plain data as JSON or YAML."""
-    if output is Output.JSON:
-        import json
-
-        write(json.dumps(data, indent=2, ensure_ascii=not _has_all_characters(sys.stdout)))
+    """Write plain data in a form for programs; a list of things becomes the `items` of a document."""
+    envelope.capturing = False
+    if output is Output.NAME:
+        _write_names(data)
+        return
+    if output is Output.NDJSON:
+        for line in lines_in(data, _json):
+            write(line)
+    elif output is Output.JSON:
+        write(_json(with_version(data), indent=2))
     else:
         import yaml
 
         dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # ten times as fast, where it was compiled
-        write(yaml.dump(data, None, dumper, sort_keys=False, allow_unicode=_has_all_characters(sys.stdout)).rstrip())
+        content = json.loads(_json(with_version(data)))
+        write(yaml.dump(content, None, dumper, sort_keys=False, allow_unicode=_has_all_characters(sys.stdout)).rstrip())
+
+
+def _json(data: object, indent: int | None = None) -> str:
+    return json.dumps(data, indent=indent, default=plain, ensure_ascii=not _has_all_characters(sys.stdout))
+
+
+def _write_names(data: object) -> None:
+    try:
+        names = names_in(data)
+    except LookupError:
+        raise PaictlError("there are no names in this result", hint="ask for it with -o json") from None
+    for name in names:
+        write(name)
 
 
 def _has_all_characters(stream: TextIO) -> bool:
@@ -142,6 +211,10 @@ def _is_number(text: str) -> bool:
 
 def write_segments(lines: Iterable[Sequence[tuple[str, str]]]) -> None:
     """Write lines of (style, text) segments; styles are rich's names, empty for plain."""
+    if envelope.capturing:
+        envelope.lines.extend("".join(text for _, text in line) for line in lines)
+        return
+    envelope.written = True
     if not settings.wants_color(sys.stdout.isatty()):
         for line in lines:
             sys.stdout.write("".join(text for _, text in line) + "\n")
@@ -166,7 +239,9 @@ def said(text: str) -> str:
 
 def info(message: str) -> None:
     """Say something on stderr, unless --quiet."""
-    if settings.verbosity >= 0:
+    if envelope.capturing:
+        envelope.messages.append(str(message))
+    elif settings.verbosity >= 0:
         print(said(message), file=sys.stderr)  # noqa: T201 - this module is where printing is done
 
 
@@ -184,6 +259,11 @@ def warning(message: str) -> None:
 
 def error(problem: PaictlError) -> None:
     """Say on stderr why the command did not do its work, and what to do next."""
+    if is_data_wanted():
+        envelope.errors.append({
+            "message": problem.message, "where": problem.where, "hint": problem.hint,
+            "exitCode": int(problem.exit_code),
+        })  # fmt: skip
     where = f"{problem.where}: " if problem.where else ""
     _say("error", "bold red", where + said(problem.message))
     if problem.hint:
@@ -222,7 +302,7 @@ def _console(stream: TextIO) -> Console:
 
 @contextmanager
 def progress(text: str) -> Iterator[None]:
-    """Show on a terminal's stderr that something goes on; silent elsewhere and with --quiet."""
+    """Show on a terminal's stderr that something goes on, with --verbose how long it took; silent elsewhere."""
     with progressing(text):
         yield
 
@@ -230,8 +310,13 @@ def progress(text: str) -> Iterator[None]:
 @contextmanager
 def progressing(text: str) -> Iterator[Callable[[str], None]]:
     """The same in one line that can be told what goes on now."""
-    if settings.verbosity < 0 or not sys.stderr.isatty():
+    if settings.verbosity > 0:
+        detail(f"{text} ...")
+        begun = time.monotonic()
+        yield detail
+        detail(f"{text}: {time.monotonic() - begun:.2f} s")
+    elif settings.verbosity < 0 or not sys.stderr.isatty():
         yield lambda _: None
-        return
-    with stderr().status(text) as status:
-        yield lambda now: status.update(now)
+    else:
+        with stderr().status(text) as status:
+            yield lambda now: status.update(now)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from paictl.cli.console import Output
+from paictl.cli.console import Output, take_form
 from paictl.config.reading.kinds import Kind
 from paictl.errors import PaictlError
 
@@ -35,7 +35,9 @@ def rule_ids() -> list[str]:
     return [rule.id for rule in all_rules()]
 
 
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Form of the result.")]
+OutputOption = Annotated[
+    Output, typer.Option("--output", "-o", callback=take_form, help="Form of the result.", show_default=False)
+]
 
 
 def kind_option(text: str) -> Any:

@@ -89,6 +89,7 @@ def _run(name: str, run: RunResult) -> dict[str, Any]:
     size = run.devices
     return {
         "label": name,
+        "located": run.located,
         "jct": _distribution(done, len(run.outcomes)),
         "queue": curve(lambda row: row.waiting / (row.end - row.start)),
         "used": curve(lambda row: row.used / (row.end - row.start) / size),

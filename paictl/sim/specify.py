@@ -27,7 +27,7 @@ from paictl.config.reading.document import Document
 from paictl.config.reading.kinds import Kind
 from paictl.config.reading.load import Loaded, is_folder, load
 from paictl.config.reading.nodes import to_data
-from paictl.sim.cluster import ClusterError, ClusterSpec, Node, homogeneous, mixed
+from paictl.sim.cluster import ClusterError, ClusterSpec, Node, mixed
 from paictl.words import did_you_mean
 
 _COUNT: Final = re.compile(r"(?:(?P<type>[^=,\s]+)=)?(?P<nodes>\d{1,6})x(?P<devices>\d{1,4})", re.ASCII)
@@ -39,7 +39,7 @@ MOST: Final = 1_000_000
 
 def cluster_named(text: str) -> ClusterSpec:
     """The cluster that a SPEC says; raises `ClusterError` (or another `PaictlError` of the file) with what to write."""
-    spec = _from_file(text) if Path(text).is_file() or is_folder(text) else _counted(text)
+    spec = _from_file(text) if text and (Path(text).is_file() or is_folder(text)) else _counted(text)
     if sum(node.devices for node in spec.nodes) > MOST:
         raise ClusterError(f"more than {MOST:,} devices", where=text, hint="is a number wrong?")
     return spec
@@ -53,8 +53,8 @@ def _counted(text: str) -> ClusterSpec:
             what = "there is no such file, and it is not a number of nodes and devices"
             raise ClusterError(f"{part!r}: {what}" if len(parts) > 1 else what, where=text, hint=_HINT)
         rows.append((found["type"] or "gpu", int(found["nodes"]), int(found["devices"])))
-    if len(rows) == 1 and rows[0][0] == "gpu":
-        return homogeneous(*rows[0][1:], text=text) if min(rows[0][1:]) > 0 else mixed(rows, text)
+    if any(min(nodes, devices) < 1 for _, nodes, devices in rows):
+        raise ClusterError("a cluster has at least one node, and each at least one device", where=text, hint=_HINT)
     if len({kind for kind, _, _ in rows}) < len(rows):
         raise ClusterError("a type stands there twice", where=text, hint=_HINT)
     return mixed(rows, text)

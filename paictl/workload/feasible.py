@@ -58,6 +58,8 @@ class Refusal:
     subject: str
     """What is refused: a group by name, or ``the job``."""
     shortages: tuple[Shortage, ...]
+    roles: tuple[str, ...]
+    """The task roles at fault: of pods that are too large those that have them, else all of the subject."""
 
     @property
     def message(self) -> str:
@@ -107,6 +109,11 @@ class Judge:
 
     def refusal(self, plan: JobPlan) -> Refusal | None:
         """The reason why a plan can never run, None if it can."""
+        return next(self.refusals(plan), None)
+
+    def refusals(self, plan: JobPlan) -> Iterator[Refusal]:
+        """All reasons why a plan can never run, group by group; the job as a whole only if each group alone can."""
+        refused = False
         for group, pod in _different(plan):
             views = self._views(plan, group)
             sizes = [_shortage(group, view) for view in views]
@@ -119,8 +126,12 @@ class Judge:
                     for shortage, view in zip(sizes, views, strict=True)
                 ]
             found.sort(key=_distance)
-            return Refusal(found[0].cause, plan.vc, plan.priority < 0, _subject(plan, group), tuple(found))
-        return self._sum(plan) if plan.gang and len(plan.groups) > 1 else None
+            refused = True
+            roles = (pod.role,) if group.single else _at_fault(plan, group, found[0])
+            yield Refusal(found[0].cause, plan.vc, plan.priority < 0, _subject(plan, group), tuple(found), roles)
+        whole = self._sum(plan) if plan.gang and len(plan.groups) > 1 and not refused else None
+        if whole is not None:
+            yield whole
 
     def _views(self, plan: JobPlan, group: GroupPlan) -> tuple[View, ...]:
         """The views open to a group; never empty for a plan made with the same supply."""
@@ -155,7 +166,8 @@ class Judge:
             if needed > available:
                 largest = max(inside, key=lambda view: view.leaves)
                 shortage = Shortage(largest, Cause.JOB_TOO_LARGE, needed, available)
-                return Refusal(Cause.JOB_TOO_LARGE, plan.vc, plan.priority < 0, f"job {plan.job}", (shortage,))
+                roles = tuple(dict.fromkeys(pod.role for pod in plan.pods))
+                return Refusal(Cause.JOB_TOO_LARGE, plan.vc, plan.priority < 0, f"job {plan.job}", (shortage,), roles)
         return None
 
 
@@ -169,14 +181,21 @@ def _distance(shortage: Shortage) -> tuple[int, int]:
 
 
 def _different(plan: JobPlan) -> Iterator[tuple[GroupPlan, Pod]]:
-    """Every group with one of its pods; of single pods that are alike only the first."""
-    seen: set[tuple[object, ...]] = set()
+    """Every group with one of its pods; of the single pods of a role, which are alike, only the first."""
+    seen: set[tuple[str]] = set()
     for pod in plan.pods:
         group = plan.groups[pod.group]
-        key = (group.members, group.leaf_type, group.pinned_id) if group.single else (group.name,)
+        key = (pod.role,) if group.single else (group.name,)
         if key not in seen:
             seen.add(key)
             yield group, pod
+
+
+def _at_fault(plan: JobPlan, group: GroupPlan, shortage: Shortage) -> tuple[str, ...]:
+    own = [pod for pod in plan.pods if pod.group == group.name]
+    if shortage.cause is Cause.POD_TOO_LARGE:
+        own = [pod for pod in own if pod.leaf_number > shortage.available]
+    return tuple(dict.fromkeys(pod.role for pod in own))
 
 
 def _shortage(group: GroupPlan, view: View) -> Shortage | None:

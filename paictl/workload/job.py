@@ -217,18 +217,14 @@ class _RoleReader:
         return tuple(out)
 
     def _wishes(self, name: str) -> Wishes:
-        """Wishes of one role; flags may also stand one level higher, for all roles (as in HiveD's feature demo)."""
+        """Wishes of one role. The flags stand one level higher, for all roles: rest-server reads them nowhere else."""
         own = self.hived.mapping("taskRoles").mapping(name)
-        lazy, ignore = (
-            own.flag(key, default=self.hived.flag(key, default=default))
-            for key, default in (("lazyPreemptionEnable", False), ("ignoreK8sSuggestedNodes", True))
-        )
         wishes = Wishes(
             sku_type=own.optional_text("skuType"),
             pinned_id=own.optional_text("pinnedCellId"),
             affinity_group=own.optional_text("affinityGroupName"),
-            lazy_preemption=lazy,
-            ignore_suggested=ignore,
+            lazy_preemption=self.hived.flag("lazyPreemptionEnable", default=False),
+            ignore_suggested=self.hived.flag("ignoreK8sSuggestedNodes", default=True),
         )
         if wishes.sku_type is not None and wishes.pinned_id is not None:
             raise own.error("pinnedCellId", "skuType is given too, only one of the two is allowed")

@@ -30,6 +30,11 @@ NAMESPACE: Final = "default"
 DEFAULT_GROUP: Final = "default"
 """Name of the group that holds a gang whose roles name none."""
 
+ROUNDS: Final = 10
+"""Tasks that a job may have for each leaf cell of the cluster: most of them can only wait for the others to end."""
+LEAST_TASKS: Final = 1_000
+"""Tasks that a job may have on the smallest cluster."""
+
 _UIDS: Final = uuid.UUID("6f1d0f1e-3c56-5d0c-9a0e-5b8f0a8f6f52")
 _USER = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _MAX_LABEL: Final = 63
@@ -116,6 +121,7 @@ def plan_job(job: Job, supply: Supply, user: str) -> JobPlan:
     if not _USER.fullmatch(user):
         raise JobError("user", f"{user!r} must be 1 to 64 letters, digits, _, . and -")
     supply.vc(job.vc)
+    check_number(job, supply)
     stems = _stems(user, job)
     groups: dict[str, GroupPlan] = {}
     pods: dict[str, list[Pod]] = {}
@@ -136,6 +142,20 @@ def plan_job(job: Job, supply: Supply, user: str) -> JobPlan:
                 own.append(Pod(pod, _uid(pod, 0), role.name, index, number, group.name))
     ordered = tuple(pod for role in job.roles for pod in pods[role.name])
     return JobPlan(job.name, user, job.vc, job.priority, job.gang, groups, ordered)
+
+
+def check_number(job: Job, supply: Supply) -> None:
+    """Refuse a job with more tasks than a cluster works off in `ROUNDS` rounds, before a pod is made of each.
+
+    Raises `JobError` naming the instances of the largest role.
+    """
+    leaves = sum(view.leaves for view in supply.chains)
+    most = max(LEAST_TASKS, ROUNDS * leaves)
+    tasks = sum(role.instances for role in job.roles)
+    if tasks > most:
+        role = max(job.roles, key=lambda role: role.instances)
+        message = f"the job has {tasks:,} tasks, on a cluster of {leaves:,} leaf cells it may have {most:,}"
+        raise JobError(f"taskRoles.{role.name}.instances", message, hint="use fewer instances, or several jobs")
 
 
 def _grouping(job: Job) -> Iterator[tuple[str | None, tuple[TaskRole, ...]]]:

@@ -34,11 +34,7 @@ class Terms:
 
 
 def agree(job: Job, supply: Supply, roles: Sequence[TaskRole]) -> Terms:
-    """The terms on which `roles` form one group.
-
-    A group is lazily preempted, and ignores suggested nodes, only if all of its roles wish so: which pod
-    comes first must not matter. Raises `JobError` naming the field.
-    """
+    """The terms on which `roles` form one group; raises `JobError` naming the field."""
     pinned_id = _common_pin(roles)
     sku_type = _common_sku_type(roles)
     if pinned_id is not None:
@@ -51,8 +47,8 @@ def agree(job: Job, supply: Supply, roles: Sequence[TaskRole]) -> Terms:
         unit=unit,
         leaf_type=leaf_type,
         pinned_id=pinned_id or "",
-        lazy_preemption=all(role.wishes.lazy_preemption for role in roles),
-        ignore_suggested=all(role.wishes.ignore_suggested for role in roles),
+        lazy_preemption=roles[0].wishes.lazy_preemption,  # flags of the job, the same for all roles
+        ignore_suggested=roles[0].wishes.ignore_suggested,
     )
 
 

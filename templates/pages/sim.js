@@ -41,12 +41,13 @@ function span(seconds) {
   const size = Math.abs(seconds), sign = seconds < 0 ? "−" : "";
   if (size < 1) return size === 0 ? "0s" : `${sign}${size.toFixed(2)}s`;
   if (size < 100) return `${sign}${+size.toFixed(1)}s`;
-  if (size < 5400) return `${sign}${+(size / 60).toFixed(1)}m`;
+  if (size < 5400 && size !== 3600) return `${sign}${+(size / 60).toFixed(1)}m`;
   if (size < 172800) return `${sign}${+(size / 3600).toFixed(1)}h`;
   return `${sign}${+(size / 86400).toFixed(1)}d`;
 }
 const count = (value) => (value >= 10000 ? Math.round(value).toLocaleString("en") : `${+value.toFixed(1)}`);
 const share = (value) => `${(100 * value).toFixed(1)}%`;
+const percent = (value) => `${+(100 * value).toFixed(1)}%`;
 const plural = (number, word) => `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
 
 // --- scales
@@ -79,7 +80,7 @@ function logarithmic(low, high, words) {
 
 // --- one chart: curves [[x, y], ...] of the runs that are shown
 
-const W = 900, LEFT = 56, RIGHT = 14, TOP = 10, BOTTOM = 26;
+const LEFT = 52, RIGHT = 22, TOP = 10, BOTTOM = 26;
 
 function at(curve, x, steps) {
   let low = 0, high = curve.length - 1;
@@ -94,19 +95,24 @@ function at(curve, x, steps) {
 
 function chart(box, given) {
   const H = given.height ?? 240;
+  let W = 900; // as wide as its box, so that text keeps its size on a phone
   const x = (value) => LEFT + given.x.place(value) * (W - LEFT - RIGHT);
   const y = (value) => H - BOTTOM - given.y.place(value) * (H - TOP - BOTTOM);
   const told = el("p", { class: "told", "aria-live": "polite" });
-  const drawing = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", tabindex: 0, "aria-label": given.label });
+  const drawing = svg("svg", { role: "img", tabindex: 0, "aria-label": given.label });
   let cursor = null;
 
   function draw() {
     drawing.replaceChildren();
+    set(drawing, { viewBox: `0 0 ${W} ${H}`, height: H });
     for (const tick of given.y.ticks) {
       drawing.append(svg("line", { class: "grid", x1: LEFT, x2: W - RIGHT, y1: y(tick), y2: y(tick) }));
       drawing.append(svg("text", { x: LEFT - 6, y: y(tick) + 4, "text-anchor": "end", text: given.y.words(tick) }));
     }
+    let free = 0;
     for (const tick of given.x.ticks) {
+      if (x(tick) < free) continue; // no label over another
+      free = x(tick) + 46;
       drawing.append(svg("line", { class: "grid", x1: x(tick), x2: x(tick), y1: TOP, y2: H - BOTTOM }));
       drawing.append(svg("text", { x: x(tick), y: H - 8, "text-anchor": "middle", text: given.x.words(tick) }));
     }
@@ -155,6 +161,10 @@ function chart(box, given) {
   });
   drawing.addEventListener("blur", () => { cursor = null; draw(); });
   box.replaceChildren(drawing, told);
+  new ResizeObserver(() => {
+    const now = Math.max(240, Math.round(drawing.clientWidth));
+    if (now !== W) { W = now; draw(); }
+  }).observe(box);
   draw();
   return () => { draw(); if (cursor !== null) read(cursor); };
 }
@@ -208,7 +218,7 @@ function charts() {
   const low = Math.max(0.1, Math.min(...times, 1e9)), high = Math.max(low * 10, ...times);
   redraws.push(chart($("chart-jct"), {
     label: "Share of jobs by completion time", curves: curves("jct"), steps: true,
-    x: logarithmic(low, high, span), y: linear(0, 1, share), where: (value) => `within ${span(value)}`, told: share,
+    x: logarithmic(low, high, span), y: linear(0, 1, percent), where: (value) => `within ${span(value)}`, told: share,
   }));
   const end = Math.max(1, ...data.runs.flatMap((run) => run.used.slice(-1).map((point) => point[0])));
   const axis = linear(0, end, span, STEPS);
@@ -219,13 +229,17 @@ function charts() {
     where, told: (value) => plural(Math.round(value * 10) / 10, "job"), height: 200,
   }));
   redraws.push(chart($("chart-used"), {
-    label: "Share of devices in use, over time", curves: curves("used"), steps: true, x: axis, y: linear(0, 1, share),
+    label: "Share of devices in use, over time", curves: curves("used"), steps: true, x: axis, y: linear(0, 1, percent),
     where, told: share, height: 200,
   }));
+  if (data.runs.every((run) => !run.located)) {
+    $("chart-fragments").replaceWith(el("p", { class: "help", text: "Under these policies places do not count." }));
+    return;
+  }
   const most = Math.max(0.01, ...data.runs.flatMap((run) => run.fragments.map((point) => point[1])));
   redraws.push(chart($("chart-fragments"), {
-    label: "Share of devices that are free on partly used nodes, over time", curves: curves("fragments"), steps: true,
-    x: axis, y: linear(0, most * 1.05, share), where, told: share, height: 160,
+    label: "Share of devices that are free on partly used nodes, over time", curves: curves("fragments").filter(([run]) => data.runs[run].located), steps: true,
+    x: axis, y: linear(0, most * 1.05, percent), where, told: share, height: 160,
   }));
 }
 
@@ -283,7 +297,7 @@ function symmetric(limit) {
 
 function pairs() {
   $("pairs").hidden = !data.pairs.length;
-  for (const pair of data.pairs) {
+  data.pairs.forEach((pair, place) => {
     const all = pair.better + pair.worse + pair.same || 1;
     const split = el("div", { class: "split", role: "img", "aria-label": `${pair.better} better, ${pair.same} same, ${pair.worse} worse` });
     for (const kind of ["better", "same", "worse"]) {
@@ -302,8 +316,9 @@ function pairs() {
     $("pair-list").append(el("div", { class: "pair" }, el("h3", { text: `${pair.b} against ${pair.a}` }), split,
       el("p", { text: `${plural(pair.better, "job")} done earlier under ${pair.b}, by ${span(pair.gain)} on average; `
         + `${plural(pair.worse, "job")} later, by ${span(pair.loss)}; ${pair.same.toLocaleString("en")} the same. `
-        + `Mean difference ${span(pair.mean)}.` }), box));
-  }
+        + `Mean difference ${span(pair.mean)}.` }),
+      el("details", place < 3 ? { open: "" } : {}, el("summary", { text: "By how much, from most gained to most lost" }), box)));
+  });
 }
 
 head();

@@ -78,7 +78,7 @@ class Student:
         self.types("job submit " + " ".join(f"{name}.yaml" for name in names) + " --user me")
 
     def sees(self) -> dict[str, dict[str, Any]]:
-        jobs = json.loads(self.types("job list -o json").out)
+        jobs = json.loads(self.types("job list -o json").out)["items"]
         return {job["key"].removeprefix("me~"): job for job in jobs}
 
     def states(self, *names: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated
 
@@ -12,9 +13,9 @@ from paictl.cli import console
 from paictl.cli.options import KindOption, rule_ids
 from paictl.config.linting.fix import Repair, fix
 from paictl.config.linting.report import FORMATS, plain
-from paictl.config.linting.validate import Choice, Report
+from paictl.config.linting.validate import MOST_OF_A_RULE, Choice, Report
 from paictl.config.linting.validate import validate as run_rules
-from paictl.config.reading.load import Loaded, load
+from paictl.config.reading.load import Loaded, load, nothing_found
 from paictl.config.reading.problem import Severity
 
 EPILOG = """
@@ -25,10 +26,6 @@ EPILOG = """
 
     Exit codes: 0 no errors and no warnings, 1 some, 2 something could not be read.
 """
-
-
-MOST_OF_A_RULE = 20
-"""`paictl.config.linting.validate.MOST_OF_A_RULE`, here because help need not import it; a test compares."""
 
 
 class ReportFormat(StrEnum):
@@ -85,6 +82,8 @@ def validate(
     choice.check()
     with console.progress("validating"):
         loaded = load(paths, kind, skip_unknown=skip_unknown)
+        if not skip_unknown:
+            loaded = replace(loaded, failures=(*loaded.failures, *nothing_found(loaded)))
         if not (fix or diff):
             report = run_rules(loaded, choice)
     if fix or diff:

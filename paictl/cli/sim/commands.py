@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from paictl.cli.command import App
-from paictl.cli.sim import compare, lists, run
+from paictl.cli.sim import compare, lists, run, what_if
 
 app = App(help="Simulate scheduling policies on traces of jobs.")
 app.command("run", epilog=run.EPILOG)(run.run)
 app.command("compare", epilog=compare.EPILOG)(compare.compare)
+app.command("what-if", epilog=what_if.EPILOG)(what_if.what_if)
 app.command("policies", epilog=lists.POLICIES_EPILOG)(lists.policies)
 app.command("traces", epilog=lists.TRACES_EPILOG)(lists.traces)
 app.command("generate", epilog=lists.GENERATE_EPILOG)(lists.generate)

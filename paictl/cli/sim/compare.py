@@ -76,7 +76,7 @@ def compare(
     from paictl.sim.page import page
     from paictl.sim.parallel import Wanted, play
     from paictl.sim.policies.table import parse
-    from paictl.sim.report import compared, compared_data, jobs_csv
+    from paictl.sim.report import compared, compared_data, jobs_csv, label
     from paictl.sim.specify import cluster_named
 
     for policy in policies:
@@ -100,7 +100,7 @@ def compare(
     if jobs:
         files[jobs] = jobs_csv(runs)
     if html:
-        files[html] = page(given, f"{trace}: {', '.join(dict.fromkeys(policies))}")
+        files[html] = page(given, f"{trace}: {', '.join(label(run, runs) for run in runs)}")
     write_files(files)
     if output is Output.TABLE:
         _write(given)

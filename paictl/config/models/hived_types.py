@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from paictl.config.reading.nodes import Mapping, Scalar
+from paictl.config.reading.nodes import Mapping, Node, Scalar
 from paictl.words import nearest
 
 LEAF_LEVEL = 1
@@ -105,12 +105,18 @@ class Chain:
 
 
 class CellTypes:
-    """The table of cell types; `by_name` holds those defined, in file order."""
+    """The table of cell types; `by_name` holds those defined, in file order.
+
+    `without_devices` are the leaf types whose cells are only shares of cores and memory (SKUs with
+    gpu 0): their indices may be those of devices on the same machine, as OpenPAI's manual has it.
+    """
 
     def __init__(self, physical: Mapping) -> None:
         specs = physical.mapping("cellTypes")
         self.by_name = {entry.name: _cell_type(entry.key, entry.value) for entry in specs}
-        self._repair(physical.mapping("skuTypes"))
+        skus = physical.mapping("skuTypes")
+        self.without_devices = frozenset(entry.name for entry in skus if _has_no_devices(entry.value))
+        self._repair(skus)
         self.leaves = self._leaves()
         self.cycles = tuple(self._cycles())
 
@@ -173,6 +179,11 @@ class CellTypes:
                 last = circle.index(max(circle, key=order.__getitem__))
                 yield (*circle[last + 1 :], *circle[: last + 1])
             done.update(path)
+
+
+def _has_no_devices(sku: Node) -> bool:
+    """Whether a leaf cell of a SKU comes with no device: gpu is 0, or left out beside an amount of cores."""
+    return isinstance(sku, Mapping) and (sku.integer("gpu") == 0 or ("gpu" not in sku and "cpu" in sku))
 
 
 def _cell_type(key: Scalar, value: object) -> CellType:

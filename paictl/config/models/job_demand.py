@@ -1,35 +1,46 @@
-"""A job beside the hivedscheduler configuration that it is to run under: what its pods need in leaf cells.
+"""A job beside the hivedscheduler configuration that it is to run under.
 
-The arithmetic is that of OpenPAI's rest server: a pod needs as many leaf cells (devices) as its largest demand is
-worth, measured in the resources that come with one leaf cell of its type (`skuTypes`).
+What a pod needs and whether it fits is the arithmetic of `paictl.workload`, the same that `job submit` goes by. Here a
+job is only read as if its mistakes were repaired, and errors are led back to where they stand in the file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from paictl.cells.spec import ClusterSpec, SpecError
 from paictl.config.models import per_document
 from paictl.config.models.hived import Hived, hived
-from paictl.config.models.hived_promises import Promise, VirtualCluster
-from paictl.config.models.job import DEFAULT_VC, RESOURCES, Job, Role, job_of
-from paictl.config.reading.document import Bundle
+from paictl.config.models.hived_promises import VirtualCluster
+from paictl.config.models.job import Job, Role, job_of
+from paictl.config.reading.document import Bundle, Document
 from paictl.config.reading.kinds import Kind
-from paictl.config.reading.nodes import Mapping
-from paictl.units import parse_quantity
+from paictl.workload.feasible import Judge, Refusal
+from paictl.workload.fields import JobError
+from paictl.workload.job import DEFAULT_PRIORITY_CLASS, DEFAULT_VC, PRIORITIES, Completion, Resources, TaskRole, Wishes
+from paictl.workload.job import Job as Workload
+from paictl.workload.pods import check_number, plan_job
+from paictl.workload.sku import lacking, smallest
+from paictl.workload.supply import Supply, leaf_types
+from paictl.workload.terms import agree
 
-Unit = dict[str, int]
-"""What comes with one leaf cell, by the resource's name in jobs; a resource that is not said is left out."""
+if TYPE_CHECKING:
+    from paictl.config.reading.nodes import Scalar
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A job and the cluster that it is for; `vc` is None where the cluster does not have it."""
+    """A job and the cluster that it is for; `vc` is None where the cluster does not have it.
+
+    `judge` is None where the cluster's configuration has mistakes that leave open what jobs find there.
+    """
 
     job: Job
     cluster: Hived
     vc: VirtualCluster | None
-    units: dict[str, Unit]
+    judge: Judge | None
 
     @property
     def vc_name(self) -> str:
@@ -38,7 +49,7 @@ class Submission:
 
     @property
     def clear(self) -> bool:
-        """Whether everything that the VC is promised is understood; if not, nothing can be said about fitting."""
+        """Whether everything that the VC is promised is understood; if not, nothing can be said about its types."""
         promises = self.vc.promises if self.vc else ()
         return bool(promises) and all(one.chain and one.chain.countable and one.level for one in promises)
 
@@ -47,38 +58,70 @@ class Submission:
         """Device types that the VC has."""
         return {one.chain.leaf_type for one in (self.vc.promises if self.vc else ()) if one.chain is not None}
 
-    def promises_for(self, role: Role) -> list[Promise]:
-        """The promises of the VC that may serve a role: its pinned cell, or those of its type that are not pinned."""
-        promises = self.vc.promises if self.vc else ()
-        if role.pin is not None:
-            return [one for one in promises if one.pin_id == role.pin.text]
-        wanted = None if role.sku is None else role.sku.text
-        free = (one for one in promises if one.pin_id is None and one.chain is not None)
-        return [one for one in free if one.chain and wanted in (None, one.chain.leaf_type)]
+    def misfits(self) -> Iterator[tuple[Role, JobError]]:
+        """Task roles that find no cells with all that they ask for, each by itself."""
+        if self.judge is None or self.vc is None:
+            return
+        job = self.workload()
+        for role in job.roles:
+            try:
+                agree(job, self.judge.supply, (role,))
+            except JobError as error:
+                yield self.job.roles[role.name], error
 
-    def unit(self, role: Role) -> Unit:
-        """What one leaf cell brings for a role: that of its type, else the least of the types it may get."""
-        if role.sku is not None:
-            return self.units.get(role.sku.text, {})
-        names = self.units.keys() if self.job.opportunistic else self.units.keys() & self.sku_names
-        offered = [self.units[name] for name in names]
-        keys = set.intersection(*(set(unit) for unit in offered)) if offered else set()
-        return {key: min(unit[key] for unit in offered) for key in keys}
+    def lacking_somewhere(self, role: Role) -> tuple[str, ...]:
+        """What a role without wishes asks for and one of the types that it may get has nothing of.
 
-    def leaf_cells(self, role: Role) -> int:
-        """Leaf cells that one pod of a role needs; 0 where that cannot be told."""
-        unit = self.unit(role)
-        asked = {key: role.resources.integer(key) or 0 for key in RESOURCES}
-        return max((-(-asked[key] // unit[key]) for key in RESOURCES if unit.get(key) and asked[key] > 0), default=0)
+        OpenPAI's server reckons with the least of all types of the VC, and refuses such a job; ours keeps it off those.
+        """
+        if self.judge is None or self.vc is None or role.sku is not None or role.pin is not None:
+            return ()
+        supply = self.judge.supply
+        names = leaf_types(supply.views(self.vc_name, opportunistic=self.job.opportunistic))
+        skus = [supply.skus[name] for name in names if name in supply.skus]
+        return lacking(smallest(skus), _task_role(role).resources) if skus else ()
 
-    def largest_pod(self, role: Role) -> int:
-        """Leaf cells of the largest pod of a role that could ever be placed; 0 where nothing is known."""
-        if self.job.opportunistic:
-            wanted = None if role.sku is None else role.sku.text
-            chains = (chain for chain in self.cluster.sound_chains if chain.countable)
-            return max((chain.pod(chain.top) for chain in chains if wanted in (None, chain.leaf_type)), default=0)
-        promises = self.promises_for(role) if self.clear else []
-        return max((one.chain.pod(one.level) for one in promises if one.chain is not None), default=0)
+    def too_many(self) -> tuple[Role, JobError] | None:
+        """The largest role of a job with more tasks than a cluster is ever asked to hold, and what is said of it."""
+        job = self.workload()
+        if self.judge is not None:
+            try:
+                check_number(job, self.judge.supply)
+            except JobError as error:
+                return self.job.roles[max(job.roles, key=lambda role: role.instances).name], error
+        return None
+
+    def refusals(self) -> Iterator[Refusal]:
+        """Why the job can never run, if its roles find cells at all."""
+        if self.judge is None or self.vc is None:
+            return
+        try:
+            yield from self.judge.refusals(plan_job(self.workload(), self.judge.supply, "user"))
+        except (JobError, SpecError):
+            return
+
+    def workload(self) -> Workload:
+        """The job as the scheduler would see it once what is wrong with it is repaired."""
+        priority = self.job.hived.text("jobPriorityClass")
+        name = self.job.top.text("name")
+        return Workload(
+            name=name.text if name else "job",
+            vc=self.vc_name,
+            priority_class=priority.text if priority and priority.text in PRIORITIES else DEFAULT_PRIORITY_CLASS,
+            roles=tuple(_task_role(role) for role in self.job.roles.values()),
+            retry_count=0,
+            gang=self.job.gang,
+        )
+
+
+def _task_role(role: Role) -> TaskRole:
+    amounts = (max(role.resources.integer(key) or 0, 0) for key in ("gpu", "cpu", "memoryMB"))
+    wishes = Wishes(_text(role.sku), _text(role.pin), _text(role.group))
+    return TaskRole(role.name, role.instances, Resources(*amounts), "", (), Completion(None, None), 0, wishes)
+
+
+def _text(at: Scalar | None) -> str | None:
+    return at.text if at is not None and at.text else None
 
 
 @per_document
@@ -91,18 +134,18 @@ def submissions(bundle: Bundle) -> list[Submission]:
     if not cluster.vcs:
         return []
     by_name = {vc.name: vc for vc in cluster.vcs}
-    units = {entry.name: dict(_unit(cluster.skus.mapping(entry.name))) for entry in cluster.skus}
     jobs = [job_of(one) for one in bundle.of(Kind.JOB)]
+    judge = _judge(document) if jobs else None
     asked = ((job, job.virtual_cluster.text if job.virtual_cluster else DEFAULT_VC) for job in jobs)
-    return [Submission(job, cluster, by_name.get(name), units) for job, name in asked]
+    return [Submission(job, cluster, by_name.get(name), judge) for job, name in asked]
 
 
-def _unit(sku: Mapping) -> Iterator[tuple[str, int]]:
-    for key in ("gpu", "cpu"):
-        number = sku.integer(key)
-        if number is not None and number >= 0:
-            yield key, number
-    memory = sku.text("memory")
-    quantity = parse_quantity(memory.text) if memory else None
-    if quantity is not None:
-        yield "memoryMB", quantity.mebibytes
+@per_document
+def _judge(document: Document) -> Judge | None:
+    """What says whether jobs can run under a configuration; None for one that no scheduler would start with."""
+    data = document.data
+    try:
+        spec = ClusterSpec.from_mapping(data if isinstance(data, dict) else {})
+        return Judge(spec, Supply.from_spec(spec))
+    except SpecError:
+        return None

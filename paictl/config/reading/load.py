@@ -38,6 +38,15 @@ class Loaded:
         return (document for bundle in self.bundles for document in bundle.documents)
 
 
+def nothing_found(loaded: Loaded) -> Iterator[PaictlError]:
+    """An error for each folder without a file of ours: for whoever meant to have it checked."""
+    if any(bundle.documents for bundle in loaded.bundles) or loaded.failures:
+        return  # a folder whose files were named one by one before is not empty
+    for bundle in loaded.bundles:
+        hint = "name the folder of the configuration, or the kind of its files with --kind"
+        yield PaictlError("no configuration file in this folder", where=bundle.name, hint=hint)
+
+
 def load(paths: Iterable[str], kind: Kind | None = None, *, skip_unknown: bool = False) -> Loaded:
     """Read files, folders and standard input (``-``).
 
@@ -70,18 +79,9 @@ class _Reading:
 
     def folder(self, path: str) -> None:
         """Read all below a folder, but for files that are none of ours."""
-        failures = len(self.failures)
-        documents = self.bundles.setdefault(path, [])
+        self.bundles.setdefault(path, [])
         for file in _files_below(path, self.failures):
             self.file(file, bundle=path, skip_unknown=True)
-        if not documents and not self.skip_unknown and len(self.failures) == failures and not self.covered(path):
-            hint = "name the folder of the configuration, or the kind of a file with --kind"
-            self.failures.append(PaictlError("no configuration file in this folder", where=path, hint=hint))
-
-    def covered(self, path: str) -> bool:
-        """Whether files of a folder were read already, because they were named before."""
-        real = os.path.join(os.path.realpath(path), "")  # noqa: PTH118 - must end with the separator
-        return any(file.startswith(real) for file in self.seen)
 
     def file(self, path: str, bundle: str, *, skip_unknown: bool = False) -> None:
         """Read one file; what cannot be read is noted and keeps no other file from being read."""

@@ -20,7 +20,13 @@ POLICIES: Mapping[str, str] = {
     "gittins": "gittins:Gittins",
     "tiresias": "tiresias:Tiresias",
     "hived": "hived:Hived",
+    "yarn-cs": "yarn_cs:YarnCs",
+    "gandiva": "gandiva:Gandiva",
+    "quota": "quota:Quota",
     "gavel": "gavel:Gavel",
+    "chronus": "chronus:Chronus",
+    "edf": "edf:Edf",
+    "edf-infeasible-last": "edf:EdfInfeasibleLast",
 }
 """Name → module in this package:class."""
 

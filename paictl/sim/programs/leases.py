@@ -73,8 +73,13 @@ def worth(plan: Plan, index: int, request: Request) -> float | None:
     return None
 
 
-def room_for(request: Request, plan: Plan, requests: Sequence[Request], capacity: int) -> frozenset[int] | None:
-    """Leases for one more request beside a plan that stays as it is: the best deadline that can be kept, or None."""
+def room_for(
+    request: Request, plan: Plan, requests: Sequence[Request], capacity: int, *, late: bool = False
+) -> frozenset[int] | None:
+    """Leases for one more request beside a plan that stays as it is: the best deadline that can be kept, or None.
+
+    The first leases that are free, or (`late`) the last ones before the deadline.
+    """
     last = request.options[-1][0] if request.options else 0
     free = [capacity] * last
     for index, leases in plan.items():
@@ -85,12 +90,15 @@ def room_for(request: Request, plan: Plan, requests: Sequence[Request], capacity
     for due, _ in request.options:
         early = [lease for lease in open_ if lease < due]
         if len(early) >= request.need:
-            return frozenset(early[: request.need])
+            return frozenset(early[len(early) - request.need :] if late else early[: request.need])
     return None
 
 
-def greedy(requests: Sequence[Request], capacity: int) -> Chosen | None:
-    """The best of four orders, promised requests first; None where no order keeps every promise."""
+def greedy(requests: Sequence[Request], capacity: int, *, busy: bool = True) -> Chosen | None:
+    """The best of five orders, promised requests first; None where no order keeps every promise.
+
+    `busy`: requests take the first leases that are free, else the last ones, which leaves lease 0 to others.
+    """
     orders = (
         lambda index: (-_range(requests[index]), index),
         lambda index: (requests[index].devices, index),
@@ -100,9 +108,8 @@ def greedy(requests: Sequence[Request], capacity: int) -> Chosen | None:
     )
     best: tuple[float, Plan] | None = None
     for order in orders:
-        plan = _packed(
-            sorted(range(len(requests)), key=lambda i: (not requests[i].promised, order(i))), requests, capacity
-        )
+        ranked = sorted(range(len(requests)), key=lambda i: (not requests[i].promised, order(i)))
+        plan = _packed(ranked, requests, capacity, late=not busy)
         if not fits(plan, requests, capacity):
             continue
         total = sum(worth(plan, index, request) or 0.0 for index, request in enumerate(requests))
@@ -111,10 +118,10 @@ def greedy(requests: Sequence[Request], capacity: int) -> Chosen | None:
     return None if best is None else Chosen(best[1], "greedy", proven=False)
 
 
-def _packed(order: Sequence[int], requests: Sequence[Request], capacity: int) -> Plan:
+def _packed(order: Sequence[int], requests: Sequence[Request], capacity: int, *, late: bool) -> Plan:
     plan: dict[int, frozenset[int]] = {}
     for index in order:
-        leases = room_for(requests[index], plan, requests, capacity)
+        leases = room_for(requests[index], plan, requests, capacity, late=late)
         if leases is not None:
             plan[index] = leases
     return plan
@@ -130,12 +137,12 @@ def _best(request: Request) -> float:
 
 
 def choose(
-    requests: Sequence[Request], capacity: int, *, busy: bool, seconds: float, known: Plan | None = None
+    requests: Sequence[Request], capacity: int, *, busy: bool, nodes: int, known: Plan | None = None
 ) -> Chosen | None:
     """The plan that keeps the most worth of deadlines and every promise; None if not all promises can be kept.
 
     Among equals one that uses lease 0 (`busy`) or leaves it to others. `known` is a plan that fits already: it is only
-    improved upon, and it is the answer where `seconds` were not enough to find a better one.
+    improved upon, and it is the answer where the effort (`nodes`, see `Program.solve`) found none better.
     """
     if not requests:
         return Chosen({}, "highs", proven=True)
@@ -163,7 +170,7 @@ def choose(
     for terms in used.values():
         program.row(terms, at_most=float(capacity))
     start = None if known is None else _values(requests, known, runs, takes)
-    solution = program.solve(seconds=seconds, start=start)
+    solution = program.solve(nodes=nodes, start=start)
     if solution is None:
         return None if known is None else Chosen(known, "highs", proven=False)
     plan = {
@@ -183,8 +190,9 @@ def _values(
         kept = worth(plan, index, request)
         if kept is None:
             continue
-        for lease in plan[index]:
-            values[runs[index][lease]] = 1.0
+        for lease in sorted(plan[index])[: request.need]:
+            if lease < len(runs[index]):
+                values[runs[index][lease]] = 1.0
         for (due, value), taken in zip(request.options, takes[index], strict=True):
             if value == kept and sum(lease < due for lease in plan[index]) >= request.need:
                 values[taken] = 1.0

@@ -96,15 +96,16 @@ class Program:
             for index, gain in enumerate(self._cost):
                 self._solver.changeColCost(index, gain)
 
-    def solve(self, *, seconds: float = inf, start: Sequence[float] | None = None) -> Solution | None:
-        """The best values, or None if no values keep all rows.
+    def solve(self, *, nodes: int | None = None, start: Sequence[float] | None = None) -> Solution | None:
+        """The best values, or None if no values keep all rows (or none were found within the effort).
 
-        `start` may hold a known solution of a mixed-integer program; it is only ever improved upon. Raises
-        `ProgramError` if the objective has no bound, or the solver gives up for a reason of its own.
+        `nodes` bounds the effort for a mixed-integer program by branch-and-bound nodes, not by seconds: a slower
+        machine must not get another answer. `start` may hold a known solution of one; it is only ever improved upon.
+        Raises `ProgramError` if the solver gives up for a reason of its own.
         """
         solver = self._prepared()
-        if seconds != inf:
-            solver.setOptionValue("time_limit", float(seconds))
+        if nodes is not None:
+            solver.setOptionValue("mip_max_nodes", nodes)
         if start is not None:
             known = highspy.HighsSolution()
             known.col_value = [float(value) for value in start]
@@ -113,17 +114,15 @@ class Program:
         status, info = solver.getModelStatus(), solver.getInfo()
         if status in _NOTHING:
             return None
-        feasible = bool(info.primal_solution_status == _FEASIBLE)
-        late = bool(status == highspy.HighsModelStatus.kTimeLimit)
         optimal = bool(status == highspy.HighsModelStatus.kOptimal)
-        if not optimal and not (late and feasible):
-            if late:
+        if self._integer:
+            if not optimal and info.primal_solution_status != _FEASIBLE:
                 return None
-            if not (self._central and status == highspy.HighsModelStatus.kUnknown):
-                raise ProgramError(f"the solver ended with: {solver.modelStatusToString(status)}")
+        elif not optimal and not (self._central and status == highspy.HighsModelStatus.kUnknown):
+            raise ProgramError(f"the solver ended with: {solver.modelStatusToString(status)}")
         solution = solver.getSolution()
         duals = [] if self._integer else list(solution.row_dual)
-        return Solution(info.objective_function_value, list(solution.col_value), duals, not late)
+        return Solution(info.objective_function_value, list(solution.col_value), duals, optimal or not self._integer)
 
     def _prepared(self) -> Any:
         if self._solver is None:

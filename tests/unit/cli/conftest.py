@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,13 @@ class Done:
     code: int
     out: str
     err: str
+
+    @property
+    def data(self) -> Any:
+        """What the JSON document on stdout says: its items, where it is a list of things."""
+        document = json.loads(self.out)
+        assert document.pop("schemaVersion") == 1
+        return document["items"] if set(document) == {"items"} else document
 
 
 Paictl = Callable[..., Done]

@@ -41,9 +41,9 @@ def test_help_lists_commands_and_exit_codes(paictl: Paictl) -> None:
 
 
 def test_version_speaks_json_and_yaml(paictl: Paictl) -> None:
-    data = json.loads(paictl("version", "-o", "json").out)
+    data = paictl("version", "-o", "json").data
     assert data["paictl"]
-    assert yaml.safe_load(paictl("version", "-o", "yaml").out) == data
+    assert yaml.safe_load(paictl("version", "-o", "yaml").out) == {"schemaVersion": 1, **data}
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
         check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
-    assert done.stdout.strip() == "["
+    assert done.stdout.strip() == "{"
     assert done.stderr == ""
 
 
@@ -290,7 +290,7 @@ def test_no_color_wins(paictl: Paictl, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_schemas_can_be_listed_shown_and_exported(paictl: Paictl, tmp_path: Path) -> None:
-    names = [row["name"] for row in json.loads(paictl("config", "schema", "list", "-o", "json").out)]
+    names = [row["name"] for row in paictl("config", "schema", "list", "-o", "json").data]
     assert "hivedscheduler" in names
     assert json.loads(paictl("config", "schema", "show", "hived").out)["title"]
     done = paictl("config", "schema", "export", str(tmp_path / "schemas"))

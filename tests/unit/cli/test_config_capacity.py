@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from textwrap import dedent
 
@@ -33,10 +32,10 @@ def test_capacity_shows_cells_and_shares(paictl: Paictl, tmp_path: Path) -> None
 
 def test_capacity_of_a_folder_as_data(paictl: Paictl) -> None:
     done = paictl("config", "capacity", GOOD, "-o", "json")
-    data = json.loads(done.out)
+    data = done.data
     assert done.err == ""
     assert [vc["name"] for vc in data["vcs"]] == ["default", "vision", "speech"]
-    assert yaml.safe_load(paictl("config", "capacity", GOOD, "-o", "yaml").out) == data
+    assert yaml.safe_load(paictl("config", "capacity", GOOD, "-o", "yaml").out) == {"schemaVersion": 1, **data}
 
 
 def test_capacity_says_that_a_configuration_has_errors(paictl: Paictl) -> None:
@@ -59,11 +58,11 @@ def test_diff_answers_by_exit_code(paictl: Paictl, tmp_path: Path) -> None:
     )
     same = paictl("config", "diff", old, old)
     assert (same.code, "no difference" in same.out) == (0, True)
-    assert json.loads(paictl("config", "diff", old, old, "-o", "json").out) == {"same": True, "chains": [], "vcs": []}
+    assert paictl("config", "diff", old, old, "-o", "json").data == {"same": True, "chains": [], "vcs": []}
     done = paictl("config", "diff", old, new)
     assert done.code == 1
     words = [line.split() for line in done.out.splitlines()]
     assert ["default", "changed", "RACK", "NODE", "1", "2", "+4"] in words
     assert ["keeps", "pinned", "box"] in words
     assert ["RACK", "changed", "16", "16", "+n9", "-n3"] in words
-    assert json.loads(paictl("config", "diff", old, new, "-o", "json").out)["same"] is False
+    assert paictl("config", "diff", old, new, "-o", "json").data["same"] is False

@@ -36,7 +36,7 @@ def test_it_writes_two_files_that_validate(paictl: Paictl, words: list[str], tmp
 
 
 def test_it_speaks_json(paictl: Paictl, words: list[str]) -> None:
-    data = json.loads(paictl(*words, *SKU, "--format", "json").out)
+    data = paictl(*words, *SKU, "--format", "json").data
     assert data["pools"][0] == {
         "sku": "V100",
         "virtualCluster": "default",

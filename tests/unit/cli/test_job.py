@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -37,7 +36,7 @@ def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paictl: Paictl) -> Pat
 
 
 def keys(paictl: Paictl, *words: str) -> list[str]:
-    return [job["key"] for job in json.loads(paictl("job", "list", "-o", "json", *words).out)]
+    return [job["key"] for job in paictl("job", "list", "-o", "json", *words).data]
 
 
 def test_what_is_most_likely_a_mistake_is_told_once_and_the_job_submitted(paictl: Paictl, jobs: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, paictl: Paictl) -> None
 
 
 def conditions(paictl: Paictl) -> dict[str, str]:
-    return {node["name"]: node["condition"] for node in json.loads(paictl("node", "list", "-o", "json").out)}
+    return {node["name"]: node["condition"] for node in paictl("node", "list", "-o", "json").data}
 
 
 def test_a_change_says_what_it_left_as_it_was(paictl: Paictl) -> None:

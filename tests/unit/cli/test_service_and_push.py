@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -47,7 +46,7 @@ def test_no_secret_is_in_the_state_or_in_what_is_pulled(paictl: Paictl, tmp_path
 def test_services_are_listed_with_what_they_mean_here(paictl: Paictl) -> None:
     done = paictl("service", "list")
     assert "hivedscheduler         running" in done.out
-    data = json.loads(paictl("service", "list", "-o", "json").out)
+    data = paictl("service", "list", "-o", "json").data
     assert data[0]["name"] == "cluster-configuration"
     assert data[0]["configuration_version"] == 1
 
@@ -103,7 +102,7 @@ def test_delete_asks_and_says_what_is_lost(paictl: Paictl) -> None:
     done = paictl("service", "delete", "-n", "pylon", "-y")
     assert "lost" not in done.err
     assert done.out == "pylon: deleted\n"
-    listed = {row["name"]: row["state"] for row in json.loads(paictl("service", "list", "-o", "json").out)}
+    listed = {row["name"]: row["state"] for row in paictl("service", "list", "-o", "json").data}
     assert (listed["pylon"], listed["rest-server"]) == ("absent", "running")
     assert paictl("service", "start", "-n", "cluster-configuration", "pylon").code == 0
 
@@ -134,9 +133,7 @@ def test_a_push_stores_a_version_and_names_who_has_to_load_it(paictl: Paictl, pu
     assert "version 2 stored" in done.err
     assert "paictl service refresh -n hivedscheduler -n rest-server" in done.err
     assert paictl("service", "refresh", "-n", "hivedscheduler", "rest-server").code == 0
-    loaded = {
-        row["name"]: row["configuration_version"] for row in json.loads(paictl("service", "list", "-o", "json").out)
-    }
+    loaded = {row["name"]: row["configuration_version"] for row in paictl("service", "list", "-o", "json").data}
     assert (loaded["hivedscheduler"], loaded["rest-server"], loaded["pylon"]) == (2, 2, 1)
 
 
@@ -154,9 +151,9 @@ def test_a_push_asks_and_a_dry_run_does_not(paictl: Paictl, pulled: Path) -> Non
     assert done.code == 2
     assert "needs an answer" in done.err
     assert paictl("config", "push", "-p", str(pulled), "--dry-run").code == 0
-    assert len(json.loads(paictl("config", "history", "-o", "json").out)) == 1
+    assert len(paictl("config", "history", "-o", "json").data) == 1
     assert paictl("config", "push", "-p", str(pulled), "--cluster-id", "pai").code == 0
-    assert [row["number"] for row in json.loads(paictl("config", "history", "-o", "json").out)] == [1, 2]
+    assert [row["number"] for row in paictl("config", "history", "-o", "json").data] == [1, 2]
 
 
 def test_errors_stop_the_push(paictl: Paictl, pulled: Path) -> None:
@@ -166,7 +163,7 @@ def test_errors_stop_the_push(paictl: Paictl, pulled: Path) -> None:
     assert "HVD" in done.err
     assert "nothing was sent" in done.err
     assert "VERSION" in paictl("config", "history").out
-    assert len(json.loads(paictl("config", "history", "-o", "json").out)) == 1
+    assert len(paictl("config", "history", "-o", "json").data) == 1
 
 
 def test_keys_that_only_the_cluster_has_stay_unless_dropped(paictl: Paictl, pulled: Path) -> None:
@@ -187,7 +184,7 @@ def test_rollback_stores_an_old_version_again(paictl: Paictl, pulled: Path) -> N
     done = paictl("config", "rollback", "1", "-y")
     assert "version 3 stored" in done.err
     assert "has this configuration already" in paictl("config", "rollback", "1", "-y").err
-    messages = [row["message"] for row in json.loads(paictl("config", "history", "-o", "json").out)]
+    messages = [row["message"] for row in paictl("config", "history", "-o", "json").data]
     assert messages == ["at start", "rename", "version 1 again"]
     assert paictl("config", "rollback", "9", "-y").code == 2
 

@@ -105,7 +105,7 @@ def test_a_lazily_preempted_job_is_told_from_an_opportunistic_one(bench: MakeBen
     lab = bench("dgx2")
     reload(lab, "DGX2-PAIR.DGX2-NODE, cellNumber: 1", "DGX2-PAIR.DGX2-NODE.V100-BOARD, cellNumber: 1")
     lab.submit("other", "default", "prod", gpu=8)
-    lazy = lab.submit("lazy", "vc1", "test", gpu=8, hived={"taskRoles": {"train": {"lazyPreemptionEnable": True}}})
+    lazy = lab.submit("lazy", "vc1", "test", gpu=8, hived={"lazyPreemptionEnable": True})
     lab.submit("first", "vc1", "prod", gpu=8)
     lab.submit("second", "vc1", "prod", gpu=8)
     picture = lab.cluster.picture()

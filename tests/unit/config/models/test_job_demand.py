@@ -3,34 +3,42 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
+from paictl.cells.spec import ClusterSpec
 from paictl.config.linting.validate import Choice, validate
-from paictl.config.models.job_demand import Submission, submissions
+from paictl.config.models.job_demand import submissions
 from paictl.config.reading.load import load_memory
+from paictl.config.reading.problem import Severity
+from paictl.workload.feasible import Judge
+from paictl.workload.fields import JobError
+from paictl.workload.job import Job
+from paictl.workload.pods import plan_job
+from paictl.workload.supply import Supply
 
 CLUSTER = """\
 physicalCluster:
   skuTypes:
     V100: {gpu: 1, cpu: 8, memory: 65536Mi}
     K80: {gpu: 2, cpu: 6, memory: 32Gi}
-    ODD: {gpu: 1, memory: lots}
+    CPU: {cpu: 8, memory: 64Gi}
   cellTypes:
     V100-NODE: {childCellType: V100, childCellNumber: 4, isNodeLevel: true}
     V100-POOL: {childCellType: V100-NODE, childCellNumber: 3}
     K80-NODE: {childCellType: K80, childCellNumber: 2, isNodeLevel: true}
-    ODD-NODE: {childCellType: ODD, childCellNumber: 2, isNodeLevel: true}
+    CPU-NODE: {childCellType: CPU, childCellNumber: 2, isNodeLevel: true}
   physicalCells:
   - cellType: V100-POOL
     cellChildren: [{cellAddress: v1}, {cellAddress: v2}, {cellAddress: v3, pinnedCellId: box}]
   - {cellType: K80-NODE, cellAddress: k1}
-  - {cellType: ODD-NODE, cellAddress: o1}
+  - {cellType: CPU-NODE, cellAddress: o1}
 virtualClusters:
   mixed:
     virtualCells:
     - {cellType: V100-POOL.V100-NODE, cellNumber: 2}
     - {cellType: K80-NODE, cellNumber: 1}
     pinnedCells: [{pinnedCellId: box}]
-  default: {virtualCells: [{cellType: ODD-NODE, cellNumber: 1}]}
+  default: {virtualCells: [{cellType: CPU-NODE, cellNumber: 1}]}
 """
 JOB = """\
 protocolVersion: 2
@@ -53,46 +61,44 @@ def files(wish: str, priority: str = "prod", **amounts: int) -> dict[str, bytes]
     return {"hivedscheduler.yaml": CLUSTER.encode(), "job.yaml": (JOB % values).encode()}
 
 
-def submitted(wish: str, priority: str = "prod", **amounts: int) -> Submission:
-    (found,) = submissions(load_memory(files(wish, priority, **amounts)).bundles[0])
-    return found
+def refused(wish: str, priority: str, amounts: dict[str, int]) -> bool:
+    """Whether `job submit` would refuse the job for what it asks for."""
+    given = {name: yaml.safe_load(text) for name, text in files(wish, priority, **amounts).items()}
+    spec = ClusterSpec.from_mapping(given["hivedscheduler.yaml"])
+    supply = Supply.from_spec(spec)
+    try:
+        plan = plan_job(Job.from_mapping(given["job.yaml"]), supply, "me")
+    except JobError:
+        return True
+    return Judge(spec, supply).refusal(plan) is not None
 
 
-@pytest.mark.parametrize(
-    ("wish", "amounts", "cells"),
-    [
-        ("{skuType: V100}", {"gpu": 3}, 3),
-        ("{skuType: V100}", {"gpu": 1, "cpu": 8}, 1),
-        ("{skuType: V100}", {"gpu": 1, "cpu": 9}, 2),
-        ("{skuType: V100}", {"gpu": 1, "memory": 65536}, 1),
-        ("{skuType: V100}", {"gpu": 1, "memory": 65537}, 2),
-        ("{skuType: K80}", {"gpu": 3}, 2),
-        ("{}", {"gpu": 3}, 3),
-        ("{}", {"cpu": 8}, 2),
-        ("{}", {"memory": 65536}, 2),
-        ("{skuType: ODD}", {"gpu": 1, "memory": 65536, "cpu": 64}, 1),
-        ("{skuType: NONE}", {"gpu": 4}, 0),
-    ],
-)
-def test_the_largest_demand_rounded_up_counts(wish: str, amounts: dict[str, int], cells: int) -> None:
-    one = submitted(wish, "prod", **amounts)
-    assert one.leaf_cells(one.job.roles["train"]) == cells
+WISHES = ["{}", "{skuType: V100}", "{skuType: K80}", "{skuType: CPU}", "{skuType: P4}", "{pinnedCellId: box}"]
+AMOUNTS: list[dict[str, int]] = [
+    {"gpu": 1}, {"gpu": 3}, {"gpu": 4}, {"gpu": 5}, {"gpu": 8}, {"cpu": 8}, {"cpu": 32}, {"cpu": 33},
+    {"cpu": 8, "gpu": 1}, {"memory": 65536, "gpu": 1}, {"memory": 262145, "gpu": 1}, {"gpu": 2, "instances": 3},
+    {"gpu": 3, "instances": 3}, {"gpu": 1, "instances": 8}, {"gpu": 1, "instances": 9}, {"gpu": 1, "instances": 10**12},
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("wish", "priority", "largest"),
-    [
-        ("{skuType: V100}", "prod", 4),
-        ("{skuType: K80}", "prod", 2),
-        ("{skuType: ODD}", "prod", 0),
-        ("{skuType: ODD}", "oppo", 2),
-        ("{pinnedCellId: box}", "prod", 4),
-        ("{pinnedCellId: other}", "prod", 0),
-    ],
-)
-def test_the_largest_pod_is_that_of_the_best_promise(wish: str, priority: str, largest: int) -> None:
-    one = submitted(wish, priority)
-    assert one.largest_pod(one.job.roles["train"]) == largest
+@pytest.mark.parametrize("priority", ["prod", "oppo"])
+@pytest.mark.parametrize("wish", WISHES)
+@pytest.mark.parametrize("amounts", AMOUNTS, ids=str)
+def test_validate_and_submit_say_the_same(wish: str, priority: str, amounts: dict[str, int]) -> None:
+    """No error and "can never run", or the other way round: one of them would be a lie."""
+    problems = validate(load_memory(files(wish, priority, **amounts))).problems
+    errors = {problem.rule for problem in problems if problem.severity is Severity.ERROR}
+    assert bool(errors) is refused(wish, priority, amounts), errors
+
+
+def test_a_sku_without_gpu_is_no_reason_to_forget_the_devices_of_the_others() -> None:
+    """The one that had drifted: CPU {cpu: 8}, no gpu, made validate count no devices at all."""
+    cluster = CLUSTER.replace("{cellType: K80-NODE, cellNumber: 1}", "{cellType: CPU-NODE, cellNumber: 1}").replace(
+        "  default: {virtualCells: [{cellType: CPU-NODE, cellNumber: 1}]}",
+        "  default: {virtualCells: [{cellType: K80-NODE, cellNumber: 1}]}",
+    )
+    given = {**files("{}", gpu=8), "hivedscheduler.yaml": cluster.encode()}
+    assert "XRF954" in {problem.rule for problem in validate(load_memory(given)).problems}
 
 
 @pytest.mark.parametrize(

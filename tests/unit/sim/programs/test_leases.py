@@ -50,7 +50,7 @@ requests = st.builds(
 @settings(max_examples=40, deadline=None)
 @given(asked=st.lists(requests, min_size=1, max_size=3))
 def test_no_plan_keeps_more_worth(asked: list[Request]) -> None:
-    found = choose(asked, 4, busy=True, seconds=10)
+    found = choose(asked, 4, busy=True, nodes=10_000)
     assert found is not None
     assert found.proven
     assert fits(found.plan, asked, 4)
@@ -74,21 +74,21 @@ def _best(asked: list[Request], capacity: int) -> float:
 def test_a_promise_goes_before_a_better_job() -> None:
     promised = Request(4, 1, ((1, 1.0),), promised=True)
     better = Request(4, 1, ((1, 10.0),), promised=False)
-    for found in (choose([better, promised], 4, busy=True, seconds=5), greedy([better, promised], 4)):
+    for found in (choose([better, promised], 4, busy=True, nodes=10_000), greedy([better, promised], 4)):
         assert found is not None
         assert dict(found.plan) == {1: frozenset({0})}
 
 
 def test_promises_that_cannot_all_be_kept() -> None:
     asked = [Request(4, 1, ((1, 1.0),), promised=True)] * 2
-    assert choose(asked, 4, busy=True, seconds=5) is None
+    assert choose(asked, 4, busy=True, nodes=10_000) is None
     assert greedy(asked, 4) is None
 
 
 def test_lease_0_is_used_or_left_to_others_as_wished() -> None:
     asked = [Request(2, 1, ((3, 10.0),), promised=True)]
-    now = choose(asked, 4, busy=True, seconds=5)
-    later = choose(asked, 4, busy=False, seconds=5)
+    now = choose(asked, 4, busy=True, nodes=10_000)
+    later = choose(asked, 4, busy=False, nodes=10_000)
     assert now is not None
     assert later is not None
     assert 0 in now.plan[0]
@@ -106,6 +106,6 @@ def test_the_best_deadline_that_there_is_room_for() -> None:
 def test_a_known_plan_is_the_answer_when_there_is_no_time() -> None:
     asked = [Request(1, 2, ((4, 10.0),), promised=True)]
     known = {0: frozenset({2, 3})}
-    found = choose(asked, 4, busy=True, seconds=0.0, known=known)
+    found = choose(asked, 4, busy=True, nodes=0, known=known)
     assert found is not None
     assert fits(found.plan, asked, 4)

@@ -40,15 +40,17 @@ Fails with::
 from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, Severity, rule
-from paictl.config.models.inventory import node_kinds
+from paictl.config.models.inventory import hived_in, node_kinds
 
 
 @rule("XRF909", "device-count-differs", ERROR)
 def check(bundle: Bundle) -> Findings:
     """Each node-level cell type that does not fit the SKU of its machines; machines without devices are left out."""
+    cells = hived_in(bundle)
+    without_devices = cells.types.without_devices if cells else frozenset()
     for kind in node_kinds(bundle):
         count = kind.sku.device_count
-        if not count or count == kind.leaves:
+        if not count or count == kind.leaves or kind.chain.leaf_type in without_devices:
             continue
         node_type = kind.chain.types[kind.chain.node_level]
         at = kind.cells[0].address or kind.cells[0].place

@@ -58,66 +58,31 @@ Fails with::
 from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, rule
-from paictl.config.models.hived_promises import Promise
-from paictl.config.models.job import Job, Role
 from paictl.config.models.job_demand import Submission, submissions
+from paictl.workload.feasible import Cause, Refusal
 
 _HINT = "ask for less, or set extras.gangAllocation to false if the tasks can start one by one"
 
 
 @rule("XRF955", "job-gang-too-large", ERROR)
 def check(bundle: Bundle) -> Findings:
-    """Every gang, group by group, that is too large for each chain of the VC."""
+    """Every group of pods, and every gang of groups, that is too large or does not fit into the nodes of the VC."""
     for one in submissions(bundle):
-        if one.clear and one.job.gang and not one.job.opportunistic:
-            for roles in _gangs(one.job):
-                if all(one.leaf_cells(role) <= one.largest_pod(role) for role in roles):  # else XRF954 says it
-                    yield from _too_large(one, roles)
+        many = one.too_many()
+        if many is not None:
+            role, error = many
+            yield Finding(role.node.scalar("instances") or role.key, error.message, error.hint)
+        for refusal in one.refusals():
+            if refusal.cause is not Cause.POD_TOO_LARGE:
+                first = one.job.roles[refusal.roles[0]]
+                yield Finding(first.node.key("instances") or first.key, _message(one, refusal), _HINT)
 
 
-def _gangs(job: Job) -> list[list[Role]]:
-    """The roles that are placed together: by affinity group, or all of them where there is no group."""
-    groups: dict[str, list[Role]] = {}
-    for role in job.roles.values():
-        if role.group is not None:
-            groups.setdefault(role.group.text, []).append(role)
-    return [*groups.values()] if groups else [[*job.roles.values()]]
-
-
-def _too_large(one: Submission, roles: list[Role]) -> Findings:
-    if len({(role.sku and role.sku.text, role.pin and role.pin.text) for role in roles}) > 1:
-        return
-    pods = {role.key: (role.instances, one.leaf_cells(role)) for role in roles}
-    need = sum(number * size for number, size in pods.values())
-    by_chain: dict[str, list[Promise]] = {}
-    for promise in one.promises_for(roles[0]) if roles else ():
-        if promise.chain is not None:
-            by_chain.setdefault(promise.chain.name, []).append(promise)
-    quota = {name: sum(_leaves(promise) for promise in promises) for name, promises in by_chain.items()}
-    if not quota or not need:
-        return
-    most = max(quota.values())
-    names, at = " and ".join(repr(role.name) for role in roles), roles[0].node.key("instances") or roles[0].key
-    if need > most:
-        room = f"{most} in one chain" if len(quota) > 1 else f"{most}"
-        message = f"the gang of {names} needs {need} devices, but {one.vc_name!r} is promised only {room}"
-        yield Finding(at, message, _HINT)
-        return
-    for role in roles:
-        number, size = pods[role.key]
-        slots = max(sum(_slots(promise, size) for promise in promises) for promises in by_chain.values())
-        if 0 < slots < number:
-            message = f"only {slots} of {number} pods of {role.name!r} with {size} devices fit into {one.vc_name!r}"
-            yield Finding(role.node.key("instances") or role.key, message, _HINT)
-
-
-def _leaves(promise: Promise) -> int:
-    return promise.number * promise.chain.leaves[promise.level] if promise.chain else 0
-
-
-def _slots(promise: Promise, size: int) -> int:
-    """Pods of a size that the promised cells hold, node by node."""
-    if promise.chain is None or not size:
-        return 0
-    node = promise.chain.pod(promise.level)
-    return _leaves(promise) // node * (node // size) if node else 0
+def _message(one: Submission, refusal: Refusal) -> str:
+    names = " and ".join(map(repr, refusal.roles))
+    best = max(refusal.shortages, key=lambda shortage: shortage.available)
+    owner = "the cluster" if one.job.opportunistic else repr(one.vc_name)
+    if refusal.cause is Cause.DOES_NOT_PACK:
+        return f"the gang of {names} needs {best.needed} devices, but not all of its pods fit into the nodes of {owner}"
+    room = f"{best.available} in one chain" if len(refusal.shortages) > 1 else f"{best.available}"
+    return f"the gang of {names} needs {best.needed} devices, but {owner} is promised only {room}"

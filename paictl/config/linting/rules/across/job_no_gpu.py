@@ -1,7 +1,7 @@
 """A job asks for GPUs or cores that come with none of the devices it may get.
 
-Why: without `skuType` the server reckons with the least of all types of the virtual cluster: one CPU type makes that 0
-GPUs, and every job with a GPU is refused.
+Why: such a job never finds a place. Without `skuType` OpenPAI's server reckons with the least of all types of the
+virtual cluster: one CPU type makes that 0 GPUs, and every job with a GPU is refused there (a warning; paictl takes it).
 
 Passes::
 
@@ -53,21 +53,35 @@ Fails with::
 
 from __future__ import annotations
 
-from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, rule
-from paictl.config.models.job_demand import submissions
+from paictl.config.linting.rule import ERROR, WARNING, Bundle, Finding, Findings, rule
+from paictl.config.models.job import Role
+from paictl.config.models.job_demand import Submission, submissions
+
+_KEYS = {"gpu": "gpu", "cpu": "cpu", "memory": "memoryMB"}
 
 
 @rule("XRF956", "job-sku-without-resource", ERROR)
 def check(bundle: Bundle) -> Findings:
-    """Every gpu and cpu above zero where one leaf cell brings none."""
+    """Every amount of what no leaf cell that the role may get brings; a warning where only some of them do."""
     for one in submissions(bundle):
+        misfits = {id(role): error.path.rpartition(".")[2] for role, error in one.misfits()}
         for role in one.job.roles.values():
-            if role.pin is not None or (role.sku is None and not one.clear):
-                continue
-            unit = one.unit(role)
-            for key in ("gpu", "cpu"):
-                asked = role.resources.scalar(key)
-                if asked is not None and (role.resources.integer(key) or 0) > 0 and unit.get(key) == 0:
-                    which = f"type {role.sku.text!r}" if role.sku else f"some type of {one.vc_name!r}"
-                    message = f"task role {role.name!r} asks for {key}, but {which} comes with none"
-                    yield Finding(asked, message, f"name a skuType with {key} in extras.hivedScheduler.taskRoles")
+            if id(role) in misfits:
+                which = f"type {role.sku.text!r}" if role.sku else f"every type of {one.vc_name!r}"
+                yield from _finding(role, misfits[id(role)], f"{which} comes with none")
+            else:
+                yield from _mixed(one, role)
+
+
+def _finding(role: Role, key: str, why: str) -> Findings:
+    asked = role.resources.scalar(key)
+    if key in _KEYS.values() and asked is not None:
+        message = f"task role {role.name!r} asks for {key}, but {why}"
+        yield Finding(asked, message, f"name a skuType with {key} in extras.hivedScheduler.taskRoles")
+
+
+def _mixed(one: Submission, role: Role) -> Findings:
+    for resource in one.lacking_somewhere(role):
+        why = f"some type of {one.vc_name!r} comes with none, so that OpenPAI refuses the job"
+        for finding in _finding(role, _KEYS[resource], why):
+            yield Finding(finding.at, finding.message, finding.hint, severity=WARNING)

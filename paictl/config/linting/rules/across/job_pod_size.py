@@ -59,18 +59,20 @@ from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, rule
 from paictl.config.models.job_demand import submissions
+from paictl.workload.feasible import Cause
 
 
 @rule("XRF954", "job-pod-too-large", ERROR)
 def check(bundle: Bundle) -> Findings:
     """Every role whose pod fits into no promise of the VC (opportunistic: no node of the cluster)."""
     for one in submissions(bundle):
-        if not one.clear:
-            continue
-        for role in one.job.roles.values():
-            need, room = one.leaf_cells(role), one.largest_pod(role)
-            if 0 < room < need:
-                where = "the cluster" if one.job.opportunistic else f"virtual cluster {one.vc_name!r}"
+        where = "the cluster" if one.job.opportunistic else f"virtual cluster {one.vc_name!r}"
+        for refusal in one.refusals():
+            if refusal.cause is not Cause.POD_TOO_LARGE:
+                continue
+            need = refusal.shortages[0].needed
+            room = max(shortage.available for shortage in refusal.shortages)
+            for role in (one.job.roles[name] for name in refusal.roles):
                 message = (
                     f"a pod of task role {role.name!r} needs {need} devices, but the largest in {where} has {room}"
                 )

@@ -1,7 +1,7 @@
 """A node stands twice among the physical cells.
 
 Why: HiveD counts its devices twice, silently, and promises what does not exist. A node may stand in two chains only if
-it has devices of both kinds, with indices that do not overlap.
+it has devices of both kinds, with indices that do not overlap, or if the cells of one are no devices (gpu: 0).
 
 Passes::
 
@@ -49,7 +49,8 @@ def check(document: Document) -> Findings:
                 message = f"node {cell.name} stands twice in the chain {cell.chain.name}, first in line {line}"
                 yield Finding(address, message, "list each node once")
                 break
-            common = sorted(_indices(cell) & _indices(other))
+            shares = {cell.chain.leaf_type, other.chain.leaf_type} & model.types.without_devices
+            common = [] if shares else sorted(_indices(cell) & _indices(other))
             if common:
                 shown = ", ".join(map(str, common[:8])) + (", …" if len(common) > 8 else "")
                 message = f"device {shown} of node {cell.name} is also in the chain {other.chain.name}, line {line}"

@@ -1,7 +1,7 @@
-"""A key for the scheduler stands in `extras` instead of `extras.hivedScheduler`.
+"""A key for the scheduler stands where nobody reads it.
 
-Why: `extras` is carried along unread, so the wish is lost without a word: the job runs with the default priority, on
-any device type, and is killed where it should have kept its devices.
+Why: OpenPAI carries `extras` along unread, and reads flags such as lazyPreemptionEnable for the whole job only, beside
+taskRoles. Elsewhere the wish is lost without a word: the job is killed where it should have kept its devices.
 
 Passes::
 
@@ -31,15 +31,23 @@ from __future__ import annotations
 from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.job import job_of
 
-OF_JOB = ("jobPriorityClass", "lazyPreemptionEnable", "taskRoles")
-OF_ROLE = ("skuType", "pinnedCellId", "affinityGroupName", "gangReleaseEnable", "ignoreK8sSuggestedNodes")
+FLAGS = ("lazyPreemptionEnable", "gangReleaseEnable", "ignoreK8sSuggestedNodes")
+OF_JOB = ("jobPriorityClass", *FLAGS, "taskRoles")
+OF_ROLE = ("skuType", "pinnedCellId", "affinityGroupName")
 
 
 @rule("JOB626", "misplaced-wish", WARNING)
 def check(document: Document) -> Findings:
-    """Every key of `extras` that means something only in `extras.hivedScheduler`."""
-    extras = job_of(document).top.mapping("extras")
+    """Every key of `extras` that means something only in `extras.hivedScheduler`, and flags of the job in a role."""
+    job = job_of(document)
+    extras = job.top.mapping("extras")
     for key, place in [(key, "") for key in OF_JOB] + [(key, ".taskRoles.ROLE") for key in OF_ROLE]:
         at = extras.key(key)
         if at is not None:
             yield Finding(at, f"{key} has no effect in extras", f"move it to extras.hivedScheduler{place}")
+    for role in job.roles.values():
+        for key in FLAGS:
+            at = role.wishes.key(key)
+            if at is not None:
+                message = f"{key} has no effect in a task role, but for the whole job"
+                yield Finding(at, message, "move it to extras.hivedScheduler, beside taskRoles")

@@ -1,0 +1,59 @@
+"""The jobs that a cluster has run, as a trace for the simulator."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from paictl.cluster.interface import JobState, JobView
+from paictl.sim.job import BadRow, Fate, Job, JobError, Share, Trace
+from paictl.sim.traces.native import written
+from paictl.units import Millis
+from paictl.workload.job import PRIORITIES
+
+_FATES = {JobState.FAILED: Fate.FAILED, JobState.STOPPED: Fate.KILLED}
+
+
+def history(jobs: Sequence[JobView], cluster: str) -> Trace:
+    """What ended, in the order of submission, from the first submission on.
+
+    Work is the time of the last attempt, and what a job did before it was preempted is not in it: the simulator adds
+    its own preemptions. Jobs that still wait or run, or never ran, are in `Trace.bad` by their number. The hash is that
+    of the jobs as a table (`native.written`). Raises `JobError` if no job ended.
+    """
+    first = min((job.submitted for job in jobs), default=0)
+    found: list[Job] = []
+    bad: list[BadRow] = []
+    for job in jobs:
+        reason = _unusable(job)
+        if reason:
+            bad.append(BadRow(job.number, f"job {job.key}: {reason}"))
+            continue
+        priority = PRIORITIES.get(job.priority, 0)
+        found.append(
+            Job(
+                id=job.key,
+                submit=Millis(job.submitted - first),
+                gpus=job.devices,
+                work=Millis((job.ended or 0) - (job.started or 0)),
+                user=job.key.partition("~")[0],
+                vc=job.vc,
+                priority=max(priority, 0),
+                share=Share.OPPORTUNISTIC if priority < 0 else Share.GUARANTEED,
+                fate=_FATES.get(job.state, Fate.PASSED),
+            )
+        )
+    if not found:
+        raise JobError("no job of it has ended yet", where=f"cluster {cluster}", hint="let its clock pass some time")
+    return Trace(tuple(found), f"cluster:{cluster}", hashlib.sha256(written(found).encode()).hexdigest(), "cluster",
+                 tuple(bad))  # fmt: skip
+
+
+def _unusable(job: JobView) -> str:
+    if not job.state.ended or job.ended is None:
+        return f"is {job.state.value.lower()}, its duration is not known"
+    if job.started is None:
+        return "never ran"
+    if job.devices < 1:
+        return "asked for no device"
+    return ""

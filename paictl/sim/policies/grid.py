@@ -1,0 +1,91 @@
+"""Decisions on a grid of time, as Chronus and its baselines make them: leases, and slots in which gaps are refilled."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from paictl.sim.actions import Moment
+from paictl.sim.policies.base import Parameters, Policy, Setup
+from paictl.sim.policies.parameters import Span, parameter
+from paictl.sim.view import JobView
+from paictl.units import Millis
+
+
+@dataclass(frozen=True, slots=True)
+class GridParameters(Parameters):
+    """The grid, and what a resumed job pays: half a minute, and half a minute more for each doubling of its devices."""
+
+    lease: Span = parameter(Span(1_200_000), "at its end whoever runs may be replaced")
+    slot: Span = parameter(Span(300_000), "at its end free devices are given to those who wait; divides the lease")
+    resume_log: Span = parameter(Span(30_000), "times (1 + log2 devices): a job that starts again pays this")
+
+
+class Grid(Policy):
+    """At the end of a lease everybody is ranked anew; at the end of a slot those who wait fill what is free."""
+
+    Parameters = GridParameters
+
+    def __init__(self, parameters: GridParameters, setup: Setup) -> None:
+        super().__init__(parameters, setup)
+        self.waiting: dict[int, JobView] = {}
+        self.running: dict[int, JobView] = {}
+
+    @abstractmethod
+    def ranked(self, jobs: Iterable[JobView]) -> list[JobView]:
+        """Who goes first; a job that does not fit is passed over."""
+
+    def lease_ends(self) -> None:
+        """Replace whoever runs; override to plan ahead."""
+        self.replace(self.ranked([*self.running.values(), *self.waiting.values()]))
+
+    def plan(self, moment: Moment) -> None:
+        """Nothing happens between two slots."""
+        for job in moment.arrived:
+            self.waiting[job.number] = job
+            self.arrives(job)
+        for job in moment.ended:
+            self.running.pop(job.number, None)
+            self.leaves(job)
+        if self.now % self.p.lease == 0:
+            self.lease_ends()
+        elif self.now % self.p.slot == 0:
+            self.slot_ends()
+
+    def slot_ends(self) -> None:
+        """Give those who wait what is free; override to take turns more often."""
+        self.fill(self.ranked(self.waiting.values()))
+
+    def wake(self) -> Millis | None:
+        """The next end of a slot while anybody waits."""
+        return Millis((self.now // self.p.slot + 1) * self.p.slot) if self.waiting else None
+
+    def arrives(self, job: JobView, /) -> None:
+        """A job came; it waits."""
+
+    def leaves(self, job: JobView, /) -> None:
+        """A job ended."""
+
+    def replace(self, order: Iterable[JobView]) -> None:
+        """Let the first who fit run, and nobody else."""
+        free = self.cluster.size
+        chosen = []
+        for job in order:
+            if job.gpus <= free:
+                free -= job.gpus
+                chosen.append(job)
+        stay = {job.number for job in chosen}
+        for number, job in list(self.running.items()):
+            if number not in stay:
+                self.preempt(job)
+                del self.running[number]
+                self.waiting[number] = job
+        self.fill(chosen)
+
+    def fill(self, order: Iterable[JobView]) -> None:
+        """Start those of a ranking who wait and fit."""
+        for job in order:
+            if job.number in self.waiting and self.placement.free >= job.gpus and self.start(job):
+                del self.waiting[job.number]
+                self.running[job.number] = job

@@ -1,0 +1,139 @@
+"""One month of jobs under the old and the new configuration: who waits less, who more, which jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from paictl.sim.job import Trace
+from paictl.sim.metrics import Figures, figures, percentile
+from paictl.sim.report import run_data
+from paictl.sim.run import Outcome, RunResult
+
+MOST = 5
+"""Jobs that are named of each tenant, in each direction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """One job; spans in milliseconds, None: it did not run to its end."""
+
+    id: str
+    vc: str
+    gpus: int
+    before: int | None
+    """Time without devices under the old configuration."""
+    after: int | None
+
+    @property
+    def change(self) -> int:
+        """Negative: it waits less. A job that ends under one of them only has changed by more than all others."""
+        if self.before is None or self.after is None:
+            return 0 if self.before == self.after else _NEVER if self.after is None else -_NEVER
+        return self.after - self.before
+
+
+_NEVER = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class TenantChange:
+    """What changes for one VC; times are seconds, None where no job of it ends."""
+
+    vc: str
+    jobs: int
+    promised_before: int
+    """Devices."""
+    promised_after: int
+    wait_before: float | None
+    """Mean time without devices."""
+    wait_after: float | None
+    p95_before: float | None
+    p95_after: float | None
+    less: int
+    """Jobs that wait less."""
+    more: int
+    same: int
+    unfinished_before: int
+    unfinished_after: int
+    gained: tuple[Moved, ...]
+    """Those who gain most, by how much."""
+    lost: tuple[Moved, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """Both runs and what is different."""
+
+    trace: Trace
+    old: RunResult
+    new: RunResult
+    old_figures: Figures
+    new_figures: Figures
+    tenants: tuple[TenantChange, ...]
+    """By name."""
+
+
+def what_if(trace: Trace, old: RunResult, new: RunResult, promised: tuple[dict[str, int], dict[str, int]]) -> WhatIf:
+    """What changes from the old to the new run of the same trace; `promised` are devices by VC under each."""
+    after = {outcome.id: outcome for outcome in new.outcomes}
+    moved: dict[str, list[Moved]] = {vc: [] for part in promised for vc in part}
+    for one in old.outcomes:
+        found = Moved(one.id, one.vc, one.gpus, _waited(one), _waited(after[one.id]))
+        moved.setdefault(one.vc, []).append(found)
+    return WhatIf(
+        trace, old, new, figures(old), figures(new),
+        tuple(_tenant(vc, moved[vc], promised[0].get(vc, 0), promised[1].get(vc, 0)) for vc in sorted(moved)),
+    )  # fmt: skip
+
+
+def _waited(outcome: Outcome) -> int | None:
+    return outcome.waiting if outcome.jct is not None else None
+
+
+def _tenant(vc: str, jobs: Sequence[Moved], promised_before: int, promised_after: int) -> TenantChange:
+    ranked = sorted(jobs, key=lambda job: job.change)
+    before = sorted(job.before for job in jobs if job.before is not None)
+    after = sorted(job.after for job in jobs if job.after is not None)
+    return TenantChange(
+        vc, len(jobs), promised_before, promised_after, _mean(before), _mean(after), _late(before), _late(after),
+        sum(job.change < 0 for job in jobs), sum(job.change > 0 for job in jobs), sum(job.change == 0 for job in jobs),
+        len(jobs) - len(before), len(jobs) - len(after),
+        tuple(job for job in ranked[:MOST] if job.change < 0),
+        tuple(job for job in ranked[: -MOST - 1 : -1] if job.change > 0),
+    )  # fmt: skip
+
+
+def _mean(millis: Sequence[int]) -> float | None:
+    return sum(millis) / len(millis) / 1000 if millis else None
+
+
+def _late(millis: Sequence[int]) -> float | None:
+    found = percentile(millis, 0.95)
+    return None if found is None else found / 1000
+
+
+def what_if_data(given: WhatIf, *, reproducible: bool = False) -> dict[str, Any]:
+    """As plain data; times are seconds."""
+    return {
+        "old": run_data(given.old, given.trace, given.old_figures, reproducible=reproducible),
+        "new": run_data(given.new, given.trace, given.new_figures, reproducible=reproducible),
+        "tenants": [_tenant_data(row) for row in given.tenants],
+    }
+
+
+def _tenant_data(row: TenantChange) -> dict[str, Any]:
+    return {
+        "vc": row.vc, "jobs": row.jobs, "promised_before": row.promised_before, "promised_after": row.promised_after,
+        "mean_waiting_before": row.wait_before, "mean_waiting_after": row.wait_after,
+        "p95_waiting_before": row.p95_before, "p95_waiting_after": row.p95_after,
+        "less": row.less, "more": row.more, "same": row.same,
+        "unfinished_before": row.unfinished_before, "unfinished_after": row.unfinished_after,
+        "gained": [_moved_data(job) for job in row.gained], "lost": [_moved_data(job) for job in row.lost],
+    }  # fmt: skip
+
+
+def _moved_data(job: Moved) -> dict[str, Any]:
+    before, after = (None if span is None else span / 1000 for span in (job.before, job.after))
+    return {"id": job.id, "gpus": job.gpus, "waiting_before": before, "waiting_after": after}
