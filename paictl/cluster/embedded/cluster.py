@@ -20,9 +20,8 @@ from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.jobviews import meant_job, view_of
 from paictl.cluster.embedded.picture import picture
 from paictl.cluster.embedded.records import History
-from paictl.cluster.embedded.services import CONFIGURATION, CONTROLLER, HISTORIANS
 from paictl.cluster.embedded.store import JobRow, Store, damaged, planned_beginning
-from paictl.cluster.embedded.views import node_views, service_view
+from paictl.cluster.embedded.views import losses_of, node_views, service_view
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import (
     Answer,
@@ -304,16 +303,8 @@ class EmbeddedCluster:
     def losses(self, name: str) -> Sequence[str]:
         """What deleting a service would destroy, as lines for people."""
         with self._world() as world:
-            if not world.services.get(name).there:
-                return ()
             ended, versions = self._store.count_jobs() + len(world.ended), sum(1 for _ in self._store.configs())
-            lost = {
-                CONFIGURATION: (versions, "version of the configuration", "versions of the configuration"),
-                CONTROLLER: (len(world.jobs), "job that waits or runs", "jobs that wait or run"),
-                **dict.fromkeys(HISTORIANS, (ended, "ended job in the history", "ended jobs in the history")),
-            }
-            count, one, many = lost.get(name, (0, "", ""))
-            return (f"{count} {one if count == 1 else many}",) if count else ()
+            return losses_of(world, name, ended, versions)
 
     def wipe_service(self, name: str) -> None:
         """Stop a service and destroy its data; the command log keeps what was asked, as it does for all commands."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from paictl.cluster.embedded.services import READERS, SCHEDULER, Service
+from paictl.cluster.embedded.services import CONFIGURATION, CONTROLLER, HISTORIANS, READERS, SCHEDULER, Service
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import NodeView, Role, ServiceView
 from paictl.units import instant
@@ -47,3 +47,16 @@ def service_view(world: World, service: Service, epoch: datetime) -> ServiceView
             reasons.append(f"its configuration names nodes that are not there: {listed(missing)}")
     since, running = instant(epoch, service.since), service.running
     return ServiceView(service.name, running, running, since, "; ".join(reasons), service.loaded)
+
+
+def losses_of(world: World, name: str, ended: int, versions: int) -> tuple[str, ...]:
+    """What deleting a service would destroy; `ended` counts jobs in the history, `versions` those pushed."""
+    if not world.services.get(name).there:
+        return ()
+    lost = {
+        CONFIGURATION: (versions, "version of the configuration", "versions of the configuration"),
+        CONTROLLER: (len(world.jobs), "job that waits or runs", "jobs that wait or run"),
+        **dict.fromkeys(HISTORIANS, (ended, "ended job in the history", "ended jobs in the history")),
+    }
+    count, one, many = lost.get(name, (0, "", ""))
+    return (f"{count} {one if count == 1 else many}",) if count else ()
