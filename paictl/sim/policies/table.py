@@ -20,6 +20,8 @@ POLICIES: Mapping[str, str] = {
     "gittins": "gittins:Gittins",
     "tiresias": "tiresias:Tiresias",
     "hived": "hived:Hived",
+    "yarn-cs": "yarn_cs:YarnCs",
+    "gandiva": "gandiva:Gandiva",
     "quota": "quota:Quota",
     "gavel": "gavel:Gavel",
     "chronus": "chronus:Chronus",
