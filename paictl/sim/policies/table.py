@@ -21,6 +21,7 @@ POLICIES: Mapping[str, str] = {
     "tiresias": "tiresias:Tiresias",
     "hived": "hived:Hived",
     "gavel": "gavel:Gavel",
+    "antman": "antman:AntMan",
     "chronus": "chronus:Chronus",
     "edf": "edf:Edf",
     "edf-infeasible-last": "edf:EdfInfeasibleLast",
