@@ -14,6 +14,7 @@ POLICIES: Mapping[str, str] = {
     "fifo": "fifo:Fifo",
     "backfill": "backfill:Backfill",
     "sjf": "sjf:Sjf",
+    "optimus": "optimus:Optimus",
     "srtf": "srtf:Srtf",
     "srsf": "srsf:Srsf",
     "las": "las:Las",
