@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console
-from paictl.cli.lab.here import session_of
 from paictl.cli.options import OutputOption as OutputOption
 from paictl.cli.settings import settings
 from paictl.cluster.interface import Cluster, Identity, UnreachableError
@@ -19,9 +18,11 @@ from paictl.cluster.targets import open_target
 from paictl.config.reading.problem import Problem
 from paictl.errors import PaictlError
 from paictl.i18n import text
-from paictl.lab.ground import labs_folder
+from paictl.lab.language import language_of
+from paictl.lab.messages import say
+from paictl.lab.session import session_of
+from paictl.lab.workspace import lab_of_shell, labs_folder
 from paictl.operate.errors import RefusedFilesError
-from paictl.places import state_folder
 from paictl.units import Millis
 
 StateOption = Annotated[
@@ -51,13 +52,10 @@ def _way_to_lab() -> str:
         session = session_of(None)
     except PaictlError:
         return ""
-    number = session.lab.number
-    if state_folder().parent == labs_folder():
-        again = text("begin the lab again: paictl lab reset {lab}, then paictl lab start {lab}", lab=number)
-        return again if session.ground.started else text("begin the lab: paictl lab start {lab}", lab=number)
-    if not session.ground.started:
-        return ""
-    return text("bring one up: paictl cluster up; for lab {lab}: paictl lab shell {lab}", lab=number)
+    number, lang = session.lab.number, language_of(labs_folder())
+    if lab_of_shell():
+        return say("way.anew" if session.workspace.started else "way.begin", lang, lab=number)
+    return say("way.elsewhere", lang, lab=number) if session.workspace.started else ""
 
 
 def check_id(cluster: Identity, wanted: str | None) -> None:

@@ -35,7 +35,7 @@ def run(arguments: Sequence[str]) -> int:
     Where `PAICTL_STATE` names the folder of a lab, the lab learns what was typed and how it ended.
     """
     noted = _note_taker()
-    code, error = attempt(arguments)
+    code, error = attempt(arguments, _language_of_lab() if noted else None)
     if noted is not None:
         noted(arguments, code, error)
     return code
@@ -49,6 +49,14 @@ def _note_taker() -> Callable[[Sequence[str], int, Any], None] | None:
     from paictl.cli.lab.hook import after_command
 
     return after_command
+
+
+def _language_of_lab() -> str:
+    """The language of the student in whose lab this is."""
+    from paictl.lab.language import language_of
+    from paictl.lab.workspace import labs_folder
+
+    return language_of(labs_folder())
 
 
 def _flushed(code: int) -> int:

@@ -26,23 +26,23 @@ _FORMERLY = {"--show-completion": ["completion"], "--install-completion": ["comp
 _ONLY_ON_POSIX = frozenset({"fcntl", "termios", "pwd", "grp", "resource"})
 
 
-def attempt(arguments: Sequence[str]) -> tuple[int, PaictlError | None]:
-    """Run a command line; (exit code, the error that was said)."""
+def attempt(arguments: Sequence[str], language: str | None = None) -> tuple[int, PaictlError | None]:
+    """Run a command line; (exit code, the error that was said). `language` is that of a lab that it is typed in."""
     settings.reset()
     code, error = int(ExitCode.OK), None
     try:
         with console.command_line(console.asked_form(arguments)):
-            code, error = _ended(arguments)
+            code, error = _ended(arguments, language)
     except BrokenPipeError:
         forget_output()
         return BROKEN_PIPE, error
     return code, error
 
 
-def _ended(arguments: Sequence[str]) -> tuple[int, PaictlError | None]:
+def _ended(arguments: Sequence[str], language: str | None) -> tuple[int, PaictlError | None]:
     """Run a command line and say how it ended, if that is not as it should."""
     try:
-        settings.language = setting("lang")
+        settings.language = language or setting("lang")
         settings.color = False if setting("color") is False else None
         return _run(_today(arguments))
     except PaictlError as error:

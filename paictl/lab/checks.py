@@ -13,9 +13,9 @@ from typing import Any, Final
 from paictl.lab import statements
 from paictl.lab.findings import Finding
 from paictl.lab.manifest import Check, Statement
-from paictl.lab.scene import Scene
+from paictl.lab.observation import Observation
 
-KINDS: Final[Mapping[str, Callable[[Scene, Any], Iterator[Finding]]]] = {
+KINDS: Final[Mapping[str, Callable[[Observation, Any], Iterator[Finding]]]] = {
     "job": statements.job,
     "placement": statements.placement,
     "events": statements.events,
@@ -30,6 +30,8 @@ KINDS: Final[Mapping[str, Callable[[Scene, Any], Iterator[Finding]]]] = {
     "cluster": statements.cluster,
     "typed": statements.typed,
     "refused": statements.refused,
+    "file": statements.file,
+    "predicted": statements.predicted,
 }
 """By the key of the manifest; the schema lists the same."""
 
@@ -47,17 +49,17 @@ class Verdict:
         return all(finding.ok for finding in self.findings)
 
 
-def judge(scene: Scene, check: Check) -> Verdict:
+def judge(seen: Observation, check: Check) -> Verdict:
     """Compare what a check expects with what is there."""
-    return Verdict(check, tuple(findings(scene, check.expect)))
+    return Verdict(check, tuple(findings(seen, check.expect)))
 
 
-def findings(scene: Scene, expected: Iterable[Statement]) -> Iterator[Finding]:
+def findings(seen: Observation, expected: Iterable[Statement]) -> Iterator[Finding]:
     """What was found for each statement."""
     for statement in expected:
-        yield from KINDS[statement.kind](scene, statement.says)
+        yield from KINDS[statement.kind](seen, statement.says)
 
 
-def holds(scene: Scene, expected: Iterable[Statement]) -> bool:
+def holds(seen: Observation, expected: Iterable[Statement]) -> bool:
     """Whether all statements are true."""
-    return all(finding.ok for finding in findings(scene, expected))
+    return all(finding.ok for finding in findings(seen, expected))

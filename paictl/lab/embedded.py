@@ -1,14 +1,16 @@
 """The kind of cluster that labs have: an embedded one of their own, in the lab's folder.
 
 The seam. Everything else in this package knows a cluster through `paictl.cluster.interface` only, which
-`tests/test_architecture.py` keeps so. Labs on clusters of another kind need another module with these five functions,
-and a ground that chooses between them; its clock need not be a `HandClock` (steps that tick are then refused with
-"wait until then"), and where `replayed_events` has nothing to replay, reports can be checked by their digest only.
+`tests/test_architecture.py` keeps so. Labs on clusters of another kind need another module with these functions, and a
+workspace that chooses between them; where `replayed_events` has nothing to replay, reports can be checked by their
+digest only.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -18,7 +20,8 @@ from typing import Final
 from paictl import places
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.cluster import EmbeddedCluster
-from paictl.cluster.embedded.store import Store
+from paictl.cluster.embedded.store import FILE as STORE
+from paictl.cluster.embedded.store import Store, plan_beginning
 from paictl.cluster.interface import Cluster, Event
 from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import DEFAULT, LAYOUT, SERVICES, preset_files
@@ -49,6 +52,30 @@ def bring_up(folder: Path, lab: Lab) -> Cluster:
     return EmbeddedCluster.up(folder, first, then, clock=(0.0, False), wall=lambda: beginning)
 
 
+def prepare(folder: Path) -> None:
+    """Let the cluster that a student brings up in a folder begin as every lab does: its clock stands."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    plan_beginning(folder, BEGINNING.timestamp())
+
+
+def is_up(folder: Path) -> bool:
+    """Whether a cluster lives in a lab's folder."""
+    return Store.exists(folder)
+
+
+def copy_cluster(folder: Path, target: Path) -> None:
+    """Copy the cluster of one folder over that of another, as it is at this instant; other commands may be at work."""
+    with closing(sqlite3.connect(folder / STORE)) as source, closing(sqlite3.connect(target / STORE)) as copy:
+        source.backup(copy)
+    (target / STORE).chmod(0o600)
+
+
+def remove_cluster(folder: Path) -> None:
+    """Forget the cluster in a folder, if there is one."""
+    for suffix in ("", "-wal", "-shm"):
+        (folder / f"{STORE}{suffix}").unlink(missing_ok=True)
+
+
 def open_cluster(folder: Path) -> Cluster:
     """The cluster of a lab; raises `LabError` that leads on if it is not up."""
     return _opened(folder)
@@ -66,10 +93,7 @@ def replayed_events(log: Log) -> list[Event]:
 
 def _opened(folder: Path) -> EmbeddedCluster:
     if not Store.exists(folder):
-        raise LabError(("the lab's cluster is not up", "实验集群未启动"), (
-            "begin the lab again: paictl lab reset, then paictl lab start",
-            "重新开始实验：paictl lab reset，然后 paictl lab start",
-        ), where=str(folder))  # fmt: skip
+        raise LabError("cluster-gone", where=str(folder), lab=folder.name[:2])
     return EmbeddedCluster.at(folder)
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong in a lab, in both languages."""
+"""What goes wrong in a lab, as keys and arguments; English until it is asked for in another language."""
 
 from __future__ import annotations
 
@@ -6,24 +6,30 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Final
 
 from paictl.errors import PaictlError
-
-Pair = tuple[str, str]
-"""A text in English and in Chinese."""
+from paictl.lab.messages import DEFAULT, Message
 
 
 class LabError(PaictlError):
-    """A failure that a student can act on; English until `in_language` says otherwise."""
+    """A failure that a student can act on.
 
-    def __init__(self, message: Pair, hint: Pair, where: str | None = None) -> None:
-        super().__init__(message[0], hint=hint[0], where=where)
-        self._pairs = (message, hint)
+    `key` names two texts of the catalogue: ``error.KEY`` says what is wrong, ``error.KEY.hint`` what to do next; both
+    take the arguments in `values`.
+    """
+
+    def __init__(self, key: str, *, where: str | None = None, hint_key: str | None = None, **values: Any) -> None:
+        self.said = Message(f"error.{key}", values)
+        self.way_on = Message(f"error.{hint_key or key}.hint", values)
+        super().__init__(self.said.text(DEFAULT), hint=self.way_on.text(DEFAULT), where=where)
 
     def in_language(self, language: str) -> PaictlError:
         """The same error for a reader of a language."""
-        message, hint = (pair[language == "zh"] for pair in self._pairs)
-        return PaictlError(message, hint=hint, where=self.where)
+        return PaictlError(self.said.text(language), hint=self.way_on.text(language), where=self.where)
+
+
+_WAYS_ON: Final = {errno.ENOENT: "no-folder", errno.ENOTDIR: "no-folder", errno.EISDIR: "is-folder"}
 
 
 @contextmanager
@@ -32,20 +38,7 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = error.strerror or str(error)
+        way_on = _WAYS_ON.get(error.errno or 0, "unwritable")
         raise LabError(
-            (f"cannot be written: {reason}", f"无法写入：{reason}"), _WAYS_ON.get(error.errno or 0, _ANY_WAY_ON),
-            where=str(path),
+            "unwritable", hint_key=way_on, where=str(path), reason=error.strerror or str(error)
         ) from None  # fmt: skip
-
-
-_ANY_WAY_ON: Pair = (
-    "free some space or permissions, then type the command again",
-    "请释放空间或修正权限，然后再次输入该命令",
-)
-_NO_FOLDER: Pair = ("make the folder first, or take another", "请先创建该文件夹，或换一个")
-_WAYS_ON = {
-    errno.ENOENT: _NO_FOLDER,
-    errno.ENOTDIR: _NO_FOLDER,
-    errno.EISDIR: ("name a file in it", "请给出其中的文件名"),
-}

@@ -1,4 +1,4 @@
-"""One thing that was looked at: what should be, what is; and how to say it in both languages."""
+"""One thing that was looked at: what should be, what is; as keys and arguments that both languages can say."""
 
 from __future__ import annotations
 
@@ -7,79 +7,102 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from paictl.lab.words import aspect_in_chinese, in_chinese
+from paictl.lab.messages import Message, joined, literal, message, message_from
 from paictl.units import parse_duration
 
-NOTHING: Final = "nothing"
+NOTHING: Final = message("nothing")
 """Observed where there is nothing to observe."""
 
-WHOLE: Final = frozenset({"no such job", "not typed yet", "not refused yet", "not both have run yet"})
-"""Observations that need no aspect before them."""
+YES_OR_NO: Final = {True: message("yes"), False: message("no")}
+
+WHOLE: Final = frozenset({"no-such-job", "not-typed", "not-refused", "not-both"})
+"""Keys of observations that need no aspect before them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`aspect` of `subject` (``job job-2``) should be `expected` and is `observed`; both as people read them."""
+    """`aspect` (``state``, a key below ``aspect.``) of `subject` should be `expected` and is `observed`."""
 
     ok: bool
-    subject: str
+    subject: Message
     aspect: str
-    expected: str
-    observed: str
+    expected: Message
+    observed: Message
 
     def say(self, language: str) -> tuple[str, str]:
         """(expected, observed) as lines in a language."""
-        aspects = (self.aspect, "" if self.observed in WHOLE else self.aspect)
-        pairs = list(zip(aspects, (self.expected, self.observed), strict=True))
-        if language == "zh":
-            expected, observed = (_join(aspect_in_chinese(what), in_chinese(one)) for what, one in pairs)
-            return f"{in_chinese(self.subject)}：{expected}", observed
-        expected, observed = (_join(what, one) for what, one in pairs)
-        return f"{self.subject}: {expected}", observed
+        expected = _of(self.aspect, self.expected)
+        observed = self.observed if self.observed.key in WHOLE else _of(self.aspect, self.observed)
+        return message("found", subject=self.subject, what=expected).text(language), observed.text(language)
+
+    def row(self) -> list[Any]:
+        """The finding as plain data without its verdict, for the progress file."""
+        return [self.subject.data(), self.aspect, self.expected.data(), self.observed.data()]
 
 
-def _join(aspect: str, value: str) -> str:
-    return f"{aspect}{value}" if aspect.endswith("：") else f"{aspect} {value}".strip()
+def passed_finding(row: list[Any]) -> Finding:
+    """A finding of a check that passed, from its row; older paictl kept English texts."""
+    subject, aspect, expected, observed = row
+    return Finding(True, _stored(subject), aspect, _stored(expected), _stored(observed))
 
 
-def exact(subject: str, aspect: str, wanted: Any, seen: Any) -> Finding:
+def _stored(value: Any) -> Message:
+    return message_from(value) if isinstance(value, dict) else literal(value)
+
+
+def _of(aspect: str, value: Message) -> Message:
+    return message(f"aspect.{aspect}", value=value) if aspect else value
+
+
+def exact(subject: Message, aspect: str, wanted: Any, seen: Any) -> Finding:
     """`seen` must be `wanted`, or one of several wanted."""
-    several = [str(one) for one in wanted] if isinstance(wanted, list) else [str(wanted)]
-    return Finding(str(seen) in several, subject, aspect, " or ".join(several), str(seen) or NOTHING)
+    several = [_value(one) for one in wanted] if isinstance(wanted, list) else [_value(wanted)]
+    expected = several[0] if len(several) == 1 else joined("join.or", several)
+    return Finding(_value(seen) in several, subject, aspect, expected, _value(seen))
 
 
-def number(subject: str, aspect: str, wanted: int | Mapping[str, int], seen: int) -> Finding:
+def _value(value: Any) -> Message:
+    if isinstance(value, Message):
+        return value
+    return NOTHING if value is None or value == "" else literal(value)
+
+
+def number(subject: Message, aspect: str, wanted: int | Mapping[str, int], seen: int) -> Finding:
     """`seen` must be a number, or at least and at most some."""
     least, most, words = _bounds(wanted)
-    return Finding(int(least) <= seen <= (seen if most is None else int(most)), subject, aspect, words, str(seen))
+    ok = int(least) <= seen <= (seen if most is None else int(most))
+    return Finding(ok, subject, aspect, words, literal(seen))
 
 
-def span(subject: str, aspect: str, wanted: str | Mapping[str, str], seen: int | None) -> Finding:
+def span(subject: Message, aspect: str, wanted: str | Mapping[str, str], seen: int | None) -> Finding:
     """`seen` (milliseconds, None for not at all) must be a span, or at least and at most one."""
     least, most, words = _bounds(wanted)
     low, high = _millis(least), None if most is None else _millis(most)
     ok = seen is not None and seen >= low and (high is None or seen <= high)
-    return Finding(ok, subject, aspect, words, NOTHING if seen is None else _span_text(seen))
+    return Finding(ok, subject, aspect, words, NOTHING if seen is None else literal(_span_text(seen)))
 
 
-def text(subject: str, aspect: str, pattern: str, seen: str) -> Finding:
+def text(subject: Message, aspect: str, pattern: str, seen: str) -> Finding:
     """A pattern must be found in `seen`; of several lines that with the pattern is shown, else the first."""
     found = re.search(pattern, seen)
     line = next((one for one in seen.splitlines() if re.search(pattern, one)), seen.partition("\n")[0]).strip()
     return Finding(found is not None, subject, aspect, quoted(pattern), quoted(line) if line else NOTHING)
 
 
-def quoted(words: str) -> str:
+def quoted(words: str) -> Message:
     """Words of a command or file, which stay as they are in every language."""
-    return f"“{words}”"
+    return literal(f"“{words}”")
 
 
-def _bounds(wanted: Any) -> tuple[Any, Any, str]:
+def _bounds(wanted: Any) -> tuple[Any, Any, Message]:
     if not isinstance(wanted, Mapping):
-        return wanted, wanted, str(wanted)
+        return wanted, wanted, literal(wanted)
     least, most = wanted.get("at-least", 0), wanted.get("at-most")
-    words = ([f"at least {least}"] if "at-least" in wanted else []) + ([f"at most {most}"] if most is not None else [])
-    return least, most, " and ".join(words)
+    if most is None:
+        return least, most, message("at-least", least=least)
+    if "at-least" not in wanted:
+        return least, most, message("at-most", most=most)
+    return least, most, message("between", least=least, most=most)
 
 
 def _millis(word: Any) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,10 +15,10 @@ from paictl.config.reading.load import load
 from paictl.config.reading.problem import Severity
 from paictl.errors import PaictlError
 from paictl.lab.errors import LabError
+from paictl.lab.messages import LANGUAGES
 from paictl.resources import resource_folder
 
 MANIFEST: Final = "lab.yaml"
-LANGUAGES: Final = ("en", "zh")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +56,17 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that the student does; `solution` where the student has to find out what."""
+    """One thing that the student does; `solution` where the student has to find out what.
+
+    `predict` asks what will come of it, to be answered before it is done.
+    """
 
     id: str
     text: Text
     commands: tuple[str, ...]
     hints: tuple[Text, ...] = ()
     solution: Act = Act()
+    predict: Text | None = None
 
     def done_by(self, act: Act) -> tuple[str, ...]:
         """The commands that an act types in this step."""
@@ -113,7 +117,11 @@ class Question:
 
 @dataclass(frozen=True)
 class Lab:
-    """One lab; `folder` holds its texts and files."""
+    """One lab; `folder` holds its texts and files.
+
+    It begins with a cluster made from a `preset` or its own `layout`, or with neither: then the student brings one up,
+    or needs none.
+    """
 
     id: str
     folder: Path
@@ -132,6 +140,11 @@ class Lab:
         """The two digits that the id begins with."""
         return self.id[:2]
 
+    @property
+    def has_cluster(self) -> bool:
+        """Whether a cluster is up when the lab begins."""
+        return self.preset is not None or self.layout is not None
+
     @cached_property
     def step_ids(self) -> tuple[str, ...]:
         """Ids of the steps in order."""
@@ -149,10 +162,34 @@ class Lab:
         """The lab's text in a language."""
         return self.folder / f"lab.{language}.md"
 
+    @cached_property
+    def job_names(self) -> frozenset[str]:
+        """Names of all jobs that the lab is about: those of its files, statements and commands."""
+        found: set[str] = set()
+        for path in self.files():
+            found.update(re.findall(r"^name: *([\w-]+)", path.read_text(encoding="utf-8"), re.MULTILINE))
+        for statement in (*(one for check in self.checks for one in check.expect),
+                          *(one for miss in self.near_misses for one in miss.when)):  # fmt: skip
+            found.update(_jobs_in(statement))
+        acts = [act for miss in self.near_misses for act in miss.acts.values()]
+        lines = [*(line for step in self.steps for line in step.commands),
+                 *(line for step in self.steps for line in step.solution.commands or ()),
+                 *(line for act in acts for line in act.commands or ())]  # fmt: skip
+        found.update(name for line in lines for name in re.findall(r"--name[ =]([\w-]+)", line))
+        return frozenset(found)
+
     def files(self) -> list[Path]:
         """What a student gets: the files of the folder, without manifest, texts and what stands in folders."""
         own = {MANIFEST, *(f"lab.{language}.md" for language in LANGUAGES)}
         return sorted(path for path in self.folder.iterdir() if path.is_file() and path.name not in own)
+
+
+def _jobs_in(statement: Statement) -> Iterator[str]:
+    """The names of jobs in a statement."""
+    rows = statement.says if isinstance(statement.says, list) else [statement.says]
+    for row in (*rows, *(row["event"] for row in rows if isinstance(row.get("event"), dict))):
+        names = [row.get("job"), *row.get("jobs", ())] if isinstance(row.get("jobs", ()), list) else [row.get("job")]
+        yield from (str(name) for name in [*names, row.get("name") if statement.kind == "job" else None] if name)
 
 
 def all_labs(folder: Path | None = None) -> list[Lab]:
@@ -169,11 +206,7 @@ def find_lab(word: str, folder: Path | None = None) -> Lab:
     found = [name for name in ids if name == word or name[:2] == number]
     found = found or [name for name in ids if word in name]
     if len(found) != 1:
-        said = (
-            (f"several labs match {word!r}: {', '.join(found)}", f"{word!r} 与多个实验相符：{'、'.join(found)}")
-            if found else (f"there is no lab {word!r}", f"没有实验 {word!r}")
-        )  # fmt: skip
-        raise LabError(said, ("list them with: paictl lab list", "列出实验：paictl lab list"))
+        raise LabError("several-labs" if found else "no-such-lab", word=word, labs=", ".join(found))
     return read_lab(root / found[0])
 
 
@@ -235,6 +268,7 @@ def _step(row: Mapping[str, Any]) -> Step:
     return Step(
         row["id"], _text(row["text"]), tuple(row["commands"]),
         tuple(_text(hint) for hint in row.get("hints", ())), _act(row.get("solution", {})),
+        _text(row["predict"]) if "predict" in row else None,
     )  # fmt: skip
 
 

@@ -14,19 +14,29 @@ from typing import Any, Final
 from paictl.lab.errors import LabError, writing
 
 FILE: Final = "progress.json"
-VERSION: Final = 1
+VERSION: Final = 2
+READABLE: Final = (1, 2)
+"""1 had English findings and no times; it is read as it is and written anew as 2."""
 
 
 @dataclass(slots=True)
 class Passed:
     """When a check passed (ISO text of the wall clock, milliseconds of the cluster's), and what was found then.
 
-    `findings` holds (subject, aspect, expected, observed).
+    `findings` holds the rows of `findings.Finding.row`.
     """
 
     at: str
     clock: int
-    findings: list[list[str]]
+    findings: list[list[Any]]
+
+
+@dataclass(slots=True)
+class Reset:
+    """One time that a lab was begun anew: when (ISO text), and back to which step (empty: all of it)."""
+
+    at: str
+    step: str = ""
 
 
 @dataclass(slots=True)
@@ -34,6 +44,8 @@ class LabProgress:
     """What a student did in one lab."""
 
     started: str = ""
+    finished: str = ""
+    """When the last check passed or was skipped; ISO text, empty before."""
     shown: str = ""
     """The step that was shown last."""
     since: int = 0
@@ -49,13 +61,20 @@ class LabProgress:
     """Step → layers of hints that were shown."""
     answers: dict[str, str] = field(default_factory=dict)
     """Number of the question → answer."""
+    predictions: dict[str, str] = field(default_factory=dict)
+    """Step → what the student foretold before doing it."""
+    resets: list[Reset] = field(default_factory=list)
     played: bool = False
     """Whether `lab run` typed the commands."""
+
+    def after_reset(self, reset: Reset) -> LabProgress:
+        """What stays when the lab is begun anew: answers, and how much help it took."""
+        return LabProgress(answers=self.answers, hints=self.hints, resets=[*self.resets, reset])
 
 
 @dataclass(slots=True)
 class Progress:
-    """All labs of a student; `current` is the one started or reset last, `language` that of the last start."""
+    """All labs of a student; `current` is the one started or reset last, `language` what the student chose, if any."""
 
     current: str = ""
     labs: dict[str, LabProgress] = field(default_factory=dict)
@@ -78,21 +97,14 @@ class ProgressFile:
             return Progress()
         try:
             data = json.loads(self.path.read_text(encoding="utf-8"))
-            if data["version"] == VERSION:
+            if data["version"] in READABLE:
                 return _progress(data)
-            version = data["version"]
-            said = (
-                f"was written by another version of paictl (file version {version})",
-                f"由另一版本的 paictl 写入（文件版本 {version}）",
-            )
+            key, values = "progress-version", {"version": data["version"]}
         except OSError as error:
-            said = (f"cannot be read: {error.strerror}", f"无法读取：{error.strerror}")
+            key, values = "progress-unreadable", {"reason": error.strerror}
         except (ValueError, KeyError, TypeError, AttributeError):
-            said = ("is damaged", "已损坏")
-        raise LabError(said, (
-            "move it away: the labs' clusters stay, and checks are judged anew",
-            "请将它移走：实验集群会保留，检查会重新判定",
-        ), where=str(self.path))  # fmt: skip
+            key, values = "progress-damaged", {}
+        raise LabError(key, hint_key="progress", where=str(self.path), **values)
 
     @contextmanager
     def changing(self) -> Iterator[Progress]:
@@ -117,8 +129,11 @@ class ProgressFile:
 
 
 def _progress(data: Mapping[str, Any]) -> Progress:
-    return Progress(data["current"], {name: _lab(row) for name, row in data["labs"].items()}, data.get("language", ""))
+    labs = {name: lab_progress(row) for name, row in data["labs"].items()}
+    return Progress(data["current"], labs, data.get("language", ""))
 
 
-def _lab(row: Mapping[str, Any]) -> LabProgress:
-    return LabProgress(**{**row, "passed": {name: Passed(**passed) for name, passed in row["passed"].items()}})
+def lab_progress(row: Mapping[str, Any]) -> LabProgress:
+    """The progress in one lab from plain data."""
+    passed = {name: Passed(**one) for name, one in row["passed"].items()}
+    return LabProgress(**{**row, "passed": passed, "resets": [Reset(**one) for one in row.get("resets", ())]})

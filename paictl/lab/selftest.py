@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -15,55 +16,58 @@ from pathlib import Path
 from paictl.config.linting.report import FORMATS, plain
 from paictl.config.linting.validate import validate
 from paictl.config.reading.load import load
+from paictl.lab.actions import Runner, prepare
 from paictl.lab.checks import holds
+from paictl.lab.commandlog import Command
 from paictl.lab.findings import Finding
-from paictl.lab.journal import Typed
-from paictl.lab.manifest import LANGUAGES, MANIFEST, Act, Lab, NearMiss, Step
+from paictl.lab.judging import judged
+from paictl.lab.manifest import MANIFEST, Act, Lab, NearMiss, Step
+from paictl.lab.messages import LANGUAGES
 from paictl.lab.session import Session
 from paictl.lab.statements import matching
-from paictl.lab.steps import Runner, Typist, prepare
 from paictl.lab.texts import play_text, same_structure, step_missing
 
 USER = "student"
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """Where labs are tested: an empty folder, and how the command line is used in a lab's ground.
+class Bench:
+    """Where labs are tested: an empty folder, and how the command line is used in a lab's workspace.
 
-    `runner` carries out what the step table does not know; `shower` gives what a command line prints.
+    `runner` carries out command lines; `shower` gives what one prints; `speaking` sets the language.
     """
 
     folder: Path
     runner: Callable[[Session], Runner]
     shower: Callable[[Session], Callable[[str], str]]
+    speaking: Callable[[str], AbstractContextManager[None]]
 
-    def session(self, lab: Lab, name: str, like: str = "") -> tuple[Session, Typist]:
+    def session(self, lab: Lab, name: str, like: str = "") -> tuple[Session, Runner]:
         """A lab begun anew, or as it was `kept`, and who types in it.
 
         It is started once and copied, which costs a tenth.
         """
         origin = Session(lab, self.folder / (like or "fresh"))
-        if not like and not origin.ground.started:
-            origin.start("en")
+        if not like and not origin.workspace.started:
+            origin.start()
         session = Session(lab, self.folder / name)
         shutil.copytree(origin.root, session.root)
-        return session, session.player(USER, self.runner(session)).play
+        return session, self.runner(session)
 
     def keep(self, session: Session, name: str) -> None:
         """Keep a lab as it is now, to go on from there several times."""
         shutil.copytree(session.root, self.folder / name)
 
 
-def problems(lab: Lab, stage: Stage, *, update: bool = False) -> Iterator[str]:
+def problems(lab: Lab, bench: Bench, *, update: bool = False) -> Iterator[str]:
     """Everything that is wrong with a lab; with `update` the texts are made to show what is so."""
     yield from _manifest_problems(lab)
-    yield from _solution_problems(lab, stage)
+    yield from _solution_problems(lab, bench)
     for miss in lab.near_misses:
-        yield from _near_miss_problems(lab, miss, stage)
+        yield from _near_miss_problems(lab, miss, bench)
     yield from same_structure(lab)
     for language in LANGUAGES:
-        yield from _text_problems(lab, language, stage, update=update)
+        yield from _text_problems(lab, language, bench, update=update)
 
 
 def _manifest_problems(lab: Lab) -> Iterator[str]:
@@ -75,41 +79,41 @@ def _manifest_problems(lab: Lab) -> Iterator[str]:
             yield f"step {step.id} has neither commands nor a solution"
 
 
-def _solution_problems(lab: Lab, stage: Stage) -> Iterator[str]:
+def _solution_problems(lab: Lab, bench: Bench) -> Iterator[str]:
     """Each check passes in its step and not before; nothing is refused that no check is about."""
-    session, typist = stage.session(lab, "solution")
+    session, runner = bench.session(lab, "solution")
     for check in session.observe():
         yield f"check {check.id} passes before any step"
     parting = {_parting(lab, miss) for miss in lab.near_misses}
     for number, step in enumerate(lab.steps):
         if number in parting:
-            stage.keep(session, f"before-{number}")
+            bench.keep(session, f"before-{number}")
         before = set(session.progress.passed)
-        for typed in session.play(step, step.solution, typist):
+        for typed in session.play(step, step.solution, runner):
             if typed.exit and not _is_meant(lab, typed):
-                yield f"step {step.id}: {typed.command} ends with {typed.exit}: {typed.message} ({typed.hint})"
+                yield f"step {step.id}: {typed.line} ends with {typed.exit}: {typed.message} ({typed.hint})"
         passed = set(session.progress.passed)
         for check in lab.checks:
             if check.after == step.id and check.id not in passed:
-                said = "; ".join(f"{one.say('en')[0]} — {one.observed}" for one in _failing(session, check.id))
+                said = "; ".join(f"{one.say('en')[0]} — {one.say('en')[1]}" for one in _failing(session, check.id))
                 yield f"check {check.id} does not pass after its step {step.id}: {said}"
             elif check.id in passed - before and check.after != step.id:
                 yield f"check {check.id} passes in step {step.id}, not in {check.after}"
-        scene = session.scene()
+        seen = session.observation()
         for miss in lab.near_misses:
-            if miss.when and holds(scene, miss.when):
+            if miss.when and holds(seen, miss.when):
                 yield f"mistake {miss.id} is seen after step {step.id} though nobody made it"
     if session.current_step() is not None:
         yield "the lab is not done after all its steps"
 
 
 def _failing(session: Session, name: str) -> Iterator[Finding]:
-    for judged in session.judged():
-        if judged.check.id == name:
-            yield from (finding for finding in judged.findings if not finding.ok)
+    for result in judged(session):
+        if result.check.id == name:
+            yield from (finding for finding in result.findings if not finding.ok)
 
 
-def _is_meant(lab: Lab, typed: Typed) -> bool:
+def _is_meant(lab: Lab, typed: Command) -> bool:
     """Whether some check is about the end of this command."""
     patterns = [
         statement.says["command"]
@@ -120,18 +124,18 @@ def _is_meant(lab: Lab, typed: Typed) -> bool:
     return any(matching((typed,), pattern) for pattern in patterns)
 
 
-def _near_miss_problems(lab: Lab, miss: NearMiss, stage: Stage) -> Iterator[str]:
+def _near_miss_problems(lab: Lab, miss: NearMiss, bench: Bench) -> Iterator[str]:
     """The named checks never pass, and who asks is told why.
 
     What comes before the mistake was played with the solution, which also proved that no `when` holds there.
     """
     parting = _parting(lab, miss)
-    session, typist = stage.session(lab, f"miss-{miss.id}", like=f"before-{parting}")
+    session, runner = bench.session(lab, f"miss-{miss.id}", like=f"before-{parting}")
     order = _order(lab, miss)
     recognised = {step.id: not miss.when for step in order[:parting]}
     for step in order[parting:]:
-        session.play(step, _act_in(miss, step), typist)
-        recognised[step.id] = not miss.when or holds(session.scene(), miss.when)
+        session.play(step, _act_in(miss, step), runner)
+        recognised[step.id] = not miss.when or holds(session.observation(), miss.when)
     for name in miss.fails:
         check = next(check for check in lab.checks if check.id == name)
         if name in session.progress.passed:
@@ -161,22 +165,23 @@ def _act_in(miss: NearMiss, step: Step) -> Act:
     return miss.acts.get(step.id, step.solution)
 
 
-def _text_problems(lab: Lab, language: str, stage: Stage, *, update: bool) -> Iterator[str]:
+def _text_problems(lab: Lab, language: str, bench: Bench, *, update: bool) -> Iterator[str]:
     path = lab.text_file(language)
     text = path.read_text(encoding="utf-8")
     missing = step_missing(lab, text)
     if missing is not None:
         yield f"{path.name} does not show {missing!r} in its place"
-    session, typist = stage.session(lab, f"text-{language}")
+    session, runner = bench.session(lab, f"text-{language}")
 
     def leave(name: str) -> None:
         step = lab.step(name)
         if step.solution.commands is None:
-            prepare(lab, step.solution, session.ground.files)
+            prepare(lab, step.solution, session.workspace.files)
         else:
-            session.play(step, step.solution, typist)
+            session.play(step, step.solution, runner)
 
-    wrong, right = play_text(text, stage.shower(session), leave)
+    with bench.speaking(language):
+        wrong, right = play_text(text, bench.shower(session), leave)
     if wrong and update:
         path.write_text(right, encoding="utf-8")
     else:

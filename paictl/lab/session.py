@@ -1,53 +1,28 @@
-"""A student in a lab: the manifest, the ground it stands on and the progress, joined."""
+"""A student in a lab: the manifest, the workspace and the progress, joined."""
 
 from __future__ import annotations
 
+import json
 import shlex
-from dataclasses import dataclass
-from datetime import datetime
-from enum import StrEnum
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Final
 
 from paictl.errors import ExitCode
-from paictl.lab import journal
-from paictl.lab.checks import Verdict, holds, judge
+from paictl.lab import commandlog
+from paictl.lab.actions import Runner, prepare
+from paictl.lab.backups import Backups
+from paictl.lab.checks import Verdict, judge
+from paictl.lab.commandlog import VERB, Command, covered, wall_clock
 from paictl.lab.errors import LabError
-from paictl.lab.findings import Finding
-from paictl.lab.ground import Ground
-from paictl.lab.journal import VERB, Typed, means
-from paictl.lab.manifest import Act, Check, Lab, NearMiss, Step, Text
-from paictl.lab.progress import LabProgress, Passed, ProgressFile
-from paictl.lab.scene import Scene
-from paictl.lab.steps import Player, Runner, Typist, prepare
+from paictl.lab.manifest import Act, Check, Lab, Step, Text, find_lab
+from paictl.lab.observation import Observation
+from paictl.lab.progress import LabProgress, Passed, ProgressFile, Reset, lab_progress
+from paictl.lab.workspace import STEPS, Workspace, lab_of_shell, labs_folder
 
-
-class Standing(StrEnum):
-    """How a check stands."""
-
-    PASSED = "passed"
-    FAILED = "failed"
-    SKIPPED = "skipped"
-    LATER = "later"
-    """Its step is not reached yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """A check, how it stands, and what leads on where it failed."""
-
-    check: Check
-    standing: Standing
-    findings: tuple[Finding, ...]
-    """What was found: when it passed, else now."""
-    advice: tuple[Text, ...] = ()
-    reason: str = ""
-    """Why it was skipped, or when it passed."""
-    guesses: tuple[Text, ...] = ()
-    """What may have gone wrong; nothing tells for certain."""
-    stuck: bool = False
-    """Whether it fails though everything was typed, and no known mistake is to be seen."""
-    left_out: tuple[str, ...] = ()
-    """Steps before it that were skipped and not typed: it may need what they do."""
+ENTRY: Final = "entry.json"
+"""The progress in the lab, beside what is kept of its workspace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +33,9 @@ class Session:
     root: Path
 
     @property
-    def ground(self) -> Ground:
+    def workspace(self) -> Workspace:
         """The lab's folder."""
-        return Ground(self.root / self.lab.id)
+        return Workspace(self.root / self.lab.id)
 
     @property
     def file(self) -> ProgressFile:
@@ -72,48 +47,107 @@ class Session:
         """The progress in this lab."""
         return self.file.read().lab(self.lab.id)
 
+    @property
+    def backups(self) -> Backups:
+        """What resets have put aside."""
+        return Backups(self.root, self.lab.id)
+
     # --- life
 
-    def start(self, language: str, *, played: bool = False) -> None:
+    def start(self, *, played: bool = False) -> None:
         """Begin the lab; raises `LabError` if it has begun."""
-        if self.ground.started:
-            number = self.lab.number
-            raise LabError(
-                (f"lab {number} has begun already", f"实验 {number} 已经开始"),
-                (
-                    f"go on: paictl lab next {number}; or begin anew: paictl lab reset {number}",
-                    f"继续：paictl lab next {number}；或重新开始：paictl lab reset {number}",
-                ),
-            )
-        self.ground.remove()  # what a start that was interrupted left
-        self.ground.start(self.lab, language)
-        with self.file.changing() as progress:
-            progress.current, progress.language = self.lab.id, language
-            mine = progress.lab(self.lab.id)
-            mine.started, mine.shown, mine.played = _now(), self.lab.steps[0].id, played
-
-    def reset(self) -> None:
-        """Forget the lab's cluster and what was done in it; answers stay. It is the lab to start next."""
-        self.ground.remove()
+        if self.workspace.started:
+            raise LabError("has-begun", lab=self.lab.number)
+        self.workspace.remove()  # what a start that was interrupted left
+        self.workspace.start(self.lab)
         with self.file.changing() as progress:
             progress.current = self.lab.id
-            answers = progress.lab(self.lab.id).answers
-            progress.labs[self.lab.id] = LabProgress(answers=answers)
+            mine = progress.lab(self.lab.id)
+            mine.started, mine.shown, mine.played = wall_clock(), self.lab.steps[0].id, played
+        self._keep_arrival()
 
     def require_started(self) -> None:
         """Raise `LabError` that leads on if the lab was not started."""
-        if not self.ground.started:
-            number = self.lab.number
-            raise LabError(
-                (f"lab {number} was not started", f"实验 {number} 尚未开始"),
-                (f"start it: paictl lab start {number}", f"开始：paictl lab start {number}"),
-            )
+        if not self.workspace.started:
+            begun = bool(self.progress.started)  # its folder was taken away
+            raise LabError("lab-gone" if begun else "not-started", lab=self.lab.number, folder=self.workspace.folder)
+        self.workspace.require_mark()
 
-    # --- judging
+    def reset(self) -> Path | None:
+        """Put the lab aside and forget what was done in it; answers stay. It is the lab to start next.
 
-    def scene(self) -> Scene:
+        Returns the folder of the backup; None where there was nothing to lose.
+        """
+        backup = self._back_up()
+        self.workspace.remove()
+        with self.file.changing() as progress:
+            progress.current = self.lab.id
+            mine = progress.lab(self.lab.id)
+            progress.labs[self.lab.id] = mine.after_reset(Reset(wall_clock())) if mine.started else mine
+        return backup
+
+    def reset_to(self, step: Step) -> Path | None:
+        """Make the lab as it was when the student came to a step; returns the folder of the backup."""
+        self.require_started()
+        if not self.workspace.has_kept(step.id):
+            raise LabError("step-not-reached", lab=self.lab.number, step=self.lab.step_ids.index(step.id) + 1)
+        backup = self._back_up()
+        kept = self._entry(self.workspace.folder / STEPS / step.id)
+        later = self.lab.step_ids[self.lab.step_ids.index(step.id) + 1 :]
+        self.workspace.return_to(step.id, later)
+        with self.file.changing() as progress:
+            now = progress.lab(self.lab.id)
+            kept.answers, kept.hints = now.answers, now.hints
+            kept.resets = [*now.resets, Reset(wall_clock(), step.id)]
+            kept.shown, kept.since = step.id, len(commandlog.read(self.workspace.folder))
+            progress.current, progress.labs[self.lab.id] = self.lab.id, kept
+        return backup
+
+    def restore(self) -> Path:
+        """Get back what the last reset put aside; what is there now is put aside first. Returns where it came from."""
+        source = self.backups.newest()
+        if source is None:
+            raise LabError("no-backup", lab=self.lab.number)
+        self._back_up()
+        kept = self._entry(source)
+        self.workspace.remove()
+        self.workspace.restore(source)
+        with self.file.changing() as progress:
+            kept.answers = {**kept.answers, **progress.lab(self.lab.id).answers}
+            kept.resets = progress.lab(self.lab.id).resets
+            progress.current, progress.labs[self.lab.id] = self.lab.id, kept
+        self.backups.drop(source)
+        return source
+
+    def _back_up(self) -> Path | None:
+        """Put a copy of the lab aside, if anything was typed in it."""
+        if not (self.workspace.started and commandlog.read(self.workspace.folder)):
+            return None
+        return self.backups.make(self._copy_to)
+
+    def _copy_to(self, target: Path) -> None:
+        self.workspace.copy_to(target, {ENTRY: json.dumps(asdict(self.progress), ensure_ascii=False)})
+
+    @staticmethod
+    def _entry(folder: Path) -> LabProgress:
+        return lab_progress(json.loads((folder / ENTRY).read_text(encoding="utf-8")))
+
+    def _keep_arrival(self) -> None:
+        """Keep how things are if the student has come to a step for the first time; note when the lab is done."""
+        here = self.current_step()
+        if here is None:
+            if not self.progress.finished:
+                with self.file.changing() as progress:
+                    progress.lab(self.lab.id).finished = wall_clock()
+        elif not self.workspace.has_kept(here.id):
+            self._copy_to(self.workspace.folder / STEPS / here.id)
+
+    # --- seeing
+
+    def observation(self) -> Observation:
         """What there is to see now."""
-        return Scene(self.ground.cluster(), journal.read(self.ground.folder))
+        typed = commandlog.read(self.workspace.folder)
+        return Observation(self.workspace.cluster(), typed, self.workspace.files, self.progress.predictions)
 
     def observe(self) -> list[Check]:
         """Judge what has not passed, note what passes now and return it.
@@ -121,87 +155,34 @@ class Session:
         Called after every command in the lab: some things can be seen for a moment only.
         """
         done = self.progress
-        scene = self.scene()
+        seen = self.observation()
         waiting = [check for check in self.lab.checks if check.id not in done.passed]
-        passed = [verdict for check in waiting if (verdict := judge(scene, check)).passed]
+        passed = [verdict for check in waiting if (verdict := judge(seen, check)).passed]
         if passed:
-            now = scene.cluster.now
+            now = seen.now
             with self.file.changing() as progress:
-                noted = {verdict.check.id: Passed(_now(), now, _rows(verdict)) for verdict in passed}
+                noted = {verdict.check.id: Passed(wall_clock(), now, _rows(verdict)) for verdict in passed}
                 progress.lab(self.lab.id).passed.update(noted)
-                progress.lab(self.lab.id).settled = len(scene.typed)
+                progress.lab(self.lab.id).settled = len(seen.typed)
+            self._keep_arrival()
         return [verdict.check for verdict in passed]
-
-    def judged(self) -> list[Judged]:
-        """Every check as it stands; what passed once stays passed."""
-        self.observe()
-        done, scene = self.progress, self.scene()
-        reached = self._reached(scene, done)
-        return [self._judged(check, scene, done, reached) for check in self.lab.checks]
-
-    def _reached(self, scene: Scene, done: LabProgress) -> int:
-        """Index of the furthest step that the student has begun; a step that was neither shown nor tried is not.
-
-        Looking around is no try, unless the step asks for nothing else.
-        """
-        here = self.current_step()
-        if here is None:
-            return len(self.lab.steps)
-        at = self.lab.step_ids.index(here.id)
-        before = [command for step in self.lab.steps[:at] for command in step.commands]
-        only_looks = all(map(_is_look, here.commands))
-        tried = (one.command for one in scene.typed[done.settled :])
-        new = (one for one in tried if not any(means(command, one) for command in before))
-        begun = here.id == done.shown or any(only_looks or not _is_look(one) for one in new)
-        return at if begun else at - 1
-
-    def _judged(self, check: Check, scene: Scene, done: LabProgress, reached: int) -> Judged:
-        if check.id in done.passed:
-            then = tuple(Finding(True, *row) for row in done.passed[check.id].findings)
-            return Judged(check, Standing.PASSED, then, reason=done.passed[check.id].at)
-        verdict = judge(scene, check).findings
-        skipped = done.skipped.get(check.id) or done.skipped.get(check.after)
-        if skipped is not None:
-            return Judged(check, Standing.SKIPPED, verdict, reason=skipped)
-        later = self.lab.step_ids.index(check.after) > reached
-        standing = Standing.LATER if later else Standing.FAILED
-        if later:
-            return Judged(check, standing, verdict)
-        advice = tuple(miss.says for miss in self.mistakes(scene, check))
-        guesses = () if advice else tuple(miss.says for miss in self.suspected(scene, check))
-        stuck = not advice and not guesses and not self.missing(self.lab.step(check.after))
-        left_out = self._left_out(check, done) if stuck else ()
-        return Judged(check, standing, verdict, advice, guesses=guesses, stuck=stuck, left_out=left_out)
-
-    def _left_out(self, check: Check, done: LabProgress) -> tuple[str, ...]:
-        before = self.lab.steps[: self.lab.step_ids.index(check.after)]
-        return tuple(step.id for step in before if step.id in done.skipped and self.missing(step))
-
-    def mistakes(self, scene: Scene, check: Check) -> list[NearMiss]:
-        """The known mistakes that are to be seen and make a check fail."""
-        return [
-            miss for miss in self.lab.near_misses if check.id in miss.fails and miss.when and holds(scene, miss.when)
-        ]  # fmt: skip
-
-    def suspected(self, scene: Scene, check: Check) -> list[NearMiss]:
-        """The mistakes that cannot be told from the cluster, if all that they type was typed."""
-        typed = [one.command for one in scene.typed]
-
-        def was_made(miss: NearMiss) -> bool:
-            wanted = [command for act in miss.acts.values() for command in act.commands or ()]
-            return bool(typed) and all(any(means(command, one) for one in typed) for command in wanted)
-
-        return [
-            miss for miss in self.lab.near_misses if check.id in miss.fails and not miss.when and was_made(miss)
-        ]  # fmt: skip
 
     # --- steps
 
+    def step_named(self, word: str) -> Step:
+        """A step by its id or number (from 1)."""
+        ids = self.lab.step_ids
+        if word in ids:
+            return self.lab.step(word)
+        if word.isdecimal() and 1 <= int(word) <= len(ids):
+            return self.lab.steps[int(word) - 1]
+        raise LabError("no-such-step", lab=self.lab.number, step=word, last=len(ids))
+
     def missing(self, step: Step) -> list[str]:
         """The commands of a step that were not typed yet, or not since it was shown last."""
-        progress, typed = self.progress, journal.read(self.ground.folder)
+        progress, typed = self.progress, commandlog.read(self.workspace.folder)
         typed = typed[progress.since :] if step.id == progress.shown else typed
-        return [command for command in step.commands if not any(means(command, one.command) for one in typed)]
+        return [command for command in step.commands if not covered(command, (one.line for one in typed))]
 
     def is_done(self, step: Step, done: LabProgress) -> bool:
         """Whether a step is behind the student: its checks have passed, or without checks its commands were typed."""
@@ -243,53 +224,55 @@ class Session:
                     stopped -= names
         return stopped
 
-    def last_refusal(self) -> Typed | None:
-        """The last command if it did not do its work."""
-        typed = journal.read(self.ground.folder)
-        return typed[-1] if typed and typed[-1].exit not in (ExitCode.OK, ExitCode.NEGATIVE) else None
+    def last_refusal(self) -> Command | None:
+        """The last command if it did not do its work; one that was interrupted was not refused."""
+        typed = commandlog.read(self.workspace.folder)
+        harmless = (ExitCode.OK, ExitCode.NEGATIVE, ExitCode.INTERRUPTED)
+        return typed[-1] if typed and typed[-1].exit not in harmless else None
 
-    def player(self, user: str, other: Runner | None = None) -> Player:
-        """Who types for the student; commands that the table does not know go to `other`."""
-        return Player(self.ground.cluster, self.ground.files, user, other)
+    def play(
+        self, step: Step, act: Act, runner: Runner, edited: Callable[[list[str]], None] | None = None
+    ) -> list[Command]:
+        """Do a step as an act says, observing after each command as if a student typed it.
 
-    def play(self, step: Step, act: Act, typist: Typist) -> list[Typed]:
-        """Do a step as an act says, observing after each command as if a student typed it."""
-        prepare(self.lab, act, self.ground.files)
+        `edited` is told what was changed in the student's files.
+        """
+        changes = prepare(self.lab, act, self.workspace.require_files())
+        if edited is not None and changes:
+            edited(changes)
         ended = []
         for command in step.done_by(act):
-            ended.append(typist(command))
-            journal.append(self.ground.folder, ended[-1])
+            ended.append(runner(command))
+            commandlog.append(self.workspace.folder, ended[-1])
             self.observe()
         return ended
 
-    def solve(self, step: Step, typist: Typist) -> list[Typed]:
+    def solve(self, step: Step, runner: Runner, edited: Callable[[list[str]], None] | None = None) -> list[Command]:
         """Do a step for the student, or what is left of it; it counts as solved if its checks pass then."""
         left, done = tuple(self.missing(step)), self.is_done(step, self.progress)
         begun = step.solution == Act() and step.id == self.progress.shown and left
-        ended = self.play(step, Act(commands=left) if done or begun else step.solution, typist)
+        ended = self.play(step, Act(commands=left) if done or begun else step.solution, runner, edited)
         with self.file.changing() as progress:
             mine = progress.lab(self.lab.id)
             if all(check.id in {*mine.passed, *mine.skipped} for check in self.lab.checks_after(step.id)):
                 mine.solved.append(step.id)
+        self._keep_arrival()
         return ended
 
     def skip(self, name: str, reason: str) -> None:
         """Leave a step or check out; the report gives the reason."""
         if name not in self.lab.step_ids and name not in {check.id for check in self.lab.checks}:
-            number = self.lab.number
-            raise LabError(
-                (f"lab {number} has no step or check {name!r}", f"实验 {number} 没有步骤或检查 {name!r}"),
-                (f"see them: paictl lab status {number}", f"查看：paictl lab status {number}"),
-            )
+            raise LabError("nothing-to-skip", lab=self.lab.number, name=name)
         with self.file.changing() as progress:
             progress.lab(self.lab.id).skipped[name] = reason
+        self._keep_arrival()
 
     def show(self, step: Step) -> None:
         """Note that a step was shown."""
         with self.file.changing() as progress:
             mine = progress.lab(self.lab.id)
             if mine.shown != step.id:
-                mine.shown, mine.since = step.id, len(journal.read(self.ground.folder))
+                mine.shown, mine.since = step.id, len(commandlog.read(self.workspace.folder))
 
     def hint(self, step: Step) -> tuple[int, Text] | None:
         """The next layer of help for a step (number from 1, text); the last one again when there is no more."""
@@ -300,34 +283,39 @@ class Session:
             used[step.id] = min(used.get(step.id, 0) + 1, len(step.hints))
             return used[step.id], step.hints[used[step.id] - 1]
 
-    def answer(self, number: int, words: str) -> None:
-        """Note the student's answer to a question."""
+    def answer(self, number: int, words: str) -> str:
+        """Note the student's answer to a question; returns the one that it replaces, empty if there was none."""
         if not 1 <= number <= len(self.lab.questions):
-            lab, last = self.lab.number, len(self.lab.questions)
-            raise LabError(
-                (
-                    f"lab {lab} has questions 1 to {last}, not {number}",
-                    f"实验 {lab} 的思考题为 1 至 {last}",
-                ),
-                (f"see them: paictl lab status {lab}", f"查看：paictl lab status {lab}"),
-            )
+            raise LabError("no-such-question", lab=self.lab.number, number=number, last=len(self.lab.questions))
+        if not words.strip():
+            raise LabError("empty-answer", lab=self.lab.number, number=number)
         with self.file.changing() as progress:
-            progress.lab(self.lab.id).answers[str(number)] = words
+            answers = progress.lab(self.lab.id).answers
+            before, answers[str(number)] = answers.get(str(number), ""), words.strip()
+        return before
+
+    def predict(self, step: Step, words: str) -> None:
+        """Note what the student foretells of a step; raises `LabError` once the step is done."""
+        if step.predict is None:
+            raise LabError("nothing-to-predict", lab=self.lab.number, step=step.id)
+        if not words.strip():
+            raise LabError("empty-prediction", lab=self.lab.number, step=step.id)
+        typed = [one.line for one in commandlog.read(self.workspace.folder)]
+        if step.commands and any(covered(command, typed) for command in step.commands):
+            raise LabError("predicted-too-late", lab=self.lab.number, step=step.id)
+        with self.file.changing() as progress:
+            progress.lab(self.lab.id).predictions[step.id] = words.strip()
+        self.observe()
 
 
-_LOOKS = frozenset(
-    ["list", "show", "status", "explain", "view", "logs", "events", "history", "capacity", "validate", "diff"]
-)
+def session_of(word: str | None) -> Session:
+    """The lab that is named, else the one of this shell whatever has become of it, else the one started last."""
+    root = labs_folder()
+    name = word or lab_of_shell() or ProgressFile(root).read().current
+    if not name:
+        raise LabError("none-started")
+    return Session(find_lab(name), root)
 
 
-def _is_look(command: str) -> bool:
-    """Whether a command line only shows something."""
-    return not _LOOKS.isdisjoint(command.split()[1:VERB])
-
-
-def _rows(verdict: Verdict) -> list[list[str]]:
-    return [[one.subject, one.aspect, one.expected, one.observed] for one in verdict.findings]
-
-
-def _now() -> str:
-    return datetime.now().astimezone().isoformat(timespec="seconds")
+def _rows(verdict: Verdict) -> list[list[object]]:
+    return [one.row() for one in verdict.findings]

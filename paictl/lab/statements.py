@@ -7,90 +7,93 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from paictl.cluster.interface import Event, JobView
-from paictl.lab.findings import NOTHING, Finding, exact, number, quoted, span, text
-from paictl.lab.journal import Typed, means
-from paictl.lab.scene import Scene
+from paictl.lab.commandlog import Command, means
+from paictl.lab.findings import NOTHING, YES_OR_NO, Finding, exact, number, quoted, span, text
+from paictl.lab.messages import Message, joined, literal, message
+from paictl.lab.observation import Observation
 
 Says = Mapping[str, Any]
 
-_HOLDS: Final = {True: "holds it", False: "does not hold it"}
-_NOT_BOTH: Final = "not both have run yet"
+_NOT_BOTH: Final = message("not-both")
+_EXISTS: Final = message("exists")
+_NO_JOB: Final = message("no-such-job")
 
 
-def job(scene: Scene, says: Says) -> Iterator[Finding]:
+def job(seen: Observation, says: Says) -> Iterator[Finding]:
     """How a job is."""
-    subject, found = f"job {says['name']}", scene.job(says["name"])
+    subject, found = message("job", name=says["name"]), seen.job(says["name"])
     if "absent" in says:
-        yield _there(subject, says["absent"], "no such job", found)
+        yield _there(subject, says["absent"], _NO_JOB, found)
         return
     if found is None:
-        yield Finding(False, subject, "", "exists", "no such job")
+        yield Finding(False, subject, "", _EXISTS, _NO_JOB)
         return
     numbers = {
-        "devices": ("devices", found.devices),
-        "preemptions": ("preemptions", found.preemptions),
-        "attempt": ("attempt", found.attempt + 1),
-        "running": ("tasks running", sum(task.state == "Running" for task in found.tasks)),
+        "devices": found.devices,
+        "preemptions": found.preemptions,
+        "attempt": found.attempt + 1,
+        "running": sum(task.state == "Running" for task in found.tasks),
     }
-    words = {"state": ("state", found.state.value), "vc": ("virtual cluster", found.vc),
-             "priority": ("priority", found.priority)}  # fmt: skip
+    words = {"state": found.state.value, "vc": found.vc, "priority": found.priority}
     for key, wanted in says.items():
         if key in words:
-            yield exact(subject, words[key][0], wanted, words[key][1])
+            yield exact(subject, {"vc": "virtual cluster"}.get(key, key), wanted, words[key])
         elif key in numbers:
-            yield number(subject, numbers[key][0], wanted, numbers[key][1])
+            yield number(subject, {"running": "tasks running"}.get(key, key), wanted, numbers[key])
         elif key == "reason":
             yield text(subject, "remark", wanted, found.reason)
         elif key in ("waited", "ran"):
-            yield span(subject, key, wanted, _span_of(scene, found, key))
+            yield span(subject, key, wanted, _span_of(seen, found, key))
 
 
-def _there(subject: str, absent: bool, missing: str, found: object) -> Finding:
+def _there(subject: Message, absent: bool, missing: Message, found: object) -> Finding:
     """Whether something is there, or is not, as it should be."""
-    words = {True: missing, False: "exists"}
+    words = {True: missing, False: _EXISTS}
     return exact(subject, "", words[absent], words[found is None])
 
 
-def _span_of(scene: Scene, found: JobView, key: str) -> int | None:
+def _span_of(seen: Observation, found: JobView, key: str) -> int | None:
     if key == "waited":
-        return (found.started if found.started is not None else scene.cluster.now) - found.submitted
+        return (found.started if found.started is not None else seen.now) - found.submitted
     if found.started is None:
         return None
-    return (found.ended if found.ended is not None else scene.cluster.now) - found.started
+    return (found.ended if found.ended is not None else seen.now) - found.started
 
 
-def placement(scene: Scene, says: Says) -> Iterator[Finding]:
+def placement(seen: Observation, says: Says) -> Iterator[Finding]:
     """Where the tasks of a job run or ran last."""
-    subject = f"job {says['job']}"
-    nodes, devices = _places(scene, says["job"])
+    subject = message("job", name=says["job"])
+    nodes, devices = _places(seen, says["job"])
     if "nodes" in says:
         wanted = [says["nodes"]] if isinstance(says["nodes"], str) else says["nodes"]
-        yield exact(subject, "runs on", ", ".join(sorted(wanted)), ", ".join(nodes))
+        yield exact(subject, "runs on", _list(sorted(wanted)), _list(nodes))
     if "devices" in says:
-        yield exact(subject, "device numbers", ", ".join(map(str, says["devices"])), ", ".join(map(str, devices)))
+        yield exact(subject, "device numbers", _list(says["devices"]), _list(devices))
     if "within" in says:
         size = int(says["within"])
         blocks = {device // size for device in devices}
-        seen = f"{', '.join(map(str, devices))} on {', '.join(nodes)}" if devices else NOTHING
-        yield Finding(
-            len(nodes) == 1 and len(blocks) == 1, subject, "device numbers", f"within one block of {size}", seen
-        )
+        place = message("on-nodes", devices=_list(devices), nodes=_list(nodes)) if devices else NOTHING
+        ok = len(nodes) == 1 and len(blocks) == 1
+        yield Finding(ok, subject, "device numbers", message("one-block", size=size), place)
     if "same-node-as" in says:
-        others, _ = _places(scene, says["same-node-as"])
-        wanted_nodes = ", ".join(others) or NOTHING
-        yield Finding(bool(nodes) and nodes == others, subject, "runs on", wanted_nodes, ", ".join(nodes) or NOTHING)
+        others, _ = _places(seen, says["same-node-as"])
+        yield Finding(bool(nodes) and nodes == others, subject, "runs on", _list(others), _list(nodes))
     if "apart-from" in says:
-        others, _ = _places(scene, says["apart-from"])
-        shared = ", ".join(sorted({*nodes} & {*others})) or NOTHING
-        seen = shared if nodes and others else _NOT_BOTH
-        yield Finding(seen == NOTHING, subject, "shares nodes with", NOTHING, seen)
+        others, _ = _places(seen, says["apart-from"])
+        shared = _list(sorted({*nodes} & {*others})) if nodes and others else _NOT_BOTH
+        yield Finding(shared == NOTHING, subject, "shares nodes with", NOTHING, shared)
     if "node-count" in says:
         yield number(subject, "nodes", says["node-count"], len(nodes))
 
 
-def _places(scene: Scene, name: str) -> tuple[list[str], list[int]]:
+def _list(names: Iterable[object]) -> Message:
+    words = ", ".join(map(str, names))
+    return literal(words) if words else NOTHING
+
+
+def _places(seen: Observation, name: str) -> tuple[list[str], list[int]]:
     """Nodes and devices of a job's tasks, sorted."""
-    found = scene.job(name)
+    found = seen.job(name)
     tasks = [task for task in found.tasks if task.node] if found else []
     return sorted({task.node for task in tasks}), sorted(device for task in tasks for device in task.devices)
 
@@ -98,36 +101,37 @@ def _places(scene: Scene, name: str) -> tuple[list[str], list[int]]:
 # --- what happened
 
 
-def events(scene: Scene, says: list[Says]) -> Iterator[Finding]:
+def events(seen: Observation, says: list[Says]) -> Iterator[Finding]:
     """Events in an order."""
-    missing = 0
-    for event in scene.events:
-        if missing < len(says) and _is(scene, event, says[missing]):
-            missing += 1
-    wanted = ", then ".join(_event_text(one) for one in says)
-    seen = ", then ".join(_event_text(one) for one in says[:missing])
-    if missing == len(says):
-        yield Finding(True, "events", "happened", wanted, seen)
+    found = 0
+    for event in seen.events:
+        if found < len(says) and _is(seen, event, says[found]):
+            found += 1
+    wanted = joined("join.then", map(_event_text, says))
+    if found == len(says):
+        yield Finding(True, message("events"), "happened", wanted, wanted)
     else:
-        yield Finding(False, "events", "happened", wanted, f"only {seen}" if seen else NOTHING)
+        so_far = joined("join.then", map(_event_text, says[:found]))
+        yield Finding(False, message("events"), "happened", wanted,
+                      message("only", what=so_far) if found else NOTHING)  # fmt: skip
 
 
-def never(scene: Scene, says: Says) -> Iterator[Finding]:
+def never(seen: Observation, says: Says) -> Iterator[Finding]:
     """An event that must not have happened."""
-    found = sum(_is(scene, event, says) for event in scene.events)
-    yield Finding(not found, _event_text(says), "times", "0", str(found))
+    found = sum(_is(seen, event, says) for event in seen.events)
+    yield Finding(not found, _event_text(says), "times", literal(0), literal(found))
 
 
-def count(scene: Scene, says: Says) -> Iterator[Finding]:
+def count(seen: Observation, says: Says) -> Iterator[Finding]:
     """How often an event has happened."""
-    found = sum(_is(scene, event, says["event"]) for event in scene.events)
+    found = sum(_is(seen, event, says["event"]) for event in seen.events)
     yield number(_event_text(says["event"]), "times", says["times"], found)
 
 
-def _is(scene: Scene, event: Event, says: Says) -> bool:
+def _is(seen: Observation, event: Event, says: Says) -> bool:
     """Whether an event is as a manifest describes it."""
     for kind in ("job", "node", "service"):
-        if kind in says and event.subject != scene.subject(kind, says[kind]):
+        if kind in says and event.subject != seen.subject(kind, says[kind]):
             return False
     task = f"{event.data.get('role')}[{event.data.get('index')}]"
     return (
@@ -138,104 +142,104 @@ def _is(scene: Scene, event: Event, says: Says) -> bool:
     )
 
 
-def _event_text(says: Says) -> str:
-    names = [f"{kind} {says[kind]}" for kind in ("job", "node", "service") if kind in says]
-    task = f" {says['task']}" if "task" in says else ""
-    place = f" on {says['on']}" if "on" in says else ""
-    detail = f" {quoted(says['detail'])}" if "detail" in says else ""
-    return f"{says['what']} {' '.join(names)}{task}{place}{detail}".strip()
+def _event_text(says: Says) -> Message:
+    parts = [message(f"event.{says['what']}")]
+    parts += [message(kind, name=says[kind]) for kind in ("job", "node", "service") if kind in says]
+    if "task" in says:
+        parts.append(literal(says["task"]))
+    if "on" in says:
+        parts.append(message("on-node", name=says["on"]))
+    if "detail" in says:
+        parts.append(quoted(says["detail"]))
+    return joined("join.words", parts)
 
 
-def together(scene: Scene, says: Says) -> Iterator[Finding]:
+def together(seen: Observation, says: Says) -> Iterator[Finding]:
     """Whether two jobs ever ran at the same time."""
-    first, second = (scene.running_times(name) for name in says["jobs"])
+    first, second = (seen.running_times(name) for name in says["jobs"])
     met = any(_overlap(a, b) for a in first for b in second)
     ok = met is says["ever"] and bool(first and second)
-    words = {True: "yes", False: "no"}
-    seen = words[met] if first and second else _NOT_BOTH
-    yield Finding(ok, f"jobs {says['jobs'][0]} and {says['jobs'][1]}", "ever at the same time",
-                  words[says["ever"]], seen)  # fmt: skip
+    subject = message("two-jobs", first=says["jobs"][0], second=says["jobs"][1])
+    outcome = YES_OR_NO[met] if first and second else _NOT_BOTH
+    yield Finding(ok, subject, "ever at the same time", YES_OR_NO[says["ever"]], outcome)
 
 
 def _overlap(a: tuple[int, int | None], b: tuple[int, int | None]) -> bool:
     return (b[1] is None or a[0] < b[1]) and (a[1] is None or b[0] < a[1])
 
 
-def explain(scene: Scene, says: Says) -> Iterator[Finding]:
+def explain(seen: Observation, says: Says) -> Iterator[Finding]:
     """What the scheduler says about a job that waits."""
-    subject, found = f"job {says['job']}", scene.job(says["job"])
-    if found is None or found.state.value != "Waiting":
-        yield Finding(False, subject, "state", "Waiting", found.state.value if found else "no such job")
+    subject, found = message("job", name=says["job"]), seen.job(says["job"])
+    if found is None or found.state.value != "Waiting" or seen.cluster is None:
+        yield Finding(False, subject, "state", literal("Waiting"), literal(found.state.value) if found else _NO_JOB)
         return
-    answer = scene.cluster.explain(found.key)
+    answer = seen.cluster.explain(found.key)
     if "decision" in says:
-        yield exact(subject, "decision", says["decision"], answer.data.get("decision", NOTHING))
+        yield exact(subject, "decision", says["decision"], answer.data.get("decision"))
     if "text" in says:
         yield text(subject, "says", says["text"], "\n".join(answer.lines))
     if "change" in says:
         kinds = [str(change["kind"]) for change in answer.data.get("changes", ())]
-        yield Finding(
-            says["change"] in kinds, subject, "possible change", says["change"], ", ".join(kinds) or NOTHING
-        )  # fmt: skip
+        yield Finding(says["change"] in kinds, subject, "possible change", literal(says["change"]), _list(kinds))
 
 
 # --- how things are
 
 
-def service(scene: Scene, says: Says) -> Iterator[Finding]:
+def service(seen: Observation, says: Says) -> Iterator[Finding]:
     """How a service is."""
-    subject = f"service {says['name']}"
-    found = next((view for view in scene.services if view.name == says["name"]), None)
+    subject = message("service", name=says["name"])
+    found = next((view for view in seen.services if view.name == says["name"]), None)
     if found is None:
-        yield Finding(False, subject, "", "exists", NOTHING)
+        yield Finding(False, subject, "", _EXISTS, NOTHING)
         return
-    words = {True: "yes", False: "no"}
-    for key, seen in (("running", found.running), ("ready", found.ready)):
+    for key, is_so in (("running", found.running), ("ready", found.ready)):
         if key in says:
-            yield exact(subject, key, words[says[key]], words[seen])
+            yield exact(subject, key, YES_OR_NO[says[key]], YES_OR_NO[is_so])
     if "loaded" in says:
-        newest = scene.configuration.number if scene.configuration else 0
+        newest = seen.configuration.number if seen.configuration else 0
         wanted = newest if says["loaded"] == "newest" else says["loaded"]
-        yield exact(subject, "configuration loaded", wanted, found.loaded)
+        loaded = found.loaded if found.running else None
+        yield exact(subject, "configuration loaded", wanted, message("not-running") if loaded is None else loaded)
     if "reason" in says:
         yield text(subject, "remark", says["reason"], found.reason)
 
 
-def configuration(scene: Scene, says: Says) -> Iterator[Finding]:
+def configuration(seen: Observation, says: Says) -> Iterator[Finding]:
     """The newest configuration."""
-    newest = scene.configuration
+    newest, subject = seen.configuration, message("configuration")
     if "version" in says:
-        yield number("configuration", "version", says["version"], newest.number if newest else 0)
+        yield number(subject, "version", says["version"], newest.number if newest else 0)
     name = says.get("file", "services-configuration.yaml")
     written = newest.files.get(name, "") if newest else ""
-    if "text" in says:
-        there = re.search(says["text"], written) is not None
-        yield Finding(there, "configuration", "", f"holds {quoted(says['text'])}", _HOLDS[there])
-    if "no-text" in says:
-        there = re.search(says["no-text"], written) is not None
-        yield Finding(not there, "configuration", "", f"does not hold {quoted(says['no-text'])}", _HOLDS[there])
+    for key, wanted in (("text", True), ("no-text", False)):
+        if key in says:
+            there = re.search(says[key], written) is not None
+            expected = message("holds" if wanted else "holds-not", what=quoted(says[key]))
+            yield Finding(there is wanted, subject, "", expected, message("holds-it" if there else "holds-it-not"))
 
 
-def promise(scene: Scene, says: Says) -> Iterator[Finding]:
+def promise(seen: Observation, says: Says) -> Iterator[Finding]:
     """What the newest configuration promises to a VC."""
-    subject, found = f"virtual cluster {says['vc']}", scene.promised(says["vc"])
-    missing = "no such virtual cluster"
+    subject, found = message("virtual-cluster", name=says["vc"]), seen.promised(says["vc"])
+    missing = message("no-such-vc")
     if "absent" in says:
         yield _there(subject, says["absent"], missing, found)
     elif found is None:
-        yield Finding(False, subject, "", "exists", missing)
+        yield Finding(False, subject, "", _EXISTS, missing)
     elif "devices" in says:
         yield number(subject, "promised devices", says["devices"], found)
 
 
-def node(scene: Scene, says: Says) -> Iterator[Finding]:
+def node(seen: Observation, says: Says) -> Iterator[Finding]:
     """How a node is."""
-    subject = f"node {says['name']}"
-    found = next((view for view in scene.nodes if view.machine.name == says["name"]), None)
+    subject, missing = message("node", name=says["name"]), message("no-such-node")
+    found = next((view for view in seen.nodes if view.machine.name == says["name"]), None)
     if "absent" in says:
-        yield _there(subject, says["absent"], "no such node", found)
+        yield _there(subject, says["absent"], missing, found)
     elif found is None:
-        yield Finding(False, subject, "", "exists", "no such node")
+        yield Finding(False, subject, "", _EXISTS, missing)
     else:
         if "condition" in says:
             yield exact(subject, "condition", says["condition"], found.condition.value)
@@ -243,48 +247,73 @@ def node(scene: Scene, says: Says) -> Iterator[Finding]:
             yield number(subject, "devices used", says["used"], found.used)
 
 
-def cluster(scene: Scene, says: Says) -> Iterator[Finding]:
+def cluster(seen: Observation, says: Says) -> Iterator[Finding]:
     """The cluster as a whole."""
-    nodes = scene.nodes
-    seen = {
-        "nodes": len(nodes),
-        "devices": sum(view.machine.devices for view in nodes),
-        "used": sum(view.used for view in nodes),
-        "jobs": len(scene.jobs),
+    subject = message("cluster")
+    if seen.cluster is None:
+        yield Finding(False, subject, "", message("is-up"), message("not-up"))
+        return
+    totals = {
+        "nodes": len(seen.nodes),
+        "devices": sum(view.machine.devices for view in seen.nodes),
+        "used": sum(view.used for view in seen.nodes),
+        "jobs": len(seen.jobs),
     }
     for key, wanted in says.items():
         if key == "time":
-            yield span("cluster", "time", wanted, scene.cluster.now)
+            yield span(subject, "time", wanted, seen.now)
+        elif key == "name":
+            yield exact(subject, "name", wanted, seen.cluster.name)
         else:
-            yield number("cluster", {"used": "devices used"}.get(key, key), wanted, seen[key])
+            yield number(subject, {"used": "devices used"}.get(key, key), wanted, totals[key])
 
 
-# --- what was typed
+# --- what was typed, written and foretold
 
 
-def typed(scene: Scene, says: Says) -> Iterator[Finding]:
+def typed(seen: Observation, says: Says) -> Iterator[Finding]:
     """A command that did its work."""
-    subject, found = f"command {says['command']}", matching(scene.typed, says["command"])
+    subject, found = message("command", line=says["command"]), matching(seen.typed, says["command"])
     if not found:
-        yield Finding(False, subject, "", "was typed", "not typed yet")
+        yield Finding(False, subject, "", message("was-typed"), message("not-typed"))
         return
     codes = [one.exit for one in found]
     wanted = says.get("exit", 0)
-    best = next((code for code in codes if number("", "", wanted, code).ok), codes[-1])
+    best = next((code for code in codes if number(subject, "", wanted, code).ok), codes[-1])
     yield number(subject, "exit code", wanted, best)
 
 
-def refused(scene: Scene, says: Says) -> Iterator[Finding]:
+def refused(seen: Observation, says: Says) -> Iterator[Finding]:
     """A command that was refused, and why."""
-    subject = f"command {says['command']}"
-    messages = [f"{one.message}; {one.hint}" for one in matching(scene.typed, says["command"]) if one.message]
-    seen = next((message for message in messages if re.search(says["reason"], message)), "")
-    if seen or messages:
-        yield text(subject, "was refused", says["reason"], seen or messages[-1])
+    subject = message("command", line=says["command"])
+    messages = [f"{one.message}; {one.hint}" for one in matching(seen.typed, says["command"]) if one.message]
+    meant = next((said for said in messages if re.search(says["reason"], said)), "")
+    if meant or messages:
+        yield text(subject, "was refused", says["reason"], meant or messages[-1])
     else:
-        yield Finding(False, subject, "was refused", quoted(says["reason"]), "not refused yet")
+        yield Finding(False, subject, "was refused", quoted(says["reason"]), message("not-refused"))
 
 
-def matching(typed: Iterable[Typed], pattern: str) -> list[Typed]:
+def file(seen: Observation, says: Says) -> Iterator[Finding]:
+    """A file in the student's folder; `text` is looked for in it."""
+    subject, written = message("file", name=says["name"]), seen.file(says["name"])
+    if written is None:
+        yield Finding(False, subject, "", _EXISTS, message("no-such-file"))
+    elif "text" in says:
+        there = re.search(says["text"], written, re.MULTILINE) is not None
+        yield Finding(there, subject, "", message("holds", what=quoted(says["text"])),
+                      message("holds-it" if there else "holds-it-not"))  # fmt: skip
+    else:
+        yield Finding(True, subject, "", _EXISTS, _EXISTS)
+
+
+def predicted(seen: Observation, says: Says) -> Iterator[Finding]:
+    """A prediction that was made before its step was carried out, whatever it says."""
+    there = says["step"] in seen.predictions
+    yield Finding(there, message("prediction", step=says["step"]), "", message("was-made"),
+                  message("was-made" if there else "not-made"))  # fmt: skip
+
+
+def matching(typed: Iterable[Command], pattern: str) -> list[Command]:
     """The commands that a pattern of a manifest means."""
-    return [one for one in typed if means(pattern, one.command)]
+    return [one for one in typed if means(pattern, one.line)]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final
 
-from paictl.lab.journal import respelled
+from paictl.lab.commandlog import respelled
 from paictl.lab.manifest import Lab
 
 Shower = Callable[[str], str]

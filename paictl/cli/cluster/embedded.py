@@ -46,7 +46,10 @@ def up(
         str | None, typer.Option("--preset", help="lab (default), dgx2, three-tenants, production.")
     ] = None,
     name: Annotated[str, typer.Option("--name", help="The cluster's id.")] = "pai",
-    speed: Annotated[str, typer.Option("--speed", help="How fast its clock runs: 1, 60, 0 (stands), max.")] = "1",
+    speed: Annotated[
+        str | None,
+        typer.Option("--speed", help="How fast its clock runs: 1 (default), 60, 0 (stands, as in labs), max."),
+    ] = None,
     _embedded: Annotated[bool, typer.Option("--embedded", hidden=True, help="Said by old scripts.")] = True,
     state: StateOption = None,
 ) -> None:
@@ -58,7 +61,7 @@ def up(
         lists = Lists(masters, workers, config, tuple(sku or ()))
     if folder is not None and layout is not None:
         raise PaictlError("the cluster is described twice", hint="name the folder, or --layout")
-    clock, place = parse_speed(speed), state if state is not None else state_folder()
+    clock, place = parse_speed(speed) if speed else None, state if state is not None else state_folder()
     with showing_reports(), console.progress("bringing the cluster up"):
         begin = beginning(lists=lists, layout=layout or folder, preset=preset)
         services = tuple(load_catalogue().services)

@@ -9,10 +9,16 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console
+from paictl.cli.command import App
 from paictl.cli.console import write
-from paictl.cli.lab.play import self_test
+from paictl.cli.lab.inprocess import self_test
 from paictl.errors import ExitCode
 from paictl.lab.manifest import Lab, all_labs, find_lab
+
+
+def register(app: App) -> None:
+    """Add the commands to the group."""
+    app.command(epilog="paictl lab selftest 03 --update", hidden=True)(selftest)
 
 
 def selftest(

@@ -8,37 +8,27 @@ from pathlib import Path
 
 from paictl.cli import console, interrupts
 from paictl.cli.command import without_globals
-from paictl.cli.lab.words import language_here, say
 from paictl.cluster.interface import ConflictError
 from paictl.errors import ExitCode, PaictlError
-from paictl.lab import journal
+from paictl.lab import commandlog
+from paictl.lab.commandlog import Command, spelled
 from paictl.lab.errors import LabError
-from paictl.lab.ground import present_lab
-from paictl.lab.journal import Typed, spelled
+from paictl.lab.language import language_of
 from paictl.lab.manifest import find_lab
+from paictl.lab.messages import say
 from paictl.lab.session import Session
+from paictl.lab.workspace import Workspace, present_workspace
 
 
 def after_command(words: Sequence[str], code: int, error: PaictlError | None) -> None:
     """Note a command line and how it ended; what goes wrong here must not spoil the command."""
-    said = without_globals(words)
-    ground = present_lab()
-    if ground is None or said[:1] == ["lab"] or not said:
+    plain = without_globals(words)
+    workspace = present_workspace()
+    if workspace is None or plain[:1] == ["lab"] or not plain:
         return
-    lang = language_here()
+    lang = language_of(workspace.folder.parent)
     try:
-        for word in said if error is not None else ():
-            if _is_elsewhere(word, ground.files):
-                console.info(f"lab: {say('elsewhere', lang, file=word, folder=shlex.quote(str(ground.files)))}")
-        if isinstance(error, ConflictError) and said[:2] == ["job", "submit"]:
-            console.info(f"lab: {say('taken', lang)}")
-        with interrupts.held():
-            journal.append(ground.folder, typed(said, code, error))
-        if code == ExitCode.INTERRUPTED:
-            return  # whoever presses Ctrl-C wants the prompt back; what was shown is ticked off after the next command
-        session = Session(find_lab(ground.lab_id), ground.folder.parent)
-        for check in session.observe():
-            console.info(f"lab: ✓ {check.says.of(ground.language)}")
+        _note(workspace, plain, code, error, lang)
     except PaictlError as problem:
         if code == ExitCode.UNREACHABLE:
             return  # the command has just said so
@@ -48,13 +38,33 @@ def after_command(words: Sequence[str], code: int, error: PaictlError | None) ->
         console.info(f"lab: {say('not-noted', lang, reason=problem)}")
 
 
+def _note(workspace: Workspace, words: Sequence[str], code: int, error: PaictlError | None, lang: str) -> None:
+    """Note a command, say what may help where it was refused, and tick off the checks that pass now."""
+
+    for word in words if error is not None else ():
+        if _is_elsewhere(word, workspace.files):
+            console.info(f"lab: {say('elsewhere', lang, file=word, folder=shlex.quote(str(workspace.files)))}")
+    with interrupts.held():
+        commandlog.append(workspace.folder, noted(words, code, error))
+    if code == ExitCode.INTERRUPTED:
+        return  # whoever presses Ctrl-C wants the prompt back; what was shown is ticked off after the next command
+    session = Session(find_lab(workspace.lab_id), workspace.folder.parent)
+    if isinstance(error, ConflictError) and words[:2] == ["job", "submit"]:
+        step = session.reading()
+        number = session.lab.step_ids.index(step.id) + 1 if step else len(session.lab.steps)
+        console.info(f"lab: {say('taken', lang, step=number)}")
+    for check in session.observe():
+        console.info(f"lab: ✓ {check.says.of(lang)}")
+
+
 def _is_elsewhere(word: str, files: Path) -> bool:
     """Whether a word names a file of the lab that does not stand where the student does."""
     return bool(word) and not Path(word).is_absolute() and not Path(word).exists() and (files / word).is_file()
 
 
-def typed(words: Sequence[str], code: int, error: PaictlError | None) -> Typed:
+def noted(words: Sequence[str], code: int, error: PaictlError | None) -> Command:
     """A command line as the lab remembers it."""
+
     if error is not None:
-        return Typed(spelled(words), code, str(error), error.hint or "")
-    return Typed(spelled(words), code)
+        return Command(spelled(words), code, str(error), error.hint or "")
+    return Command(spelled(words), code)

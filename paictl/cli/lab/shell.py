@@ -1,19 +1,94 @@
-"""The shell of a lab: `paictl` must be found there, however this one was called."""
+"""`paictl lab shell` and `env`: where every paictl command is about the lab, however paictl was called."""
 
 from __future__ import annotations
 
 import os
 import shlex
 import shutil
+import subprocess
 import sys
 from pathlib import Path
+from typing import Annotated, Final
 
-from paictl.lab.errors import writing
-from paictl.lab.ground import present_lab
+import typer
+
+from paictl.cli import console
+from paictl.cli.console import write
+from paictl.cli.lab import starting
+from paictl.cli.lab.prompt import with_prompt
+from paictl.cli.lab.sessions import LabWord, LangOption, begun, session_of, speaks
+from paictl.cli.lab.where import in_lab, in_lab_shell
+from paictl.lab.errors import LabError, writing
+from paictl.lab.messages import say
 from paictl.lab.session import Session
+from paictl.lab.workspace import SHELL, lab_of_shell
 
-SHELL_MARK = "PAICTL_LAB_SHELL"
-"""Environment variable of the shells that `lab shell` opens."""
+_BACK: Final = "PAICTL_LAB_BACK"
+"""Environment variable with the folder to which `lab env --leave` goes back."""
+
+
+def env(
+    lab: LabWord = None,
+    leave: Annotated[bool, typer.Option("--leave", help="Print what leads this shell out of the lab again.")] = False,
+) -> None:
+    """Print what makes this shell the lab's: eval "$(paictl lab env)"; back: eval "$(paictl lab env --leave)"."""
+    if leave:
+        _leave()
+        return
+    session = begun(lab)
+    files = session.workspace.require_files().resolve()
+    if _BACK not in os.environ:
+        write(f"export {_BACK}={shlex.quote(str(Path.cwd()))}")
+    write(f"export PAICTL_STATE={shlex.quote(str(session.workspace.folder.resolve()))}")
+    write(f"cd {shlex.quote(str(files))}")
+    path = path_with_paictl(session.root)
+    if path is not None:
+        write(f"export PATH={shlex.quote(path)}")
+    console.info(_env_note(session))
+
+
+def _env_note(session: Session) -> str:
+
+    return say("in-env", speaks(), lab=session.lab.number)
+
+
+def _leave() -> None:
+    """Undo what `env` did to this shell."""
+
+    if in_lab_shell():
+        raise LabError("leave-by-exit")
+    if _BACK not in os.environ:
+        raise LabError("not-in-env")
+    write(f"cd {shlex.quote(os.environ[_BACK])}")
+    write(f"unset PAICTL_STATE {_BACK}")
+
+
+def open_shell(lab: LabWord = None, lang: LangOption = None) -> None:
+    """Open a shell in which paictl works on the lab's cluster; leave it with exit. A lab that was not begun begins."""
+
+    session, words = session_of(lab), speaks(lang)
+    here, there = in_lab_shell() and in_lab(session), session.workspace.folder.resolve()
+    if in_lab_shell() and not here:  # one in another would take two exits to leave
+        raise LabError("in-other-shell", lab=session.lab.number, other=lab_of_shell()[:2])
+    if not session.workspace.started:
+        if session.progress.started:
+            session.require_started()  # its folder was taken away
+        starting.begin(session, words, opening=True)
+    saying = "in-shell-already" if here else "in-shell"
+    folder = session.workspace.require_files()
+    console.info(say(saying, words, lab=session.lab.number, folder=folder))
+    if here:
+        return
+    environment = {**os.environ, "PAICTL_STATE": str(there), SHELL: session.lab.id}
+    environment["PATH"] = path_with_paictl(session.root) or os.environ.get("PATH", "")
+    raise typer.Exit(_run(session, folder, environment))
+
+
+def _run(session: Session, folder: Path, environment: dict[str, str]) -> int:
+    """Run the student's shell with the lab in its prompt; its exit code."""
+    program = os.environ.get("SHELL") or "/bin/sh"
+    words, more = with_prompt(program, session.root, session.lab.number)
+    return subprocess.run(words, cwd=folder, env={**environment, **more}, check=False).returncode  # noqa: S603 - theirs
 
 
 def path_with_paictl(labs: Path) -> str | None:
@@ -22,13 +97,14 @@ def path_with_paictl(labs: Path) -> str | None:
     The folder stands beside the labs and holds nothing else, so that no other program of a virtual environment gets in
     front of the student's.
     """
+
     if shutil.which("paictl") is not None:
         return None
     folder = labs.resolve() / "bin"
     script = folder / "paictl"
     source = shlex.quote(str(Path(__file__).resolve().parents[3]))
     with writing(script):
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         draft = script.with_name(f"paictl.{os.getpid()}")
         draft.write_text(
             f"#!/bin/sh\nPYTHONPATH={source}${{PYTHONPATH:+:$PYTHONPATH}} "
@@ -38,19 +114,3 @@ def path_with_paictl(labs: Path) -> str | None:
         draft.chmod(0o755)
         draft.replace(script)
     return os.pathsep.join([str(folder), os.environ.get("PATH", os.defpath)])
-
-
-def in_lab_shell() -> bool:
-    """Whether this shell was opened for a lab, so that exit leads back; one that took `lab env` was not."""
-    return SHELL_MARK in os.environ
-
-
-def in_lab(session: Session) -> bool:
-    """Whether what is typed in this shell reaches this lab already, also after `lab env`."""
-    present = present_lab()
-    return present is not None and present.folder.resolve() == session.ground.folder.resolve()
-
-
-def in_other_lab(session: Session) -> bool:
-    """Whether this shell was opened for another lab."""
-    return in_lab_shell() and present_lab() is not None and not in_lab(session)

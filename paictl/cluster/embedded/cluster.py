@@ -19,7 +19,7 @@ from paictl.cluster.embedded.jobviews import view_of
 from paictl.cluster.embedded.picture import picture
 from paictl.cluster.embedded.records import History
 from paictl.cluster.embedded.services import CONFIGURATION, CONTROLLER, HISTORIANS
-from paictl.cluster.embedded.store import JobRow, Store, damaged
+from paictl.cluster.embedded.store import JobRow, Store, damaged, planned_beginning
 from paictl.cluster.embedded.views import node_views, service_view
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import (
@@ -60,15 +60,19 @@ class EmbeddedCluster:
     @classmethod
     def up(
         cls, folder: Path, command: Up, then: Iterable[Command] = (), *,
-        clock: tuple[float, bool] = (1.0, False), wall: Callable[[], float] = wall_time,
+        clock: tuple[float, bool] | None = None, wall: Callable[[], float] = wall_time,
     ) -> EmbeddedCluster:  # fmt: skip
-        """Bring a cluster up; `clock` is (speed, run out).
+        """Bring a cluster up; `clock` is (speed, run out), as fast as time passes by default.
+
+        Where a beginning was planned for the folder, it begins then, and unless a clock is given that one stands.
 
         The cluster begins with the commands in `then` carried out, or does not begin. Raises `ConflictError` if one is
         up in the folder.
         """
         world = command.begin()
-        start = wall()
+        planned = planned_beginning(folder)
+        start = wall() if planned is None else planned
+        clock = clock or ((1.0, False) if planned is None else (0.0, False))
 
         def fill(store: Store) -> None:
             store.set_meta("name", world.name)

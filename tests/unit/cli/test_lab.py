@@ -22,10 +22,14 @@ def test_env_and_start_say_how_to_work_in_the_lab(home: Path, paictl: Paictl) ->
     assert "paictl lab shell 02" in out
     assert "目标" in out
     lines = paictl("lab", "env").out.splitlines()
-    assert lines[0] == f"export PAICTL_STATE={home}/state/labs/02_vc_safety"
-    assert lines[1].startswith("cd ")
+    assert lines[0].startswith("export PAICTL_LAB_BACK=")
+    assert lines[1] == f"export PAICTL_STATE={home}/state/labs/02_vc_safety"
+    assert lines[2].startswith("cd ")
     assert "提示" in paictl("lab", "hint").out, "the language of the start is kept"
-    assert "已经开始" in paictl("lab", "start", "2").err
+    again = paictl("lab", "start", "2")
+    assert again.code == 0
+    assert "已经开始" in again.out
+    assert "第 1 步" in again.out
 
 
 @pytest.mark.usefixtures("in_shell")
@@ -73,7 +77,7 @@ def test_solve_skip_answer_status_and_report(paictl: Paictl) -> None:
     assert "$ paictl job submit job-3.yaml" in unsolved.out
     assert unsolved.code == 1, "job-3 does not wait, because the step before was left out"
     assert "begin anew with paictl lab reset" in unsolved.out
-    paictl("lab", "reset")
+    paictl("lab", "reset", "-y")
     paictl("lab", "start")
     paictl("lab", "skip", "too-big", "--reason", "known")
     assert "$ paictl job submit job-2.yaml" in paictl("lab", "solve").out
@@ -109,7 +113,7 @@ def test_verify_gives_data_and_its_exit_code_is_the_answer(paictl: Paictl) -> No
 def test_reset_and_begin_anew_in_the_same_shell(in_shell: Path, paictl: Paictl) -> None:
     paictl("job", "submit", "job-2.yaml")
     Path("notes.txt").write_text("mine")
-    assert "paictl lab start 02" in paictl("lab", "reset").err
+    assert "paictl lab start 02" in paictl("lab", "reset", "-y").err
     assert list(in_shell.rglob("*")) == [in_shell / "files"], "the folder where the shell stands is there, and empty"
     gone = paictl("job", "list")
     assert gone.code == 4
@@ -154,7 +158,7 @@ def test_a_report_without_a_name_is_refused(paictl: Paictl) -> None:
 @pytest.mark.usefixtures("home")
 def test_start_without_a_number_goes_on(paictl: Paictl) -> None:
     assert paictl("lab", "start").out.startswith("01 ")
-    assert "lab 01 has begun already" in paictl("lab", "start").err
+    assert "this lab has begun" in paictl("lab", "start").out
     paictl("lab", "solve", "--all")
     assert paictl("lab", "start").out.startswith("02 ")
     paictl("lab", "reset", "9")
@@ -267,7 +271,10 @@ def test_a_name_that_is_taken_leads_to_reset(paictl: Paictl) -> None:
     paictl("job", "submit", "job-2.yaml", "--vc", "default")
     again = paictl("job", "submit", "job-2.yaml")
     assert again.code == 2
-    assert "lab: the checks look for that job; if it went wrong, begin anew: paictl lab reset" in again.err
+    assert (
+        "lab: the checks look for that job; if it went wrong, go back to where this step begins: paictl lab reset"
+        in again.err
+    )
 
 
 def test_what_the_last_command_said_is_said_again(in_shell: Path, paictl: Paictl) -> None:
@@ -308,7 +315,9 @@ def test_in_the_shell_of_a_lab_nobody_is_sent_into_it_again(
     assert "step 1 of 5" in out
     assert "lab shell" not in out
     paictl("lab", "start", "3")
-    assert paictl("lab", "shell", "3").code == 1, "the shell of another lab opens"
+    other = paictl("lab", "shell", "3")
+    assert other.code == 2, "no shell opens in a shell"
+    assert "type exit, then: paictl lab shell 03" in other.err
 
 
 def test_a_service_that_the_lab_stops_is_not_to_be_started(

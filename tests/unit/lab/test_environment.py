@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from paictl.cli.lab import words as labwords
 from paictl.lab import environment as machine
+from paictl.lab.language import language_of
 
 
 def test_the_table_of_the_textbook_is_filled() -> None:
@@ -53,8 +53,7 @@ def test_without_lang_macos_tells_the_language(
 
     for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PAICTL_STATE", str(tmp_path))
-    assert labwords.language(None) == "en", "elsewhere there is nobody to ask"
+    assert language_of(tmp_path) == "en", "elsewhere there is nobody to ask"
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
     monkeypatch.setattr(subprocess, "run", run)
-    assert labwords.language(None) == language
+    assert language_of(tmp_path) == language

@@ -10,24 +10,25 @@ from pathlib import Path
 import pytest
 
 from paictl.errors import PaictlError
-from paictl.lab import journal
-from paictl.lab.report import Report, dial_of, digest_of, inconsistencies, make_report
-from paictl.lab.report_file import FORMS, check_file, check_form, rendered
-from paictl.lab.report_text import finding_text
-from paictl.lab.report_timeline import drawn, lines_of, svg
+from paictl.lab import commandlog
+from paictl.lab.report.consistency import inconsistencies
+from paictl.lab.report.content import Author, Report, clock_of, digest_of, make_report
+from paictl.lab.report.files import FORMS, check_file, check_form, rendered
+from paictl.lab.report.phrases import finding_text
+from paictl.lab.report.timeline import drawn, lines_of, svg
 from tests.unit.lab.conftest import Begin
 
 
 @pytest.fixture
 def report(begin: Begin) -> Report:
-    session, typist = begin("03")
+    session, runner = begin("03")
     for step in session.lab.steps[:4]:
-        session.solve(step, typist)
-    journal.append(session.ground.folder, typist("paictl job submit job-1.yaml"))
+        session.solve(step, runner)
+    commandlog.append(session.workspace.folder, runner("paictl job submit job-1.yaml"))
     session.skip("end", "no | time <b>")
     session.answer(1, "quota of vc1 <script>alert(1)</script> `x` | y")
     begin("02")
-    return make_report(session.root, "Li <Hua>", "en")
+    return make_report(session.root, Author("Li <Hua>"), "en")
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -111,7 +112,7 @@ def test_altering_what_is_recorded_is_found_even_with_a_new_digest(report: Repor
         ("hello", "holds no report"),
         ("[1]", "holds no report"),
         ('{"experiments": [], "format": 9}', "report format 9"),
-        ('{"experiments": [1], "format": 2}', "no whole report"),
+        ('{"experiments": [1], "format": 3}', "no whole report"),
         ("# x\n<!-- paictl lab report: AAAA -->\n", "holds no report"),
     ],
 )
@@ -138,20 +139,20 @@ def test_a_report_whose_name_lost_its_ending_can_be_checked(tmp_path: Path, repo
 
 def test_without_labs_there_is_nothing_to_report(tmp_path: Path) -> None:
     with pytest.raises(PaictlError, match="no lab was started"):
-        make_report(tmp_path, "Li", "en")
+        make_report(tmp_path, Author("Li"), "en")
 
 
 def test_the_timeline_shows_waiting_running_and_loss(begin: Begin) -> None:
-    session, typist = begin("03")
+    session, runner = begin("03")
     for step in session.lab.steps:
-        session.play(step, step.solution, typist)
-    lines = lines_of(session.scene().events, session.scene().cluster.now)
-    dial = dial_of({"beginning": "2026-01-05T09:00:00"})
+        session.play(step, step.solution, runner)
+    lines = lines_of(session.observation().events, session.observation().now)
+    clock = clock_of({"beginning": "2026-01-05T09:00:00"})
     assert [line.name for line in lines] == ["job-1", "job-other", "job-2", "job-3"]
     assert [(bar.start, bar.end, bar.outcome) for bar in lines[0].bars] == [
         (0, 120_000, "preempted"), (120_000, 720_000, ""), (720_000, 1_020_000, "finished"),
     ]  # fmt: skip
-    assert drawn(lines, 1_020_000, dial)[0].startswith("job-1     |▒▒▒▒▒▒▒···")
-    assert svg(lines, 1_020_000, dial).count("<rect") == 7
-    assert svg((), 1, dial) == ""
-    assert drawn(lines, 0, dial) == []
+    assert drawn(lines, 1_020_000, clock)[0].startswith("job-1     |▒▒▒▒▒▒▒···")
+    assert svg(lines, 1_020_000, clock).count("<rect") == 7
+    assert svg((), 1, clock) == ""
+    assert drawn(lines, 0, clock) == []

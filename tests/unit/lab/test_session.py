@@ -9,105 +9,106 @@ from pathlib import Path
 import pytest
 
 from paictl.errors import PaictlError
-from paictl.lab import journal
+from paictl.lab import commandlog
+from paictl.lab.actions import Runner
+from paictl.lab.judging import Status, judged
 from paictl.lab.manifest import all_labs, find_lab, read_lab
 from paictl.lab.progress import ProgressFile
-from paictl.lab.session import Session, Standing
-from paictl.lab.steps import Typist
+from paictl.lab.session import Session
 from tests.conftest import ROOT
 from tests.unit.lab.conftest import Begin
 
 
-def types(session: Session, typist: Typist, *commands: str) -> None:
+def types(session: Session, runner: Runner, *commands: str) -> None:
     for command in commands:
-        journal.append(session.ground.folder, typist(command))
+        commandlog.append(session.workspace.folder, runner(command))
         session.observe()
 
 
-def standing(session: Session) -> dict[str, Standing]:
-    return {one.check.id: one.standing for one in session.judged()}
+def standing(session: Session) -> dict[str, Status]:
+    return {one.check.id: one.status for one in judged(session)}
 
 
 def test_what_was_seen_for_a_moment_stays_passed_with_what_was_found_then(begin: Begin) -> None:
-    session, typist = begin("02")
-    types(session, typist, "paictl job submit job-2.yaml", "paictl job submit job-3.yaml")
-    types(session, typist, "paictl cluster tick 10m")
-    second = next(one for one in session.judged() if one.check.id == "second-waits")
-    assert second.standing is Standing.PASSED
-    assert any(finding.observed == "Waiting" for finding in second.findings)
+    session, runner = begin("02")
+    types(session, runner, "paictl job submit job-2.yaml", "paictl job submit job-3.yaml")
+    types(session, runner, "paictl cluster tick 10m")
+    second = next(one for one in judged(session) if one.check.id == "second-waits")
+    assert second.status is Status.PASSED
+    assert any(finding.observed.text("en") == "Waiting" for finding in second.findings)
 
 
 def test_the_wrong_vc_is_recognised_and_leads_on(begin: Begin) -> None:
-    session, typist = begin("02")
-    types(session, typist, "paictl job submit job-2.yaml", "paictl job submit job-3.yaml --vc default")
-    second = next(one for one in session.judged() if one.check.id == "second-waits")
-    assert second.standing is Standing.FAILED
+    session, runner = begin("02")
+    types(session, runner, "paictl job submit job-2.yaml", "paictl job submit job-3.yaml --vc default")
+    second = next(one for one in judged(session) if one.check.id == "second-waits")
+    assert second.status is Status.FAILED
     assert any("leave --vc out" in advice.en for advice in second.advice)
 
 
 def test_a_mistake_that_leaves_no_trace_is_a_guess_once_its_commands_were_typed(begin: Begin) -> None:
-    session, typist = begin("02")
-    assert not any(one.guesses for one in session.judged())
+    session, runner = begin("02")
+    assert not any(one.guesses for one in judged(session))
     for step in session.lab.steps[:3]:
-        session.play(step, step.solution, typist)
+        session.play(step, step.solution, runner)
     session.show(session.lab.step("release"))
-    types(session, typist, "paictl job list")
-    late = next(one for one in session.judged() if one.check.id == "then-runs")
+    types(session, runner, "paictl job list")
+    late = next(one for one in judged(session) if one.check.id == "then-runs")
     assert late.advice == ()
     assert any("No time has passed" in guess.en for guess in late.guesses)
 
 
 def test_a_step_that_was_neither_shown_nor_tried_has_not_failed(begin: Begin) -> None:
-    session, typist = begin("02")
-    types(session, typist, "paictl job submit job-2.yaml", "paictl job list")
-    assert standing(session)["second-waits"] is Standing.LATER
-    types(session, typist, "paictl job submit job-3.yaml --vc default")
-    assert standing(session)["second-waits"] is Standing.FAILED
+    session, runner = begin("02")
+    types(session, runner, "paictl job submit job-2.yaml", "paictl job list")
+    assert standing(session)["second-waits"] is Status.LATER
+    types(session, runner, "paictl job submit job-3.yaml --vc default")
+    assert standing(session)["second-waits"] is Status.FAILED
 
 
 def test_help_is_for_the_step_that_is_read_though_its_checks_have_passed(begin: Begin) -> None:
-    session, typist = begin("02")
+    session, runner = begin("02")
     step = session.lab.step("overfill")
-    types(session, typist, "paictl job submit job-2.yaml", "paictl job list")
+    types(session, runner, "paictl job submit job-2.yaml", "paictl job list")
     session.show(step)
-    types(session, typist, "paictl job submit job-3.yaml")
-    assert standing(session)["second-waits"] is Standing.PASSED
+    types(session, runner, "paictl job submit job-3.yaml")
+    assert standing(session)["second-waits"] is Status.PASSED
     assert session.reading() == step
     assert session.missing(step) == list(step.commands[1:]), "what was typed before it was shown does not count"
-    ended = session.solve(step, typist)
-    assert [typed.command for typed in ended] == list(step.commands[1:])
+    ended = session.solve(step, runner)
+    assert [typed.line for typed in ended] == list(step.commands[1:])
     reading = session.reading()
     assert reading is not None
     assert reading.id == "owner"
 
 
 def test_a_step_whose_solution_is_refused_is_not_solved(begin: Begin) -> None:
-    session, typist = begin("02")
-    types(session, typist, "paictl job submit job-2.yaml --vc default")
+    session, runner = begin("02")
+    types(session, runner, "paictl job submit job-2.yaml --vc default")
     step = session.lab.step("fill")
-    session.solve(step, typist)
+    session.solve(step, runner)
     assert session.progress.solved == []
     assert session.current_step() == step
 
 
 def test_nothing_left_to_type_and_no_known_mistake_leads_to_reset(begin: Begin) -> None:
-    session, typist = begin("02")
-    types(session, typist, "paictl job submit job-2.yaml", "paictl job stop job-2", "paictl cluster tick 1h")
+    session, runner = begin("02")
+    types(session, runner, "paictl job submit job-2.yaml", "paictl job stop job-2", "paictl cluster tick 1h")
     session.show(session.lab.step("overfill"))
-    assert not any(one.stuck for one in session.judged())
-    types(session, typist, *session.lab.step("overfill").commands)
-    failed = next(one for one in session.judged() if one.check.id == "second-waits")
-    assert failed.standing is Standing.FAILED
+    assert not any(one.stuck for one in judged(session))
+    types(session, runner, *session.lab.step("overfill").commands)
+    failed = next(one for one in judged(session) if one.check.id == "second-waits")
+    assert failed.status is Status.FAILED
     assert failed.stuck or failed.advice
 
 
 def test_what_a_skipped_step_would_have_done_is_named_where_it_is_missing(begin: Begin) -> None:
-    session, typist = begin("05")
+    session, runner = begin("05")
     session.skip("run", "too hard")
     session.skip("pull", "too hard")
     session.show(session.lab.step("stop"))
-    types(session, typist, *session.lab.step("stop").commands)
-    failed = next(one for one in session.judged() if one.check.id == "stopped")
+    types(session, runner, *session.lab.step("stop").commands)
+    failed = next(one for one in judged(session) if one.check.id == "stopped")
     assert failed.stuck
     assert failed.left_out == ("run", "pull")
 
@@ -116,20 +117,20 @@ def test_the_order_of_options_does_not_matter(begin: Begin) -> None:
     session, _ = begin("15")
     step = session.lab.step("compare")
     assert "paictl sim compare trace.yaml --config services-configuration.yaml" in session.missing(step)
-    typed = journal.Typed("paictl sim compare --config=services-configuration.yaml trace.yaml", 1)
-    journal.append(session.ground.folder, typed)
+    typed = commandlog.Command("paictl sim compare --config=services-configuration.yaml trace.yaml", 1)
+    commandlog.append(session.workspace.folder, typed)
     assert "paictl sim compare trace.yaml --config services-configuration.yaml" not in session.missing(step)
 
 
 def test_checks_of_later_steps_are_not_failures(begin: Begin) -> None:
     session, _ = begin("02")
-    assert set(standing(session).values()) == {Standing.FAILED, Standing.LATER}
-    assert standing(session)["first-runs"] is Standing.FAILED
+    assert set(standing(session).values()) == {Status.FAILED, Status.LATER}
+    assert standing(session)["first-runs"] is Status.FAILED
 
 
 def test_another_way_to_the_same_end_counts_as_done(begin: Begin) -> None:
-    session, typist = begin("02")
-    types(session, typist, "paictl job submit job-3.yaml --name job-2")
+    session, runner = begin("02")
+    types(session, runner, "paictl job submit job-3.yaml --name job-2")
     step = session.current_step()
     assert step is not None
     assert step.id == "overfill"
@@ -139,8 +140,8 @@ def test_a_skipped_step_takes_its_checks_along_and_gives_the_reason(begin: Begin
     session, _ = begin("02")
     session.skip("fill", "no time")
     session.skip("too-big", "seen in the lecture")
-    assert standing(session)["first-runs"] is Standing.SKIPPED
-    assert standing(session)["too-big"] is Standing.SKIPPED
+    assert standing(session)["first-runs"] is Status.SKIPPED
+    assert standing(session)["too-big"] is Status.SKIPPED
     step = session.current_step()
     assert step is not None
     assert step.id == "overfill"
@@ -149,10 +150,10 @@ def test_a_skipped_step_takes_its_checks_along_and_gives_the_reason(begin: Begin
 
 
 def test_solving_every_step_ends_the_lab(begin: Begin) -> None:
-    session, typist = begin("03")
+    session, runner = begin("03")
     while (step := session.current_step()) is not None:
-        session.solve(step, typist)
-    assert set(standing(session).values()) == {Standing.PASSED}
+        session.solve(step, runner)
+    assert set(standing(session).values()) == {Status.PASSED}
     assert session.progress.solved == list(session.lab.step_ids)
 
 
@@ -165,35 +166,35 @@ def test_hints_come_in_layers(begin: Begin) -> None:
 
 
 def test_reset_begins_anew_and_keeps_answers(begin: Begin) -> None:
-    session, typist = begin("02")
-    types(session, typist, "paictl job submit job-2.yaml")
-    (session.ground.files / "job-3.yaml").write_text("spoilt")
+    session, runner = begin("02")
+    types(session, runner, "paictl job submit job-2.yaml")
+    (session.workspace.files / "job-3.yaml").write_text("spoilt")
     session.answer(1, "because")
     with pytest.raises(PaictlError, match="has begun already"):
-        session.start("en")
+        session.start()
     session.reset()
     with pytest.raises(PaictlError, match="was not started"):
         session.require_started()
-    session.start("zh")
-    assert session.scene().jobs == []
+    session.start()
+    assert session.observation().jobs == []
     assert session.progress.answers == {"1": "because"}
     assert session.progress.passed == {}
-    assert "spoilt" not in (session.ground.files / "job-3.yaml").read_text()
+    assert "spoilt" not in (session.workspace.files / "job-3.yaml").read_text()
     with pytest.raises(PaictlError, match="questions 1 to 2"):
         session.answer(3, "x")
 
 
 def test_labs_do_not_disturb_each_other(begin: Begin) -> None:
-    two, typist = begin("02")
+    two, runner = begin("02")
     three, _ = begin("03")
-    types(two, typist, "paictl job submit job-2.yaml")
-    assert [job.key for job in two.scene().jobs] == ["ann~job-2"]
-    assert three.scene().jobs == []
+    types(two, runner, "paictl job submit job-2.yaml")
+    assert [job.key for job in two.observation().jobs] == ["ann~job-2"]
+    assert three.observation().jobs == []
 
 
 def test_a_cluster_that_was_taken_down_is_told(begin: Begin) -> None:
     session, _ = begin("02")
-    for file in session.ground.folder.glob("cluster.db*"):
+    for file in session.workspace.folder.glob("cluster.db*"):
         file.unlink()
     with pytest.raises(PaictlError) as caught:
         session.observe()
@@ -205,7 +206,7 @@ def test_progress_is_one_versioned_file_replaced_as_a_whole(tmp_path: Path) -> N
     with file.changing() as progress:
         progress.lab("02_vc_safety").answers["1"] = "中文"
     assert file.read().lab("02_vc_safety").answers == {"1": "中文"}
-    assert json.loads(file.path.read_text())["version"] == 1
+    assert json.loads(file.path.read_text())["version"] == 2
 
     def fail_half_way() -> None:
         with file.changing() as progress:
@@ -224,10 +225,10 @@ def test_progress_is_one_versioned_file_replaced_as_a_whole(tmp_path: Path) -> N
 
 
 def test_a_command_that_a_kill_cut_short_is_left_out(tmp_path: Path) -> None:
-    journal.append(tmp_path, journal.Typed("paictl job list", 0))
-    with (tmp_path / journal.FILE).open("a") as file:
+    commandlog.append(tmp_path, commandlog.Command("paictl job list", 0))
+    with (tmp_path / commandlog.FILE).open("a") as file:
         file.write('{"command": "pai')
-    assert [typed.command for typed in journal.read(tmp_path)] == ["paictl job list"]
+    assert [typed.line for typed in commandlog.read(tmp_path)] == ["paictl job list"]
 
 
 def test_a_manifest_with_a_mistake_names_the_line(tmp_path: Path) -> None:

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from paictl.config.reading.schema import load_schema
-from paictl.lab import journal
+from paictl.lab import commandlog
+from paictl.lab.actions import Runner
 from paictl.lab.checks import KINDS, findings
 from paictl.lab.manifest import Statement
-from paictl.lab.scene import Scene
+from paictl.lab.observation import Observation
 from paictl.lab.session import Session
-from paictl.lab.steps import Typist
 from tests.unit.lab.conftest import Begin
 
 
-def played(session: Session, typist: Typist) -> Scene:
+def played(session: Session, runner: Runner) -> Observation:
     """Lab 03 after its second step (job-1 preempted by job-2), and a refusal."""
     for command in (
         "paictl job submit job-1.yaml job-other.yaml",
@@ -26,8 +26,10 @@ def played(session: Session, typist: Typist) -> Scene:
         "paictl job explain job-1",
         "paictl node cordon worker2",
     ):
-        journal.append(session.ground.folder, typist(command))
-    return session.scene()
+        commandlog.append(session.workspace.folder, runner(command))
+    with session.file.changing() as progress:
+        progress.lab(session.lab.id).predictions["told"] = "it waits"
+    return session.observation()
 
 
 YES_AND_NO: list[tuple[str, Any, Any, str]] = [
@@ -76,7 +78,8 @@ YES_AND_NO: list[tuple[str, Any, Any, str]] = [
     ("promise", {"vc": "vc9", "absent": True}, {"vc": "vc9", "devices": 1}, "no such virtual cluster"),
     ("node", {"name": "worker2", "condition": "Cordoned", "used": 1}, {"name": "worker2", "used": 0}, "1"),
     ("node", {"name": "worker9", "absent": True}, {"name": "worker9", "used": 0}, "no such node"),
-    ("cluster", {"nodes": 3, "devices": 2, "used": 2, "jobs": 3, "time": "2m"}, {"time": {"at-least": "3m"}}, "2m"),
+    ("cluster", {"nodes": 3, "devices": 2, "used": 2, "jobs": 3, "time": "2m", "name": "lab03"},
+     {"time": {"at-least": "3m"}}, "2m"),
     ("typed", {"command": "paictl job explain *"}, {"command": "paictl job logs *"}, "not typed yet"),
     ("typed", {"command": "paictl job submit job-2.yaml", "exit": 2},
      {"command": "paictl job explain *", "exit": 1}, "0"),
@@ -84,18 +87,22 @@ YES_AND_NO: list[tuple[str, Any, Any, str]] = [
      {"command": "paictl job submit *", "reason": "can never run"}, "there is a job"),
     ("refused", {"command": "paictl job submit job-2.yaml", "reason": "another name"},
      {"command": "paictl job explain *", "reason": "x"}, "not refused yet"),
+    ("file", {"name": "job-1.yaml"}, {"name": "master.csv"}, "no such file"),
+    ("file", {"name": "job-1.yaml", "text": "^name: job-1$"}, {"name": "job-1.yaml", "text": "^nothing"},
+     "does not hold it"),
+    ("predicted", {"step": "told"}, {"step": "other"}, "not made yet"),
 ]  # fmt: skip
 
 
 def test_every_kind_of_statement_says_yes_and_no_and_what_it_saw(begin: Begin) -> None:
-    scene = played(*begin("03"))
+    seen_now = played(*begin("03"))
     for kind, yes, no, seen in YES_AND_NO:
-        found = list(findings(scene, [Statement(kind, yes)]))
+        found = list(findings(seen_now, [Statement(kind, yes)]))
         assert all(one.ok for one in found), (kind, yes, found)
         assert found or yes == {"name": "job-1"} or kind == "explain"
-        failed = [one for one in findings(scene, [Statement(kind, no)]) if not one.ok]
+        failed = [one for one in findings(seen_now, [Statement(kind, no)]) if not one.ok]
         assert failed, (kind, no)
-        assert seen in failed[0].observed, (kind, no, failed)
+        assert seen in failed[0].observed.text("en"), (kind, no, failed)
 
 
 def test_the_schema_and_the_judge_know_the_same_words() -> None:
@@ -111,9 +118,9 @@ def test_the_schema_and_the_judge_know_the_same_words() -> None:
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_findings_are_said_in_both_languages(begin: Begin, language: str) -> None:
-    scene = played(*begin("03"))
+    seen_now = played(*begin("03"))
     for kind, _, no, _ in YES_AND_NO:
-        for one in findings(scene, [Statement(kind, no)]):
+        for one in findings(seen_now, [Statement(kind, no)]):
             expected, observed = one.say(language)
             assert expected.strip()
             assert observed.strip()

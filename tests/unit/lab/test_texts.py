@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from paictl.lab.manifest import Lab, find_lab
-from paictl.lab.selftest import Stage, problems
-from paictl.lab.session import Session
-from paictl.lab.steps import Runner
+from paictl.lab.selftest import Bench, problems
 from paictl.lab.texts import Mark, Shown, headings, parts, play_text
 from tests.conftest import ROOT
 
@@ -92,12 +90,13 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("file", "old", "new", "said"), MISTAKES)
 def test_the_self_test_finds_what_an_author_did_wrong(tmp_path: Path, file: str, old: str, new: str, said: str) -> None:
-    from paictl.cli.lab.play import called, shown, type_silently
-
-    def runner(session: Session) -> Runner:
-        return lambda words: type_silently(session, words)
+    from paictl.cli.lab.inprocess import called, printed, silent_runner, speaking
 
     lab = broken(tmp_path, file, old, new)
     with called("student"):
-        found = list(problems(lab, Stage(tmp_path, runner, lambda session: lambda command: shown(session, command))))
+        found = list(
+            problems(
+                lab, Bench(tmp_path, silent_runner, lambda session: lambda command: printed(session, command), speaking)
+            )
+        )
     assert any(said in problem for problem in found), found

@@ -1,0 +1,120 @@
+"""`paictl lab skip`, `solve`, `answer`, `predict` and `run`: what is done in a lab."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Annotated
+
+import typer
+
+from paictl.cli import console
+from paictl.cli.command import App
+from paictl.cli.console import write
+from paictl.cli.lab.inprocess import type_words
+from paictl.cli.lab.playing import play_labs
+from paictl.cli.lab.sessions import LabOption, LabWord, LangOption, begun, present_step, session_of, speaks
+from paictl.cli.lab.shown import show_edits, show_questions, show_step, tell
+from paictl.errors import ExitCode
+from paictl.lab.commandlog import Command
+from paictl.lab.errors import LabError
+from paictl.lab.manifest import all_labs
+from paictl.lab.messages import say
+
+
+def register(app: App) -> None:
+    """Add the commands to the group."""
+    app.command(epilog='paictl lab skip two-run --reason "no time"')(skip)
+    app.command()(solve)
+    app.command(epilog='paictl lab answer 1 "because the quota of vc1 is used up"')(answer)
+    app.command(epilog='paictl lab predict 2 "it waits"')(predict)
+    app.command(
+        epilog="""
+    paictl lab run 3
+    paictl lab run --all --fast
+"""
+    )(run)
+
+
+def skip(
+    name: Annotated[str | None, typer.Argument(metavar="[STEP|CHECK]", help="Default: the present step.")] = None,
+    reason: Annotated[str, typer.Option("--reason", help="Why; the report gives it.")] = "",
+    lab: LabOption = None,
+) -> None:
+    """Leave a step or check out, with a reason."""
+
+    session = begun(lab)
+    if not reason.strip():
+        raise LabError("needs-reason")
+    chosen = name or present_step(session).id
+    session.skip(chosen, reason.strip())
+    console.info(say("skip-done", speaks(), name=chosen))
+
+
+def solve(
+    lab: LabWord = None,
+    whole: Annotated[bool, typer.Option("--all", help="All steps that are left.")] = False,
+    lang: LangOption = None,
+) -> None:
+    """Do the present step for you, and show how; at the end, good answers to the questions."""
+
+    session, words = begun(lab), speaks(lang)
+    session.observe()
+
+    def runner(command: str) -> Command:
+        write(f"$ {command}")
+        return type_words(session, shlex.split(command)[1:])
+
+    def edited(lines: list[str]) -> None:
+        tell("edited", words)
+        show_edits(lines)
+
+    while (step := session.reading()) is not None:
+        show_step(session, step, words)
+        session.solve(step, runner, edited)
+        if step.id not in session.progress.solved:
+            tell("unsolved", words, sign="→ ", step=session.lab.step_ids.index(step.id) + 1)
+            raise typer.Exit(ExitCode.NEGATIVE)
+        if not whole:
+            return
+    show_questions(session, words, solutions=True)
+
+
+def answer(
+    number: Annotated[int, typer.Argument(help="Number of the question.")],
+    words: Annotated[str, typer.Argument(metavar="ANSWER", help="Your answer.")],
+    lab: LabOption = None,
+) -> None:
+    """Answer a question of the lab; the report holds it."""
+
+    session = session_of(lab)
+    before = session.answer(number, words)
+    console.info(say("noted", speaks(), lab=session.lab.number, number=number))
+    if before and before != words.strip():
+        console.info(say("replaced", speaks(), answer=before))
+
+
+def predict(
+    step: Annotated[str, typer.Argument(metavar="STEP", help="Number or id of the step.")],
+    words: Annotated[str, typer.Argument(metavar="WHAT", help="What you expect to see.")],
+    lab: LabOption = None,
+) -> None:
+    """Foretell what will come of a step before you do it; the report puts it beside what came."""
+
+    session = begun(lab)
+    chosen = session.step_named(step)
+    session.predict(chosen, words)
+    console.info(say("foretold", speaks(), lab=session.lab.number, step=chosen.id))
+
+
+def run(
+    lab: LabWord = None,
+    every: Annotated[bool, typer.Option("--all", help="All labs, one after the other.")] = False,
+    fast: Annotated[bool, typer.Option("--fast", help="Without pauses.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Play in your labs folder, for a report.")] = False,
+    lang: LangOption = None,
+) -> None:
+    """Play a lab for a reader: every step typed, every check shown."""
+
+    labs = all_labs() if every else [session_of(lab or "01").lab]
+    failed = play_labs(labs, speaks(lang), pause=0 if fast else 2, keep=keep)
+    raise typer.Exit(ExitCode.NEGATIVE if failed else ExitCode.OK)

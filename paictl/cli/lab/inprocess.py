@@ -1,0 +1,114 @@
+"""Typing commands in a lab from inside a command: for `lab solve`, `lab run` and the authors' self-test."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from paictl.cli.console import PIPE_WIDTH
+from paictl.cli.lab.hook import noted
+from paictl.cli.run import attempt
+from paictl.cli.settings import Settings, settings
+from paictl.errors import ExitCode, PaictlError
+from paictl.lab import commandlog
+from paictl.lab.actions import Runner
+from paictl.lab.commandlog import Command
+from paictl.lab.language import language_of
+from paictl.lab.manifest import find_lab
+from paictl.lab.selftest import USER, Bench, problems
+from paictl.lab.session import Session
+
+
+@contextlib.contextmanager
+def in_workspace(session: Session) -> Iterator[None]:
+    """As in the lab's own shell: its state, its folder, and nobody to ask."""
+    files = session.workspace.require_files()
+    before = {name: getattr(settings, name) for name in Settings.__slots__}
+    try:
+        Path.cwd()
+    except FileNotFoundError:  # the shell stands in a folder that somebody took away
+        os.chdir(session.workspace.folder)
+    try:
+        with _environment({"PAICTL_STATE": str(session.workspace.folder)}), contextlib.chdir(files):
+            yield
+    finally:
+        for name, value in before.items():
+            setattr(settings, name, value)
+
+
+def type_words(session: Session, words: Sequence[str]) -> Command:
+    """Carry a command line out in a lab, printing what it prints; the caller notes it."""
+
+    with in_workspace(session):
+        code, error = attempt([*words, "--no-input"], language_of(session.root))
+    if code == ExitCode.INTERRUPTED:
+        raise KeyboardInterrupt  # whoever presses Ctrl-C means the whole of it
+    return noted(words, int(code), error)
+
+
+def type_silently(session: Session, words: Sequence[str]) -> Command:
+    """The same without printing."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        return type_words(session, words)
+
+
+def silent_runner(session: Session) -> Runner:
+    """Carries out command lines in a lab without printing."""
+    return lambda line: type_silently(session, shlex.split(line)[1:])
+
+
+def printed(session: Session, command: str) -> str:
+    """What a command line of a text prints, note and all; ``cat FILE`` shows a file of the student."""
+
+    words = shlex.split(command)
+    if words[:1] == ["cat"]:
+        return "".join((session.workspace.files / name).read_text(encoding="utf-8") for name in words[1:])
+    if words[:1] != ["paictl"]:
+        raise PaictlError(f"a text can show paictl and cat, not {command!r}")
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        ended = type_words(session, words[1:])
+    commandlog.append(session.workspace.folder, ended)
+    session.observe()
+    return output.getvalue()
+
+
+@contextlib.contextmanager
+def called(user: str) -> Iterator[None]:
+    """Be a user of another name, whose output goes to a pipe, so that texts show the same for every author."""
+    with _environment({"LOGNAME": user, "COLUMNS": str(PIPE_WIDTH)}):
+        yield
+
+
+@contextlib.contextmanager
+def speaking(language: str) -> Iterator[None]:
+    """Let every command speak a language."""
+    with _environment({"PAICTL_LANG": language}):
+        yield
+
+
+@contextlib.contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    """Set environment variables for a while."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def self_test(word: str, folder: Path, *, update: bool) -> list[str]:
+    """Everything that is wrong with a lab, tested in an empty folder."""
+
+    bench = Bench(folder, silent_runner, lambda session: lambda command: printed(session, command), speaking)
+    with called(USER):
+        return list(problems(find_lab(word), bench, update=update))

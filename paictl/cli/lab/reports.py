@@ -1,0 +1,109 @@
+"""`paictl lab report` and `check-report`: for the teacher."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from paictl.cli import console
+from paictl.cli.command import App
+from paictl.cli.console import Output, write, write_data
+from paictl.cli.lab.sessions import LangOption, speaks
+from paictl.cli.options import OutputOption
+from paictl.config.reading.source import read_bytes
+from paictl.errors import ExitCode
+from paictl.lab.errors import LabError, writing
+from paictl.lab.messages import say
+from paictl.lab.report.consistency import copies, other_owner, strange_owners
+from paictl.lab.report.content import Author, make_report
+from paictl.lab.report.files import check_file, check_form, rendered
+from paictl.lab.workspace import labs_folder
+
+
+def register(app: App) -> None:
+    """Add the commands to the group."""
+    app.command(epilog="paictl lab report -o report.html --name 'Li Hua' --group 'Li Hua, Ann Li'")(report)
+    app.command(
+        "check-report",
+        epilog="paictl lab check-report *.html; exit code 0: all consistent and no copies, 1: not",
+    )(check_report)
+
+
+def report(
+    output: Annotated[Path, typer.Option("--output", "-o", help="File: .md, .html or .json.")],
+    name: Annotated[str, typer.Option("--name", help="Your name.")],
+    group: Annotated[str, typer.Option("--group", help="All members of your group.")] = "",
+    problems: Annotated[
+        str, typer.Option("--problems", help="Problems of the deployment and their solutions, or @FILE.")
+    ] = "",
+    remarks: Annotated[str, typer.Option("--remarks", help="Other observations, or @FILE.")] = "",
+    lang: LangOption = None,
+) -> None:
+    """Write the report of all labs that you began: environment, observations, timeline, checks, answers, digest."""
+
+    words = speaks(lang)
+    check_form(output)
+    if not name.strip():
+        raise LabError("needs-name")
+    author = Author(name, group, _written(problems), _written(remarks))
+    made = make_report(labs_folder(), author, words)
+    with writing(output):
+        output.write_text(rendered(made, output.suffix.lower()), encoding="utf-8")
+    count, digest = len(made["experiments"]), f"{made['digest'][:16]}…"
+    console.info(say("reported", words, labs=_labs(count, words), file=output, digest=digest))
+
+
+def _written(text: str) -> str:
+    """What an option says: the text itself, or that of a file."""
+
+    if not text.startswith("@"):
+        return text
+    return read_bytes(text[1:]).decode("utf-8", errors="replace")
+
+
+def _labs(count: int, words: str) -> str:
+
+    return say("labs.one" if count == 1 else "labs.many", words, number=count)
+
+
+def check_report(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Reports of students.")],
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Tell whether reports are consistent, and of several ones whether some are of the same run.
+
+    Recorded events are compared with replayed commands, text with data, the digest with both.
+    """
+
+    read = [(str(path), *check_file(path)) for path in files]
+    results = [_result(file, made, wrong, other_owner(made)) for file, made, wrong in read]
+    named = [(file, made) for file, made, _ in read]
+    found = [*copies(named), *strange_owners(named)]
+    if output is not Output.TABLE:
+        write_data(
+            [{**result, "copies": [one for one in found if result["file"] in one]} for result in results], output
+        )
+    for result in results if output is Output.TABLE else ():
+        verdict = "not consistent" if result["inconsistent"] else "consistent"
+        write(
+            f"{result['file']}: {verdict}; {result['name']}, {_labs(result['labs'], 'en')}, "
+            f"{result['passed']} of {result['checks']} checks passed, digest {result['digest'][:16]}…"
+        )
+        for problem in result["inconsistent"]:
+            write(f"  {problem}")
+        if result["owners"]:
+            write(f"  note: its jobs belong to {', '.join(result['owners'])}")
+    for one in found if output is Output.TABLE else ():
+        write(one)
+    bad = bool(found) or any(result["inconsistent"] for result in results)
+    raise typer.Exit(ExitCode.NEGATIVE if bad else ExitCode.OK)
+
+
+def _result(file: str, made: dict[str, Any], wrong: list[str], owners: list[str]) -> dict[str, Any]:
+    checks = [check["standing"] for one in made["experiments"] for check in one["checks"]]
+    return {
+        "file": file, "name": made["name"], "digest": made["digest"], "labs": len(made["experiments"]),
+        "passed": checks.count("passed"), "checks": len(checks), "inconsistent": wrong, "owners": owners,
+    }  # fmt: skip

@@ -1,0 +1,60 @@
+"""`paictl lab reset` and `restore`: a lab or a step anew, and back again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from paictl.cli import console
+from paictl.cli.clusters import confirm
+from paictl.cli.command import App
+from paictl.cli.lab.sessions import LabWord, begun, session_of, speaks
+from paictl.cli.lab.shown import show_step
+from paictl.lab.messages import say
+
+
+def register(app: App) -> None:
+    """Add the commands to the group."""
+    app.command(
+        epilog="""
+    paictl lab reset 2
+    paictl lab reset --step 3
+    paictl lab reset 2 -y
+"""
+    )(reset)
+    app.command(epilog="paictl lab restore 2")(restore)
+
+
+def reset(
+    lab: LabWord = None,
+    step: Annotated[str | None, typer.Option("--step", help="Back to the beginning of this step only.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, though checks have passed.")] = False,
+) -> None:
+    """Begin a lab anew, or go back to a step: cluster, files and progress go, answers stay; a backup is kept."""
+
+    words, session = speaks(), session_of(lab)
+    number, passed = session.lab.number, len(session.progress.passed)
+    if step is not None:
+        chosen = begun(lab).step_named(step)
+        backup = session.reset_to(chosen)
+        console.info(say("step-as-new", words, lab=number, step=session.lab.step_ids.index(chosen.id) + 1))
+    else:
+        if passed:
+            asked = say("reset-asks", words, lab=number, title=session.lab.title.of(words), passed=passed,
+                        of=len(session.lab.checks))  # fmt: skip
+            confirm(asked, number, yes=yes)
+        backup = session.reset()
+        console.info(say("as-new", words, lab=number))
+    if backup is not None:
+        console.info(say("backed-up", words, folder=backup, lab=number))
+    if step is not None:
+        show_step(session, chosen, words)
+
+
+def restore(lab: LabWord = None) -> None:
+    """Get back what the last reset of a lab took; what is there now is put aside in turn."""
+
+    words, session = speaks(), session_of(lab)
+    source = session.restore()
+    console.info(say("restored", words, lab=session.lab.number, folder=source.name))

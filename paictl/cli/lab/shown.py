@@ -1,0 +1,161 @@
+"""How labs, steps, checks and questions are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from paictl.cli.console import write, write_segments
+from paictl.cli.lab.paragraphs import columns, wrapped
+from paictl.cluster.interface import ServiceView
+from paictl.lab import commandlog
+from paictl.lab.judging import CheckResult
+from paictl.lab.manifest import Step
+from paictl.lab.messages import say
+from paictl.lab.session import Session
+
+
+def tell(key: str, lang: str, *, sign: str = "", **values: object) -> None:
+    """Say a text of the catalogue as a paragraph; `sign` stands before it and its further lines hang below."""
+    paragraph(say(key, lang, **values), sign)
+
+
+def paragraph(text: str, sign: str = "", style: str = "") -> None:
+    """Write a sentence or more, broken at words on a terminal."""
+    for line in text.splitlines() or [""]:
+        for part in wrapped(line, columns(), indent=sign, hang=" " * len(sign)):
+            write_segments([[(style, part)]])
+
+
+def show_step(session: Session, step: Step, lang: str) -> None:
+    """A step: what to do, and the commands."""
+    lab = session.lab
+    number = lab.step_ids.index(step.id) + 1
+    write_segments([[("bold", say("step", lang, number=number, of=len(lab.steps), id=step.id))]])
+    paragraph(step.text.of(lang).strip())
+    if step.predict is not None and step.id not in session.progress.predictions:
+        paragraph(say("predict", lang, question=step.predict.of(lang).strip(), number=number), "? ", "yellow")
+    for command in step.commands:
+        write_segments([[("", "  $ "), ("cyan", command)]])
+
+
+_SIGNS: Final = {"passed": ("green", "✓"), "failed": ("red", "✗"), "skipped": ("yellow", "–"), "later": ("dim", "·")}
+
+
+def show_result(result: CheckResult, session: Session, lang: str, *, brief: bool = False) -> None:
+    """A check: one line if `brief`, else with what was expected and observed, where to look and what leads on."""
+    status = result.status.value
+    style, sign = _SIGNS[status]
+    heading = say("check", lang, id=result.check.id, says=result.check.says.of(lang))
+    first, *rest = wrapped(heading, columns(), indent="  ", hang="  ")
+    write_segments([[(style, sign), ("", f" {first[2:]}")], *([("", line)] for line in rest)])
+    if status == "skipped":
+        tell("skipped-why", lang, sign="    ", text=result.reason)
+    if status == "later" and not brief:
+        tell("later", lang, sign="    ", step=result.check.after)
+    if brief or status in ("skipped", "later"):
+        return
+    for finding in result.findings:
+        if status == "passed" or not finding.ok:
+            expected, observed = finding.say(lang)
+            tell("expected", lang, sign="    ", text=expected)
+            tell("observed", lang, sign="    ", text=observed)
+    tell("look", lang, sign="    ", text=result.check.look)
+    for advice in ways_on(result, session, lang):
+        paragraph(advice, "    → ", "yellow")
+
+
+def ways_on(result: CheckResult, session: Session, lang: str) -> list[str]:
+    """What leads on where a check failed: the known mistakes, else what may be in the way, else to begin anew."""
+    said = [advice.of(lang).strip() for advice in result.advice]
+    said += [say("perhaps", lang, text=guess.of(lang).strip()) for guess in result.guesses]
+    said += [say("stranger", lang, job=name) for name in result.strangers]
+    if result.stuck and result.left_out:
+        said.append(say("left-out", lang, steps=", ".join(result.left_out)))
+    number = session.lab.step_ids.index(result.check.after) + 1
+    if result.stuck and not result.left_out:
+        said.append(say("stuck", lang, step=number))
+    elif said and number > 1 and any("paictl lab reset" in one for one in said):
+        said.append(say("step-back", lang, step=number))
+    return said
+
+
+def show_trouble(session: Session, lang: str) -> None:
+    """What is in the student's way whatever the lab: nothing typed, the last command refused, a stale service."""
+
+    if not commandlog.read(session.workspace.folder):
+        tell("nothing-typed", lang, sign="→ ", lab=session.lab.number)
+    refusal = session.last_refusal()
+    if refusal is not None:
+        tell("refused", lang, sign="→ ", command=refusal.line)
+        reason = refusal.message or say("see-above", lang, code=refusal.exit)
+        paragraph(reason + (f"; {refusal.hint}" if refusal.hint else ""), "    ")
+    seen = session.observation()
+    newest = seen.configuration.number if seen.configuration else 0
+    meant = session.stopped_on_purpose()
+    for service in seen.services:
+        if service.reason and (service.running or service.name not in meant):
+            tell("service-note", lang, sign="→ ", name=service.name, reason=_remark(service, newest, lang))
+
+
+def _remark(service: ServiceView, newest: int, lang: str) -> str:
+    """Why a service does not do its work, and what leads on."""
+    if not service.running:
+        return say("stopped", lang, name=service.name)
+    if service.loaded is not None and newest not in (0, service.loaded):
+        return say("stale", lang, name=service.name, loaded=service.loaded, newest=newest)
+    return service.reason
+
+
+def show_questions(session: Session, lang: str, *, solutions: bool = False) -> None:
+    """The lab's questions with the student's answers, and good ones if asked for."""
+    answers = session.progress.answers
+    if session.lab.questions:
+        tell("questions", lang)
+    for number, question in enumerate(session.lab.questions, 1):
+        paragraph(question.text.of(lang).strip(), f"  {number}. ")
+        if str(number) in answers:
+            tell("answered", lang, sign="     ", answer=answers[str(number)])
+        if solutions:
+            tell("model", lang, sign="     ", answer=question.answer.of(lang).strip())
+
+
+def show_edits(lines: Iterable[str]) -> None:
+    """What was changed in the student's files, as a unified diff."""
+    styles = {"+": "green", "-": "red", "@": "dim"}
+    for line in lines:
+        write_segments([[(styles.get(line[:1], ""), f"  {line}")]])
+
+
+def result_data(result: CheckResult, lang: str) -> dict[str, Any]:
+    """A check as plain data."""
+    return {
+        "check": result.check.id,
+        "standing": result.status.value,
+        "says": result.check.says.of(lang),
+        "findings": [
+            {
+                "ok": one.ok,
+                "of": one.subject.text(lang),
+                "what": one.aspect,
+                "expected": one.expected.text(lang),
+                "observed": one.observed.text(lang),
+            }
+            for one in result.findings
+        ],
+        "look": result.check.look,
+        "advice": [advice.of(lang) for advice in result.advice],
+        "perhaps": [guess.of(lang) for guess in result.guesses],
+        "strangers": list(result.strangers),
+        "reason": result.reason,
+    }
+
+
+def heading(text: str) -> None:
+    """Write a line in bold."""
+    write_segments([[("bold", text)]])
+
+
+def blank() -> None:
+    """Leave a line free."""
+    write("")

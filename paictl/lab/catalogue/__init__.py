@@ -1,0 +1,1 @@
+"""The texts of the labs, one table a language; it must hold no logic."""

@@ -1,0 +1,148 @@
+"""What was typed in a lab: one JSON line a command, with how it ended and when.
+
+A cluster remembers only what it did; refusals, looks and the order of commands are here.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final
+
+from paictl.lab.errors import writing
+
+FILE: Final = "commands.jsonl"
+VERB: Final = 3
+"""So many words (``paictl job submit``) begin every command line, and keep their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command line and its end: exit code, error message and hint (empty where it did its work).
+
+    `at` is when it was noted, by the wall clock, as ISO text with the zone's offset.
+    """
+
+    line: str
+    exit: int
+    message: str = ""
+    hint: str = ""
+    at: str = ""
+
+
+def spelled(words: Sequence[str]) -> str:
+    """A command line in the one spelling in which it is compared."""
+    return shlex.join(["paictl", *words])
+
+
+def respelled(line: str) -> str:
+    """A command line of a manifest or text in that spelling."""
+    words = shlex.split(line)
+    return spelled(words[1:] if words[:1] == ["paictl"] else words)
+
+
+def means(pattern: str, line: str) -> bool:
+    """Whether a command line is what a pattern says, in whatever order its options stand.
+
+    ``*`` alone stands for one or more words, in a word for any letters and words after it.
+    """
+    wanted, found = _words(pattern), _words(line)
+    if len(found) < len(wanted[:VERB]) or not all(map(_fits, wanted[:VERB], found)):
+        return False
+    rest = found[VERB:]
+    for one in sorted(wanted[VERB:], key=lambda word: "*" in word):  # plain words choose first
+        match = None if one == "*" else next((word for word in rest if _fits(one, word)), None)
+        if match is not None:
+            rest.remove(match)
+        elif one != "*":
+            return False
+    return len(rest) >= wanted.count("*") if "*" in pattern else not rest
+
+
+def covered(pattern: str, lines: Iterable[str]) -> bool:
+    """Whether a command line was typed, at once or name by name (``service start -n a``, then ``-n b``)."""
+    every = list(lines)
+    if any(means(pattern, line) for line in every):
+        return True
+    verb, names, others = _objects(pattern)
+    if not names or "*" in pattern or verb[1:] not in _PER_NAME:
+        return False
+    parts = [_objects(line) for line in every]
+    done = {name for had, found, rest in parts if had == verb and rest == others for name in found}
+    return names <= done
+
+
+_PER_NAME: Final = frozenset(
+    (group, verb)
+    for group, verbs in (
+        ("service", "start stop restart refresh"), ("job", "submit stop"), ("node", "cordon uncordon fail heal"),
+    )
+    for verb in verbs.split()
+)  # fmt: skip
+"""Commands that do to several names what they would do to each."""
+
+
+def _objects(line: str) -> tuple[tuple[str, ...], frozenset[str], tuple[str, ...]]:
+    """(verb, the names that it is about, its other options in alphabetical order) of a command line."""
+    words = _words(line)
+    names: set[str] = set()
+    others: list[str] = []
+    rest = iter(words[VERB:])
+    for word in rest:
+        if word == "-n":
+            names.add(next(rest, ""))
+        elif word.startswith("-"):
+            others.append(word if word in _FLAGS else f"{word} {next(rest, '')}")
+        else:
+            names.add(word)
+    return tuple(words[:VERB]), frozenset(names), tuple(sorted(others))
+
+
+_FLAGS: Final = frozenset({"-y", "--yes"})
+
+
+def _words(line: str) -> list[str]:
+    """The words of a command line, ``--option=value`` as two."""
+    words: list[str] = []
+    for word in shlex.split(line):
+        name, equals, value = word.partition("=")
+        words += [name, value] if equals and name.startswith("--") else [word]
+    return words
+
+
+def _fits(wanted: str, word: str) -> bool:
+    return fnmatchcase(word, wanted) if "*" in wanted else word == wanted
+
+
+def append(folder: Path, command: Command) -> None:
+    """Note a command and when it came; lines of two commands at once do not mix."""
+    noted = command if command.at else replace(command, at=wall_clock())
+    line = json.dumps(asdict(noted), ensure_ascii=False) + "\n"
+    path = folder / FILE
+    with writing(path), path.open("a", encoding="utf-8") as file:
+        file.write(line)
+
+
+def read(folder: Path) -> tuple[Command, ...]:
+    """All commands in order; a line that a kill cut short is left out."""
+    path = folder / FILE
+    if not path.is_file():
+        return ()
+    found = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            row = json.loads(line)
+            found.append(Command(**{"line" if key == "command" else key: value for key, value in row.items()}))
+        except (json.JSONDecodeError, TypeError, AttributeError):
+            continue
+    return tuple(found)
+
+
+def wall_clock() -> str:
+    """This instant as ISO text, with the zone's offset."""
+    return datetime.now().astimezone().isoformat(timespec="seconds")

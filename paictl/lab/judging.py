@@ -1,0 +1,138 @@
+"""How every check of a lab stands, and what leads on where one fails."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from paictl.cluster.interface import JobState
+from paictl.lab.checks import holds, judge
+from paictl.lab.commandlog import VERB, means
+from paictl.lab.findings import Finding, passed_finding
+from paictl.lab.manifest import Check, NearMiss, Text
+from paictl.lab.observation import Observation
+from paictl.lab.progress import LabProgress
+from paictl.lab.session import Session
+
+
+class Status(StrEnum):
+    """How a check stands."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    LATER = "later"
+    """Its step is not reached yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """A check, how it stands, and what leads on where it failed."""
+
+    check: Check
+    status: Status
+    findings: tuple[Finding, ...]
+    """What was found: when it passed, else now."""
+    advice: tuple[Text, ...] = ()
+    reason: str = ""
+    """Why it was skipped, or when it passed."""
+    guesses: tuple[Text, ...] = ()
+    """What may have gone wrong; nothing tells for certain."""
+    strangers: tuple[str, ...] = ()
+    """Jobs in the cluster that the lab does not know, and that may be in the way."""
+    stuck: bool = False
+    """Whether it fails though everything was typed, and no known mistake is to be seen."""
+    left_out: tuple[str, ...] = ()
+    """Steps before it that were skipped and not typed: it may need what they do."""
+
+
+def judged(session: Session) -> list[CheckResult]:
+    """Every check as it stands; what passed once stays passed."""
+    session.observe()
+    done, seen = session.progress, session.observation()
+    reached = _reached(session, seen, done)
+    return [_result(session, check, seen, done, reached) for check in session.lab.checks]
+
+
+def _reached(session: Session, seen: Observation, done: LabProgress) -> int:
+    """Index of the furthest step that the student has begun; a step that was neither shown nor tried is not.
+
+    Looking around is no try, unless the step asks for nothing else.
+    """
+    here, lab = session.current_step(), session.lab
+    if here is None:
+        return len(lab.steps)
+    at = lab.step_ids.index(here.id)
+    before = [command for step in lab.steps[:at] for command in step.commands]
+    only_looks = all(map(_is_look, here.commands))
+    tried = (one.line for one in seen.typed[done.settled :])
+    new = (one for one in tried if not any(means(command, one) for command in before))
+    begun = here.id == done.shown or any(only_looks or not _is_look(one) for one in new)
+    return at if begun else at - 1
+
+
+def _result(session: Session, check: Check, seen: Observation, done: LabProgress, reached: int) -> CheckResult:
+    lab = session.lab
+    if check.id in done.passed:
+        then = tuple(map(passed_finding, done.passed[check.id].findings))
+        return CheckResult(check, Status.PASSED, then, reason=done.passed[check.id].at)
+    verdict = judge(seen, check).findings
+    skipped = done.skipped.get(check.id) or done.skipped.get(check.after)
+    if skipped is not None:
+        return CheckResult(check, Status.SKIPPED, verdict, reason=skipped)
+    if lab.step_ids.index(check.after) > reached:
+        return CheckResult(check, Status.LATER, verdict)
+    advice = tuple(miss.says for miss in mistakes(session, seen, check))
+    if advice:
+        return CheckResult(check, Status.FAILED, verdict, advice)
+    guesses = tuple(miss.says for miss in _suspected(session, seen, check))
+    odd = strangers(session, seen)
+    stuck = not guesses and not odd and not session.missing(lab.step(check.after))
+    left_out = _left_out(session, check, done) if stuck else ()
+    return CheckResult(
+        check, Status.FAILED, verdict, guesses=guesses, strangers=odd, stuck=stuck, left_out=left_out
+    )  # fmt: skip
+
+
+def _left_out(session: Session, check: Check, done: LabProgress) -> tuple[str, ...]:
+    before = session.lab.steps[: session.lab.step_ids.index(check.after)]
+    return tuple(step.id for step in before if step.id in done.skipped and session.missing(step))
+
+
+def mistakes(session: Session, seen: Observation, check: Check) -> list[NearMiss]:
+    """The known mistakes that are to be seen and make a check fail."""
+    misses = session.lab.near_misses
+    return [miss for miss in misses if check.id in miss.fails and miss.when and holds(seen, miss.when)]
+
+
+def _suspected(session: Session, seen: Observation, check: Check) -> list[NearMiss]:
+    """The mistakes that cannot be told from the cluster, if all that they type was typed."""
+    typed = [one.line for one in seen.typed]
+
+    def was_made(miss: NearMiss) -> bool:
+        wanted = [command for act in miss.acts.values() for command in act.commands or ()]
+        return bool(typed) and all(any(means(command, one) for one in typed) for command in wanted)
+
+    misses = session.lab.near_misses
+    return [miss for miss in misses if check.id in miss.fails and not miss.when and was_made(miss)]
+
+
+def strangers(session: Session, seen: Observation) -> tuple[str, ...]:
+    """Names of waiting or running jobs that the lab does not know; ``--repeat`` numbers those that it knows."""
+    known = session.lab.job_names
+    if not known:
+        return ()
+    alive = (job for job in seen.jobs if job.state in (JobState.WAITING, JobState.RUNNING))
+    names = (job.key.partition("~")[2] for job in alive)
+    return tuple(name for name in names if name not in known and re.sub(r"-\d+$", "", name) not in known)
+
+
+_LOOKS = frozenset(
+    ["list", "show", "status", "explain", "view", "logs", "events", "history", "capacity", "validate", "diff", "get-id"]
+)
+
+
+def _is_look(command: str) -> bool:
+    """Whether a command line only shows something."""
+    return not _LOOKS.isdisjoint(command.split()[1:VERB])

@@ -1,0 +1,67 @@
+"""In which language a student is spoken to: one for a whole session, however many labs it has.
+
+The first that says something wins: the command line (``--lang``), ``PAICTL_LANG``, what was chosen with
+``paictl lab language`` (or with ``--lang`` when a lab was begun), a configuration file, the locale.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from paictl.lab.errors import LabError
+from paictl.lab.messages import LANGUAGES
+from paictl.lab.progress import ProgressFile
+
+VARIABLE: Final = "PAICTL_LANG"
+
+
+def language_of(root: Path, given: str | None = None, configured: object = None) -> str:
+    """The language for a student whose labs are in a folder.
+
+    `given` is what the command line asks for, `configured` what a configuration file says.
+    """
+    if given is not None:
+        return given
+    wanted = _known(os.environ.get(VARIABLE, "")) or _chosen(root)
+    return wanted or _known(str(configured or "")) or _known(_locale()) or "en"
+
+
+def choose(root: Path, language: str) -> None:
+    """Keep a language for everything that follows; raises `LabError` for one that there is none of."""
+    if language not in LANGUAGES:
+        raise LabError("no-such-language", language=language, languages=", ".join(LANGUAGES))
+    with ProgressFile(root).changing() as progress:
+        progress.language = language
+
+
+def _chosen(root: Path) -> str:
+    try:
+        return ProgressFile(root).read().language
+    except LabError:  # the file is damaged, which another command will say
+        return ""
+
+
+def _known(name: str) -> str:
+    """The language that a name such as ``zh_CN.UTF-8`` means, empty for others."""
+    short = name.lower()[:2]
+    return short if short in LANGUAGES else ""
+
+
+def _locale() -> str:
+    names = ("LC_ALL", "LC_MESSAGES", "LANG")
+    return next((found for name in names if (found := os.environ.get(name))), None) or _mac_locale()
+
+
+def _mac_locale() -> str:
+    """The language of macOS, whose programs start without LANG when no terminal sets it; empty elsewhere."""
+    if platform.system() != "Darwin":
+        return ""
+    command = ["/usr/bin/defaults", "read", "-g", "AppleLocale"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=5, check=True).stdout  # noqa: S603
+    except (subprocess.SubprocessError, OSError):
+        return ""

@@ -1,0 +1,127 @@
+"""What a check can see at one moment: the cluster through its interface, what was typed, written and foretold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+from paictl.cells.spec import ClusterSpec
+from paictl.cluster.interface import Cluster, ConfigVersion, Event, JobView, NodeView, ServiceView
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.load import load_memory
+from paictl.lab.commandlog import Command
+from paictl.units import Millis
+from paictl.workload.supply import Supply
+
+_ENDS = frozenset({"Finished", "Preempted", "Lost", "Killed"})
+_ALL_END = frozenset({"Succeeded", "Failed", "Stopped", "Retried"})
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A lab at one moment; every question is asked once. Without a cluster there is nothing in it.
+
+    `predictions` maps steps to what the student foretold.
+    """
+
+    cluster: Cluster | None
+    typed: tuple[Command, ...] = ()
+    files: Path | None = None
+    predictions: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def now(self) -> Millis:
+        """The cluster's instant; 0 without a cluster."""
+        return self.cluster.now if self.cluster else Millis(0)
+
+    @cached_property
+    def jobs(self) -> Sequence[JobView]:
+        """All jobs, without tasks."""
+        return self.cluster.jobs() if self.cluster else ()
+
+    @cached_property
+    def nodes(self) -> Sequence[NodeView]:
+        """All nodes."""
+        return self.cluster.nodes() if self.cluster else ()
+
+    @cached_property
+    def services(self) -> Sequence[ServiceView]:
+        """All services."""
+        return self.cluster.services() if self.cluster else ()
+
+    @cached_property
+    def _shown(self) -> dict[str, JobView]:
+        return {}
+
+    @cached_property
+    def keys(self) -> dict[str, str]:
+        """Name of a job → ``user~name``; the last of several users' jobs of that name."""
+        return {job.key.partition("~")[2]: job.key for job in self.jobs}
+
+    @cached_property
+    def events(self) -> Sequence[Event]:
+        """All events in order."""
+        return self.cluster.events() if self.cluster else ()
+
+    @cached_property
+    def configuration(self) -> ConfigVersion | None:
+        """The newest configuration."""
+        versions = self.cluster.configurations() if self.cluster else ()
+        return versions[-1] if versions else None
+
+    def job(self, name: str) -> JobView | None:
+        """A job with its tasks, by name without user."""
+        key = self.keys.get(name)
+        if key is None or self.cluster is None:
+            return None
+        if key not in self._shown:
+            self._shown[key] = self.cluster.job(key)
+        return self._shown[key]
+
+    def subject(self, kind: str, name: str) -> str:
+        """The subject of the events of a job, node or service."""
+        return f"{kind}/{self.keys.get(name, name)}" if kind == "job" else f"{kind}/{name}"
+
+    def promised(self, vc: str) -> int | None:
+        """Devices that the newest configuration promises to a VC; None if it has no such VC."""
+        files = self.configuration.files if self.configuration else {}
+        return _promises(tuple(files.items())).get(vc)
+
+    def file(self, name: str) -> str | None:
+        """A file of the student, None if there is none."""
+        path = self.files / name if self.files is not None else None
+        return path.read_text(encoding="utf-8", errors="replace") if path is not None and path.is_file() else None
+
+    def running_times(self, name: str) -> list[tuple[int, int | None]]:
+        """From which to which event tasks of a job ran; None while they run.
+
+        Counted in numbers of events, not in time: on a clock that stands still much happens at one instant.
+        """
+        open_since: dict[tuple[str, int], int] = {}
+        spans: list[tuple[int, int | None]] = []
+        subject = self.subject("job", name)
+        for event in self.events:
+            if event.subject != subject:
+                continue
+            task = (str(event.data.get("role", "")), int(event.data.get("index", 0)))
+            if event.kind == "Started":
+                open_since[task] = event.number
+            elif event.kind in _ENDS and task in open_since:
+                spans.append((open_since.pop(task), event.number))
+            elif event.kind in _ALL_END:
+                spans.extend((since, event.number) for since in open_since.values())
+                open_since.clear()
+        return [*spans, *((since, None) for since in open_since.values())]
+
+
+@lru_cache(maxsize=16)
+def _promises(files: tuple[tuple[str, str], ...]) -> Mapping[str, int]:
+    """VC → devices that a configuration promises to it; read once, for it is asked after every command."""
+    loaded = load_memory({name: text.encode() for name, text in files})
+    for document in loaded.documents:
+        if document.kind is Kind.HIVED and isinstance(document.data, dict):
+            views = Supply.from_spec(ClusterSpec.from_mapping(document.data)).vcs
+            return {vc: sum(view.leaves for view in views[vc]) for vc in views}
+    return {}

@@ -1,0 +1,130 @@
+"""The report of a student's labs as data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from paictl.cluster.interface import Event, EventKind
+from paictl.lab import commandlog
+from paictl.lab.environment import environment
+from paictl.lab.errors import LabError
+from paictl.lab.judging import CheckResult, judged
+from paictl.lab.manifest import all_labs
+from paictl.lab.session import Session
+from paictl.units import Millis
+
+FORMAT: Final = 3
+
+Report = dict[str, Any]
+
+Clock = Callable[[int], str]
+"""An instant (milliseconds since the lab's cluster came up) as time of day."""
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who hands in, and what the textbook wants to be written beside the labs."""
+
+    name: str
+    group: str = ""
+    problems: str = ""
+    remarks: str = ""
+
+
+def make_report(root: Path, author: Author, language: str) -> Report:
+    """The report of all labs that were started in a labs folder; raises `LabError` if none was."""
+    sessions = [session for lab in all_labs() if (session := Session(lab, root)).workspace.started]
+    if not sessions:
+        raise LabError("nothing-to-report")
+    report: Report = {
+        "format": FORMAT,
+        **{key: value.strip() for key, value in asdict(author).items()},
+        "language": language,
+        "made": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "environment": environment(),
+        "experiments": [_experiment(session, language) for session in sessions],
+    }
+    return {**report, "digest": digest_of(report)}
+
+
+def _experiment(session: Session, language: str) -> dict[str, Any]:
+    """One lab: what was done, what happened, what was judged, what was answered."""
+    session.require_started()
+    results = judged(session)
+    done, lab, seen = session.progress, session.lab, session.observation()
+    return {
+        "lab": lab.id,
+        "title": lab.title.of(language),
+        "goal": lab.goal.of(language).strip(),
+        "started": done.started,
+        "finished": done.finished,
+        "played": done.played,
+        "solved": list(done.solved),
+        "hints": dict(done.hints),
+        "resets": [asdict(reset) for reset in done.resets],
+        "skipped": {step: reason for step, reason in done.skipped.items() if step in lab.step_ids},
+        "beginning": datetime.fromtimestamp(seen.cluster.epoch if seen.cluster else 0).isoformat(timespec="seconds"),
+        "now": seen.now,
+        "first": session.workspace.first_event,
+        "typed": [asdict(typed) for typed in commandlog.read(session.workspace.folder)],
+        "log": [[at, command] for at, command in session.workspace.log()],
+        "events": [event_row(event) for event in seen.events],
+        "predictions": [
+            {"question": step.predict.of(language).strip(), "answer": done.predictions.get(step.id, "")}
+            for step in lab.steps
+            if step.predict is not None
+        ],
+        "checks": [_check(result, language) for result in results],
+        "answers": [
+            {"question": question.text.of(language).strip(), "answer": done.answers.get(str(number), "")}
+            for number, question in enumerate(lab.questions, 1)
+        ],
+    }
+
+
+def _check(result: CheckResult, language: str) -> dict[str, Any]:
+    findings = [dict(zip(("ok", "expected", "observed"), (one.ok, *one.say(language)), strict=True))
+                for one in result.findings]  # fmt: skip
+    return {
+        "id": result.check.id,
+        "says": result.check.says.of(language),
+        "standing": result.status.value,
+        "reason": result.reason,
+        "findings": findings,
+    }
+
+
+def event_row(event: Event) -> list[Any]:
+    """An event as the report keeps it."""
+    return [event.number, event.at, event.kind.value, event.subject, event.message, dict(event.data)]
+
+
+def events_in(experiment: Mapping[str, Any]) -> list[Event]:
+    """The events of an experiment, from a report."""
+    return [
+        Event(number, Millis(at), EventKind(kind), *rest) for number, at, kind, *rest in experiment["events"]
+    ]  # fmt: skip
+
+
+def phenomena(experiment: Mapping[str, Any]) -> list[Event]:
+    """The events since the student began."""
+    return [event for event in events_in(experiment) if event.number > experiment["first"]]
+
+
+def clock_of(experiment: Mapping[str, Any]) -> Clock:
+    """The clock of an experiment, as the student saw it wherever the report is read."""
+    beginning = datetime.fromisoformat(experiment["beginning"])
+    return lambda at: (beginning + timedelta(milliseconds=at)).strftime("%H:%M:%S")
+
+
+def digest_of(report: Mapping[str, Any]) -> str:
+    """SHA-256 of everything in a report but the digest itself."""
+    content = {key: value for key, value in report.items() if key != "digest"}
+    text = json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,87 @@
+"""Reports as files: written by the ending of the name, read back from any of the forms.
+
+Markdown and HTML carry the whole report packed in a comment at the end; whoever checks such a file makes the visible
+part anew from it and compares, so that neither can be altered alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from paictl.errors import PaictlError
+from paictl.lab.errors import LabError
+from paictl.lab.report.consistency import inconsistencies
+from paictl.lab.report.content import Report
+from paictl.lab.report.markdown import markdown
+from paictl.lab.report.page import page
+
+FORMS: Final = (".md", ".html", ".json")
+
+_PACKED = re.compile(r"<!-- paictl lab report: ([A-Za-z0-9+/=]+) -->\s*\Z")
+_MOST: Final = 64 * 2**20
+"""Bytes that a packed report may unpack to; a file from a stranger must not fill the memory."""
+
+
+def check_form(path: Path) -> None:
+    """Raise `LabError` unless a report can be written to a file of this name."""
+    suffix = path.suffix.lower()
+    if suffix not in FORMS:
+        raise LabError("report-form", suffix=suffix, forms=", ".join(FORMS))
+
+
+def rendered(report: Report, suffix: str) -> str:
+    """The report in one of the `FORMS`."""
+    match suffix:
+        case ".json":
+            return json.dumps(report, ensure_ascii=False, indent=1) + "\n"
+        case ".md":
+            return f"{markdown(report)}\n{_packed(report)}\n"
+    return page(report, _packed(report))
+
+
+def _packed(report: Report) -> str:
+    text = json.dumps(report, ensure_ascii=False, separators=(",", ":"))  # in the order of the visible part
+    return f"<!-- paictl lab report: {base64.b64encode(zlib.compress(text.encode(), 9)).decode()} -->"
+
+
+def check_file(path: Path) -> tuple[Report, list[str]]:
+    """(the report in a file, what is inconsistent in it); raises `PaictlError` for a file that is no report."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise PaictlError(f"cannot be read: {reason}", where=str(path)) from None
+    report = _unpacked(text, path)
+    try:
+        return report, [*_visible(report, text, path), *inconsistencies(report)]
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
+        raise PaictlError(f"is no whole report: {type(error).__name__} {error}", where=str(path)) from None
+
+
+def _unpacked(text: str, path: Path) -> Report:
+    found = _PACKED.search(text)
+    try:
+        if found is not None:
+            unpacker = zlib.decompressobj()
+            text = unpacker.decompress(base64.b64decode(found.group(1)), _MOST).decode()
+        data: Any = json.loads(text)
+    except (ValueError, RecursionError, zlib.error):
+        data = None
+    if not isinstance(data, dict) or "experiments" not in data:
+        raise PaictlError("holds no report of labs", where=str(path), hint="make one: paictl lab report -o report.html")
+    return data
+
+
+def _visible(report: Report, text: str, path: Path) -> Iterator[str]:
+    """Whether what people read is what the data say."""
+    suffix = path.suffix.lower()
+    if suffix not in FORMS:
+        suffix = ".html" if text.lstrip().startswith("<") else ".md"  # the ending got lost on the way
+    if suffix != ".json" and rendered(report, suffix) != text:
+        yield "the visible text is not what the recorded data say: something was altered"

@@ -1,0 +1,112 @@
+"""The report as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from paictl.lab.report.content import clock_of, phenomena
+from paictl.lab.report.phrases import event_name, finding_text, help_text, made_text, remarks, typed_text, when_text
+from paictl.lab.report.timeline import drawn, lines_of
+from paictl.lab.report.words import labelled, word
+
+Experiment = Mapping[str, Any]
+
+
+def markdown(report: Mapping[str, Any]) -> str:
+    """The whole report."""
+    return "\n".join(_report(report)) + "\n"
+
+
+def _report(report: Mapping[str, Any]) -> Iterator[str]:
+    lang = report["language"]
+    yield from (f"# {word('title', lang)}", "")
+    yield f"- {labelled(word('name', lang), lang)}{_cell(report['name'])}"
+    if report["group"]:
+        yield f"- {labelled(word('group', lang), lang)}{_cell(report['group'])}"
+    yield f"- {labelled(word('made', lang), lang)}{made_text(report)}"
+    yield f"- {labelled(word('digest', lang), lang)}`{report['digest']}` ({word('check', lang)})"
+    yield from ("", f"## {word('environment', lang)}", "", "| | |", "| --- | --- |")
+    for key, value in report["environment"].items():
+        shown = value or (word("no-gpu", lang) if key == "gpu" else "-")
+        yield f"| {word(key, lang)} | {_cell(shown)} |"
+    for key in ("problems", "remarks"):
+        yield from ("", f"## {word(key, lang)}", "")
+        yield "\n".join(map(_cell, report[key].splitlines())) or word("not-given", lang)
+    yield from ("", f"## {word('overview', lang)}", "")
+    yield from _overview(report, lang)
+    for experiment in report["experiments"]:
+        yield ""
+        yield from _experiment(experiment, lang)
+
+
+def _overview(report: Mapping[str, Any], lang: str) -> Iterator[str]:
+    heads = ("experiment", "passed-of", "answered-of", "help-of", "when")
+    yield f"| {' | '.join(word(key, lang) for key in heads)} |"
+    yield "| --- " * len(heads) + "|"
+    for one in report["experiments"]:
+        passed = sum(check["standing"] == "passed" for check in one["checks"])
+        answered = sum(bool(answer["answer"]) for answer in one["answers"])
+        yield (
+            f"| {one['lab'][:2]} {_cell(one['title'])} | {passed} / {len(one['checks'])} "
+            f"| {answered} / {len(one['answers'])} | {_cell(help_text(one, lang))} | {when_text(one)} |"
+        )
+
+
+def _experiment(experiment: Experiment, lang: str) -> Iterator[str]:
+    number = experiment["lab"][:2]
+    heading = labelled(f"{word('experiment', lang)} {number}", lang) + experiment["title"]
+    yield from (f"## {heading}", "", labelled(word("goal", lang), lang) + experiment["goal"], "")
+    for remark in remarks(experiment, lang):
+        yield from (_cell(remark), "")
+    yield from (f"### {word('commands', lang)}", "", "```")
+    yield from (typed_text(typed, lang) for typed in experiment["typed"])
+    yield from ("```", "", f"### {word('phenomena', lang)}", "")
+    yield from _events(experiment, lang)
+    clock = clock_of(experiment)
+    picture = drawn(lines_of(phenomena(experiment), experiment["now"]), experiment["now"], clock)
+    if picture:
+        yield from ("", f"### {word('timeline', lang)}", "", "```", *picture, "```", "", word("legend", lang))
+    if experiment["predictions"]:
+        yield from ("", f"### {word('predictions', lang)}", "")
+        yield from _answers(experiment["predictions"], lang)
+    yield from ("", f"### {word('checks', lang)}", "")
+    for check in experiment["checks"]:
+        yield from _check(check, lang)
+    yield from ("", f"### {word('answers', lang)}", "")
+    yield from _answers(experiment["answers"], lang)
+
+
+def _answers(rows: list[Mapping[str, str]], lang: str) -> Iterator[str]:
+    for number, one in enumerate(rows, 1):
+        yield f"{number}. {one['question']}"
+        yield f"   > {_cell(one['answer']) or word('no-answer', lang)}"
+
+
+def _events(experiment: Experiment, lang: str) -> Iterator[str]:
+    events = phenomena(experiment)
+    if not events:
+        yield word("no-events", lang)
+        return
+    yield f"| {word('time', lang)} | {word('what', lang)} | {word('of', lang)} | {word('detail', lang)} |"
+    yield "| --- | --- | --- | --- |"
+    clock = clock_of(experiment)
+    for event in events:
+        name = event_name(event, lang)
+        yield f"| {clock(event.at)} | {name} | {_cell(event.subject)} | {_cell(event.message)} |"
+
+
+def _check(check: Mapping[str, Any], lang: str) -> Iterator[str]:
+    reason = f" ({_cell(check['reason'])})" if check["standing"] == "skipped" else ""
+    yield f"- **{word(check['standing'], lang)}**{labelled(reason, lang)}{check['says']}"
+    if check["standing"] in ("passed", "failed"):
+        for one in check["findings"]:
+            yield f"  - {_cell(finding_text(one, lang))}"
+
+
+def _cell(text: str) -> str:
+    """A text on one line that Markdown takes as it is."""
+    escaped = " ".join(str(text).split()).replace("\\", "\\\\")
+    for character in "|<>*_`[]":
+        escaped = escaped.replace(character, f"\\{character}")
+    return escaped

@@ -1,0 +1,89 @@
+"""Sentences of the report that Markdown and the page share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from paictl.cluster.interface import Event
+from paictl.lab.messages import catalogue, say
+from paictl.lab.report.words import labelled, word
+
+Experiment = Mapping[str, Any]
+
+
+def remarks(experiment: Experiment, lang: str) -> Iterator[str]:
+    """With how much help an experiment was done, and when."""
+    if experiment["started"]:
+        yield labelled(word("when", lang), lang) + when_text(experiment)
+    if experiment["played"]:
+        yield word("played", lang)
+    if experiment["solved"]:
+        yield labelled(word("solved", lang), lang) + ", ".join(experiment["solved"])
+    if experiment["hints"]:
+        yield labelled(word("hints", lang), lang) + str(sum(experiment["hints"].values()))
+    if experiment["resets"]:
+        yield labelled(word("resets", lang), lang) + word("join", lang).join(_resets(experiment, lang))
+    if experiment["skipped"]:
+        reasons = (f"{step} ({reason})" for step, reason in experiment["skipped"].items())
+        yield labelled(word("skipped-steps", lang), lang) + ", ".join(reasons)
+
+
+def _resets(experiment: Experiment, lang: str) -> Iterator[str]:
+    for reset in experiment["resets"]:
+        what = word("reset-step", lang, step=reset["step"]) if reset["step"] else word("reset-whole", lang)
+        yield f"{_minute(reset['at'])} {what}"
+
+
+def help_text(experiment: Experiment, lang: str) -> str:
+    """The same in a few words, for the overview."""
+    numbers = {
+        "help-solved": len(experiment["solved"]),
+        "help-skipped": len(experiment["skipped"]),
+        "help-hints": sum(experiment["hints"].values()),
+        "help-resets": len(experiment["resets"]),
+    }
+    said = [word("help-played", lang)] if experiment["played"] else []
+    said += [word(key, lang, number=number) for key, number in numbers.items() if number]
+    return word("join", lang).join(said) or word("help-none", lang)
+
+
+def when_text(experiment: Experiment) -> str:
+    """From when to when an experiment was done, by the wall clock."""
+    begun, ended = _minute(experiment["started"]), _minute(experiment["finished"])
+    if not ended:
+        return f"{begun} – …" if begun else "-"
+    return f"{begun} – {ended[11:] if ended[:10] == begun[:10] else ended}"
+
+
+def _minute(at: str) -> str:
+    """An instant (ISO text) to the minute."""
+    return at[:16].replace("T", " ")
+
+
+def typed_text(typed: Mapping[str, Any], lang: str) -> str:
+    """A command line as it was typed, with when and how it was refused."""
+    at = f"{typed['at'][11:19]} " if typed.get("at") else ""
+    end = f"    # {labelled(word('refused', lang), lang)}{typed['message']}" if typed["message"] else ""
+    return f"{at}{typed['line']}{end}"
+
+
+def event_name(event: Event, lang: str) -> str:
+    """The kind of an event in a language; one that the labs have no word for stays as it is."""
+    key = f"event.{event.kind}"
+    return say(key, lang) if key in catalogue(lang) else event.kind
+
+
+def finding_text(one: Mapping[str, Any], lang: str) -> str:
+    """What a check found: said once where it is literally what was expected."""
+    if one["ok"] and one["expected"].endswith(one["observed"]):
+        return labelled(word("as-expected", lang), lang) + str(one["expected"])
+    pairs = ((word(key, lang), one[key]) for key in ("expected", "observed"))
+    return " — ".join(labelled(name, lang) + value for name, value in pairs)
+
+
+def made_text(report: Mapping[str, Any]) -> str:
+    """When a report was made, as people write it."""
+    made = datetime.fromisoformat(report["made"])
+    return made.strftime("%Y-%m-%d %H:%M") + f" ({made.tzname()})"

@@ -1,0 +1,202 @@
+"""A lab's workspace: its own folder, and the cluster that belongs to it.
+
+A lab's folder is a state folder of paictl (`PAICTL_STATE` may name it) that holds, beside the cluster, the mark that
+makes it a lab's, the commands that were typed, the files on which the student works, and how all that was when the
+student came to each step (`steps/ID`), so that a step can be taken back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from paictl.cluster.interface import Cluster
+from paictl.lab import commandlog, embedded, progress
+from paictl.lab.errors import LabError, writing
+from paictl.lab.manifest import Lab
+
+MARK: Final = "lab.json"
+FILES: Final = "files"
+LABS: Final = "labs"
+STEPS: Final = "steps"
+SHELL: Final = "PAICTL_LAB_SHELL"
+"""Environment variable that holds the id of the lab for which a shell was opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A lab's folder; the cluster in it may be up or not."""
+
+    folder: Path
+
+    @property
+    def files(self) -> Path:
+        """Where the student works."""
+        return self.folder / FILES
+
+    @property
+    def lab_id(self) -> str:
+        """Id of the lab: what its folder is called."""
+        return self.folder.name
+
+    @property
+    def first_event(self) -> int:
+        """Number of the last event before the student began."""
+        return int(self._mark().get("events", 0))
+
+    @property
+    def started(self) -> bool:
+        """Whether the lab was started and not reset since."""
+        return is_lab(self.folder)
+
+    def require_mark(self) -> None:
+        """Raise `LabError` that leads on if the mark is damaged."""
+        self._mark()
+
+    def _mark(self) -> dict[str, Any]:
+        path = self.folder / MARK
+        try:
+            found: Any = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        except (OSError, ValueError):
+            found = None
+        if not isinstance(found, dict):
+            raise LabError("mark-damaged", where=str(path), lab=self.folder.name[:2])
+        return found
+
+    def require_files(self) -> Path:
+        """The folder where the student works; raises `LabError` that leads on if somebody took it away."""
+        if not self.files.is_dir():
+            raise LabError("files-gone", where=str(self.files), lab=self.folder.name[:2])
+        return self.files
+
+    def cluster(self) -> Cluster | None:
+        """The lab's cluster; None where the lab began without one and none is up yet.
+
+        Raises `PaictlError` that leads on if the one with which it began is gone.
+        """
+        if not embedded.is_up(self.folder) and self._mark().get("empty", False):
+            return None
+        return embedded.open_cluster(self.folder)
+
+    def log(self) -> embedded.Log:
+        """(instant, command) of everything that changed the cluster, for the report."""
+        return embedded.log_of(self.folder) if embedded.is_up(self.folder) else []
+
+    def start(self, lab: Lab) -> None:
+        """Bring the lab's cluster up, if it begins with one, and lay out the student's files."""
+        if lab.has_cluster:
+            cluster = embedded.bring_up(self.folder, lab)
+            mark = {"lab": lab.id, "events": len(cluster.events())}
+        else:
+            embedded.prepare(self.folder)
+            mark = {"lab": lab.id, "events": 0, "empty": True}
+        with writing(self.folder):
+            self.files.mkdir(exist_ok=True)
+            for path in lab.files():
+                shutil.copyfile(path, self.files / path.name)
+            (self.folder / MARK).write_text(json.dumps(mark) + "\n", encoding="utf-8")
+
+    def remove(self) -> None:
+        """Forget the cluster, what was typed and the student's files.
+
+        The mark goes first, so that a removal that was interrupted leaves no lab; the empty folder of the files stays,
+        for a shell may stand in it.
+        """
+        with writing(self.folder):
+            (self.folder / MARK).unlink(missing_ok=True)
+            for folder in (self.files, self.folder):
+                _empty(folder, spare=self.files)
+
+    # --- as it was when the student came to a step
+
+    def has_kept(self, step: str) -> bool:
+        """Whether it is known how things were when the student came to a step."""
+        return (self.folder / STEPS / step).is_dir()
+
+    def copy_to(self, target: Path, more: Mapping[str, str]) -> None:
+        """Copy cluster, commands and files, and write `more` texts by file name beside them.
+
+        What stands in `target` goes when the copy is whole.
+        """
+        draft = target.with_name(f"{target.name}.{os.getpid()}")
+        with writing(target):
+            shutil.rmtree(draft, ignore_errors=True)
+            draft.mkdir(parents=True)
+            for name in (MARK, commandlog.FILE):
+                if (self.folder / name).is_file():
+                    shutil.copyfile(self.folder / name, draft / name)
+            if self.files.is_dir():
+                shutil.copytree(self.files, draft / FILES, symlinks=True)
+            if embedded.is_up(self.folder):
+                embedded.copy_cluster(self.folder, draft)
+            for name, text in more.items():
+                (draft / name).write_text(text, encoding="utf-8")
+            shutil.rmtree(target, ignore_errors=True)
+            draft.rename(target)
+
+    def restore(self, source: Path) -> None:
+        """Put back what `copy_to` has copied; shells that stand in the folder of the files stay in it."""
+        with writing(self.folder):
+            self.files.mkdir(parents=True, exist_ok=True)
+            _empty(self.files)
+            if (source / FILES).is_dir():
+                shutil.copytree(source / FILES, self.files, symlinks=True, dirs_exist_ok=True)
+            for name in (MARK, commandlog.FILE):
+                (self.folder / name).unlink(missing_ok=True)
+                if (source / name).is_file():
+                    shutil.copyfile(source / name, self.folder / name)
+            if embedded.is_up(source):
+                embedded.copy_cluster(source, self.folder)
+            else:
+                embedded.remove_cluster(self.folder)
+                embedded.prepare(self.folder)
+
+    def return_to(self, step: str, later: tuple[str, ...]) -> None:
+        """Make things as they were when the student came to a step; what was kept of `later` ones goes."""
+        self.restore(self.folder / STEPS / step)
+        for name in later:
+            shutil.rmtree(self.folder / STEPS / name, ignore_errors=True)
+
+
+def _empty(folder: Path, spare: Path | None = None) -> None:
+    """Remove everything in a folder, except one that stands in it."""
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.is_symlink() or not path.is_dir():
+            path.unlink()
+        elif path != spare:
+            shutil.rmtree(path)
+
+
+def is_lab(folder: Path) -> bool:
+    """Whether a state folder is a lab's."""
+    return (folder / MARK).is_file()
+
+
+def labs_folder() -> Path:
+    """Where the labs of this user live: beside the user's own cluster, or where the lab of this shell stands."""
+    folder = embedded.state_folder()
+    return folder.parent if _is_in_labs(folder) else folder / LABS
+
+
+def _is_in_labs(folder: Path) -> bool:
+    """Whether a state folder is that of a lab, though the lab itself may have been removed."""
+    return is_lab(folder) or (folder.parent / progress.FILE).is_file() or os.environ.get(SHELL) == folder.name
+
+
+def lab_of_shell() -> str:
+    """Id of the lab that this shell is about, whatever has become of its folder; empty outside all labs."""
+    if chosen := os.environ.get(SHELL):
+        return chosen
+    folder = embedded.state_folder()
+    return folder.name if _is_in_labs(folder) else ""
+
+
+def present_workspace() -> Workspace | None:
+    """The workspace that this shell is in (`PAICTL_STATE` names its folder), or None."""
+    folder = embedded.state_folder()
+    return Workspace(folder) if is_lab(folder) else None

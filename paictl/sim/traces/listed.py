@@ -1,0 +1,101 @@
+"""Traces written by hand: a YAML list of jobs, their shapes and when they come, as in lab 15.
+
+``jobs: [{name: a, vc: x, at: 5m, runs: 1h, devices: 4, pods: 2}]``: `pods` (1 if left out) run at the same time, each
+with `devices` of one node. Such a file is refused at the first mistake: whoever wrote it is there to mend it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import yaml
+
+from paictl.sim.job import Job
+from paictl.sim.traces.base import Format, Head, Rows
+from paictl.sim.traces.source import Source, TraceError
+from paictl.units import FOREVER, DurationError, Millis, parse_duration
+
+_KEYS: Final = frozenset({"name", "vc", "at", "runs", "pods", "devices"})
+
+
+def jobs_from(data: object) -> tuple[Job, ...]:
+    """The jobs of a trace (as loaded from YAML), in the order in which they are listed.
+
+    Raises `TraceError` naming the first field that is not as it must be.
+    """
+    listed = data.get("jobs") if isinstance(data, Mapping) else None
+    if not isinstance(listed, Sequence) or isinstance(listed, str) or not listed:
+        raise TraceError("expected a list of jobs", where="jobs", hint="jobs: [{name: a, vc: x, devices: 1, runs: 1h}]")
+    jobs = tuple(_job(item, f"jobs[{i}]") for i, item in enumerate(listed))
+    seen: set[str] = set()
+    for i, job in enumerate(jobs):
+        if job.id in seen:
+            raise TraceError(f"there is a job {job.id!r} already", where=f"jobs[{i}].name")
+        seen.add(job.id)
+    return jobs
+
+
+def _job(item: object, path: str) -> Job:
+    if not isinstance(item, Mapping):
+        raise TraceError("expected a job", where=path)
+    for key in item:
+        if key not in _KEYS:
+            raise TraceError(f"unknown key {key!r}", where=path, hint=f"one of: {', '.join(sorted(_KEYS))}")
+    devices = _count(item, "devices", path)
+    return Job(
+        id=_name(item, "name", path),
+        vc=_name(item, "vc", path),
+        submit=_span(item.get("at", 0), f"{path}.at", 0),
+        work=_span(item.get("runs"), f"{path}.runs", 1),
+        gpus=devices * _count(item, "pods", path),
+        pod=devices,
+    )
+
+
+def _name(item: Mapping[str, object], key: str, path: str) -> str:
+    found = item.get(key)
+    if not isinstance(found, str) or not found:
+        raise TraceError("expected a name", where=f"{path}.{key}")
+    return found
+
+
+def _count(item: Mapping[str, object], key: str, path: str) -> int:
+    found = item.get(key, 1)
+    if isinstance(found, bool) or not isinstance(found, int) or found < 1:
+        raise TraceError("expected a whole number of at least 1", where=f"{path}.{key}")
+    return found
+
+
+def _span(found: object, path: str, least: int) -> Millis:
+    try:
+        seconds = parse_duration(str(found))
+    except DurationError as error:
+        raise TraceError(error.message, where=path, hint=error.hint) from None
+    millis = 0 if seconds == FOREVER else round(seconds * 1000)
+    if seconds == FOREVER or millis < least:
+        raise TraceError("expected a span that ends", where=path, hint="for instance 90m")
+    return Millis(millis)
+
+
+def _read(source: Source) -> Rows:
+    try:
+        jobs = jobs_from(yaml.safe_load(source.text()))
+    except yaml.YAMLError as error:
+        said = "is not YAML: " + " ".join(str(error).split())
+        hint = "look there at indentation, colons, brackets, quotes"
+        raise TraceError(said, where=source.name, hint=hint) from None
+    except TraceError as error:
+        where = source.name if error.where == source.name else f"{source.name}: {error.where}"
+        raise TraceError(error.message, where=where, hint=error.hint) from None
+    return ((number, job) for number, job in enumerate(jobs, 1))
+
+
+def _tells(head: Head) -> bool:
+    return any(line.startswith("jobs:") for line in head.start.splitlines())
+
+
+LISTED = Format(
+    "listed", "written by hand, in YAML", "s, or with a unit",
+    "jobs: a list of {name, vc, at, runs, devices, pods}", "paictl, lab 15", _tells, _read,
+)  # fmt: skip

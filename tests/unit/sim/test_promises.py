@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paictl.cells.spec import ClusterSpec
+from paictl.errors import PaictlError
+from paictl.sim import promises
+from paictl.sim.cluster import Cluster, Node
+from paictl.sim.cluster import ClusterSpec as Nodes
+from paictl.sim.job import Job
+from paictl.sim.promises import Course, Kind, private_nodes, tenants, worse_off
+from paictl.sim.simulate import simulate
+from paictl.sim.specify import hived_cluster
+from paictl.sim.traces.listed import jobs_from as trace_from
+from paictl.sim.traces.source import TraceError
+
+NODES = 4
+DATA = {
+    "physicalCluster": {
+        "cellTypes": {
+            "QUAD": {"childCellType": "GPU", "childCellNumber": 4},
+            "NODE": {"childCellType": "QUAD", "childCellNumber": 2, "isNodeLevel": True},
+            "POOL": {"childCellType": "NODE", "childCellNumber": NODES},
+        },
+        "physicalCells": [
+            {"cellType": "POOL", "cellChildren": [{"cellAddress": f"n{number}"} for number in range(NODES)]}
+        ],
+    },
+    "virtualClusters": {
+        "a": {"virtualCells": [{"cellType": "POOL.NODE", "cellNumber": 2}]},
+        "b": {"virtualCells": [{"cellType": "POOL.NODE", "cellNumber": 1}, {"cellType": "POOL.NODE.QUAD",
+                                                                         "cellNumber": 2}]},
+    },
+}  # fmt: skip
+
+
+def play(kind: Kind, jobs: tuple[Job, ...], data: dict[str, Any] = DATA) -> Course:
+    spec = ClusterSpec.from_mapping(data)
+    return promises.play(kind, jobs, spec, hived_cluster(spec, "x", json.dumps(data)))
+
+
+def job(name: str, vc: str, at: str, runs: str, devices: int, pods: int = 1) -> dict[str, Any]:
+    return {"name": name, "vc": vc, "at": at, "runs": runs, "devices": devices, "pods": pods}
+
+
+MIXED = trace_from({
+    "jobs": [
+        *(job(f"{vc}{i}", vc, f"{i}m", "8h" if vc == "b" else "1h", 4) for i in range(4) for vc in ("b", "a")),
+        job("big", "a", "90m", "1h", 8, 2),
+    ]
+})  # fmt: skip
+
+
+def waits(kind: Kind, trace: tuple[Job, ...]) -> dict[str, int]:
+    return {ran.job.id: ran.waited // 60_000 for ran in play(kind, trace).jobs if ran.waited}
+
+
+def test_counts_let_a_neighbour_scatter_what_is_free_and_cells_do_not() -> None:
+    assert waits(Kind.QUOTA, MIXED) == {"big": 6 * 60 + 31}
+    assert waits(Kind.CELLS, MIXED) == waits(Kind.PRIVATE, MIXED) == {}
+    quota, private = play(Kind.QUOTA, MIXED), play(Kind.PRIVATE, MIXED)
+    assert worse_off(quota, private) == ["a"]
+    assert [(one.vc, one.blocked) for one in tenants(quota)] == [("b", 0), ("a", 1)]
+    assert quota.pieces > play(Kind.CELLS, MIXED).pieces
+
+
+def test_under_cells_a_tenant_that_scatters_its_own_devices_waits_as_in_its_own_cluster() -> None:
+    own = trace_from({
+        "jobs": [
+            *(job(f"j{i}", "a", f"{i}m", "8h" if i % 2 else "1h", 4) for i in range(4)),
+            job("big", "a", "90m", "1h", 8),
+        ]
+    })  # fmt: skip
+    assert waits(Kind.CELLS, own) == waits(Kind.PRIVATE, own) == {"big": 6 * 60 + 31}
+    assert waits(Kind.QUOTA, own) == {}
+
+
+def test_a_job_above_the_free_count_waits_without_being_blocked() -> None:
+    trace = trace_from({"jobs": [job("one", "a", "0", "1h", 8, 2), job("two", "a", "0", "1h", 8)]})
+    for kind in Kind:
+        course = play(kind, trace)
+        assert [(ran.waited, ran.despite) for ran in course.jobs] == [(0, 0), (3_600_000, 0)]
+        assert [(one.wait, one.longest, one.completion) for one in tenants(course)] == [
+            (1_800_000, 3_600_000, 5_400_000)
+        ]
+
+
+def test_ends_free_devices_before_arrivals_of_the_same_instant_take_them() -> None:
+    trace = trace_from({"jobs": [job("one", "a", "0", "1h", 8, 2), job("two", "a", "1h", "1h", 8, 2)]})
+    assert all(not waits(kind, trace) for kind in Kind)
+
+
+def test_best_fit_takes_the_fullest_node_that_has_room_and_all_pods_or_none() -> None:
+    nodes = Nodes("", tuple(Node(name, size) for name, size in {"x": 8, "y": 4, "z": 8}.items()))
+    small, gang, again = trace_from({
+        "jobs": [job("small", "a", "0", "1h", 3), job("gang", "a", "1m", "1h", 8, 2), job("again", "a", "2m", "1h", 3)]
+    })  # fmt: skip
+    run = simulate((small, gang, again), nodes, "quota", log=True)
+    node_of = Cluster(nodes).node_of
+    places = {one.job: [node_of[device] for device in one.devices] for one in run.log if one.what == "start"}
+    assert places == {"small": [1] * 3, "gang": [0] * 8 + [2] * 8, "again": [1] * 3}
+    # two whole nodes are free in number, but not together on two: the gang takes none of them
+    pieces = trace_from({"jobs": [job("one", "a", "0", "1h", 5), job("gang", "a", "1m", "1h", 8, 2)]})
+    assert simulate(pieces, nodes, "quota").outcomes[1].first_start == 3_600_000
+
+
+def test_a_private_cluster_is_as_large_as_the_promise_and_cut_like_it() -> None:
+    found = private_nodes(ClusterSpec.from_mapping(DATA))
+    assert {vc: [(node.name, node.devices) for node in nodes] for vc, nodes in found.items()} == {
+        "a": [("a-1", 8), ("a-2", 8)], "b": [("b-1", 8), ("b-2", 4), ("b-3", 4)],
+    }  # fmt: skip
+
+
+JOBS = st.lists(
+    st.builds(
+        lambda at, runs, shape: (at, runs, *shape),
+        st.integers(0, 9), st.integers(1, 9), st.sampled_from([(1, 1), (2, 1), (4, 1), (8, 1), (4, 2), (8, 2)]),
+    ),
+    max_size=12,
+)  # fmt: skip
+
+
+@settings(max_examples=40, deadline=None)
+@given(JOBS, JOBS)
+def test_under_cells_it_does_not_matter_what_the_other_tenant_does(
+    mine: list[tuple[int, int, int, int]], others: list[tuple[int, int, int, int]]
+) -> None:
+    """VC safety, seen from outside: the waiting times of a tenant do not depend on its neighbours."""
+    own = [job(f"m{i}", "a", f"{at}m", f"{runs}m", *shape) for i, (at, runs, *shape) in enumerate(mine)]
+    foreign = [job(f"o{i}", "b", f"{at}m", f"{runs}m", min(shape[0], 4)) for i, (at, runs, *shape) in enumerate(others)]
+    if not own:
+        return
+    alone = play(Kind.CELLS, trace_from({"jobs": own}))
+    shared = play(Kind.CELLS, trace_from({"jobs": foreign + own}))
+    assert [ran.waited for ran in alone.jobs] == [ran.waited for ran in shared.jobs if ran.job.vc == "a"]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (None, "jobs: expected a list"),
+        ({"jobs": []}, "jobs: expected a list"),
+        ({"jobs": ["x"]}, r"jobs\[0\]: expected a job"),
+        ({"jobs": [{"vc": "a", "runs": "1h"}]}, r"jobs\[0\].name"),
+        ({"jobs": [job("x", "a", "0", "1h", 1) | {"gpus": 1}]}, "unknown key 'gpus'"),
+        ({"jobs": [job("x", "a", "0", "soon", 1)]}, r"jobs\[0\].runs: 'soon' is not a duration"),
+        ({"jobs": [job("x", "a", "0", "infinity", 1)]}, r"jobs\[0\].runs: expected a span that ends"),
+        ({"jobs": [job("x", "a", "0", "1h", 0)]}, r"jobs\[0\].devices"),
+        ({"jobs": [job("x", "a", "0", "1h", 1)] * 2}, r"jobs\[1\].name: there is a job 'x' already"),
+    ],
+)
+def test_a_bad_trace_is_refused_with_the_place(data: object, said: str) -> None:
+    with pytest.raises(TraceError, match=said):
+        trace_from(data)
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_a_job_that_can_never_run_is_refused(kind: Kind) -> None:
+    with pytest.raises(TraceError, match="'huge' never runs"):
+        play(kind, trace_from({"jobs": [job("huge", "a", "0", "1h", 8, 3)]}))
+    with pytest.raises(TraceError, match="no virtual cluster 'c'"):
+        play(kind, trace_from({"jobs": [job("lost", "c", "0", "1h", 1)]}))
+
+
+def test_counts_of_different_devices_are_not_compared() -> None:
+    data = {
+        "physicalCluster": {
+            "cellTypes": {
+                kind: {"childCellType": leaf, "childCellNumber": 2, "isNodeLevel": True}
+                for kind, leaf in (("X", "GPU"), ("Y", "TPU"))
+            },
+            "physicalCells": [{"cellType": "X", "cellAddress": "x"}, {"cellType": "Y", "cellAddress": "y"}],
+        },
+        "virtualClusters": {"a": {"virtualCells": [{"cellType": "X", "cellNumber": 1}]}},
+    }  # fmt: skip
+    with pytest.raises(PaictlError, match="one kind of device"):
+        play(Kind.QUOTA, trace_from({"jobs": [job("x", "a", "0", "1h", 1)]}), data)
