@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -73,6 +74,10 @@ class Store:
     def __init__(self, folder: Path, connection: sqlite3.Connection) -> None:
         self.folder = folder
         self._db = connection
+        # Closed with the last who uses it, before the collector looks at the connection itself: a `__del__` would run
+        # in no particular order with the connection's own, which since 3.13 complains about being left open.
+        self.close = weakref.finalize(self, connection.close)
+        """Close the file; once more does nothing."""
 
     @classmethod
     def exists(cls, folder: Path) -> bool:
@@ -102,7 +107,7 @@ class Store:
                 with store.writing():
                     store.set_meta("schema", SCHEMA_VERSION)
                     fill(store)
-                db.close()
+                store.close()
                 os.link(draft, folder / FILE)  # fails if somebody else was faster, unlike a rename
             except FileExistsError:
                 raise ConflictError("another command has just brought a cluster up here", where=str(folder)) from None
@@ -136,14 +141,6 @@ class Store:
             _remove_drafts(folder)
             if not any(folder.iterdir()):
                 folder.rmdir()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._db.close()
-
-    def __del__(self) -> None:
-        """Close the file with the last who uses it: since 3.13 Python complains about connections left open."""
-        self._db.close()
 
     @contextmanager
     def reading(self) -> Iterator[None]:
