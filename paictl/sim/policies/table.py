@@ -16,6 +16,8 @@ POLICIES: Mapping[str, str] = {
     "sjf": "sjf:Sjf",
     "optimus": "optimus:Optimus",
     "srtf": "srtf:Srtf",
+    "pipeswitch": "pipeswitch:PipeSwitch",
+    "pooled": "pooled:Pooled",
     "srsf": "srsf:Srsf",
     "las": "las:Las",
     "gittins": "gittins:Gittins",
