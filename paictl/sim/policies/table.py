@@ -16,6 +16,7 @@ POLICIES: Mapping[str, str] = {
     "sjf": "sjf:Sjf",
     "optimus": "optimus:Optimus",
     "srtf": "srtf:Srtf",
+    "singularity": "singularity:Singularity",
     "pipeswitch": "pipeswitch:PipeSwitch",
     "pooled": "pooled:Pooled",
     "srsf": "srsf:Srsf",
