@@ -156,6 +156,8 @@ class Session:
         """
         done = self.progress
         seen = self.observation()
+        if not self.lab.has_cluster and seen.cluster is not None:
+            self.workspace.note_beginning(len(seen.events))
         waiting = [check for check in self.lab.checks if check.id not in done.passed]
         passed = [verdict for check in waiting if (verdict := judge(seen, check)).passed]
         if passed:
