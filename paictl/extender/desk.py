@@ -123,7 +123,8 @@ class Desk:
             outcomes = self.book.recover(running, self.wall())
             self._before.clear()
             self.is_open = True
-            self.announce(outcomes, recovered=True)
+            for tiding in tidings.of_recovery(outcomes, self.table, self.book):
+                self.tell(tiding)
             self.work.set()
 
     # --- what the API server says

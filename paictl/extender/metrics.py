@@ -43,7 +43,7 @@ class Metrics:
         """How often this process began to lead."""
         self.evicted: Callable[[], int] = lambda: 0
         self._decisions: Counter[str] = Counter()
-        self._cells: tuple[float, int, Counter[tuple[str, str, str]]] = (0.0, -1, Counter())
+        self._cells: tuple[float, Desk | None, int, Counter[tuple[str, str, str]]] = (0.0, None, -1, Counter())
         self._lock = threading.Lock()
         self.registry.register(self)
         ProcessCollector(registry=self.registry)
@@ -116,9 +116,9 @@ class Metrics:
     def _counted(self, desk: Desk) -> Counter[tuple[str, str, str]]:
         """Preassigned cells, the unit of promises: (VC, cell type, state)."""
         with self._lock:
-            at, version, cells = self._cells
+            at, of, version, cells = self._cells
             now, current = time.monotonic(), desk.book.engine.version
-            if version == current or now - at < FRESH:
+            if of is desk and (version == current or now - at < FRESH):
                 return cells
             state, found = desk.book.engine.state, Counter[tuple[str, str, str]]()
             for root, top in state.virtual.preassigned.items():
@@ -127,7 +127,7 @@ class Metrics:
                 if not used and bound != UNBOUND and state.doomed.is_doomed(bound, top.vc):
                     word = "Doomed"
                 found[top.vc, state.virtual.type_of(root), word] += 1
-            self._cells = now, current, found
+            self._cells = now, desk, current, found
             return found
 
 

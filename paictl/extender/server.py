@@ -202,12 +202,10 @@ class Api:
         return _json(await run_in_threadpool(views.explain_pod, self.desk(), namespace, name.rstrip("/")))
 
     async def _seen(self, request: Request, make: Callable[[], object]) -> Response:
-        """What walks the cluster is made at most every few seconds for one question."""
-        key, version, fresh = request.url.path, self.desk().book.engine.version, self._fresh
+        """What walks the cluster, in a thread."""
+        key, desk, fresh = request.url.path, self.desk(), self._fresh
         assert fresh is not None  # noqa: S101 - made with the application
-        data = fresh.get(key, version)
-        if data is None:
-            data = fresh.put(key, version, await run_in_threadpool(lambda: orjson.dumps(make())))
+        data = await run_in_threadpool(fresh.get, key, desk, lambda: orjson.dumps(make()))
         return Response(data, media_type="application/json")
 
 

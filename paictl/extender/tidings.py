@@ -103,6 +103,13 @@ def of_outcomes(outcomes: Iterable[object], table: Table, book: Book, *, recover
             yield from _of_group(outcome.before, outcome.after, table, book, recovered=recovered)
 
 
+def of_recovery(outcomes: Iterable[object], table: Table, book: Book) -> Iterator[Tiding]:
+    """What a restart means for pods: told once all of a group are known, not pod by pod."""
+    yield from of_outcomes((one for one in outcomes if isinstance(one, Ignored)), table, book, recovered=True)
+    for group in book.engine.state.groups.by_name.values():
+        yield from _of_group(None, group, table, book, recovered=True)
+
+
 def _of_group(before: Group | None, after: Group, table: Table, book: Book, *, recovered: bool) -> Iterator[Tiding]:
     had = before.virtual is not None if before is not None else recovered and _was_promised(after, book)
     if had and after.virtual is None and after.priority >= 0:

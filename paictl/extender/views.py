@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cluster.cells import chain_pictures, vc_pictures
@@ -13,12 +14,15 @@ from paictl.scheduler import inspect
 from paictl.scheduler.decision import Bind, Preempt
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain import explain, render, to_data
-from paictl.scheduler.groups import GroupState
-from paictl.units import Millis
+from paictl.scheduler.groups import Group, GroupState
+from paictl.units import from_unix
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from paictl.extender.desk import Desk
     from paictl.extender.table import Entry
+    from paictl.scheduler.state import State
 
 Json = dict[str, Any]
 
@@ -30,6 +34,10 @@ PATHS: Final = (
 """What HiveD answers to ``GET /``."""
 
 
+EPOCH: Final = datetime.fromtimestamp(0, UTC)
+"""Since when things are as they are: the scheduler does not know."""
+
+
 class UnknownError(Exception):
     """There is nothing of that name; the message is for the user."""
 
@@ -38,7 +46,7 @@ def groups(desk: Desk) -> Json:
     """``GET /v1/inspect/affinitygroups/``."""
     with desk.guarded():
         state = desk.book.engine.state
-        return {"items": [inspect.group_status(state, group) for group in state.groups.by_name.values()] or None}
+        return {"items": [_status(state, group) for group in state.groups.by_name.values()] or None}
 
 
 def group(desk: Desk, name: str) -> Json:
@@ -47,7 +55,17 @@ def group(desk: Desk, name: str) -> Json:
         found = desk.book.engine.state.groups.by_name.get(name)
         if found is None:
             raise UnknownError(f"Affinity group {name} does not exist since it is not allocated or preempting")
-        return inspect.group_status(desk.book.engine.state, found)
+        return _status(desk.book.engine.state, found)
+
+
+def _status(state: State, found: Group) -> Json:
+    """A group with its times as HiveD writes them (RFC 3339)."""
+    data = inspect.group_status(state, found)
+    lazy = data["status"].get("lazyPreemptionStatus")
+    if lazy and lazy["preemptionTime"] is not None:
+        at = datetime.fromtimestamp(lazy["preemptionTime"], UTC)
+        lazy["preemptionTime"] = at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return data
 
 
 def cluster_status(desk: Desk) -> Json:
@@ -129,7 +147,7 @@ def _running(desk: Desk, entry: Entry) -> Json:
 def picture(desk: Desk, cluster: str) -> Picture:
     """The cells at this instant, as ``paictl cluster view`` draws them."""
     with desk.guarded():
-        state, now = desk.book.engine.state, Millis(int(desk.wall() * 1000))
+        state, now = desk.book.engine.state, from_unix(desk.wall())
         waiting = [
             entry for entry in desk.table
             if entry.reading is not None and entry.verdict is not None and not entry.verdict.node
@@ -137,7 +155,7 @@ def picture(desk: Desk, cluster: str) -> Picture:
         return Picture(
             cluster=cluster,
             now=now,
-            epoch=0.0,
+            epoch=EPOCH,
             chains=chain_pictures(state, {}),
             vcs=vc_pictures(state, {}, Counter(_vc(entry) for entry in waiting)),
             nodes=tuple(_node(desk, name) for name in state.physical.nodes),
@@ -160,10 +178,10 @@ def _node(desk: Desk, name: str) -> NodeView:
     kind = state.physical.chains[state.physical.chain[leaves[0]]].leaf_type if leaves else ""
     machine = Machine(name, "", Role.WORKER, kind, device_type=kind, devices=len(leaves))
     used = sum(leaf in state.occupancy.user for leaf in leaves)
-    return NodeView(machine, condition, Millis(0), used, reason=desk.bad.get(name, ""))
+    return NodeView(machine, condition, EPOCH, used, reason=desk.bad.get(name, ""))
 
 
-def _jobs(desk: Desk, waiting: list[Entry], now: Millis) -> list[JobView]:
+def _jobs(desk: Desk, waiting: list[Entry], now: datetime) -> list[JobView]:
     """Groups that hold devices, and groups of which pods wait."""
     shown: dict[str, JobView] = {}
     for one in desk.book.engine.state.groups.by_name.values():
@@ -187,20 +205,26 @@ def _jobs(desk: Desk, waiting: list[Entry], now: Millis) -> list[JobView]:
 
 
 class Fresh:
-    """An answer that is expensive, for a short while: looking must not keep scheduling waiting."""
+    """An answer that was expensive, for a while: looking must not keep scheduling waiting.
 
-    def __init__(self, seconds: float = 2.0) -> None:
-        self.seconds = seconds
-        self._known: dict[str, tuple[float, int, bytes]] = {}
+    It is made anew as soon as something has changed, but never in more than a tenth of the time.
+    """
 
-    def get(self, key: str, version: int) -> bytes | None:
-        """What was answered to this question, if it still holds or is fresh enough."""
-        at, old, data = self._known.get(key, (0.0, -1, b""))
-        return data if old == version or (time.monotonic() - at < self.seconds and data) else None
+    SHARE: Final = 10
+    MOST: Final = 64
+    """Questions that are remembered."""
 
-    def put(self, key: str, version: int, data: bytes) -> bytes:
-        """Keep an answer; few at a time."""
-        if len(self._known) > 32:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self._known: dict[str, tuple[float, Desk, int, bytes]] = {}
+
+    def get(self, key: str, desk: Desk, make: Callable[[], bytes]) -> bytes:
+        """The answer to a question (a path) at a desk."""
+        began, version, known = self.clock(), desk.book.engine.version, self._known.get(key)
+        if known is not None and known[1] is desk and (known[2] == version or began < known[0]):
+            return known[3]
+        data, now = make(), self.clock()
+        if len(self._known) >= self.MOST:
             self._known.clear()
-        self._known[key] = time.monotonic(), version, data
+        self._known[key] = now + self.SHARE * (now - began), desk, version, data
         return data

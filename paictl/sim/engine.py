@@ -170,11 +170,12 @@ class Engine:
         """Raise `PolicyError` if any of the actions cannot be, before anything is changed."""
         held: dict[int, Devices] = {}
         change: dict[int, int] = {}
+        stopped: set[int] = set()
         first = self.occupancy.first
         for action in actions:
             what = type(action).__name__
             state = self.live.get(action.job.number)
-            if state is None:
+            if state is None or state.number in stopped:
                 raise PolicyError(f"job {action.job.id} is not there (any more)", where=what)
             number = state.number
             has = held.get(number, state.devices)
@@ -196,6 +197,8 @@ class Engine:
                         f"device {device} is not free for job {action.job.id}", where=type(action).__name__
                     )
             held[number] = wants
+            if isinstance(action, Stop):
+                stopped.add(number)
 
     def _shared(self, devices: Devices) -> set[int]:
         """Jobs on devices that have several: they were co-located, and may stay so when they move or grow."""

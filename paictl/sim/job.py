@@ -71,6 +71,8 @@ class Job:
     user: str = ""
     vc: str = ""
     """The tenant."""
+    pod: int = 0
+    """Devices that must be on one node, each part of `gpus` alike; 0: whole nodes and, for the rest, a part of one."""
     model: str = ""
     """Name of the network that it trains; two jobs of one model behave alike."""
     priority: int = 0
@@ -111,6 +113,8 @@ class Job:
     def __post_init__(self) -> None:
         if self.gpus < 1:
             raise JobError(f"a job needs at least 1 device, not {self.gpus}", where=f"job {self.id}")
+        if self.pod < 0 or (self.pod and self.gpus % self.pod):
+            raise JobError(f"{self.gpus} devices are no whole number of pods of {self.pod}", where=f"job {self.id}")
         if self.work < 0 or self.submit < 0:
             raise JobError("its work and submission cannot be before 0", where=f"job {self.id}")
 

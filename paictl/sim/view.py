@@ -18,7 +18,7 @@ class JobView:
     `number` is its place in the order of (submission, id): the last word of every tie.
     """
 
-    __slots__ = ("_state", "gpus", "number", "priority", "submit", "user", "vc")
+    __slots__ = ("_state", "gpus", "number", "pod", "priority", "submit", "user", "vc")
 
     def __init__(self, state: JobState) -> None:
         job = state.job
@@ -26,6 +26,8 @@ class JobView:
         self.number = state.number
         self.gpus = job.gpus
         """Devices it asks for."""
+        self.pod = job.pod
+        """Devices that must be on one node, 0 where that is left to the placement."""
         self.submit = job.submit
         self.user = job.user
         self.vc = job.vc

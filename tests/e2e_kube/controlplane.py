@@ -227,6 +227,8 @@ class ControlPlane:
         conf = self.folder / "scheduler.conf"
         written = self.folder / "scheduler.yaml"
         written.write_text(configuration.replace("@KUBECONFIG@", str(conf)))
+        if "kube-scheduler" in self.programs:
+            self.programs["kube-scheduler"].stop()
         self.program(
             "kube-scheduler", f"--config={written}", f"--bind-address={HOST}",
             f"--secure-port={self.ports['scheduler']}", f"--cert-dir={self.folder / 'scheduler-certs'}",

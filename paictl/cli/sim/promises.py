@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from paictl.cli.clusters import span_text
 from paictl.cli.console import Output, info, write, write_data, write_table
+from paictl.cli.sim.shared import read_trace
 from paictl.errors import ExitCode, PaictlError
 
 if TYPE_CHECKING:
-    from paictl.cells.spec import ClusterSpec
-    from paictl.sim.lab_compare import Course
-    from paictl.sim.trace import TraceJob
+    from paictl.sim.promises import Course
 
 
 def compare_promises(trace: str, config: str, policies: list[str], *, each_job: bool, output: Output) -> None:
     """Play a trace under several kinds of promises and compare how long each tenant waits."""
-    from paictl.sim.lab_compare import Kind, play, tenants, worse_off
+    from paictl.cells.spec import ClusterSpec
+    from paictl.config.quotas.capacity import configuration
+    from paictl.config.reading.load import load
+    from paictl.sim.promises import Kind, play, tenants, worse_off
+    from paictl.sim.specify import from_hived
+    from paictl.sim.traces.source import TraceError
 
     kinds = [kind for kind in Kind if not policies or kind in policies]
     if unknown := [name for name in policies or () if name not in list(Kind)]:
         raise PaictlError(f"there is no policy {unknown[0]!r}", hint=f"one of: {', '.join(Kind)}")
-    listed, spec = _trace(Path(trace)), _spec(config)
-    courses = [play(kind, listed, spec) for kind in kinds]
-    private = play(Kind.PRIVATE, listed, spec)
+    document = configuration(load([config]))
+    spec = from_hived(document, config)
+    hived = ClusterSpec.from_mapping(document.data)  # type: ignore[arg-type] # a mapping, or the line above had refused
+    jobs = read_trace(trace, None).jobs
+    try:
+        courses = [play(kind, jobs, hived, spec) for kind in kinds]
+        private = play(Kind.PRIVATE, jobs, hived, spec)
+    except TraceError as error:
+        where = f"{trace}: {error.where}" if error.where else trace
+        raise TraceError(error.message, where=where, hint=error.hint) from None
     worse = {course.policy: worse_off(course, private) for course in courses}
     if output is not Output.TABLE:
         write_data([_data(course, worse[course.policy]) for course in courses], output)
@@ -59,15 +69,22 @@ def _all(courses: list[Course]) -> list[tuple[Course, int]]:
 def _row(entry: tuple[Course, int]) -> tuple[object, ...]:
     course, number = entry
     ran = course.jobs[number]
-    size = f"{ran.job.pods} x {ran.job.devices}" if ran.job.pods > 1 else str(ran.job.devices)
-    nodes = ", ".join(dict.fromkeys(place.node for place in ran.places))
-    return course.policy, ran.job.name, size, span_text(ran.job.at), span_text(ran.waited), nodes
+    job = ran.job
+    size = f"{job.gpus // job.pod} x {job.pod}" if 0 < job.pod < job.gpus else str(job.gpus)
+    return (
+        course.policy,
+        job.id,
+        size,
+        span_text(job.submit),
+        span_text(ran.waited),
+        ", ".join(dict.fromkeys(ran.nodes)),
+    )
 
 
 def _data(course: Course, worse: list[str]) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from paictl.sim.lab_compare import tenants
+    from paictl.sim.promises import tenants
 
     return {
         "policy": course.policy.value,
@@ -75,38 +92,8 @@ def _data(course: Course, worse: list[str]) -> dict[str, Any]:
         "worseThanPrivate": worse,
         "tenants": [{**asdict(one), "policy": one.policy.value} for one in tenants(course)],
         "jobs": [
-            {"name": ran.job.name, "vc": ran.job.vc, "submitted": ran.job.at, "waited": ran.waited,
-             "despiteFreeCount": ran.despite, "nodes": [place.node for place in ran.places]}
+            {"name": ran.job.id, "vc": ran.job.vc, "submitted": ran.job.submit, "waited": ran.waited,
+             "despiteFreeCount": ran.despite, "nodes": list(dict.fromkeys(ran.nodes))}
             for ran in course.jobs
         ],
     }  # fmt: skip
-
-
-def _trace(path: Path) -> tuple[TraceJob, ...]:
-    import yaml
-
-    from paictl.sim.trace import trace_from
-
-    try:
-        return trace_from(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise PaictlError(f"cannot read: {error.strerror}", where=str(path), hint="check the path") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        what, look = (
-            "is not YAML: " + " ".join(str(error).split()),
-            "look there at indentation, colons, brackets, quotes",
-        )
-        raise PaictlError(what, where=str(path), hint=look) from None
-    except PaictlError as error:
-        raise type(error)(error.message, where=f"{path}: {error.where}", hint=error.hint) from None
-
-
-def _spec(path: str) -> ClusterSpec:
-    from paictl.cells.spec import ClusterSpec
-    from paictl.config.quotas.capacity import configuration
-    from paictl.config.reading.load import load
-
-    data = configuration(load([path])).data
-    if not isinstance(data, dict):
-        raise PaictlError("the hivedscheduler configuration is not a mapping", where=path)
-    return ClusterSpec.from_mapping(data)

@@ -55,6 +55,13 @@ FIXED_PORTS = {
 """Ports of a host that no setting moves."""
 
 
+STANDARD_NAME = "services-configuration.yaml"
+"""The file that OpenPAI reads."""
+
+NEAR_NAMES = frozenset({"service-configuration.yaml", "service-configuration.yml", "services-configuration.yml"})
+"""What it is called by mistake, in textbooks too."""
+
+
 @dataclass(frozen=True, slots=True)
 class Port:
     """A port that a service takes on a host; `node` is None where it is the service's default."""

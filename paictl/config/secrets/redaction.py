@@ -6,17 +6,18 @@ It goes by the names of keys, in the text: a file that is too broken to be read 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 
 from paictl.config.reading.source import Located, Source, place_of
+from paictl.config.secrets.names import ADDRESS_WITH_PASSWORD, sounds_secret
 
-_NAME = r"(?:password|passwd|pwd|secret|htpasswd|token|account[_-]?key)"
-_COLON = r"[\"']?\s*:\s*(?![|>][-+0-9]*\s*(?:#|$))"
-_VALUE = r"\"(?:[^\"\\]|\\.)*\"?|'(?:[^']|'')*'?|[^\s#]"
-_BLOCK = re.compile(rf"{_NAME}{_COLON}(?P<value>{_VALUE}(?:[^#]|(?<!\s)#)*)", re.IGNORECASE)
-_FLOW = re.compile(rf"{_NAME}{_COLON}(?P<value>{_VALUE}[^,}}#]*)", re.IGNORECASE)
-_SEVERAL = re.compile(rf"{_NAME}s?[\"']?\s*:\s*(?P<value>[{{\[][^}}\]]*)", re.IGNORECASE)
-_HEAD = re.compile(rf"{_NAME}s?[\"']?\s*:\s*(?:[|>][-+0-9]*)?\s*(?:#.*)?$", re.IGNORECASE)
+_KEY = re.compile(r"(?<![\w.-])([\w.-]{1,200})[\"']?\s*:")
+_QUOTED = r"\"(?:[^\"\\]|\\.)*\"?|'(?:[^']|'')*'?|[^\s#]"
+_BLOCK_VALUE = re.compile(rf"\s*(?![|>][-+0-9]*\s*(?:#|$))((?:{_QUOTED})(?:[^#]|(?<!\s)#)*)")
+_FLOW_VALUE = re.compile(rf"\s*((?:{_QUOTED})[^,}}#]*)")
+_SEVERAL_VALUES = re.compile(r"\s*([{\[][^}\]]*)")
+_NO_VALUE = re.compile(r"\s*(?:[|>][-+0-9]*)?\s*(?:#.*)?$")
 _ITEM = re.compile(r"\s*(?:- +)?(?:[\w.-]+\s*:\s)?\s*(?P<value>.*)")
 _FARTHEST = 200
 """Lines that are looked back for the key that a line belongs to."""
@@ -24,7 +25,24 @@ _FARTHEST = 200
 
 def redacted(line: str) -> str:
     """A line with the values of passwords and the like starred out, each as wide as before."""
-    return (_FLOW if "{" in line else _BLOCK).sub(_starred, _SEVERAL.sub(_starred, line))
+    pieces: list[str] = []
+    done = 0
+    for start, end in _values(line):
+        pieces += [line[done:start], _stars(line[start:end])]
+        done = end
+    return ADDRESS_WITH_PASSWORD.sub(_without_password, "".join([*pieces, line[done:]]))
+
+
+def _values(line: str) -> Iterator[tuple[int, int]]:
+    """(start, end) of the values in a line whose keys sound like secrets."""
+    done = 0
+    value = _FLOW_VALUE if "{" in line else _BLOCK_VALUE
+    for key in _KEY.finditer(line):
+        if key.start() >= done and sounds_secret(key.group(1)):
+            found = _SEVERAL_VALUES.match(line, key.end()) or value.match(line, key.end())
+            if found is not None:
+                done = found.end()
+                yield found.span(1)
 
 
 @lru_cache(maxsize=16)
@@ -34,7 +52,7 @@ def redacted_line(source: Source, number: int) -> str:
     Remembered for a few lines, because a report comes back to a long line for each problem in it.
     """
     line = source.line(number)
-    return _ITEM.sub(_starred, line, count=1) if _below_secret(source, number) else redacted(line)
+    return _ITEM.sub(_starred_value, line, count=1) if _below_secret(source, number) else redacted(line)
 
 
 def is_secret(at: Located) -> bool:
@@ -49,13 +67,13 @@ def _below_secret(source: Source, number: int) -> bool:
     """Whether one of the keys that a line stands under, by indentation, is that of a secret, or of several."""
     depth = _indent(source.line(number))
     for above in range(number - 1, max(number - _FARTHEST, 0), -1):
-        line = source.line(above)
-        if line.strip() and _indent(line) < depth:
-            if _HEAD.search(line):
-                return True
-            depth = _indent(line)
         if not depth:
             break
+        line = source.line(above)
+        if line.strip() and _indent(line) < depth:
+            if any(sounds_secret(key.group(1)) and _NO_VALUE.match(line, key.end()) for key in _KEY.finditer(line)):
+                return True
+            depth = _indent(line)
     return False
 
 
@@ -63,6 +81,14 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _starred(match: re.Match[str]) -> str:
-    head = match.group()[: match.start("value") - match.start()]
-    return head + re.sub(r"[^\s\"']", "*", match.group("value"))
+def _stars(text: str) -> str:
+    return re.sub(r"[^\s\"']", "*", text)
+
+
+def _starred_value(match: re.Match[str]) -> str:
+    return match.group()[: match.start("value") - match.start()] + _stars(match.group("value"))
+
+
+def _without_password(match: re.Match[str]) -> str:
+    start, end = (offset - match.start() for offset in match.span("password"))
+    return match.group()[:start] + "*" * (end - start) + match.group()[end:]

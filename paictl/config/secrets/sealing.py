@@ -17,7 +17,8 @@ from functools import lru_cache
 
 from paictl.config.reading.keypath import dotted
 from paictl.config.reading.kinds import Kind
-from paictl.config.secrets.walk import SEAL_PREFIX, SHOWN, Path, Secret, SecretError, Walk, sounds_secret, walk
+from paictl.config.secrets.names import sounds_secret
+from paictl.config.secrets.walk import SEAL_PREFIX, SHOWN, Path, Secret, SecretError, Walk, walk
 
 COST = (14, 8, 5)
 """scrypt's (log2 n, r, p): 16 MiB and a fifth of a second per secret, as OWASP recommends."""

@@ -8,7 +8,6 @@ document, an overridden ``<<``), and a forgotten secret would be stored in clear
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -18,17 +17,12 @@ import yaml
 from paictl.config.reading.kinds import Kind
 from paictl.config.reading.schema import SCHEMA_NAMES, load_schema
 from paictl.config.reading.yamltree import after_properties, resolve
+from paictl.config.secrets.names import ADDRESS_WITH_PASSWORD, sounds_secret
 from paictl.errors import PaictlError
 
 Schema: TypeAlias = "dict[str, Any]"
 Path: TypeAlias = "tuple[str | int, ...]"
 
-SOUNDS_SECRET = re.compile(
-    r"passw|passphrase|pwd|secret|token|credential|(api|access|account|auth|private|encryption|signing)-?key"
-)
-"""What is searched for in a key in lower case, with ``-`` for ``_``."""
-
-_ADDRESS_WITH_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
 SEAL_PREFIX = "sealed:scrypt:"
 SHOWN = "<secret>"
 """What stands for a secret in a text that is stored, and in one that is shown; a secret wherever it turns up."""
@@ -62,11 +56,6 @@ class Walk:
     scalars: tuple[tuple[int, int], ...]
     shape: tuple[object, ...] = field(repr=False)
     """Every event with its value, but for secrets: equal for two texts that differ in secrets and comments only."""
-
-
-def sounds_secret(name: str) -> bool:
-    """Whether a key sounds as if its value was a secret."""
-    return SOUNDS_SECRET.search(name.lower().replace("_", "-")) is not None
 
 
 def walk(text: str, kind: Kind) -> Walk:
@@ -218,9 +207,7 @@ class _Walker:
                 items = schema.get("items", {})
                 named += items if isinstance(items, list) else [items]
                 continue
-            patterns = schema.get("patternProperties", {})
             found = [schema["properties"][step]] if step in schema.get("properties", {}) else []
-            found += [below for pattern, below in patterns.items() if re.search(pattern, step)]
             named += found
             others += [] if found else [schema.get("additionalProperties")]
         return self.all_of(named), self.all_of(others)
@@ -251,7 +238,7 @@ class _Walker:
 def _is_secret_anywhere(value: str) -> bool:
     if value.startswith((SHOWN, SEAL_PREFIX)):
         return True
-    return "\n" not in value and _ADDRESS_WITH_PASSWORD.search(value) is not None
+    return "\n" not in value and ADDRESS_WITH_PASSWORD.search(value) is not None
 
 
 def _offsets(event: yaml.Event) -> tuple[int, int]:

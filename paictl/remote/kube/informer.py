@@ -28,7 +28,7 @@ WATCH: Final = 300
 """Seconds after which the server ends a watch by itself."""
 RELIST: Final = 600.0
 """Seconds after which everything is listed and compared, whatever the watch says."""
-PAUSES: Final = (0.1, 15.0)
+PAUSES: Final = (0.1, 5.0)
 """First and longest pause between attempts."""
 
 

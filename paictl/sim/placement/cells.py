@@ -82,7 +82,7 @@ class Cells(Placement):
     def _bind(self, first: Bind, job: JobView, number: int) -> Devices:
         info = self.engine.bind_info(first)
         self.engine.apply(first)
-        pods = sum(count for _, count in self._members(number))
+        pods = sum(count for _, count in self._members(job, number))
         uids = [first.request.uid]
         for place in range(1, pods):
             request = self._request(job, number, place)
@@ -101,13 +101,15 @@ class Cells(Placement):
             sorted(self._device[pod.node, index] for member in info.members for pod in member for index in pod.devices)
         )
 
-    def _members(self, number: int) -> tuple[tuple[int, int], ...]:
-        """(devices of a pod, number of such pods), rising: whole nodes, and the rest on one more."""
+    def _members(self, job: JobView, number: int) -> tuple[tuple[int, int], ...]:
+        """(devices of a pod, number of such pods), rising: as the job says, else whole nodes and a rest."""
+        if job.pod and number == job.gpus:
+            return ((job.pod, number // job.pod),)
         whole, rest = divmod(number, self._size)
         return (*([(rest, 1)] if rest else []), *([(self._size, whole)] if whole else []))
 
     def _request(self, job: JobView, number: int, place: int) -> PodRequest:
-        members = self._members(number)
+        members = self._members(job, number)
         leaves = [size for size, count in members for _ in range(count)][place]
         priority = min(max(job.priority, 0), MAX_PRIORITY) if self.guaranteed(job) else OPPORTUNISTIC
         uid = f"{job.number}-{place}"

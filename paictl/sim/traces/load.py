@@ -11,6 +11,7 @@ from paictl.sim.traces.chronus import CHRONUS
 from paictl.sim.traces.datacenters import ACME, HELIOS, PAI, SPOT
 from paictl.sim.traces.gavel import GAVEL
 from paictl.sim.traces.itp import ITP
+from paictl.sim.traces.listed import LISTED
 from paictl.sim.traces.native import NATIVE
 from paictl.sim.traces.philly import PCS, PHILLY, PHILLY_LOG
 from paictl.sim.traces.pollux import POLLUX
@@ -22,7 +23,7 @@ from paictl.units import Millis
 from paictl.words import did_you_mean
 
 FORMATS: Final[tuple[Format, ...]] = (
-    NATIVE, CHRONUS, MURI, ITP, TIRESIAS, PHILLY, PCS, PHILLY_LOG, POLLUX, SC17, GAVEL, SYNERGY,
+    NATIVE, LISTED, CHRONUS, MURI, ITP, TIRESIAS, PHILLY, PCS, PHILLY_LOG, POLLUX, SC17, GAVEL, SYNERGY,
     HELIOS, ACME, PAI, SPOT,
 )  # fmt: skip
 """In the order in which they are tried: the particular ones before those that ask for less."""

@@ -107,6 +107,7 @@ COLUMNS: Final = (
     Column("duration", "work", _time, _seconds, required=True),
     Column("user", "user", _text),
     Column("vc", "vc", _text),
+    Column("pod", "pod", partial(whole, least=0)),
     Column("model", "model", _text),
     Column("priority", "priority", partial(whole, least=-(10**9))),
     Column("share", "share", partial(_one_of, Share)),

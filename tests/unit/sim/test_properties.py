@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paictl.sim.cluster import ClusterSpec, Node
+from paictl.sim.cluster import ClusterSpec, Node, homogeneous
+from paictl.sim.engine import Engine
 from paictl.sim.invariants import Invariants
 from paictl.sim.job import Job, Share, in_order
+from paictl.sim.policies.ranked import Ranked
 from paictl.sim.policies.table import POLICIES
 from paictl.sim.run import FINISHED, Ending
 from paictl.sim.simulate import simulate
+from paictl.sim.view import JobView
 from paictl.units import Millis
 
 COUNTED = [f"{name}{more}" for name in POLICIES for more in ("", ":suspend=2,resume=1,migrate=3,resize=2,profile=1")]
@@ -81,6 +84,49 @@ def test_what_runs_is_what_a_walk_down_the_ranking_picks(policy: str, spec: Clus
     plain = [replace(job, elastic=None) for job in jobs]
     result = simulate(plain, spec, policy)
     assert {one.id: one.end for one in result.outcomes} == _by_hand(plain, spec, by_size=policy == "srsf")
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "las:queues=4/20",
+        "las:queues=4/20,knob=1",
+        "las:dimension=1,queues=5",
+        "gittins:queues=4/20",
+        "srtf:resume=1",
+        "srsf",
+    ],
+)
+@settings(max_examples=60)
+@given(spec=clusters(), jobs=traces())
+def test_after_every_event_those_run_whom_the_walk_picks(policy: str, spec: ClusterSpec, jobs: list[Job]) -> None:
+    """The incremental walk against the plain one over everybody, with the policy's own keys."""
+
+    def check(engine: Engine) -> None:
+        ranked = engine.policy
+        assert isinstance(ranked, Ranked)
+        order = sorted(
+            (ranked.key(view, runs=view.running and view in ran), view.number, view) for view in engine._views.values()
+        )
+        free, picked = engine.cluster.size, set()
+        for _, _, view in order:
+            if view.gpus <= free:
+                free -= view.gpus
+                picked.add(view.id)
+        assert {view.id for view in engine._views.values() if view.running} == picked
+        ran[:] = [view for view in engine._views.values() if view.running]
+
+    ran: list[JobView] = []
+    simulate([replace(job, elastic=None) for job in jobs], spec, policy, check=check)
+
+
+@settings(max_examples=40)
+@given(jobs=traces())
+def test_hived_never_lets_a_tenant_have_more_than_its_quota(jobs: list[Job]) -> None:
+    quotas = {"a": 8, "b": 4, "c": 4}
+    spec = replace(homogeneous(4, 4), quotas=quotas)
+    fitting = [job for job in jobs if job.gpus <= quotas[job.vc]]  # larger ones run opportunistically
+    simulate(fitting, spec, "hived", check=Invariants(quotas=quotas))
 
 
 def _by_hand(jobs: list[Job], spec: ClusterSpec, *, by_size: bool) -> dict[str, int | None]:

@@ -53,7 +53,7 @@ TABLE: dict[str, str] = {
     "services": """
         empty_section port_collision schedule_ports certificate_file default_secret placeholder incomplete_mail
         missing_token legacy_service_setting no_hived_config duplicate_group incomplete_login dropped_defaults
-        alert_rules incomplete_storage unknown_receiver
+        alert_rules incomplete_storage unknown_receiver other_file_name
     """,
     "service": """
         no_refresh_script self_prerequisite template_suffix path_outside contradictory_rules not_for_kubernetes
@@ -65,8 +65,9 @@ TABLE: dict[str, str] = {
     "across": """
         master_in_worker_list address_in_both_lists host_not_in_layout machine_not_in_lists address_differs role_differs
         unknown_node worker_without_cell device_count_differs resources_over_machine hived_switched_off mixed_devices
-        port_in_host_range host_in_cluster_network setting_differs job_vc job_sku job_pin job_pod_size job_gang_size
-        job_no_gpu group_vc service_prerequisite service_cycle service_file
+        port_in_host_range host_in_cluster_network setting_differs service_set_twice
+        job_vc job_sku job_pin job_pod_size job_gang_size job_no_gpu group_vc
+        service_prerequisite service_cycle service_file
     """,
 }
 """Every rule: family (a folder) → modules, by id. Families run in this order; the last one takes bundles."""

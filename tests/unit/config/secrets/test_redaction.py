@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from paictl.config.linting.fix import fix
 from paictl.config.linting.report import FORMATS, plain
 from paictl.config.linting.report.data import fingerprints
 from paictl.config.linting.validate import validate
+from paictl.config.reading.kinds import Kind
 from paictl.config.reading.load import load_memory
 from paictl.config.reading.source import Source
 from paictl.config.secrets.redaction import redacted, redacted_line
+from paictl.config.secrets.sealing import seal
 
 
 @pytest.mark.parametrize(
@@ -80,3 +83,37 @@ def test_a_secret_number_is_not_quoted_where_no_schema_knows_it() -> None:
     (problem,) = validate(load_memory({"job.yaml": job})).problems
     assert problem.rule == "TXT014"
     assert "4711" not in f"{problem.message} {problem.hint}"
+
+
+KEYS = [
+    *("api-key", "apikey", "apiKey", "access_key", "private-key", "account_key", "encryptionKey", "passphrase"),
+    *("credential", "credentials", "bearer", "auth", "webhook-url", "slack_webhook", "password", "passwd", "smbpwd"),
+    *("clientSecret", "token"),
+]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("key", KEYS)
+def test_whatever_push_seals_no_report_and_no_diff_shows(key: str, form: str) -> None:
+    text = f"user: op\npassword: Sesame-9\n{key}: TOPSECRET-2\nhost_daemon_port_start: '40000'\n"
+    loaded = load_memory({"config.yaml": text.encode()})
+    report = validate(loaded)
+    assert any(problem.place.line == 3 for problem in report.problems)
+    assert "TOPSECRET" not in plain(FORMATS[form](report))
+    assert "TOPSECRET" not in seal(text, Kind.CONFIG)
+    assert all("TOPSECRET" not in line for file in fix(loaded).changed for line in file.diff())
+
+
+@pytest.mark.parametrize("key", ["database", "x", "uri"])
+def test_a_password_in_an_address_is_no_more_shown_than_sealed(key: str) -> None:
+    text = f"user: op\npassword: Sesame-9\n{key}: postgres://me:TOPSECRET-2@db/x?y=1\n"
+    shown = plain(FORMATS["text"](validate(load_memory({"config.yaml": text.encode()}))))
+    assert "postgres://me:***********@db/x?y=1" in shown
+    assert "TOPSECRET" not in seal(text, Kind.CONFIG)
+
+
+@pytest.mark.parametrize(
+    "key", ["author", "authentication", "secret-name", "ssh_key_file_path", "token-ttl", "keyboard"]
+)
+def test_what_only_resembles_a_secret_is_shown(key: str) -> None:
+    assert redacted(f"{key}: shown") == f"{key}: shown"

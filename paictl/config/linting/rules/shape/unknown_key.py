@@ -29,11 +29,12 @@ from paictl.config.linting.repairs import written
 from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, Severity, rule
 from paictl.config.linting.rules.shape.words import dotted, meant, of_keyword
 from paictl.config.reading.nodes import follow
+from paictl.config.reading.schema import Violation
 
 
 @rule("SHP104", "unknown-key", ERROR)
 def check(document: Document) -> Findings:
-    """Every key that the schema does not declare; a warning where the tools ignore such keys."""
+    """Every key that the schema does not declare; a warning where the tools ignore it and nothing is lost by that."""
     for violation in of_keyword(document, "additionalProperties"):
         if violation.key is None:
             continue
@@ -42,6 +43,8 @@ def check(document: Document) -> Findings:
         holder = f" in {dotted(parent)}" if parent else ""
         near = meant(name, follow(document.root, parent) if document.root else None, known)
         severity = Severity(violation.schema.get("x-unknown-key-severity", "error"))
+        if near and _is_weighty(violation, near):
+            severity = Severity.ERROR
         message = f"unknown key {name!r}{holder}"
         if near and violation.key.plain:
             yield Finding(
@@ -51,3 +54,10 @@ def check(document: Document) -> Findings:
             offered = sorted(key for key, schema in known.items() if not schema.get("x-legacy", False))
             hint = f"known keys: {', '.join(offered)}" if offered else "remove it"
             yield Finding(violation.key, message, hint, (), severity)
+
+
+def _is_weighty(violation: Violation, meant_key: str) -> bool:
+    """Whether a key that is mistyped leaves out what must be there, or a whole section: that is never just ignored."""
+    described = violation.schema.get("properties", {}).get(meant_key, {})
+    section = "$ref" in described or described.get("type") in ("object", "array")
+    return section or meant_key in violation.schema.get("required", ())

@@ -1,6 +1,7 @@
 """The file holds nothing but comments.
 
-Why: the tools go on with their defaults; if settings were meant to stand here, they are commented out.
+Why: the tools go on with their defaults, or stop; rules across files have nothing to compare with. If settings were
+meant to stand here, they are commented out. Where nothing tells what the file should be, it is a warning.
 
 Passes::
 
@@ -23,18 +24,18 @@ Fails::
 
 from __future__ import annotations
 
-from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
+from paictl.config.linting.rule import ERROR, Document, Finding, Findings, Severity, rule
 from paictl.config.reading.kinds import Kind
 from paictl.config.reading.yamltree import IssueKind
 
 
-@rule("TXT013", "empty-file", WARNING)
+@rule("TXT013", "empty-file", ERROR)
 def check(document: Document) -> Findings:
     """A file or embedded text without a value; a service may do without defaults."""
     if document.kind is Kind.SERVICE_DEFAULTS:
         return
     for issue in document.issues:
         if issue.kind is IssueKind.EMPTY:
-            yield Finding(
-                issue.at, "nothing is set in this file", "remove the # before what you want to set, or remove the file"
-            )
+            hint = "remove the # before what you want to set, or remove the file"
+            severity = Severity.WARNING if document.kind is Kind.UNKNOWN else None
+            yield Finding(issue.at, "nothing is set in this file", hint, severity=severity)

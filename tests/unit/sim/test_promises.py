@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -8,12 +9,18 @@ from hypothesis import strategies as st
 
 from paictl.cells.spec import ClusterSpec
 from paictl.errors import PaictlError
-from paictl.sim.lab_compare import Kind, play, tenants, worse_off
-from paictl.sim.lab_places import Counts, Place, physical_nodes, private_nodes
-from paictl.sim.trace import TraceError, TraceJob, trace_from
+from paictl.sim import promises
+from paictl.sim.cluster import Cluster, Node
+from paictl.sim.cluster import ClusterSpec as Nodes
+from paictl.sim.job import Job
+from paictl.sim.promises import Course, Kind, private_nodes, tenants, worse_off
+from paictl.sim.simulate import simulate
+from paictl.sim.specify import hived_cluster
+from paictl.sim.traces.listed import jobs_from as trace_from
+from paictl.sim.traces.source import TraceError
 
 NODES = 4
-SPEC = ClusterSpec.from_mapping({
+DATA = {
     "physicalCluster": {
         "cellTypes": {
             "QUAD": {"childCellType": "GPU", "childCellNumber": 4},
@@ -29,7 +36,12 @@ SPEC = ClusterSpec.from_mapping({
         "b": {"virtualCells": [{"cellType": "POOL.NODE", "cellNumber": 1}, {"cellType": "POOL.NODE.QUAD",
                                                                          "cellNumber": 2}]},
     },
-})  # fmt: skip
+}  # fmt: skip
+
+
+def play(kind: Kind, jobs: tuple[Job, ...], data: dict[str, Any] = DATA) -> Course:
+    spec = ClusterSpec.from_mapping(data)
+    return promises.play(kind, jobs, spec, hived_cluster(spec, "x", json.dumps(data)))
 
 
 def job(name: str, vc: str, at: str, runs: str, devices: int, pods: int = 1) -> dict[str, Any]:
@@ -44,17 +56,17 @@ MIXED = trace_from({
 })  # fmt: skip
 
 
-def waits(kind: Kind, trace: tuple[TraceJob, ...]) -> dict[str, int]:
-    return {ran.job.name: ran.waited // 60_000 for ran in play(kind, trace, SPEC).jobs if ran.waited}
+def waits(kind: Kind, trace: tuple[Job, ...]) -> dict[str, int]:
+    return {ran.job.id: ran.waited // 60_000 for ran in play(kind, trace).jobs if ran.waited}
 
 
 def test_counts_let_a_neighbour_scatter_what_is_free_and_cells_do_not() -> None:
     assert waits(Kind.QUOTA, MIXED) == {"big": 6 * 60 + 31}
     assert waits(Kind.CELLS, MIXED) == waits(Kind.PRIVATE, MIXED) == {}
-    quota, private = play(Kind.QUOTA, MIXED, SPEC), play(Kind.PRIVATE, MIXED, SPEC)
+    quota, private = play(Kind.QUOTA, MIXED), play(Kind.PRIVATE, MIXED)
     assert worse_off(quota, private) == ["a"]
     assert [(one.vc, one.blocked) for one in tenants(quota)] == [("b", 0), ("a", 1)]
-    assert quota.pieces > play(Kind.CELLS, MIXED, SPEC).pieces
+    assert quota.pieces > play(Kind.CELLS, MIXED).pieces
 
 
 def test_under_cells_a_tenant_that_scatters_its_own_devices_waits_as_in_its_own_cluster() -> None:
@@ -71,7 +83,7 @@ def test_under_cells_a_tenant_that_scatters_its_own_devices_waits_as_in_its_own_
 def test_a_job_above_the_free_count_waits_without_being_blocked() -> None:
     trace = trace_from({"jobs": [job("one", "a", "0", "1h", 8, 2), job("two", "a", "0", "1h", 8)]})
     for kind in Kind:
-        course = play(kind, trace, SPEC)
+        course = play(kind, trace)
         assert [(ran.waited, ran.despite) for ran in course.jobs] == [(0, 0), (3_600_000, 0)]
         assert [(one.wait, one.longest, one.completion) for one in tenants(course)] == [
             (1_800_000, 3_600_000, 5_400_000)
@@ -84,18 +96,24 @@ def test_ends_free_devices_before_arrivals_of_the_same_instant_take_them() -> No
 
 
 def test_best_fit_takes_the_fullest_node_that_has_room_and_all_pods_or_none() -> None:
-    counts = Counts({"x": 8, "y": 4, "z": 8})
-    small, gang = trace_from({"jobs": [job("small", "a", "0", "1h", 3), job("gang", "a", "0", "1h", 8, 3)]})
-    assert counts.start(small) == (Place("y", 3),)
-    assert counts.start(gang) is None
-    assert counts.start(TraceJob("two", "a", gang.at, gang.runs, 8, 2)) == (Place("x", 8), Place("z", 8))
-    counts.end(small)
-    assert counts.start(small) == (Place("y", 3),)
+    nodes = Nodes("", tuple(Node(name, size) for name, size in {"x": 8, "y": 4, "z": 8}.items()))
+    small, gang, again = trace_from({
+        "jobs": [job("small", "a", "0", "1h", 3), job("gang", "a", "1m", "1h", 8, 2), job("again", "a", "2m", "1h", 3)]
+    })  # fmt: skip
+    run = simulate((small, gang, again), nodes, "quota", log=True)
+    node_of = Cluster(nodes).node_of
+    places = {one.job: [node_of[device] for device in one.devices] for one in run.log if one.what == "start"}
+    assert places == {"small": [1] * 3, "gang": [0] * 8 + [2] * 8, "again": [1] * 3}
+    # two whole nodes are free in number, but not together on two: the gang takes none of them
+    pieces = trace_from({"jobs": [job("one", "a", "0", "1h", 5), job("gang", "a", "1m", "1h", 8, 2)]})
+    assert simulate(pieces, nodes, "quota").outcomes[1].first_start == 3_600_000
 
 
 def test_a_private_cluster_is_as_large_as_the_promise_and_cut_like_it() -> None:
-    assert private_nodes(SPEC) == {"a": {"a-1": 8, "a-2": 8}, "b": {"b-1": 8, "b-2": 4, "b-3": 4}}
-    assert physical_nodes(SPEC) == {f"n{number}": 8 for number in range(NODES)}
+    found = private_nodes(ClusterSpec.from_mapping(DATA))
+    assert {vc: [(node.name, node.devices) for node in nodes] for vc, nodes in found.items()} == {
+        "a": [("a-1", 8), ("a-2", 8)], "b": [("b-1", 8), ("b-2", 4), ("b-3", 4)],
+    }  # fmt: skip
 
 
 JOBS = st.lists(
@@ -117,8 +135,8 @@ def test_under_cells_it_does_not_matter_what_the_other_tenant_does(
     foreign = [job(f"o{i}", "b", f"{at}m", f"{runs}m", min(shape[0], 4)) for i, (at, runs, *shape) in enumerate(others)]
     if not own:
         return
-    alone = play(Kind.CELLS, trace_from({"jobs": own}), SPEC)
-    shared = play(Kind.CELLS, trace_from({"jobs": foreign + own}), SPEC)
+    alone = play(Kind.CELLS, trace_from({"jobs": own}))
+    shared = play(Kind.CELLS, trace_from({"jobs": foreign + own}))
     assert [ran.waited for ran in alone.jobs] == [ran.waited for ran in shared.jobs if ran.job.vc == "a"]
 
 
@@ -144,13 +162,13 @@ def test_a_bad_trace_is_refused_with_the_place(data: object, said: str) -> None:
 @pytest.mark.parametrize("kind", list(Kind))
 def test_a_job_that_can_never_run_is_refused(kind: Kind) -> None:
     with pytest.raises(TraceError, match="'huge' never runs"):
-        play(kind, trace_from({"jobs": [job("huge", "a", "0", "1h", 8, 3)]}), SPEC)
+        play(kind, trace_from({"jobs": [job("huge", "a", "0", "1h", 8, 3)]}))
     with pytest.raises(TraceError, match="no virtual cluster 'c'"):
-        play(kind, trace_from({"jobs": [job("lost", "c", "0", "1h", 1)]}), SPEC)
+        play(kind, trace_from({"jobs": [job("lost", "c", "0", "1h", 1)]}))
 
 
 def test_counts_of_different_devices_are_not_compared() -> None:
-    spec = ClusterSpec.from_mapping({
+    data = {
         "physicalCluster": {
             "cellTypes": {
                 kind: {"childCellType": leaf, "childCellNumber": 2, "isNodeLevel": True}
@@ -159,6 +177,6 @@ def test_counts_of_different_devices_are_not_compared() -> None:
             "physicalCells": [{"cellType": "X", "cellAddress": "x"}, {"cellType": "Y", "cellAddress": "y"}],
         },
         "virtualClusters": {"a": {"virtualCells": [{"cellType": "X", "cellNumber": 1}]}},
-    })  # fmt: skip
+    }  # fmt: skip
     with pytest.raises(PaictlError, match="one kind of device"):
-        play(Kind.QUOTA, trace_from({"jobs": [job("x", "a", "0", "1h", 1)]}), spec)
+        play(Kind.QUOTA, trace_from({"jobs": [job("x", "a", "0", "1h", 1)]}), data)

@@ -1,39 +1,25 @@
-"""A trace: jobs of several tenants, when they come, what they need and how long they run."""
+"""Traces written by hand: a YAML list of jobs, their shapes and when they come, as in lab 15.
+
+``jobs: [{name: a, vc: x, at: 5m, runs: 1h, devices: 4, pods: 2}]``: `pods` (1 if left out) run at the same time, each
+with `devices` of one node. Such a file is refused at the first mistake: whoever wrote it is there to mend it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from paictl.errors import PaictlError
+import yaml
+
+from paictl.sim.job import Job
+from paictl.sim.traces.base import Format, Head, Rows
+from paictl.sim.traces.source import Source, TraceError
 from paictl.units import FOREVER, DurationError, Millis, parse_duration
 
 _KEYS: Final = frozenset({"name", "vc", "at", "runs", "pods", "devices"})
 
 
-@dataclass(frozen=True, slots=True)
-class TraceJob:
-    """One job: `pods` that run at the same time, each with `devices` of one node."""
-
-    name: str
-    vc: str
-    at: Millis
-    runs: Millis
-    devices: int
-    pods: int = 1
-
-    @property
-    def demand(self) -> int:
-        """Devices of the whole job."""
-        return self.pods * self.devices
-
-
-class TraceError(PaictlError, ValueError):
-    """The trace cannot be played; `where` is the path of the field at fault."""
-
-
-def trace_from(data: object) -> tuple[TraceJob, ...]:
+def jobs_from(data: object) -> tuple[Job, ...]:
     """The jobs of a trace (as loaded from YAML), in the order in which they are listed.
 
     Raises `TraceError` naming the first field that is not as it must be.
@@ -44,25 +30,26 @@ def trace_from(data: object) -> tuple[TraceJob, ...]:
     jobs = tuple(_job(item, f"jobs[{i}]") for i, item in enumerate(listed))
     seen: set[str] = set()
     for i, job in enumerate(jobs):
-        if job.name in seen:
-            raise TraceError(f"there is a job {job.name!r} already", where=f"jobs[{i}].name")
-        seen.add(job.name)
+        if job.id in seen:
+            raise TraceError(f"there is a job {job.id!r} already", where=f"jobs[{i}].name")
+        seen.add(job.id)
     return jobs
 
 
-def _job(item: object, path: str) -> TraceJob:
+def _job(item: object, path: str) -> Job:
     if not isinstance(item, Mapping):
         raise TraceError("expected a job", where=path)
     for key in item:
         if key not in _KEYS:
             raise TraceError(f"unknown key {key!r}", where=path, hint=f"one of: {', '.join(sorted(_KEYS))}")
-    return TraceJob(
-        name=_name(item, "name", path),
+    devices = _count(item, "devices", path)
+    return Job(
+        id=_name(item, "name", path),
         vc=_name(item, "vc", path),
-        at=_span(item.get("at", 0), f"{path}.at", 0),
-        runs=_span(item.get("runs"), f"{path}.runs", 1),
-        devices=_count(item, "devices", path),
-        pods=_count(item, "pods", path),
+        submit=_span(item.get("at", 0), f"{path}.at", 0),
+        work=_span(item.get("runs"), f"{path}.runs", 1),
+        gpus=devices * _count(item, "pods", path),
+        pod=devices,
     )
 
 
@@ -89,3 +76,26 @@ def _span(found: object, path: str, least: int) -> Millis:
     if seconds == FOREVER or millis < least:
         raise TraceError("expected a span that ends", where=path, hint="for instance 90m")
     return Millis(millis)
+
+
+def _read(source: Source) -> Rows:
+    try:
+        jobs = jobs_from(yaml.safe_load(source.text()))
+    except yaml.YAMLError as error:
+        said = "is not YAML: " + " ".join(str(error).split())
+        hint = "look there at indentation, colons, brackets, quotes"
+        raise TraceError(said, where=source.name, hint=hint) from None
+    except TraceError as error:
+        where = source.name if error.where == source.name else f"{source.name}: {error.where}"
+        raise TraceError(error.message, where=where, hint=error.hint) from None
+    return ((number, job) for number, job in enumerate(jobs, 1))
+
+
+def _tells(head: Head) -> bool:
+    return any(line.startswith("jobs:") for line in head.start.splitlines())
+
+
+LISTED = Format(
+    "listed", "written by hand, in YAML", "s, or with a unit",
+    "jobs: a list of {name, vc, at, runs, devices, pods}", "paictl, lab 15", _tells, _read,
+)  # fmt: skip

@@ -1,0 +1,66 @@
+"""Each pod on the node where it leaves the fewest devices free, as schedulers that only count devices do it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from paictl.sim.cluster import Cluster, Devices
+from paictl.sim.placement.base import Placement
+from paictl.sim.placement.nodes import NodeBook
+from paictl.sim.view import JobView
+
+
+class BestFit(Placement):
+    """The fullest node that has room, the first of equals; all pods of a job, or none.
+
+    Without pods a job is whole nodes (of the largest in the cluster) and, for the rest, a part of one.
+    """
+
+    id = "best-fit"
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self.book = NodeBook(cluster)
+        self._largest = max((node.devices for node in cluster.nodes), default=1)
+
+    def take(self, job: JobView, number: int) -> Devices | None:
+        """Pod by pod; what was found is given back if a later pod finds nothing."""
+        found: list[int] = []
+        for pod in self._pods(job, number):
+            node = self._node(job, pod)
+            if node is None:
+                self.book.give(tuple(sorted(found)))
+                return None
+            found += self.book.take(node, pod)
+        self.free -= number
+        return tuple(sorted(found))
+
+    def _pods(self, job: JobView, number: int) -> list[int]:
+        if job.pod and number == job.gpus:
+            return [job.pod] * (number // job.pod)
+        whole, rest = divmod(number, self._largest)
+        return [self._largest] * whole + ([rest] if rest else [])
+
+    def _node(self, job: JobView, pod: int) -> int | None:
+        best = None
+        for pool in self.book.pools_for(job.gpu_type):
+            for free in range(pod, pool.size + 1):
+                if pool.by_free[free]:
+                    found = (free, pool.by_free[free][0])
+                    best = found if best is None else min(best, found)
+                    break
+        return None if best is None else best[1]
+
+    def give(self, devices: Devices) -> None:
+        """They are free again."""
+        self.free += len(devices)
+        self.book.give(devices)
+
+    def claim(self, devices: Devices) -> None:
+        """These very devices."""
+        self.free -= len(devices)
+        self.book.claim(devices)
+
+    def group(self, job: JobView) -> Hashable:
+        """Alike are jobs of one type, one shape and one tenant: a tenant may be at its quota where another is not."""
+        return job.gpu_type, job.pod, job.vc

@@ -1,0 +1,331 @@
+"""Gandiva: no prior knowledge; time slices, packing, migration, growing and shrinking."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from paictl.sim.actions import Colocate, Migrate, Moment, Preempt, Resize, Start
+from paictl.sim.cluster import Devices
+from paictl.sim.knowledge import Knows
+from paictl.sim.placement.homes import Case, Home, Homes
+from paictl.sim.policies.base import Parameters, Policy, Setup
+from paictl.sim.policies.parameters import Span, parameter
+from paictl.sim.rates import Rates
+from paictl.sim.view import JobView
+from paictl.units import Millis
+
+
+@dataclass(frozen=True, slots=True)
+class GandivaParameters(Parameters):
+    """The mechanisms, each of which can be left out."""
+
+    quantum: Span = parameter(Span(60_000), "time slice, and how often it looks for something better")
+    packing: bool = parameter(True, "share devices where that beats taking turns")
+    migration: bool = parameter(True, "move jobs together, and into what others left")
+    grow: bool = parameter(True, "let elastic jobs have idle devices of their server")
+    most_free: float = parameter(0.75, "servers in use are emptied if at least this part of their devices is free")
+
+
+class Gandiva(Policy):
+    """Every job gets a home at once, if need be in turns with others of its size; then what can be observed is used to
+    do better. Example: `gandiva:quantum=60,packing=false,resume=1`.
+    """
+
+    id = "gandiva"
+    title = "time slicing, packing, migration, grow-shrink, all by trial and error"
+    paper = "Gandiva (OSDI'18) §3"
+    knows = frozenset({Knows.UTILISATION, Knows.RATE})
+    choices = (
+        "Algorithm 1 takes a server with the job's affinity if its height is below 1; a server in use never has that: "
+        "we ask whether it has room for the job",
+        "jobs larger than a server live on several, which are one home and take turns together",
+        "jobs of higher priority go first in every turn; equals take turns in a circle (no weights: traces have none)",
+        "packing is tried on the running job with the least utilisation whose memory leaves room, for one quantum, and "
+        "kept if both together make more progress than one alone",
+        "grown jobs shrink at every arrival, before a place is sought; they grow at the next quantum",
+        "preemptions are suspensions here: also those at the end of a time slice",
+    )
+    Parameters = GandivaParameters
+
+    def __init__(self, parameters: GandivaParameters, setup: Setup) -> None:
+        super().__init__(parameters, setup)
+        self.homes = Homes(self.cluster)
+        self._queue: dict[tuple[int, str | None], list[tuple[int, int, JobView]]] = {}
+        self._solo: dict[int, int] = {}
+        """Rate of each job when it was last seen alone."""
+        self._guests: dict[int, int] = {}
+        """Packed jobs: the one whose devices they share."""
+        self._hosts: dict[int, int] = {}
+        self._trials: dict[int, Millis] = {}
+        """By guest: when it was packed, while that is on trial."""
+        self._misfits: dict[int, set[int]] = defaultdict(set)
+        """By job: those it cannot be packed with."""
+        self._views: dict[int, JobView] = {}
+        self._restless = False
+        self._grown: dict[int, JobView] = {}
+        self._counts: dict[str, float] = dict.fromkeys(
+            (*(f"case_{case.value}" for case in Case), "packed", "unpacked", "moved_while_suspended"), 0
+        )
+
+    def make_rates(self) -> Rates:
+        """Where jobs are matters, whatever `placement` says."""
+        return Rates(self.cluster, located=True, overhead=self.p.overhead)
+
+    # --- events
+
+    def ended(self, job: JobView, devices: Devices, /) -> None:
+        """Its devices and its place in the home are free; a guest on them stays."""
+        home = self.homes.of[job.number]
+        self._free(job, home, devices)
+        self._grown.pop(job.number, None)
+        for book in (self._solo, self._views, self._misfits):
+            book.pop(job.number, None)
+        self.homes.leave(job)
+
+    def plan(self, moment: Moment) -> None:
+        """React to what happened, and at the end of a quantum look for something better."""
+        tick = moment.woken and self.now % self.p.quantum == 0
+        if moment.arrived:
+            self._shrink()
+        for job in moment.arrived:
+            self._views[job.number] = job
+            self._place(job)
+        if moment.ended:
+            self._departed()
+        if tick:
+            self._introspect()
+        self._restless = bool(moment.arrived or moment.ended) or any(home.crowded for home in self.homes)
+
+    def wake(self) -> Millis | None:
+        """The end of the quantum, as long as there is something to be done."""
+        if not (self._restless or self._trials):
+            return None
+        return Millis((self.now // self.p.quantum + 1) * self.p.quantum)
+
+    # --- reactive
+
+    def _place(self, job: JobView) -> bool:
+        case, home = self.homes.find(job)
+        if home is None:
+            self._counts["case_5"] += 1
+            heappush(self._queue.setdefault((job.gpus, job.gpu_type), []), (-job.priority, job.number, job))
+            return False
+        self._counts[f"case_{case.value}"] += 1
+        self.homes.settle(job, home)
+        if case is not Case.OVERSUBSCRIBED:
+            self._fill(home)
+        return True
+
+    def _departed(self) -> None:
+        """Those who wait at home run; those in the queue get a place; those who take turns elsewhere move in."""
+        for home in self.homes:
+            self._fill(home)
+        for group in sorted(self._queue, key=lambda group: self._queue[group][0][:2]):
+            heap = self._queue[group]
+            while heap and self.homes.find(heap[0][2])[1] is not None:
+                self._place(heappop(heap)[2])
+            if not heap:
+                del self._queue[group]
+        if self.p.migration:
+            self._move_in()
+
+    def _move_in(self) -> None:
+        """Suspended jobs of the highest homes go where there is room now."""
+        for home in sorted(self.homes, key=lambda home: (-home.height, home.nodes)):
+            while home.crowded and (job := next((one for one in home.residents if not self.held(one)), None)):
+                self.homes.leave(job)
+                case, better = self.homes.find(job)
+                if better is None or case is Case.OVERSUBSCRIBED or better is home:
+                    self.homes.settle(job, home)
+                    break
+                self.homes.settle(job, better)
+                self._counts["moved_while_suspended"] += 1
+                self._fill(better)
+
+    def _fill(self, home: Home) -> None:
+        """Start residents on free devices, in turn."""
+        for job in sorted(home.residents, key=lambda job: -job.priority):
+            if not self.held(job) and job.gpus <= len(home.free):
+                self._start(job, home)
+
+    def _start(self, job: JobView, home: Home) -> None:
+        devices = home.put(job.gpus)
+        self.hold(job, devices)
+        self.act(Start(job, devices))
+
+    def _free(self, job: JobView, home: Home, devices: Devices) -> None:
+        """Give its devices back to the home, unless somebody else is on them."""
+        self._trials.pop(job.number, None)
+        host = self._guests.pop(job.number, None)
+        if host is not None:
+            self._hosts.pop(host, None)
+            return
+        guest = self._hosts.pop(job.number, None)
+        if guest is not None:
+            self._guests.pop(guest, None)
+            self._trials.pop(guest, None)
+            return
+        home.back(devices)
+
+    def _suspend(self, job: JobView, home: Home) -> None:
+        self._free(job, home, self.held(job))
+        self.let_go(job)
+        self.act(Preempt(job))
+
+    # --- introspective
+
+    def _introspect(self) -> None:
+        for home in list(self.homes):
+            self._observe(home)
+            if home.crowded:
+                self._judge(home)
+                if not (self.p.packing and self._pack(home)):
+                    self._turn(home)
+        if self.p.migration:
+            self._defragment()
+        if self.p.grow:
+            self._grow()
+
+    def _observe(self, home: Home) -> None:
+        for job in home.residents:
+            if job.running and job.number not in self._guests and job.number not in self._hosts:
+                self._solo[job.number] = job.rate
+
+    def _turn(self, home: Home) -> None:
+        """Next in turn: whoever ran goes to the end; packed jobs stay where they are, both of them."""
+        packed = set(self._guests) | set(self._hosts)
+        room = len(home.devices) - sum(len(self.held(job)) for job in home.residents if job.number in self._hosts)
+        ran = [job for job in home.residents if self.held(job) and job.number not in packed]
+        waits = [job for job in home.residents if not self.held(job)]
+        chosen: list[JobView] = []
+        for job in sorted([*waits, *ran], key=lambda job: -job.priority):
+            if job.gpus <= room:
+                chosen.append(job)
+                room -= job.gpus
+        for job in ran:
+            if job not in chosen:
+                self._suspend(job, home)
+        for job in chosen:
+            if not self.held(job):
+                self._start(job, home)
+        stay = [job for job in home.residents if job not in chosen]
+        home.residents.clear()
+        home.residents.extend([*stay, *chosen])
+
+    def _pack(self, home: Home) -> bool:
+        """Put a suspended job, the least busy first, on the devices of the least busy one that runs."""
+        waits = [job for job in home.residents if not self.held(job) and job.number in self._solo]
+        hosts = [
+            job for job in home.residents
+            if job.number in self._solo and job.running and self.held(job) == job.devices
+            and job.number not in self._guests and job.number not in self._hosts
+        ]  # fmt: skip
+        for guest in sorted(waits, key=lambda job: (job.gpu_util, job.number)):
+            for host in sorted(hosts, key=lambda job: (job.gpu_util, job.number)):
+                if host.gpus != guest.gpus or host.number in self._misfits[guest.number]:
+                    continue
+                if host.gpu_mem + guest.gpu_mem > 1 or host.priority != guest.priority:
+                    continue
+                devices = self.held(host)
+                self._guests[guest.number], self._hosts[host.number] = host.number, guest.number
+                self._trials[guest.number] = self.now
+                self.hold(guest, devices)
+                self.act(Colocate(guest, devices))
+                self._counts["packed"] += 1
+                return True
+        return False
+
+    def _judge(self, home: Home) -> None:
+        """Undo what a quantum has shown to be worse than taking turns."""
+        for guest in [job for job in home.residents if job.number in self._trials]:
+            host = self._views[self._guests[guest.number]]
+            del self._trials[guest.number]
+            together = guest.rate / max(1, self._solo[guest.number]) + host.rate / max(1, self._solo[host.number])
+            if together <= 1:
+                self._misfits[guest.number].add(host.number)
+                self._misfits[host.number].add(guest.number)
+                self._suspend(guest, home)
+                self._counts["unpacked"] += 1
+
+    def _defragment(self) -> None:
+        """Empty the server with most free devices into fuller ones, until all in use are used enough."""
+        while True:
+            loose = [home for home in self.homes if self._loose(home)]
+            if not loose:
+                return
+            source = max(loose, key=lambda home: (home.spare, [-node for node in home.nodes]))
+            if not self._empty(source):
+                return
+
+    def _loose(self, home: Home) -> bool:
+        return len(home.nodes) == 1 and not home.crowded and home.spare >= self.p.most_free * len(home.devices)
+
+    def _empty(self, source: Home) -> bool:
+        """Move all its jobs to homes with fewer free devices; False, and nothing moves, if not all find one."""
+        jobs = sorted(source.residents, key=lambda job: (-job.gpus, job.number))
+        if any(job.number in self._guests or job.number in self._hosts or not job.running for job in jobs):
+            return False
+        if any(self.held(job) != job.devices or len(job.devices) != job.gpus for job in jobs):
+            return False
+        room = {
+            index: home.spare
+            for index, home in enumerate(self.homes.all)
+            if home is not source and self._near(home, source)
+        }
+        moves = []
+        for job in jobs:
+            best = min((index for index in room if room[index] >= job.gpus), key=lambda i: (room[i], i), default=None)
+            if best is None:
+                return False
+            room[best] -= job.gpus
+            moves.append((job, self.homes.all[best]))
+        for job, home in moves:
+            source.back(self.held(job))
+            self.homes.leave(job)
+            self.homes.settle(job, home)
+            devices = home.put(job.gpus)
+            self.hold(job, devices)
+            self.act(Migrate(job, devices))
+        return True
+
+    def _near(self, home: Home, source: Home) -> bool:
+        """Fewer free devices, of the same type, all of them free to use now."""
+        nodes = self.cluster.nodes
+        return (
+            len(home.nodes) == 1 and 0 < home.spare <= source.spare and len(home.free) >= home.spare
+            and nodes[home.nodes[0]].type == nodes[source.nodes[0]].type
+        )  # fmt: skip
+
+    # --- growing
+
+    def _grow(self) -> None:
+        """Only where nobody waits: elastic jobs take the free devices of their home."""
+        if self._queue or any(home.crowded for home in self.homes):
+            return
+        for home in self.homes:
+            for job in home.residents:
+                most = job.elastic[1] if job.elastic else job.gpus
+                held = self.held(job)
+                if not home.free or len(held) >= most or held != job.devices or job.number in self._grown:
+                    continue
+                more = home.put(min(len(home.free), most - len(held)))
+                self._resize(job, tuple(sorted([*held, *more])))
+                self._grown[job.number] = job
+
+    def _shrink(self) -> None:
+        for job in self._grown.values():
+            held = self.held(job)
+            self.homes.of[job.number].back(held[job.gpus :])
+            self._resize(job, held[: job.gpus])
+        self._grown.clear()
+
+    def _resize(self, job: JobView, devices: Devices) -> None:
+        self.hold(job, devices)
+        self.act(Resize(job, devices))
+
+    def counted(self) -> Mapping[str, float]:
+        """How jobs were placed (cases of Algorithm 1), packed and unpacked."""
+        return self._counts

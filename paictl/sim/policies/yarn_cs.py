@@ -1,0 +1,257 @@
+"""The scheduler of Philly: fair share between tenants, gangs, and locality that is given up bit by bit."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from heapq import heappop, heappush
+from typing import Literal
+
+from paictl.sim.actions import Moment, Preempt, Start
+from paictl.sim.cluster import Devices
+from paictl.sim.placement.base import Placement
+from paictl.sim.placement.locality import ANYWHERE, Locality
+from paictl.sim.policies.base import Parameters, Policy, Setup
+from paictl.sim.policies.hived import shares
+from paictl.sim.policies.parameters import Span, parameter
+from paictl.sim.view import JobView
+from paictl.units import Millis
+
+
+@dataclass(frozen=True, slots=True)
+class YarnParameters(Parameters):
+    """Patience, and when to take from others."""
+
+    hold: Span = parameter(Span(150_000), "how long a job keeps the devices that it found while it needs more")
+    backoff: Span = parameter(Span(120_000), "how long it then waits before it tries again")
+    relax: int = parameter(3, "tries after which it insists on less locality")
+    threshold: float = parameter(0.9, "part of the devices in use from which on jobs over their share may be preempted")
+    checkpoint: bool = parameter(True, "whether a preempted job keeps its work")
+    quotas: Literal["demand", "equal"] = parameter(
+        "demand", "where the cluster gives none: devices by the tenants' GPU time in the trace, or as many for each"
+    )
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A job that has no devices yet."""
+
+    job: JobView
+    tries: int = 0
+    held: Devices = ()
+    until: int = 0
+    """End of its hold, or of its back-off."""
+    holds: bool = False
+    cause: str = ""
+    """Why it has waited since `since`."""
+    since: int = 0
+
+
+class YarnCs(Policy):
+    """Each tenant has a share of the devices; what others do not use is lent. A job takes all its devices or, for a
+    while, holds those it found; then it lets go, waits, tries again, and after some tries accepts worse places.
+
+    Example: `yarn-cs:hold=120,backoff=120,relax=3`.
+    """
+
+    id = "yarn-cs"
+    title = "Philly's YARN: fair share, locality relaxed after retries, preemption from 90 % use"
+    paper = "Jeon et al., Analysis of large-scale multi-tenant GPU clusters (ATC'19) §2.3, §3.1"
+    choices = (
+        "tries before locality is relaxed are not published: 3, then 3 more",
+        "tenants are served by devices in use by quota; of those over their share the newest jobs go first",
+        "a job waits for fair share if its tenant would exceed its quota and fewer devices are idle than it needs; if "
+        "they would be enough, or its tenant is within its quota, for fragmentation: idle quota is lent",
+        "a preempted job goes on from a checkpoint (`checkpoint=false`: from the beginning)",
+        "held devices are nobody's: they count as in use for the threshold, not for the tenant",
+    )
+    Parameters = YarnParameters
+    placement: Locality
+
+    def __init__(self, parameters: YarnParameters, setup: Setup) -> None:
+        super().__init__(parameters, setup)
+        nodes = [node.devices for node in self.cluster.nodes]
+        self.quota = dict(setup.cluster.spec.quotas) or shares(setup.tenants, nodes, equal=parameters.quotas == "equal")
+        self.used: dict[str, int] = defaultdict(int)
+        self._waiting: dict[int, Waiting] = {}
+        """By number, so in the order of arrival within a tenant."""
+        self._running: dict[str, dict[int, JobView]] = defaultdict(dict)
+        """By tenant, in the order of their starts."""
+        self._timers: list[tuple[Millis, int]] = []
+        self._delays: dict[int, dict[str, int]] = defaultdict(dict)
+        self._counts: dict[str, float] = defaultdict(float)
+
+    def make_placement(self) -> Placement:
+        """Servers, racks, domains."""
+        return Locality(self.cluster)
+
+    # --- events
+
+    def ended(self, job: JobView, devices: Devices, /) -> None:
+        """Its tenant uses less."""
+        super().ended(job, devices)
+        self.used[job.vc] -= len(devices)
+        self._running[job.vc].pop(job.number, None)
+
+    def plan(self, moment: Moment) -> None:
+        """Those who came or whose time has come try; those who hold something try when something was freed."""
+        for job in moment.arrived:
+            self._waiting[job.number] = Waiting(job, since=self.now)
+        trying = {job.number for job in moment.arrived} | set(self._due())
+        if moment.ended:
+            trying |= {number for number, one in self._waiting.items() if one.holds}
+        for one in self._by_share(trying):
+            self._try(one)
+
+    def _due(self) -> Iterator[int]:
+        while self._timers and self._timers[0][0] <= self.now:
+            at, number = heappop(self._timers)
+            one = self._waiting.get(number)
+            if one is None or one.until != at:
+                continue
+            if one.holds:
+                self._let_go(one)
+            else:
+                yield number
+
+    def _by_share(self, trying: set[int]) -> Iterator[Waiting]:
+        """Next is always the first job of the tenant that uses least by its quota."""
+        lines: dict[str, list[int]] = defaultdict(list)
+        for number in sorted(trying, reverse=True):
+            if number in self._waiting:
+                lines[self._waiting[number].job.vc].append(number)
+        while lines:
+            vc = min(lines, key=lambda vc: (self._part(vc), vc))
+            yield self._waiting[lines[vc].pop()]
+            if not lines[vc]:
+                del lines[vc]
+
+    def _part(self, vc: str) -> Fraction:
+        return Fraction(self.used[vc], max(1, self.quota.get(vc, 0)))
+
+    # --- one job
+
+    def _try(self, one: Waiting) -> None:
+        job = one.job
+        before = one.held
+        if before:
+            self.placement.give(before)
+            one.held = ()
+        devices = self.placement.at(job, job.gpus, self._degree(one))
+        if devices is None:
+            devices = self._by_force(one)
+        if devices is not None:
+            self._begin(one, devices)
+            return
+        self._blame(one)
+        if not one.holds:
+            one.holds = True
+            self._until(one, self.p.hold)
+        one.held = self.placement.some(job, job.gpus, self._degree(one)) if self.p.hold else ()
+
+    def _degree(self, one: Waiting) -> int:
+        relaxed: int = one.tries // max(1, self.p.relax)
+        return min(ANYWHERE, relaxed)
+
+    def _begin(self, one: Waiting, devices: Devices) -> None:
+        job = one.job
+        self._charge(one)
+        del self._waiting[job.number]
+        first = next((other for other in self._waiting.values() if other.job.vc == job.vc), None)
+        self._counts["starts"] += 1
+        self._counts["out_of_order"] += first is not None and first.job.number < job.number
+        self._counts[f"starts_at_degree.{self._degree(one)}"] += 1
+        self.used[job.vc] += len(devices)
+        self._running[job.vc][job.number] = job
+        self.hold(job, devices)
+        self.act(Start(job, devices))
+
+    def _let_go(self, one: Waiting) -> None:
+        """It has held long enough: release all, sleep."""
+        if one.held:
+            self.placement.give(one.held)
+        one.held, one.holds = (), False
+        one.tries += 1
+        self._until(one, self.p.backoff)
+
+    def _until(self, one: Waiting, span: int) -> None:
+        at = Millis(self.now + max(1, span))
+        one.until = at
+        heappush(self._timers, (at, one.job.number))
+
+    def wake(self) -> Millis | None:
+        """The next end of a hold or of a back-off."""
+        return self._timers[0][0] if self._timers else None
+
+    # --- preemption
+
+    def _by_force(self, one: Waiting) -> Devices | None:
+        """Devices of jobs of tenants over their share, newest first, if the cluster is nearly full and this job's own
+        tenant stays within its share."""
+        job, book = one.job, self.placement
+        if self.used[job.vc] + job.gpus > self.quota.get(job.vc, 0):
+            return None
+        if self.cluster.size - book.free < self.p.threshold * self.cluster.size:
+            return None
+        victims: list[JobView] = []
+        over = {vc: used - self.quota.get(vc, 0) for vc, used in sorted(self.used.items())}
+        candidates = sorted(
+            ((other.since, other.number, other) for vc in over if over[vc] > 0 for other in self._running[vc].values()),
+            reverse=True,
+        )
+        for _, _, other in candidates:
+            # a job that started at this very moment stays, and nobody is brought below its share
+            if over[other.vc] < len(self.held(other)) or not other.running:
+                continue
+            over[other.vc] -= len(self.held(other))
+            victims.append(other)
+            book.give(self.held(other))
+            if (devices := book.at(job, job.gpus, self._degree(one))) is not None:
+                self._evict(victims)
+                return devices
+        for other in victims:
+            book.claim(self.held(other))
+        return None
+
+    def _evict(self, victims: list[JobView]) -> None:
+        for job in victims:
+            self.used[job.vc] -= len(self.held(job))
+            del self._running[job.vc][job.number]
+            self.let_go(job)
+            self.act(Preempt(job, keep=self.p.checkpoint))
+            self._counts["fair_share_preemptions"] += 1
+            self._waiting[job.number] = back = Waiting(job, since=self.now, cause="fair-share")
+            self._until(back, self.p.backoff)
+
+    # --- causes of delay
+
+    def _blame(self, one: Waiting) -> None:
+        """From now on it waits for this cause."""
+        self._charge(one)
+        gpus, vc = one.job.gpus, one.job.vc
+        idle = self.cluster.size - sum(self.used.values())
+        over = self.used[vc] + gpus > self.quota.get(vc, 0)
+        one.cause = "fair-share" if over and idle < gpus else "fragmentation"
+
+    def _charge(self, one: Waiting) -> None:
+        span = self.now - one.since
+        one.since = self.now
+        if span and one.cause:
+            delays = self._delays[one.job.number]
+            delays[one.cause] = delays.get(one.cause, 0) + span
+            for name in (one.job.vc, _size_class(one.job.gpus)):
+                self._counts[f"delay_causes.{name}.{one.cause}"] += span / 1000
+
+    def notes(self, job: JobView, /) -> Mapping[str, float]:
+        """Milliseconds by cause of delay."""
+        return {f"delay.{cause}": span for cause, span in sorted(self._delays.pop(job.number, {}).items())}
+
+    def counted(self) -> Mapping[str, float]:
+        """`delay_causes.TENANT.CAUSE` and `delay_causes.gpus-SIZE.CAUSE` in seconds, and what it did how often."""
+        return dict(sorted(self._counts.items()))
+
+
+def _size_class(gpus: int) -> str:
+    return "gpus-1" if gpus == 1 else "gpus-2-4" if gpus <= 4 else "gpus-5-8" if gpus <= 8 else "gpus-over-8"

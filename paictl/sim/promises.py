@@ -1,0 +1,239 @@
+"""What tenants get of a promise: in clusters of their own, under one of devices anywhere, under one of cells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from paictl.cells.chain import Chain, build_chains, pinned_levels, preassigned_levels
+from paictl.cells.spec import ClusterSpec as HivedSpec
+from paictl.errors import PaictlError
+from paictl.sim.cluster import Cluster, ClusterSpec, Devices, Node
+from paictl.sim.job import Job
+from paictl.sim.run import FINISHED, RunResult
+from paictl.sim.simulate import simulate
+from paictl.sim.traces.source import TraceError
+from paictl.units import Millis
+
+
+class Kind(StrEnum):
+    """The kinds of promises that can be compared."""
+
+    PRIVATE = "private"
+    """Every VC has a cluster of its own, as large as its promise."""
+    QUOTA = "quota"
+    """One cluster; a VC is promised a number of devices, anywhere."""
+    CELLS = "cells"
+    """One cluster; a VC is promised cells."""
+
+
+_POLICIES = {Kind.PRIVATE: "quota", Kind.QUOTA: "quota", Kind.CELLS: "hived"}
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A job that has run; spans are in milliseconds."""
+
+    job: Job
+    waited: Millis
+    """All time without devices."""
+    completion: Millis
+    nodes: tuple[str, ...]
+    """Where it ran at last."""
+    despite: Millis
+    """How much of its waiting time the count of its VC would have let it run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """A trace under one kind of promise."""
+
+    policy: Kind
+    jobs: tuple[Ran, ...]
+    """In the order of the trace."""
+    pieces: float
+    """Free devices on nodes that are partly used, on average over the time in which anything ran."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """What one VC got under one policy; spans are in milliseconds."""
+
+    policy: Kind
+    vc: str
+    jobs: int
+    wait: int
+    """Mean."""
+    longest: int
+    completion: int
+    """Mean, from submission to end."""
+    blocked: int
+    """Jobs that waited although the count of the VC left enough devices free."""
+
+
+def play(kind: Kind, jobs: Sequence[Job], hived: HivedSpec, spec: ClusterSpec) -> Course:
+    """Play a trace under a kind of promise; `spec` is the cluster of the configuration `hived`.
+
+    Raises `TraceError` if a job could never run there.
+    """
+    _check(jobs, spec)
+    if kind is not Kind.PRIVATE:
+        _comparable(hived, spec)
+        return _course(kind, jobs, [(spec, simulate(jobs, spec, _POLICIES[kind], log=True))])
+    runs = []
+    for vc, nodes in private_nodes(hived).items():
+        mine = [job for job in jobs if job.vc == vc]
+        if mine:
+            own = replace(spec, nodes=nodes, quotas={vc: sum(node.devices for node in nodes)}, hived=None)
+            runs.append((own, simulate(mine, own, _POLICIES[kind], log=True)))
+    return _course(kind, jobs, runs)
+
+
+def tenants(course: Course) -> list[Tenant]:
+    """What each VC got, in the order in which they first appear in the trace."""
+    rows = []
+    for vc in dict.fromkeys(ran.job.vc for ran in course.jobs):
+        mine = [ran for ran in course.jobs if ran.job.vc == vc]
+        rows.append(
+            Tenant(
+                course.policy,
+                vc,
+                len(mine),
+                wait=sum(ran.waited for ran in mine) // len(mine),
+                longest=max(ran.waited for ran in mine),
+                completion=sum(ran.completion for ran in mine) // len(mine),
+                blocked=sum(ran.despite > 0 for ran in mine),
+            )
+        )
+    return rows
+
+
+def worse_off(course: Course, private: Course) -> list[str]:
+    """The VCs of which some job waited longer than it would have in the VC's own cluster."""
+    alone = {ran.job.id: ran.waited for ran in private.jobs}
+    return list(dict.fromkeys(ran.job.vc for ran in course.jobs if ran.waited > alone[ran.job.id]))
+
+
+# --- the clusters
+
+
+def private_nodes(hived: HivedSpec) -> dict[str, tuple[Node, ...]]:
+    """By VC: the nodes of a cluster that holds what the VC is promised and nobody else.
+
+    A promised cell above node level gives several nodes, one below it a node as small as the cell.
+    """
+    chains = build_chains(hived)
+    pinned = pinned_levels(hived, chains)
+    found: dict[str, tuple[Node, ...]] = {}
+    for vc in hived.virtual_clusters:
+        sizes: list[tuple[int, str]] = []
+        for name, level, _ in preassigned_levels(vc, chains, pinned):
+            chain = chains[name]
+            size = min(chain.leaves[level], _node_size(chain))
+            sizes += [(size, chain.leaf_type)] * chain.nodes(level)
+        found[vc.name] = tuple(Node(f"{vc.name}-{place}", *row) for place, row in enumerate(sizes, 1))
+    return found
+
+
+def _node_size(chain: Chain) -> int:
+    return chain.leaves[chain.node_level]
+
+
+def _comparable(hived: HivedSpec, spec: ClusterSpec) -> None:
+    if len({node.type for node in spec.nodes}) != 1 or pinned_levels(hived, build_chains(hived)):
+        raise PaictlError(
+            "counts can be compared with cells on one kind of device without pinned cells only",
+            hint="leave the other chains and the pinned cells out of the configuration",
+        )
+
+
+def _check(jobs: Sequence[Job], spec: ClusterSpec) -> None:
+    for i, job in enumerate(jobs):
+        if job.vc not in spec.quotas:
+            known = ", ".join(spec.quotas)
+            said = f"there is no virtual cluster {job.vc!r}"
+            raise TraceError(said, where=f"jobs[{i}].vc", hint=f"one of: {known}")
+        if job.gpus > spec.quotas[job.vc]:
+            raise _never(job)
+
+
+def _never(job: Job) -> TraceError:
+    shape = f"{job.gpus // job.pod} × {job.pod}" if job.pod else str(job.gpus)
+    return TraceError(
+        f"job {job.id!r} never runs: {shape} devices do not fit into what {job.vc} has",
+        hint="ask for less, or promise the virtual cluster more",
+    )
+
+
+# --- what happened
+
+
+def _course(kind: Kind, jobs: Sequence[Job], runs: Sequence[tuple[ClusterSpec, RunResult]]) -> Course:
+    found: dict[str, Ran] = {}
+    pieces = 0.0
+    known = {job.id: job for job in jobs}
+    for spec, result in runs:
+        story = _Story(spec, known)
+        story.read(result)
+        pieces += story.pieces / story.busy if story.busy else 0.0
+        for outcome in result.outcomes:
+            job = known[outcome.id]
+            if outcome.ending not in FINISHED or outcome.waiting is None or outcome.jct is None:
+                raise _never(job)
+            found[job.id] = Ran(
+                job, outcome.waiting, outcome.jct, story.nodes[job.id], Millis(story.despite.get(job.id, 0))
+            )
+    return Course(kind, tuple(found[job.id] for job in jobs), round(pieces, 1))
+
+
+class _Story:
+    """The log of a run, told once: who had what when, and who could have had it by count."""
+
+    def __init__(self, spec: ClusterSpec, known: Mapping[str, Job]) -> None:
+        self.known = known
+        self.cluster = Cluster(spec)
+        self.left = dict(spec.quotas)
+        self.used = [0] * len(spec.nodes)
+        self.has: dict[str, Devices] = {}
+        self.waiting: dict[str, Job] = {}
+        self.nodes: dict[str, tuple[str, ...]] = {}
+        self.despite: dict[str, int] = {}
+        self.pieces = self.busy = 0
+        """Areas: devices times milliseconds, and milliseconds."""
+
+    def read(self, result: RunResult) -> None:
+        """From the first event to the last."""
+        now = result.log[0].time if result.log else 0
+        for entry in result.log:
+            self._pass(entry.time - now)
+            now = entry.time
+            self._put(entry.job, entry.devices)
+            if entry.what in FINISHED:
+                self.waiting.pop(entry.job, None)
+
+    def _put(self, name: str, devices: Devices) -> None:
+        job = self.known[name]
+        node_of, before = self.cluster.node_of, self.has.pop(name, ())
+        for device in before:
+            self.used[node_of[device]] -= 1
+        for device in devices:
+            self.used[node_of[device]] += 1
+        self.left[job.vc] += len(before) - len(devices)
+        if devices:
+            self.has[name] = devices
+            self.waiting.pop(name, None)
+            self.nodes[name] = tuple(self.cluster.nodes[node_of[device]].name for device in devices)
+        else:
+            self.waiting[name] = job
+
+    def _pass(self, span: int) -> None:
+        if not span:
+            return
+        for name, job in self.waiting.items():
+            if job.gpus <= self.left[job.vc]:
+                self.despite[name] = self.despite.get(name, 0) + span
+        if self.has:
+            self.busy += span
+            sizes = self.cluster.nodes
+            self.pieces += span * sum(sizes[node].devices - used for node, used in enumerate(self.used) if used)

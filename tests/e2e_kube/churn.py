@@ -1,0 +1,124 @@
+"""Gangs that come and go at random, and what must hold of the pods, read from the API server alone."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from tests.e2e_kube.kubeapi import INFO, ISOLATION, SPEC, ApiError, Json, KubeApi, hived_pod, until
+
+TRANSIENT = (OSError, ApiError)
+"""What a server that has just been killed may answer."""
+
+
+def gang(
+    name: str, pods: int, leaves: int, vc: str, priority: int = 0, *, group: str = "", **more: object
+) -> list[Json]:
+    """The pods of a gang of their own."""
+    members = [{"podNumber": pods, "leafCellNumber": leaves}]
+    spec = {
+        "virtualCluster": vc, "priority": priority, "leafCellNumber": leaves,
+        "affinityGroup": {"name": group or f"default/{name}", "members": members}, **more,
+    }  # fmt: skip
+    labels = {"labels": {"gang": name}}
+    return [hived_pod(f"{name}-{i}", spec, metadata=labels) for i in range(pods)]
+
+
+def faults(pods: list[Json], devices: Mapping[str, set[int]]) -> list[str]:
+    """What is wrong with the pods of a cluster whose nodes have these devices; nothing of ours is asked."""
+    found, taken = [], dict[tuple[str, int], str]()
+    for pod in pods:
+        name, node = pod["metadata"]["name"], pod["spec"].get("nodeName")
+        if not node:
+            continue
+        noted = pod["metadata"].get("annotations", {})
+        if ISOLATION not in noted or INFO not in noted:
+            found.append(f"{name} is bound without its annotations")
+            continue
+        info, own = yaml.safe_load(noted[INFO]), [int(part) for part in noted[ISOLATION].split(",")]
+        if info["node"] != node or info["leafCellIsolation"] != own:
+            found.append(f"{name} is bound to {node} {own}, its bind info says {info['node']}")
+        if not set(own) <= devices[node]:
+            found.append(f"{name} has devices that {node} does not have: {own}")
+        places = [place for row in info["affinityGroupBindInfo"] for place in row["podPlacements"]]
+        if not any(p["physicalNode"] == node and p["physicalLeafCellIndices"] == own for p in places):
+            found.append(f"{name} is not in its own group's placement")
+        for device in own:
+            other = taken.setdefault((node, device), name)
+            if other != name:
+                found.append(f"{name} and {other} both have device {device} of {node}")
+    return found
+
+
+def halves(pods: list[Json]) -> list[str]:
+    """Gangs of which some pods are bound and others are not."""
+    bound: dict[str, list[bool]] = defaultdict(list)
+    for pod in pods:
+        spec = json.loads(pod["metadata"]["annotations"][SPEC])
+        bound[spec["affinityGroup"]["name"]].append(bool(pod["spec"].get("nodeName")))
+    return [f"{name}: {sum(own)} of {len(own)} bound" for name, own in bound.items() if len(set(own)) > 1]
+
+
+@dataclass
+class Churn:
+    """Random arrivals and departures of whole gangs."""
+
+    api: KubeApi
+    vcs: tuple[str, ...]
+    devices: Mapping[str, set[int]]
+    seed: int
+    alive: list[str] = field(default_factory=list)
+    made: int = 0
+
+    def __post_init__(self) -> None:
+        self.dice = random.Random(self.seed)  # noqa: S311
+
+    def step(self) -> None:
+        """One gang comes or goes; a server that is away keeps nobody from going on."""
+        if self.alive and self.dice.random() < 0.45 + 0.02 * len(self.alive):
+            name = self.alive.pop(self.dice.randrange(len(self.alive)))
+            for pod in self.pods():
+                if pod["metadata"]["labels"].get("gang") == name:
+                    self.tried(lambda pod=pod: self.api.delete(pod["metadata"]["name"]))
+            return
+        self.made += 1
+        name = f"g{self.made}"
+        self.alive.append(name)
+        pods, leaves = self.dice.choice([(1, 1), (1, 2), (2, 2), (3, 1), (2, 4), (4, 4), (1, 4), (8, 1)])
+        priority = self.dice.choice([-1, 0, 0, 5, 10])
+        lazy = self.dice.random() < 0.3
+        made = gang(name, pods, leaves, self.dice.choice(self.vcs), priority, lazyPreemptionEnable=lazy)
+        for pod in made:
+            self.tried(lambda pod=pod: self.api.create(pod))
+
+    def tried(self, call: Any) -> None:
+        """A request that may fail; a gang of which some could not be made simply waits."""
+        with contextlib.suppress(*TRANSIENT):
+            call()
+
+    def pods(self) -> list[Json]:
+        """All pods; none while the server is away."""
+        try:
+            return self.api.pods()
+        except TRANSIENT:
+            return []
+
+    def check(self) -> None:
+        """What must hold at every instant."""
+        assert not faults(self.pods(), self.devices)
+
+    def settle(self, seconds: float = 90) -> None:
+        """When nothing comes or goes any more, every gang runs whole or not at all."""
+        until(lambda: not halves(self.pods()), seconds, lambda: "\n".join(halves(self.pods())) + self._plight())
+        assert not faults(self.api.pods(), self.devices)
+
+    def _plight(self) -> str:
+        waiting = [pod["metadata"]["name"] for pod in self.pods() if not pod["spec"].get("nodeName")]
+        return f"\n{self.api.plight(waiting)}"

@@ -1,0 +1,283 @@
+"""The textbook's Lab6 jobs 0-7 and HiveD's feature demo as real pods: where they run, and who has to go for whom."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import SHARED
+from tests.e2e_kube.churn import faults
+from tests.e2e_kube.controlplane import ControlPlane, answers
+from tests.e2e_kube.kubeapi import Json, KubeApi, devices, hived_pod, until
+from tests.e2e_kube.rig import Rig, nodes_of, rig
+
+CORPUS = SHARED / "corpus"
+PRIORITY = {"prod": 100, "test": 0, "oppo": -1}
+LAB6: dict[str, Any] = {
+    "physicalCluster": {
+        "cellTypes": {"NODE": {"childCellType": "GPU", "childCellNumber": 1, "isNodeLevel": True}},
+        "physicalCells": [{"cellType": "NODE", "cellAddress": f"lab-{i}"} for i in range(2)],
+    },
+    "virtualClusters": {name: {"virtualCells": [{"cellType": "NODE", "cellNumber": 1}]} for name in ("vc1", "default")},
+}
+
+pytestmark = pytest.mark.usefixtures("shared")
+
+
+def load(config: int) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((CORPUS / "hived" / f"feature-hived-config-{config}.yaml").read_text())
+    return found
+
+
+def pods_of(path: Any) -> list[Json]:
+    """The pods of an OpenPAI job as its runtime annotates them; without a gang each pod is a group of its own."""
+    data = yaml.safe_load(path.read_text())
+    extras, job = data.get("extras", {}), data["name"].replace("_", "-").lower()
+    hived, found = extras.get("hivedScheduler", {}), []
+    for role, task in data["taskRoles"].items():
+        wanted = hived.get("taskRoles", {}).get(role, {})
+        number, gpus = task["instances"], task["resourcePerInstance"]["gpu"]
+        spec: dict[str, Any] = {
+            "virtualCluster": data.get("defaults", {}).get("virtualCluster", "default"),
+            "priority": PRIORITY[hived.get("jobPriorityClass", "test")],
+            "leafCellType": wanted.get("skuType", ""),
+            "pinnedCellId": wanted.get("pinnedCellId", ""),
+            "lazyPreemptionEnable": hived.get("lazyPreemptionEnable", False),
+            "leafCellNumber": gpus,
+        }
+        if extras.get("gangAllocation", True):
+            members = [{"podNumber": number, "leafCellNumber": gpus}]
+            spec["affinityGroup"] = {"name": f"{job}/{role}", "members": members}
+        about = {"labels": {"job": job}}
+        role_name = role.replace("_", "-").lower()
+        found += [hived_pod(f"{job}-{role_name}-{i}", spec, metadata=about) for i in range(number)]
+    return found
+
+
+class Stage:
+    """A cluster whose configuration changes from scene to scene, and to which jobs are submitted."""
+
+    def __init__(self, up: Rig, api: KubeApi) -> None:
+        self.up = up
+        self.api = api
+
+    def scene(self, config: dict[str, Any], *, keep: bool = False) -> None:
+        """Another configuration; the extender takes it by itself."""
+        if not keep:
+            self.api.delete_all()
+        known = {node["metadata"]["name"] for node in self.api.get("/api/v1/nodes")["items"]}
+        self.api.add_nodes(sorted(set(nodes_of(config)) - known))
+        self.api.await_nodes(len(self.api.get("/api/v1/nodes")["items"]))
+        text = yaml.safe_dump(config, sort_keys=False)
+        if text == self.up.config.read_text():
+            return
+        before = self._terms()
+        self.up.config.write_text(text)
+        until(lambda: self._terms() > before, 20, "the configuration is taken")
+        until(lambda: answers(f"{self.up.url}/readyz"), 20, "the new term answers")
+
+    def _terms(self) -> float:
+        lines = self.up.text("/metrics").splitlines()
+        return float(next(line for line in lines if line.startswith("paictl_extender_terms_total")).split()[1])
+
+    def submit(self, name: str, folder: str = "jobs", prefix: str = "hived-feature_") -> list[str]:
+        pods = pods_of(CORPUS / folder / f"{prefix}{name}.yaml")
+        for pod in pods:
+            self.api.create(pod)
+        return [pod["metadata"]["name"] for pod in pods]
+
+    def runs(self, names: list[str]) -> list[str]:
+        """All of them run; their nodes."""
+        found = self.api.await_bound(names, 60)
+        assert not [fault for fault in faults(self.api.pods(), _Any()) if "devices that" not in fault]
+        return [found[name]["spec"]["nodeName"] for name in names]
+
+    def waits(self, names: list[str]) -> None:
+        """None of them runs, and each is told why."""
+        for name in names:
+            self._told(name)
+        assert not any(map(self.api.node_of, names))
+
+    def _told(self, name: str) -> None:
+        until(lambda: "pod waits" in self.api.plight([name]), 40, lambda: self.api.plight([name]))
+
+    def gone(self, names: list[str]) -> None:
+        """All of them were evicted, and told for whom."""
+        until(lambda: not any(map(self.api.pod, names)), 40, f"{names} are evicted")
+        for name in names:
+            assert any(event["reason"] == "Preempted" for event in self.api.events(name)), self.api.events(name)
+
+    def drop(self, names: list[str]) -> None:
+        for name in names:
+            self.api.delete(name)
+        until(lambda: not any(map(self.api.pod, names)), 20, "deleted")
+
+    def group(self, name: str) -> Any:
+        return self.up.get(f"/v1/inspect/affinitygroups/{name}")["status"]
+
+    def guaranteed(self) -> list[bool]:
+        items = self.up.get("/v1/inspect/affinitygroups/")["items"] or []
+        return ["virtualPlacement" in item["status"] for item in items]
+
+
+class _Any(dict[str, set[int]]):
+    def __missing__(self, key: str) -> set[int]:
+        return set(range(16))
+
+
+@pytest.fixture(scope="module")
+def stage(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with rig(plane, api, LAB6, tmp_path_factory.mktemp("demo")) as made:
+        yield Stage(made, api)
+
+
+def test_lab6(stage: Stage) -> None:
+    """Priorities within a quota, an opportunistic job beyond it, and a gang against single pods."""
+    stage.scene(LAB6)
+
+    def job(number: int) -> list[str]:
+        return stage.submit(str(number), "lab6", "job-config-")
+
+    zero = job(0)
+    (node,) = stage.runs(zero)
+    stage.drop(zero)
+    one = job(1)
+    assert stage.runs(one) == [node]
+    two = job(2)
+    assert stage.runs(two) == [node], "prod preempts test in the same VC"
+    stage.gone(one)
+    three = job(3)
+    stage.waits(three)
+    four = job(4)
+    (other,) = stage.runs(four)
+    assert other != node, "the opportunistic job runs where VC default has not asked yet"
+    five = job(5)
+    assert stage.runs(five) == [other], "VC default takes what it was promised"
+    stage.gone(four)
+    stage.waits(three)
+    stage.drop(two)
+    assert stage.runs(three) == [node], "the one that waited goes on by itself"
+    stage.drop(five)
+    six = job(6)
+    stage.waits(six)
+    stage.drop(six)
+    seven = job(7)
+    until(lambda: any(map(stage.api.node_of, seven)), 40, "one of the two runs")
+    time.sleep(2)
+    assert sum(bool(stage.api.node_of(name)) for name in seven) == 1
+
+
+def test_vc_safety(stage: Stage) -> None:
+    stage.scene(load(1))
+    nodes = [*stage.runs(stage.submit("itc-safety-1")), *stage.runs(stage.submit("itc-safety-2"))]
+    assert len(set(nodes)) == 1
+
+
+def test_pinned_cells(stage: Stage) -> None:
+    stage.scene(load(8))
+    names = stage.submit("itc-pin")
+    nodes = dict(zip(names, stage.runs(names), strict=True))
+    assert {node for name, node in nodes.items() if "vc1pinned" in name} == {"10.151.41.25"}
+    assert "10.151.41.25" not in {node for name, node in nodes.items() if "vc1nopinned" in name}
+
+
+def test_sku_types_and_gangs(stage: Stage) -> None:
+    stage.scene(load(2))
+    names = stage.submit("itc-no-type")
+    assert set(stage.runs(names)) == {"10.151.41.18", "10.151.41.26"}
+    stage.drop(names)
+    whole = stage.submit("itc-gang")
+    stage.waits(whole)
+    stage.runs(stage.submit("itc-gang4"))  # who waits blocks nobody
+    stage.scene(load(2))
+    (first, second) = stage.submit("itc-buddy")
+    stage.runs([first, second])
+    found = stage.api.await_bound([first, second])
+    assert sorted([*devices(found[first]), *devices(found[second])]) == [0, 1]
+
+
+def test_elastic_and_opportunistic(stage: Stage) -> None:
+    stage.scene(load(1))
+    names = stage.submit("itc-elastic")
+    until(lambda: sum(bool(stage.api.node_of(name)) for name in names) == 4, 40, "as far as the quota goes")
+    stage.drop(names)
+    assert len(set(stage.runs(stage.submit("itc-oppo")))) > 1
+
+
+def test_immediate_preemption_within_a_vc(stage: Stage) -> None:
+    stage.scene(load(3))
+    victims = stage.submit("itc-intra-imd-preempt-test")
+    stage.runs(victims)
+    stage.runs(stage.submit("itc-intra-imd-preempt-prod"))
+    stage.gone(victims)
+
+
+def test_lazy_preemption_within_a_vc(stage: Stage) -> None:
+    stage.scene(load(3))
+    lazy = stage.submit("itc-intra-lazy-preempt-test")
+    before = stage.runs(lazy)
+    stage.runs(stage.submit("itc-intra-lazy-preempt-prod"))
+    assert stage.runs(lazy) == before, "they run on"
+    until(lambda: any(e["reason"] == "GuaranteeLost" for e in stage.api.events(lazy[0])), 20, "told")
+    stage.runs(stage.submit("itc-intra-lazy-preempt-prod2"))
+    stage.gone(lazy)
+
+
+def test_opportunistic_pods_go_for_another_vc(stage: Stage) -> None:
+    stage.scene(load(3))
+    guests = stage.submit("itc-inter-preempt-oppo")
+    stage.runs(guests)
+    stage.runs(stage.submit("itc-inter-preempt-prod"))
+    stage.gone(guests)
+
+
+def test_reconfiguration(stage: Stage) -> None:
+    stage.scene(load(2))
+    names = stage.submit("itc-reconfig-3")
+    before = stage.runs(names)
+    assert stage.guaranteed() == [True]
+    stage.scene(load(5), keep=True)
+    assert stage.runs(names) == before
+    assert stage.guaranteed() == [False]
+    until(lambda: any(e["reason"] == "GuaranteeLost" for e in stage.api.events(names[0])), 20, "told")
+    stage.runs(stage.submit("itc-reconfig-4"))  # takes back what its VC was promised
+    stage.gone(names)
+
+
+def test_bad_hardware_is_avoided_and_taken_up_again(stage: Stage) -> None:
+    stage.scene(load(2))
+    path = "/api/v1/nodes/10.151.41.26"
+    stage.api.patch(path, {"spec": {"unschedulable": True}})
+    try:
+        until(lambda: "it is cordoned" in json.dumps(stage.up.get("/v1/picture")), 20, "the extender has heard of it")
+        names = stage.submit("itc-badnode50")
+        until(lambda: stage.api.plight(names) != "", 20, "asked")
+        time.sleep(2)
+        assert not any(map(stage.api.node_of, names))
+    finally:
+        stage.api.patch(path, {"spec": {"unschedulable": None}})
+    stage.runs(names)
+
+
+def test_the_inspect_api_has_hiveds_fields(stage: Stage) -> None:
+    stage.scene(load(2))
+    names = stage.submit("itc-buddy")
+    stage.runs(names)
+    (group,) = stage.up.get("/v1/inspect/affinitygroups/")["items"]
+    assert set(group["status"]) >= {"vc", "priority", "state", "physicalPlacement", "virtualPlacement", "allocatedPods"}
+    found = json.dumps(stage.up.get("/v1/inspect/clusterstatus"))
+    for field in (
+        "cellType",
+        "cellAddress",
+        "cellState",
+        "cellHealthiness",
+        "cellPriority",
+        "cellChildren",
+        "isNodeLevel",
+    ):
+        assert f'"{field}"' in found

@@ -1,0 +1,177 @@
+"""The recorded traces through the extender's HTTP: a kube-scheduler of the test's own asks, binds and tells of pods.
+
+The same decisions as `scheduler replay` gives, which plays along, and which is held to the recorded ones elsewhere.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from paictl.extender.desk import Options
+from paictl.extender.nodes import SeenNode
+from paictl.scheduler.wire import BIND_INFO, ISOLATION, Json
+from tests.golden.support import GOLDEN, load_spec, read_trace, replayer
+from tests.unit.extender.stand import Caller, Stand, pod, served
+
+TRACES = sorted((GOLDEN / "traces").glob("*/*.jsonl.gz"))
+EVERY = 24
+"""One of so many traces; the decisions themselves are compared in full by `test_traces`."""
+
+pytestmark = pytest.mark.usefixtures("shared")
+
+
+class Scheduler:
+    """Turns the operations of a trace into what kube-scheduler and the API server would say."""
+
+    def __init__(self, config: Path, caller: Caller, stand: Stand) -> None:
+        self.config = config
+        self.caller = caller
+        self.stand = stand
+        self.made: dict[str, Json] = {}
+        self.health: dict[str, bool] = {}
+        self.every = list(load_spec_nodes(config))
+
+    def run(self, operation: dict[str, Any]) -> Json | None:
+        """The result in the words of the protocol, None where there is nothing to compare."""
+        handler = getattr(self, operation["op"], None)
+        return handler(operation) if handler else None
+
+    def nodes(self, operation: dict[str, Any]) -> None:
+        for name in operation["names"]:
+            self._report(name, operation["healthy"])
+
+    def node(self, operation: dict[str, Any]) -> None:
+        if operation.get("deleted"):
+            self.health.pop(operation["name"], None)
+            self.stand.desk.node_gone(operation["name"])
+        else:
+            self._report(operation["name"], bool(operation.get("healthy")))
+
+    def _report(self, name: str, healthy: bool) -> None:
+        self.health[name] = healthy
+        self.stand.desk.node_changed(SeenNode(name, ready=healthy, schedulable=True))
+
+    def schedule(self, operation: dict[str, Any]) -> Json:
+        asked = operation["pod"]
+        uid = asked["uid"]
+        known = self.made.get(uid)
+        bound = known is not None and known["spec"].get("nodeName")
+        if known is None or not bound:
+            spec = asked["spec"] if asked.get("spec") is not None else asked.get("annotation", "")
+            fresh = pod(asked.get("name") or uid, spec, uid, asked.get("namespace") or "default")
+            self.made[uid] = known = self.stand.create(fresh)
+        offered = operation.get("suggested")
+        nodes = self.every if offered is None else offered
+        if operation.get("phase") == "Preempting":
+            return self._preempt(known, nodes)
+        answer = self.caller.filter(known, nodes)
+        assert not answer["Error"], answer
+        booked = self.stand.desk.book.pods.get(uid)
+        if not answer["NodeNames"] and booked and booked.assumed:
+            # it counts the nodes that are offered, and its place is not among them: it waits until it is
+            assert booked.info is not None
+            answer = self.caller.filter(known, [booked.info.node])
+        if answer["NodeNames"]:
+            (node,) = answer["NodeNames"]
+            assert self.caller.bind(known, node) == ""
+            return {"r": "bind", "node": node}
+        if known["spec"].get("nodeName"):  # it was not offered, and so bound by force
+            return {"r": "bind", "node": known["spec"]["nodeName"]}
+        if answer["FailedAndUnresolvableNodes"]:
+            return {"r": "error"}
+        reasons = " ".join(answer["FailedNodes"].values())
+        return {"r": "preempt" if "preempted for" in reasons else "wait"}
+
+    def _preempt(self, known: Json, nodes: list[str]) -> Json:
+        body = {"Pod": known, "NodeNameToMetaVictims": {node: {"Pods": []} for node in nodes}}
+        status, answer = self.caller.call("POST", "/v1/extender/preempt", body)
+        if status != 200:
+            return {"r": "error"}
+        victims = {
+            node: sorted(one["UID"] for one in entry["Pods"])
+            for node, entry in (answer["NodeNameToMetaVictims"] or {}).items()
+        }
+        return {"r": "preempt", "victims": victims} if victims else {"r": "wait"}
+
+    def bound(self, operation: dict[str, Any]) -> None:
+        self.stand.desk.pod_changed(self.made[operation["uid"]])
+
+    def delete_allocated(self, operation: dict[str, Any]) -> None:
+        made = self.made.pop(operation["uid"], None)
+        if made is not None:
+            self.stand.delete(made["metadata"]["name"], made["metadata"]["namespace"])
+
+    delete_unallocated = delete_allocated
+
+    def restart(self, operation: dict[str, Any]) -> None:
+        for uid in operation.get("lost") or ():
+            made = self.made.pop(uid, None)
+            if made is not None:
+                self.stand.server.pods.pop(f"{made['metadata']['namespace']}/{made['metadata']['name']}")
+        config = self.config.parent / operation["config"] if operation.get("config") else self.config
+        self.config = config
+        self.every = list(load_spec_nodes(config))
+        self.stand.begin(load_spec(config))
+        for name, healthy in self.health.items():
+            self.stand.desk.node_changed(SeenNode(name, ready=healthy, schedulable=True))
+        self.stand.open()
+
+    def status(self, operation: dict[str, Any]) -> Json | None:
+        if operation.get("view") == "groups":
+            return {"groups": self.caller.call("GET", "/v1/inspect/affinitygroups/")[1]["items"] or []}
+        if operation.get("view") == "full":
+            return {"clusterStatus": self.caller.call("GET", "/v1/inspect/clusterstatus")[1]}
+        return None
+
+
+def load_spec_nodes(config: Path) -> Any:
+    from paictl.cells.tree import build_physical
+
+    return build_physical(load_spec(config)).nodes
+
+
+def _same(operation: dict[str, Any], want: Json, have: Json) -> bool:
+    match operation["op"]:
+        case "status":
+            for result in (have, want):
+                for row in result.get("groups", ()):
+                    row["status"].get("lazyPreemptionStatus", {}).pop("preemptionTime", None)  # a clock, no decision
+                result.get("groups", []).sort(key=lambda row: row["metadata"]["name"])
+            return all(want.get(key) == value for key, value in have.items())
+        case "schedule" if operation.get("phase") == "Preempting":
+            kind = want["r"] if want["r"] in ("preempt", "error") else "wait"
+            victims = {node: sorted(uids) for node, uids in want.get("victims", {}).items()}
+            return bool(kind == have["r"] and victims == have.get("victims", {}))
+        case _ if "already bound" in want.get("message", ""):
+            return have["r"] == "error" or str(want["message"]).endswith(have["node"])
+        case _ if want["r"] == "insist":
+            return have == {"r": "bind", "node": want["node"]}
+        case _ if want["r"] == "bind":
+            return have == {"r": "bind", "node": want["bind_info"]["node"]}
+        case _:
+            return bool(want["r"] == have["r"])
+
+
+@pytest.mark.parametrize("path", TRACES[::EVERY], ids=lambda path: f"{path.parent.name}-{path.name[:-9]}")
+def test_the_same_decisions_over_http(path: Path) -> None:
+    meta, trace = read_trace(path)
+    config = GOLDEN / "traces" / meta["config"] / meta["yaml"]
+    oracle, stand = replayer(config), Stand(load_spec(config), Options(own_preemption=False))
+    stand.open()
+    with served(stand) as caller:
+        scheduler = Scheduler(config, caller, stand)
+        for index, entry in enumerate(trace):
+            operation = entry["op"]
+            if operation["op"] == "restart" and operation.get("order") == "pods_first":
+                break  # a process of ours lists both before it answers
+            want, have = oracle.run(operation), scheduler.run(operation)
+            if have is not None:
+                assert _same(operation, want, have), f"operation {index} {operation}\nwant {want}\nhave {have}"
+            if operation["op"] == "add_allocated" and want["r"] == "ok":
+                noted = scheduler.made[operation["uid"]]["metadata"]["annotations"]
+                assert noted[ISOLATION] == want["isolation"]
+                assert yaml.safe_load(noted[BIND_INFO])["node"] == want["node"]

@@ -1,0 +1,21 @@
+"""Gandiva between those who wait and those who rank (table D1: 6244.63 in Tiresias' caricature of it)."""
+
+from __future__ import annotations
+
+from paictl.sim.cluster import homogeneous
+from tests.sim_reference.support import measure, trace
+
+
+def test_better_than_waiting_worse_than_ranking() -> None:
+    jobs, cluster = trace("derived", "tiresias_like_480_job.csv", "tiresias"), homogeneous(15, 4)
+    fifo, las, gandiva = (measure(jobs, cluster, policy).mean_jct or 0 for policy in ("fifo", "las", "gandiva"))
+    assert las < gandiva < fifo
+    assert gandiva < fifo * (1 - 0.268), "the paper's -26.8 % against its baseline"
+
+
+def test_the_mechanisms_each_help() -> None:
+    jobs, cluster = trace("derived", "tiresias_like_480_job.csv", "tiresias"), homogeneous(15, 4)
+    plain = measure(jobs, cluster, "gandiva:packing=false,migration=false").mean_jct or 0
+    moving = measure(jobs, cluster, "gandiva:packing=false").mean_jct or 0
+    everything = measure(jobs, cluster, "gandiva").mean_jct or 0
+    assert everything < moving < plain

@@ -1,0 +1,162 @@
+"""The extender over real HTTP, with the API server played by the test."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import math
+import socket
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+
+from paictl.cells.spec import ClusterSpec
+from paictl.extender.desk import Desk, Options
+from paictl.extender.hands import Hands
+from paictl.extender.labels import Rules
+from paictl.extender.metrics import Metrics
+from paictl.extender.nodes import SeenNode
+from paictl.extender.server import Api
+from paictl.extender.tidings import Tiding
+from paictl.remote.kube.client import Json, KubeError
+from paictl.scheduler.wire import SCHEDULING_SPEC
+
+
+def pod(name: str, spec: object, uid: str = "", namespace: str = "default", **about: Any) -> Json:
+    """A pod object; `spec` is the scheduling spec, a text stands as it is."""
+    text = spec if isinstance(spec, str) else json.dumps(spec)
+    noted = {} if spec is None else {SCHEDULING_SPEC: text}
+    metadata = {"name": name, "namespace": namespace, "uid": uid or f"uid-{name}", "annotations": noted, **about}
+    return {"metadata": metadata, "spec": {"containers": [{"name": "c"}]}, "status": {"phase": "Pending"}}
+
+
+class FakeServer:
+    """Pods by name; what `paictl.remote.kube.pods` does to them happens here."""
+
+    where = "test"
+
+    def __init__(self) -> None:
+        self.pods: dict[str, Json] = {}
+        self.calls: list[str] = []
+        self.refuse: dict[str, KubeError] = {}
+        """Answers by the last part of the path (``binding``, ``eviction``)."""
+
+    def get(self, path: str, **_: object) -> Json:
+        return self.request("GET", path)
+
+    def request(self, method: str, path: str, body: Any = None, **_: object) -> Json:
+        parts = path.split("/")
+        namespace, name, part = parts[4], parts[6], parts[7] if len(parts) > 7 else ""
+        self.calls.append(f"{method} {part or 'pod'} {name}")
+        found = self.pods.get(f"{namespace}/{name}")
+        if found is None:
+            raise KubeError("not found", status=404, reason="NotFound")
+        if part in self.refuse:
+            raise self.refuse[part]
+        if part == "binding":
+            if found["spec"].get("nodeName") or found["metadata"]["uid"] != body["metadata"]["uid"]:
+                raise KubeError("already assigned", status=409, reason="Conflict")
+            found["metadata"]["annotations"] |= body["metadata"]["annotations"]
+            found["spec"]["nodeName"] = body["target"]["name"]
+        return found
+
+
+class Stand:
+    """One desk with hands on a fake server, served over HTTP. Stands for a term of leadership."""
+
+    def __init__(self, spec: ClusterSpec, options: Options | None = None) -> None:
+        self.server = FakeServer()
+        self.told: list[Tiding] = []
+        self.now = 1000.0
+        self.problem = ""
+        self.options = options or Options(rules=Rules(skus=spec.sku_types))
+        self.begin(spec)
+
+    def begin(self, spec: ClusterSpec) -> None:
+        """A new desk, as a new process has it."""
+        self.desk = Desk(spec, self.options, self.told.append, wall=lambda: self.now, clock=lambda: self.now)
+        client: Any = self.server
+        self.hands = Hands(client, self.desk, self.told.append, remaining=lambda: math.inf, clock=lambda: self.now)
+        self.desk.force = lambda ticket: self.forced.append(self.hands.carry_out(ticket))
+        self.forced: list[str] = []
+
+    def open(self, nodes: Iterable[str] = ()) -> None:
+        """Start to answer, with these nodes healthy, and the pods of the server known."""
+        for node in nodes:
+            self.desk.node_changed(SeenNode(node, ready=True, schedulable=True))
+        for one in self.server.pods.values():
+            self.desk.pod_changed(one)
+        self.desk.open()
+
+    def create(self, made: Json) -> Json:
+        about = made["metadata"]
+        self.server.pods[f"{about['namespace']}/{about['name']}"] = made
+        return made
+
+    def delete(self, name: str, namespace: str = "default") -> None:
+        made = self.server.pods.pop(f"{namespace}/{name}")
+        self.desk.pod_gone(made["metadata"]["uid"])
+
+    def told_of(self, name: str) -> list[str]:
+        return [one.reason for one in self.told if one.pod.name == name]
+
+
+class Caller:
+    """kube-scheduler's end of the line."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        self.connection.connect()
+        self.connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def call(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Any:
+        """Status and answer as JSON (as text where it is none)."""
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        self.connection.request(method, path, data, dict(headers or {}))
+        reply = self.connection.getresponse()
+        text = reply.read().decode()
+        try:
+            return reply.status, json.loads(text)
+        except ValueError:
+            return reply.status, text
+
+    def filter(self, made: Json, nodes: Iterable[str]) -> Json:
+        status, answer = self.call("POST", "/v1/extender/filter", {"Pod": made, "NodeNames": list(nodes)})
+        assert status == 200, answer
+        found: Json = answer
+        return found
+
+    def bind(self, made: Json, node: str) -> str:
+        about = made["metadata"]
+        body = {"PodName": about["name"], "PodNamespace": about["namespace"], "PodUID": about["uid"], "Node": node}
+        status, answer = self.call("POST", "/v1/extender/bind", body)
+        assert status == 200, answer
+        return str(answer["Error"])
+
+
+@contextmanager
+def served(stand: Stand) -> Iterator[Caller]:
+    """The stand over HTTP on a free port."""
+    metrics = Metrics(lambda: stand.desk)
+    app = Api(lambda: stand, metrics).app()  # type: ignore[arg-type,return-value]
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio then sends at once
+    sock.bind(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off", ws="none"))
+    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    caller = Caller(sock.getsockname()[1])
+    try:
+        yield caller
+    finally:
+        caller.connection.close()
+        server.should_exit = True
+        thread.join(10)
+        sock.close()

@@ -1,0 +1,252 @@
+"""The HTTP surface: HiveD's paths and field names, health, and senders that mean no good."""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from paictl.extender import server, wire
+from tests.unit.extender.conftest import NODES, spec
+from tests.unit.extender.stand import Caller, Stand, pod, served
+from tests.unit.extender.test_desk import gang
+
+VERBS = ("filter", "bind", "preempt")
+
+
+@pytest.fixture
+def caller(stand: Stand) -> Iterator[Caller]:
+    with served(stand) as made:
+        yield made
+
+
+def test_the_paths_of_hived(caller: Caller, stand: Stand) -> None:
+    made = gang("g", 1, 2)[0]
+    (node,) = caller.filter(stand.create(made), NODES)["NodeNames"]
+    assert caller.bind(made, node) == ""
+    status, groups = caller.call("GET", "/v1/inspect/affinitygroups/")
+    assert status == 200
+    (item,) = groups["items"]
+    assert item["metadata"] == {"name": "default/g"}
+    assert item["status"] == {
+        "vc": "A", "priority": 0, "state": "Allocated", "physicalPlacement": {node: [0, 1]},
+        "virtualPlacement": {"A/0": ["A/0/0/0", "A/0/0/1"]}, "allocatedPods": ["uid-g-0"],
+    }  # fmt: skip
+    assert caller.call("GET", "/v1/inspect/affinitygroups/default/g") == (200, item)
+    (cell,) = caller.call("GET", "/v1/inspect/clusterstatus/physicalcluster")[1]
+    assert cell["cellType"] == "POOL"
+    assert len(caller.call("GET", "/v1/inspect/clusterstatus/virtualclusters/A")[1]) == 3
+    assert set(caller.call("GET", "/v1/inspect/clusterstatus/virtualclusters/")[1]) == {"A", "B"}
+    assert set(caller.call("GET", "/v1/inspect/clusterstatus")[1]) == {"physicalCluster", "virtualClusters"}
+    assert "/v1/extender/bind" in caller.call("GET", "/")[1]["paths"]
+
+
+def test_nothing_there_is_said_as_hived_says_it(caller: Caller) -> None:
+    for method, path, status, said in (
+        ("GET", "/nope", 404, "Path not found: /nope"),
+        ("GET", "/v1", 404, "Path not found: /v1"),
+        ("GET", "/v1/inspect/affinitygroups/none", 400, "Affinity group none does not exist"),
+        ("GET", "/v1/inspect/clusterstatus/virtualclusters/Z", 400, "VC Z not found"),
+        ("POST", "/v1/inspect/affinitygroups/", 400, "NotImplemented: POST: /v1/inspect/affinitygroups/"),
+        ("DELETE", "/v1/inspect/clusterstatus", 400, "NotImplemented: DELETE: /v1/inspect/clusterstatus"),
+        ("GET", "/v1/extender/filter", 400, "NotImplemented: GET: /v1/extender/filter"),
+        ("GET", "/v1/explain/pods/default", 404, "NAMESPACE/NAME"),
+        ("GET", "/v1/explain/pods/default/nobody", 400, "pod default/nobody is not known"),
+    ):
+        found, answer = caller.call(method, path)
+        assert found == status, path
+        assert answer.startswith("hivedscheduler: User Error: ")
+        assert said in answer
+    assert caller.call("GET", "/v1/inspect/affinitygroups/") == (200, {"items": None})
+
+
+def test_explanations_picture_page_and_metrics(caller: Caller, stand: Stand) -> None:
+    for made in gang("full", 3, 4):
+        (node,) = caller.filter(stand.create(made), NODES)["NodeNames"]
+        caller.bind(made, node)
+    caller.filter(stand.create(gang("late", 1, 4)[0]), NODES)
+    late = caller.call("GET", "/v1/explain/pods/default/late-0")[1]
+    assert late["situation"] == "waiting"
+    assert late["explanation"]["changes"]
+    assert caller.call("GET", "/v1/explain/pods/default/full-0")[1]["devices"] == [0, 1, 2, 3]
+    picture = caller.call("GET", "/v1/picture")[1]
+    assert {job["key"]: job["state"] for job in picture["jobs"]} == {
+        "default/full": "Running",
+        "default/late": "Waiting",
+    }
+    status, page = caller.call("GET", "/", headers={"Accept": "text/html"})
+    assert status == 200
+    assert "default/late" in page
+    text = caller.call("GET", "/metrics")[1]
+    for line in (
+        'paictl_extender_decisions_total{kind="bind"} 3.0',
+        'paictl_extender_decisions_total{kind="wait"} 1.0',
+        'paictl_extender_cells{cell_type="NODE",state="Used",vc="A"} 3.0',
+        'paictl_extender_cells{cell_type="NODE",state="Free",vc="B"} 1.0',
+        'paictl_extender_guarantees_at_risk{vc="A"} 0.0',
+        'paictl_extender_pods{state="bound"} 3.0',
+    ):
+        assert line in text
+
+
+def test_guarantees_at_risk_are_counted(caller: Caller, stand: Stand) -> None:
+    stand.desk.node_gone("n0")
+    stand.desk.node_gone("n1")  # two are left, and VC A was promised three
+    text = caller.call("GET", "/metrics")[1]
+    at_risk = [line for line in text.splitlines() if line.startswith("paictl_extender_guarantees_at_risk{")]
+    assert sum(float(line.split()[1]) for line in at_risk) == 1
+    assert 'state="Doomed"' in text
+    assert "paictl_extender_bad_nodes 2.0" in text
+
+
+def test_who_does_not_lead_answers_nothing(caller: Caller, stand: Stand) -> None:
+    assert caller.call("GET", "/readyz")[0] == 200
+    stand.problem = "this process does not lead"
+    assert caller.call("GET", "/healthz")[0] == 200
+    assert caller.call("GET", "/readyz") == (503, "this process does not lead")
+    assert caller.call("GET", "/v1/inspect/affinitygroups/")[0] == 503
+    assert caller.filter(gang("g", 1, 1)[0], NODES)["Error"] == "this process does not lead"
+    assert caller.bind(gang("g", 1, 1)[0], "n0") == "this process does not lead"
+    body = {"Pod": gang("g", 1, 1)[0], "NodeNameToMetaVictims": {}}
+    assert caller.call("POST", "/v1/extender/preempt", body)[0] == 503
+
+
+def test_whole_nodes_instead_of_names(caller: Caller, stand: Stand) -> None:
+    nodes = [{"metadata": {"name": name}} for name in NODES]
+    body = {"Pod": stand.create(gang("g", 1, 4)[0]), "Nodes": {"items": nodes}}
+    answer = caller.call("POST", "/v1/extender/filter", body)[1]
+    assert answer["NodeNames"] is None
+    assert len(answer["Nodes"]["items"]) == 1
+
+
+NONSENSE: tuple[Any, ...] = (
+    None, True, 0, -1, 1 << 70, 1.5, "", "x", "\x00", "n" * 5000, [], [None], {}, {"a": {}}, [[[]]],
+    {"metadata": None}, {"name": {}},
+)  # fmt: skip
+
+
+def mutated(dice: random.Random, value: Any, depth: int = 0) -> Any:
+    """A value with something in it replaced, dropped, doubled or nested."""
+    if dice.random() < 0.1 or depth > 6:
+        return dice.choice(NONSENSE)
+    if isinstance(value, dict) and value:
+        changed = dict(value)
+        key = dice.choice(list(changed))
+        if dice.random() < 0.15:
+            changed.pop(key)
+        else:
+            changed[key] = mutated(dice, changed[key], depth + 1)
+        return changed
+    if isinstance(value, list) and value:
+        place = dice.randrange(len(value))
+        return [*value[:place], mutated(dice, value[place], depth + 1), *value[place:]]
+    return dice.choice(NONSENSE)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_call_gives_more_than_an_answer_that_says_what_is_wrong(caller: Caller, stand: Stand, seed: int) -> None:
+    dice = random.Random(seed)  # noqa: S311
+    for number in range(250):
+        made = pod(f"p{number}", {"virtualCluster": "A", "priority": 0, "leafCellNumber": 1})
+        if dice.random() < 0.4:
+            made["metadata"]["annotations"] = {"hivedscheduler.microsoft.com/pod-scheduling-spec": dice.choice(
+                ["{", "[" * 3000, "virtualCluster: A\nleafCellNumber: .inf", "&a [*a]", "!!python/object:x {}", "\t"]
+            )}  # fmt: skip
+        verb = dice.choice(VERBS)
+        body: Any = {
+            "filter": {"Pod": made, "Nodes": None, "NodeNames": NODES},
+            "bind": {"PodName": "p", "PodNamespace": "default", "PodUID": "u", "Node": "n0"},
+            "preempt": {"Pod": made, "NodeNameToMetaVictims": {"n0": {"Pods": [{"UID": "u"}], "NumPDBViolations": 0}}},
+        }[verb]
+        for _ in range(dice.randrange(1, 4)):
+            body = mutated(dice, body)
+        data = json.dumps(body).encode()
+        if dice.random() < 0.2:
+            data = data[: dice.randrange(len(data) + 1)] + dice.choice([b"", b"\xff", b"}", b"\x00"])
+        status, answer = caller.call("POST", f"/v1/extender/{verb}", data)
+        text = json.dumps(answer)
+        assert status in (200, 400), text
+        assert "Traceback" not in text
+        assert "internal error" not in text, (verb, data[:500], text)
+    good = gang("good", 1, 1, "B")[0]
+    assert caller.filter(stand.create(good), NODES)["NodeNames"], "and the next one is served as if nothing had been"
+
+
+def test_large_bodies_are_refused_and_cost_no_memory(caller: Caller) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    chunk = b" " * (1 << 20)
+    for declared in (True, False):
+        raw = socket.create_connection(("127.0.0.1", caller.port))
+        length = b"Content-Length: 52428800" if declared else b"Transfer-Encoding: chunked"
+        raw.sendall(b"POST /v1/extender/filter HTTP/1.1\r\nHost: x\r\n" + length + b"\r\n\r\n")
+        try:
+            for _ in range(50):
+                raw.sendall(chunk if declared else b"100000\r\n" + chunk + b"\r\n")
+        except OSError:
+            pass  # refused before it was all sent
+        else:
+            raw.settimeout(10)
+            assert b"413" in raw.recv(100)
+        raw.close()
+    assert caller.call("GET", "/healthz")[0] == 200
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    assert grown < 3 * wire.MAX_BODY / 2**20, f"{grown:.0f} MB more"
+
+
+def test_slow_senders_are_given_up_and_keep_nobody_waiting(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "PATIENCE", 0.5)
+    with served(stand) as caller:
+        slow = []
+        for _ in range(30):
+            raw = socket.create_connection(("127.0.0.1", caller.port))
+            raw.sendall(b"POST /v1/extender/filter HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+            slow.append(raw)
+        began = time.monotonic()
+        assert caller.filter(stand.create(gang("quick", 1, 1)[0]), NODES)["NodeNames"]
+        assert time.monotonic() - began < 0.5
+        for raw in slow:
+            raw.settimeout(10)
+            assert b"408" in raw.recv(100)
+            raw.close()
+
+
+def test_many_at_once_get_one_answer_each(stand: Stand) -> None:
+    """Twelve pods for twelve devices and eight callers: nothing is given twice, nothing is lost."""
+    made = [stand.create(one) for i in range(16) for one in gang(f"g{i}", 1, 1)]
+    answers: list[str] = []
+    with served(stand) as caller:
+
+        def work(own: list[Any]) -> None:
+            mine = Caller(caller.port)
+            for one in own:
+                names = mine.filter(one, NODES)["NodeNames"]
+                if names:
+                    answers.append(mine.bind(one, names[0]))
+            mine.connection.close()
+
+        threads = [threading.Thread(target=work, args=(made[i::8],)) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert answers == [""] * 12
+    taken = [(one["spec"]["nodeName"], list(one["metadata"]["annotations"].values())[1]) for one in made if
+             "nodeName" in one["spec"]]  # fmt: skip
+    assert len(set(taken)) == 12
+
+
+def test_a_new_term_is_not_shown_what_the_old_one_looked_like(caller: Caller, stand: Stand) -> None:
+    """Both may have done as many things."""
+    assert len(caller.call("GET", "/v1/inspect/clusterstatus/virtualclusters/A")[1]) == 3
+    version = stand.desk.book.engine.version
+    stand.begin(spec(virtualClusters={"A": {"virtualCells": [{"cellType": "POOL.NODE", "cellNumber": 1}]}}))
+    stand.open(NODES)
+    assert stand.desk.book.engine.version == version
+    assert len(caller.call("GET", "/v1/inspect/clusterstatus/virtualclusters/A")[1]) == 1

@@ -1,0 +1,260 @@
+"""The engine: order of events, actions as a whole, rates, costs; views that keep what was not declared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from paictl.sim.actions import Action, Colocate, Migrate, Moment, PolicyError, Preempt, Resize, Start, Stop
+from paictl.sim.cluster import Cluster, ClusterSpec, Node, homogeneous, mixed
+from paictl.sim.engine import Engine
+from paictl.sim.invariants import Invariants
+from paictl.sim.job import Fate, Job, JobError, in_order
+from paictl.sim.knowledge import NOTHING, KnowledgeError, Knows
+from paictl.sim.policies.base import Parameters, Policy, Setup
+from paictl.sim.policies.parameters import Span
+from paictl.sim.run import Ending, Outcome
+from paictl.sim.simulate import simulate
+from paictl.sim.state import ONE, JobState
+from paictl.sim.view import GUARDED, JobView, view_for
+from paictl.units import Millis
+
+
+def job(name: str, at: int, gpus: int, seconds: float, **more: object) -> Job:
+    return Job(name, Millis(at * 1000), gpus, Millis(round(seconds * 1000)), **more)  # type: ignore[arg-type] # any field
+
+
+Script = Callable[[Moment, dict[str, JobView]], Sequence[Action]]
+
+
+class Scripted(Policy):
+    """Does what a test says at each moment; knows everybody by name."""
+
+    id, title, paper = "scripted", "", ""
+    script: Script
+    timers: Sequence[int] = ()
+
+    def plan(self, moment: Moment) -> None:
+        self.views = getattr(self, "views", {}) | {one.id: one for one in moment.arrived}
+        self.asked = [*getattr(self, "asked", []), moment]
+        for action in self.script(moment, self.views):
+            self.act(action)
+
+    def wake(self) -> Millis | None:
+        return next((Millis(at) for at in self.timers if at > self.now), None)
+
+
+def play(
+    jobs: Sequence[Job], spec: ClusterSpec, script: Script, *, timers: Sequence[int] = (), **costs: int
+) -> tuple[dict[str, Outcome], Scripted]:
+    policy = Scripted(Parameters(**{name: Span(value) for name, value in costs.items()}), Setup(Cluster(spec)))  # type: ignore[arg-type]
+    policy.rates.located = True
+    policy.script, policy.timers = staticmethod(script), timers
+    found: dict[str, Outcome] = {}
+    Engine(
+        policy.cluster, policy, in_order(list(jobs)), lambda one: found.__setitem__(one.id, one),
+        check=Invariants(shared=True),
+    ).run()  # fmt: skip
+    return found, policy
+
+
+def at(plan: dict[int, Callable[[dict[str, JobView]], Sequence[Action]]]) -> Script:
+    return lambda moment, views: plan[moment.now](views) if moment.now in plan else []
+
+
+def test_ends_then_arrivals_then_one_question() -> None:
+    jobs = [job("a", 0, 1, 10), job("b", 10, 1, 5), job("c", 10, 1, 5)]
+    script = at({0: lambda v: [Start(v["a"], (0,))], 10_000: lambda v: [Start(v["b"], (0,))]})
+    _, policy = play(jobs, homogeneous(1, 1), script)
+    second = policy.asked[1]
+    assert ([one.id for one in second.ended], [one.id for one in second.arrived]) == (["a"], ["b", "c"])
+    assert [moment.now for moment in policy.asked] == [0, 10_000, 15_000]
+
+
+def test_jobs_are_numbered_by_submission_and_id() -> None:
+    given = [job("j10", 0, 1, 1), job("j2", 0, 1, 1), job("z", 1, 1, 1), job("a", 2, 1, 1)]
+    assert [one.id for one in in_order(given)] == ["j2", "j10", "z", "a"]
+
+
+def test_a_job_without_work_ends_when_it_starts() -> None:
+    result = simulate([job("a", 3, 1, 0), job("b", 3, 1, 1)], homogeneous(1, 1), "fifo")
+    assert [one.end for one in result.outcomes] == [3000, 4000]
+
+
+def test_fates_and_endings() -> None:
+    jobs = [job("dies", 0, 1, 100, fate=Fate.KILLED, dies_after=Millis(7000)), job("huge", 0, 9, 1), job("ok", 0, 1, 5)]
+    result = {one.id: one for one in simulate(jobs, homogeneous(1, 2), "fifo").outcomes}
+    assert (result["dies"].ending, result["dies"].end) == (Ending.KILLED, 7000)
+    assert (result["huge"].ending, result["huge"].first_start) == (Ending.IMPOSSIBLE, None)
+    assert (result["ok"].ending, result["ok"].jct) == (Ending.PASSED, 5000)
+
+
+WRONG: dict[str, Callable[[dict[str, JobView]], Sequence[Action]]] = {
+    "is not there": lambda v: [Stop(v["b"]), Start(v["b"], (0,))],
+    "is not free": lambda v: [Start(v["a"], (0, 1)), Start(v["b"], (1,))],
+    "all or none": lambda v: [Start(v["a"], (0,))],
+    "not a rising list": lambda v: [Start(v["a"], (1, 0))],
+    "no such devices": lambda v: [Start(v["a"], (3, 4))],
+    "does not run": lambda v: [Preempt(v["a"])],
+    "runs already": lambda v: [Start(v["b"], (0,)), Start(v["b"], (1,))],
+    "that is a Resize": lambda v: [Start(v["e"], (0, 1)), Migrate(v["e"], (0, 1, 2))],
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_actions_change_nothing(message: str) -> None:
+    jobs = [job("a", 0, 2, 10), job("b", 0, 1, 10), job("e", 0, 2, 10, elastic=(1, 4))]
+    policy = Scripted(Parameters(), Setup(Cluster(homogeneous(1, 4))))
+    policy.script = staticmethod(lambda _, views: WRONG[message](views))
+    engine = Engine(policy.cluster, policy, jobs, lambda _: None)
+    with pytest.raises(PolicyError, match=message):
+        engine.run()
+    assert engine.occupancy.used == 0
+    assert not any(state.devices for state in engine.live.values())
+
+
+def test_a_policy_cannot_ask_to_be_woken_in_the_past() -> None:
+    policy = Scripted(Parameters(), Setup(Cluster(homogeneous(1, 1))))
+    policy.script = staticmethod(lambda _, __: [])
+    policy.wake = lambda: Millis(0)  # type: ignore[method-assign]
+    with pytest.raises(PolicyError, match="already"):
+        Engine(policy.cluster, policy, [job("a", 0, 1, 1)], lambda _: None).run()
+
+
+def test_a_policy_that_is_woken_forever_in_vain_comes_to_an_end() -> None:
+    policy = Scripted(Parameters(), Setup(Cluster(homogeneous(1, 1))))
+    policy.script = staticmethod(lambda _, __: [])
+    policy.wake = lambda: Millis(policy.now + 1000)  # type: ignore[method-assign]
+    found: list[Outcome] = []
+    Engine(policy.cluster, policy, [job("a", 0, 1, 1)], found.append).run()
+    assert [one.ending for one in found] == [Ending.UNFINISHED]
+
+
+def test_preempted_work_is_kept_or_lost() -> None:
+    def script(*, keep: bool) -> Script:
+        return at({
+            0: lambda v: [Start(v["a"], (0,))], 4000: lambda v: [Preempt(v["a"], keep)],
+            6000: lambda v: [Start(v["a"], (0,))],
+        })  # fmt: skip
+
+    kept, _ = play([job("a", 0, 1, 10)], homogeneous(1, 1), script(keep=True), timers=(4000, 6000))
+    lost, _ = play([job("a", 0, 1, 10)], homogeneous(1, 1), script(keep=False), timers=(4000, 6000))
+    assert (kept["a"].end, kept["a"].lost, kept["a"].ran, kept["a"].waiting) == (12_000, 0, 10_000, 2000)
+    assert (lost["a"].end, lost["a"].lost, lost["a"].ran) == (16_000, 4000, 14_000)
+
+
+def test_costs_hold_devices_without_progress() -> None:
+    script = at({
+        0: lambda v: [Start(v["a"], (0,))], 4000: lambda v: [Preempt(v["a"])], 6000: lambda v: [Start(v["a"], (0,))],
+        9000: lambda v: [Migrate(v["a"], (1,))],
+    })  # fmt: skip
+    costs = {"profile": 1000, "suspend": 200, "resume": 300, "migrate": 700}
+    found, _ = play([job("a", 0, 1, 10)], homogeneous(1, 2), script, timers=(4000, 6000, 9000), **costs)
+    # 3 s done by 4000; from 6500 on again; 700 more while it moves at 9000
+    assert found["a"].end == 6500 + 7000 + 700
+    assert (found["a"].migrations, found["a"].preemptions, found["a"].service) == (1, 1, 4000 + 8200)
+
+
+def test_elastic_jobs_scale() -> None:
+    given = job("a", 0, 2, 12, elastic=(1, 4), scaling={4: 1.5})
+    script = at({
+        0: lambda v: [Start(v["a"], (0, 1))], 4000: lambda v: [Resize(v["a"], (0, 1, 2, 3))],
+        8000: lambda v: [Resize(v["a"], (0,))],
+    })  # fmt: skip
+    found, _ = play([given], homogeneous(1, 4), script, timers=(4000, 8000))
+    # 4 s at 1, 4 s at 1.5, the last 2 s of work at half the rate: not listed, so its part of two devices
+    assert (found["a"].end, found["a"].resizes) == (12_000, 2)
+
+
+def test_company_slows_both_and_its_end_is_felt() -> None:
+    jobs = [job("a", 0, 1, 10, model="m", coloc={"n": 0.5}), job("b", 0, 1, 4, model="n", coloc={"m": 0.8})]
+    script = at({0: lambda v: [Start(v["a"], (0,)), Colocate(v["b"], (0,))]})
+    found, _ = play(jobs, homogeneous(1, 1), script)
+    assert (found["b"].end, found["a"].end) == (5000, 12_500)
+
+
+def test_unknown_pairs_share_the_time_of_a_busy_device() -> None:
+    jobs = [job("a", 0, 1, 9, gpu_util=0.9), job("b", 0, 1, 9, gpu_util=0.6)]
+    script = at({0: lambda v: [Start(v["a"], (0,)), Colocate(v["b"], (0,))]})
+    found, _ = play(jobs, homogeneous(1, 1), script)
+    assert found["a"].end == found["b"].end == 13_500
+
+
+def test_a_limit_holds_a_guest_back() -> None:
+    jobs = [job("a", 0, 1, 10, gpu_util=0.5), job("b", 0, 1, 10, gpu_util=0.5)]
+    script = at({
+        0: lambda v: [Start(v["a"], (0,)), Colocate(v["b"], (0,), ONE // 4)],
+        4000: lambda v: [Colocate(v["b"], (0,), ONE // 2)],
+    })  # fmt: skip
+    found, _ = play(jobs, homogeneous(1, 1), script, timers=(4000,))
+    assert (found["a"].end, found["b"].end) == (10_000, 22_000)
+
+
+def test_types_and_places_make_a_difference() -> None:
+    spec = ClusterSpec("two racks", (
+        Node("n1", 2, "new", (), (("rack", "r1"),)), Node("n2", 2, "old", (), (("rack", "r1"),)),
+        Node("n3", 2, "new", (), (("rack", "r2"),)),
+    ))  # fmt: skip
+    tables = {"throughput": {"new": 1.0, "old": 0.5}, "sensitivity": {"rack": 0.8, "cluster": 0.5}, "spread": {2: 0.9}}
+
+    def ends(devices: tuple[int, ...]) -> int:
+        found, _ = play([job("a", 0, 2, 9, **tables)], spec, at({0: lambda v: [Start(v["a"], devices)]}))
+        return found["a"].end or 0
+
+    assert ends((0, 1)) == 9000
+    assert ends((2, 3)) == 18_000, "old devices are half as fast"
+    assert ends((0, 2)) == 25_000, "half for the old one, 0.8 for the rack, 0.9 for two nodes"
+    assert ends((0, 4)) == 20_000, "two racks, two nodes"
+
+
+def test_a_job_that_needs_a_type_gets_it() -> None:
+    spec = mixed([("K80", 1, 2), ("V100", 1, 2)])
+    result = simulate([job("a", 0, 2, 5, gpu_type="V100"), job("b", 0, 3, 5, gpu_type="V100")], spec, "fifo", log=True)
+    assert next(entry.devices for entry in result.log if entry.what == "start") == (2, 3)
+    assert result.outcomes[1].ending is Ending.IMPOSSIBLE
+
+
+@pytest.mark.parametrize("field", GUARDED)
+def test_what_is_not_declared_cannot_be_read(field: str) -> None:
+    state = JobState(job("a", 0, 1, 1), 0)
+
+    def read(view: JobView) -> object:
+        found = getattr(view, field)
+        return found(Millis(0)) if callable(found) else found
+
+    with pytest.raises(KnowledgeError, match=field):
+        read(view_for(NOTHING)(state))
+    read(view_for(frozenset({GUARDED[field]}))(state))
+    with pytest.raises(KnowledgeError, match=field):
+        read(view_for(frozenset(Knows) - {GUARDED[field]})(state))
+
+
+def test_a_policy_that_reads_too_much_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    from paictl.sim.policies.sjf import Sjf
+
+    monkeypatch.setattr(Sjf, "knows", NOTHING)
+    with pytest.raises(KnowledgeError, match="work"):
+        simulate([job("a", 0, 1, 1)], homogeneous(1, 1), "sjf")
+
+
+def test_a_job_that_cannot_be() -> None:
+    with pytest.raises(JobError, match="at least 1 device"):
+        job("a", 0, 0, 1)
+    with pytest.raises(JobError, match="before 0"):
+        job("a", -1, 1, 1)
+
+
+def test_memory_does_not_grow_with_the_trace() -> None:
+    """Outcomes leave at once; what the engine keeps is who is there."""
+    policy_jobs = (job(str(number), number, 1, 1) for number in range(20_000))
+    most = 0
+    from paictl.sim.policies.table import make
+
+    def check(engine: Engine) -> None:
+        nonlocal most
+        most = max(most, len(engine.live) + len(engine._views) + len(engine._loop))
+
+    cluster = Cluster(homogeneous(1, 4))
+    Engine(cluster, make("fifo", Setup(cluster)), policy_jobs, lambda _: None, check=check).run()
+    assert most < 20
