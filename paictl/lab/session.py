@@ -98,6 +98,7 @@ class Session:
         with self.file.changing() as progress:
             now = progress.lab(self.lab.id)
             kept.answers, kept.hints = now.answers, now.hints
+            kept.solved = [name for name in now.solved if name not in (step.id, *later)]
             kept.resets = [*now.resets, Reset(wall_clock(), step.id)]
             kept.shown, kept.since = step.id, len(commandlog.read(self.workspace.folder))
             progress.current, progress.labs[self.lab.id] = self.lab.id, kept

@@ -109,7 +109,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "goal": "goal: {text}",
     "step": "step {number} of {of}: {id}",
     "predict": 'first say what you expect: {question} (paictl lab predict {number} "…")',
-    "help": "stuck? paictl lab hint · paictl lab solve · paictl lab skip · this step anew: paictl lab reset --step {step}",
+    "help": "stuck? paictl lab hint · paictl lab solve · paictl lab skip · this step anew: paictl lab reset "
+    "--step {step}",
     "read-it": "the whole text, with what explains it: paictl lab show {lab}",
     "why": "why it is so: paictl lab show {lab} --explain",
     "shell": 'work in it: paictl lab shell {lab}  (or in this shell: eval "$(paictl lab env {lab})")',
