@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test lint format bench kube e2e fuzz soak example-reports lock test-lowest clean help
+.PHONY: demo test lint format bench kube e2e bench-kube fuzz soak example-reports lock test-lowest clean help
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 16
@@ -37,6 +37,10 @@ kube:  ## build Kubernetes, etcd and kwok into a cache outside the tree (once; n
 e2e: $(STAMP)  ## the extender on a real control plane (needs make kube and openssl)
 	@PAICTL_E2E=1 $(BIN)/python -W ignore::ResourceWarning -m pytest -q tests/e2e_kube \
 	  -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
+
+bench-kube: $(STAMP)  ## the extender's figures, alone and on a real control plane (needs make kube; ten minutes)
+	@$(BIN)/python tools/bench_kube.py alone
+	@$(BIN)/python tools/bench_kube.py real
 
 fuzz: $(STAMP)  ## 20,000 mutated files; no input may give a traceback
 	@$(BIN)/python tools/fuzz_config.py --count 20000

@@ -195,7 +195,7 @@ def test_what_cannot_be_is_refused_in_a_line_with_what_to_do(
 
 
 def test_every_policy_says_what_it_knows_and_where_it_is_from(capsys: pytest.CaptureFixture[str]) -> None:
-    data = json.loads(out(capsys, "policies", "-o", "json"))
+    data = json.loads(out(capsys, "policies", "-o", "json"))["items"]
     for one in data:
         assert one["title"]
         assert one["paper"]
