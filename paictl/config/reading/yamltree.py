@@ -27,6 +27,9 @@ MAX_DEPTH = 64
 MAX_EXPANSION = 500_000
 """Most nodes that the aliases of a document may stand for together; enough for 16,384 nodes made from one anchor."""
 
+MAX_VALUES = 600_000
+"""Most values that are read, twice those of 16,384 nodes with every device listed; each takes some 600 bytes."""
+
 MAX_NUMBER = 128
 """Longest text that is read as a number; arithmetic on longer ones costs seconds and means nothing."""
 
@@ -45,6 +48,7 @@ class IssueKind(Enum):
     ALIAS_BOMB = auto()
     UNKNOWN_ALIAS = auto()
     TOO_DEEP = auto()
+    TOO_MANY = auto()
     MORE_DOCUMENTS = auto()
     EMPTY = auto()
     ENCODING = auto()
@@ -78,8 +82,13 @@ def parse_yaml(source: Source) -> Tree:
         builder.run()
     except yaml.MarkedYAMLError as error:
         at = _error_span(source, error)
+        odd = _odd_space(source, at.start)
         if _indents_with_tab(source, at.start):
             builder.note(IssueKind.TAB, at)
+        elif odd is not None:
+            builder.note(IssueKind.SYNTAX, odd, f"U+{ord(source.text[odd.start]):04X} looks like a space and is none")
+        elif _never_ends(error):
+            builder.note(IssueKind.SYNTAX, at, "the quotation mark here is never closed")
         else:
             builder.note(IssueKind.SYNTAX, at, _reason(error))
         return Tree(builder.root, tuple(builder.issues), fatal=True)
@@ -164,20 +173,26 @@ class _Builder:
         if style in ("|", ">"):  # libyaml ends a block at the start of the next token
             end = start + len(self.source.text[start:end].rstrip())
         node = Scalar(self.source, start, end, event.value, style or None)
-        if event.tag is not None:
+        if event.tag not in (None, "!"):
             self.tagged(node, event.tag, Span(self.source, _offsets(event)[0], end))
-        elif node.plain:
+        elif node.plain if event.tag is None else event.implicit[0]:
             node.tag, node.value, surprising = resolve(event.value)
             if surprising:
                 self.note(IssueKind.SURPRISING_NUMBER, node, str(node.value))
         if event.anchor is not None:
             self.anchors[event.anchor] = _Anchored(node)
-        self.written += 1
+        self.count(node.start)
         self.attach(node)
+
+    def count(self, at: int) -> None:
+        self.written += 1
+        if self.written > MAX_VALUES:
+            self.note(IssueKind.TOO_MANY, Span(self.source, at, at))
+            raise _GiveUpError
 
     def tagged(self, node: Scalar, tag: str, at: Span) -> None:
         short = tag.removeprefix("tag:yaml.org,2002:")
-        if short == "str" or tag == "!":
+        if short == "str":
             return
         if short in ("int", "float", "bool", "null"):
             node.tag, node.value, _ = resolve(node.text)
@@ -192,7 +207,7 @@ class _Builder:
         if len(self.stack) >= MAX_DEPTH:
             self.note(IssueKind.TOO_DEEP, Span(self.source, node.start, node.start + 1), str(MAX_DEPTH))
             raise _GiveUpError
-        self.written += 1
+        self.count(node.start)
         self.attach(node)
         self.stack.append(_Open(node, event.anchor, self.written + self.repeated))
         if event.anchor is not None:
@@ -381,8 +396,23 @@ def _indents_with_tab(source: Source, offset: int) -> bool:
     return source.text[offset : offset + 1] == "\t" and not source.text[line:offset].strip(" \t")
 
 
+_ODD_SPACE = re.compile("[\u00a0\u1680\u2000-\u200b\u202f\u205f\u3000]")
+
+
+def _odd_space(source: Source, offset: int) -> Span | None:
+    """A character in the line where the scanner gave up, or in the one before, that only looks like a space."""
+    before = source.text.rfind("\n", 0, max(source.text.rfind("\n", 0, offset), 0)) + 1
+    end = source.text.find("\n", offset)
+    match = _ODD_SPACE.search(source.text, before, end if end >= 0 else len(source.text))
+    return Span(source, match.start(), match.end()) if match else None
+
+
+def _never_ends(error: yaml.MarkedYAMLError) -> bool:
+    return error.context == "while scanning a quoted scalar" and "end of stream" in (error.problem or "")
+
+
 def _error_span(source: Source, error: yaml.MarkedYAMLError) -> Span:
-    mark = error.problem_mark or error.context_mark
+    mark = (error.context_mark if _never_ends(error) else None) or error.problem_mark or error.context_mark
     offset = min(mark.index, max(len(source.text) - 1, 0)) if mark else 0
     return Span(source, offset, min(offset + 1, len(source.text)))
 
