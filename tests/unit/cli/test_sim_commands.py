@@ -14,7 +14,7 @@ import yaml
 from paictl.cli.main import run
 from tests.conftest import ROOT
 
-OTHER_PYTHON = Path("~/.pyenv/versions/3.13.0/bin/python").expanduser()
+OTHER_PYTHON = ROOT / ".venv-newest" / "bin" / "python"  # made by `make test-newest`
 FIELDS = {
     "policy", "parameters", "trace", "cluster", "seed", "jobs", "unfinished", "mean_jct", "p50_jct", "p95_jct",
     "p99_jct", "mean_queueing", "mean_waiting", "makespan", "preemptions", "migrations", "utilization", "fragmentation",
