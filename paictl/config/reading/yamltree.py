@@ -11,15 +11,14 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, TypeAlias
+from typing import Any
 
 import yaml
-from yaml.constructor import SafeConstructor
 from yaml.reader import Reader
-from yaml.resolver import Resolver
 
 from paictl.config.reading.nodes import Entry, Mapping, Node, Scalar, Sequence
 from paictl.config.reading.source import Located, Source, Span
+from paictl.config.reading.values import resolve
 
 MAX_DEPTH = 64
 """Deepest nesting that is read; real files stay below 12."""
@@ -29,9 +28,6 @@ MAX_EXPANSION = 500_000
 
 MAX_VALUES = 600_000
 """Most values that are read, twice those of 16,384 nodes with every device listed; each takes some 600 bytes."""
-
-MAX_NUMBER = 128
-"""Longest text that is read as a number; arithmetic on longer ones costs seconds and means nothing."""
 
 _Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -336,55 +332,6 @@ def _events(text: str) -> Iterator[yaml.Event]:
             yield loader.get_event()
     finally:
         loader.dispose()
-
-
-# --- values -----------------------------------------------------------------------------------------------------------
-
-_resolver: Any = Resolver()  # untyped in its stubs
-_constructor = SafeConstructor()
-_constructors: dict[str, Callable[[yaml.ScalarNode], bool | int | float]] = {
-    "int": _constructor.construct_yaml_int,
-    "float": _constructor.construct_yaml_float,
-    "bool": _constructor.construct_yaml_bool,
-}
-Value: TypeAlias = "bool | int | float | str | None"
-_known: dict[str, tuple[str, Value, bool]] = {}
-
-
-def resolve(text: str) -> tuple[str, Value, bool]:
-    """(tag, value, surprising) of a plain scalar under YAML 1.1; dates stay text.
-
-    A number is surprising where it is read as another one than the digits say: 012, 12:30, 1_000, 0x1F.
-    """
-    known = _known.get(text)
-    if known is None:
-        known = _resolve(text)
-        if len(_known) < 100_000:
-            _known[text] = known
-    return known
-
-
-def _resolve(text: str) -> tuple[str, Value, bool]:
-    if "\n" in text:  # PyYAML's patterns end in `$`, which matches before a line end too
-        return "str", text, False
-    tag = str(_resolver.resolve(yaml.ScalarNode, text, (True, False))).rpartition(":")[2]
-    if tag == "null":
-        return "null", None, False
-    if len(text) > MAX_NUMBER:
-        return "str", text, False
-    construct = _constructors.get(tag)
-    if construct is None:
-        return ("timestamp" if tag == "timestamp" else "str"), text, False
-    try:
-        value = construct(yaml.ScalarNode(f"tag:yaml.org,2002:{tag}", text))
-    except (ValueError, OverflowError):
-        return "str", text, False
-    return tag, value, tag != "bool" and not _ORDINARY_NUMBER.match(text)
-
-
-_ORDINARY_NUMBER = re.compile(
-    r"[-+]?(0|[1-9][0-9]*)\Z|[-+]?(\d+\.\d*|\.\d+)([eE][-+]?\d+)?\Z|[-+]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z"
-)
 
 
 # --- what the scanner says --------------------------------------------------------------------------------------------

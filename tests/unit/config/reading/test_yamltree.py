@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from paictl.config.reading.nodes import Mapping, Node, Scalar, Sequence, to_data
 from paictl.config.reading.source import Source, place_of
-from paictl.config.reading.yamltree import MAX_DEPTH, MAX_EXPANSION, IssueKind, Tree, parse_yaml, resolve
+from paictl.config.reading.values import resolve
+from paictl.config.reading.yamltree import MAX_DEPTH, MAX_EXPANSION, IssueKind, Tree, parse_yaml
 
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
