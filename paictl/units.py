@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Final, NewType
@@ -18,6 +19,8 @@ from paictl.errors import PaictlError
 
 Millis = NewType("Millis", int)
 """A point in time or a span, in whole milliseconds: exact, so that sums never drift."""
+
+_ONE: Final = timedelta(milliseconds=1)
 
 FOREVER: Final = math.inf
 """The span, in seconds, of what ends only when it is stopped."""
@@ -38,6 +41,27 @@ _FACTORS = {
 _EXACT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(?:([eE][+-]?\d{1,2})|([a-zA-Z]*))", re.ASCII)
 _FORM = re.compile(r"\+?(\d{1,30}(?:\.\d{1,30})?)([KMGTPE]i|[kKMGTPE])?")
 _LOOSE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgtpe])(i?b?|ibytes?|bytes?)\s*", re.IGNORECASE)
+
+
+def instant(epoch: datetime, span: Millis) -> datetime:
+    """The instant that lies a span behind an aware one."""
+    return epoch + span * _ONE
+
+
+def millis_between(start: datetime, end: datetime) -> Millis:
+    """The span from one aware instant to another, rounded down; `instant` undoes it."""
+    return Millis((end - start) // _ONE)
+
+
+def from_unix(seconds: float) -> datetime:
+    """The aware instant of a Unix time."""
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def rfc3339(at: datetime) -> str:
+    """An aware instant as data hold it: UTC, with milliseconds where there are any."""
+    text = at.astimezone(UTC).isoformat(timespec="milliseconds" if at.microsecond else "seconds")
+    return text.replace("+00:00", "Z")
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,18 @@ class ClusterSpec:
     lazy_preemption_recovery: bool = False
     """Whether a lazily preempted group regains its guarantee once its VC has room for it where it runs."""
 
+    def is_device(self, leaf_type: str) -> bool:
+        """Whether a leaf cell of this type stands for a device (GPU) of its node.
+
+        A leaf of a SKU without gpu, or with none (``gpu: 0``), is a share of the node's processors and memory: its
+        address numbers it among its like and collides with no device. A type without SKU counts as a device.
+        """
+        sku = self.sku_types.get(leaf_type)
+        if sku is None:
+            return True
+        amount = sku.get("gpu", 0)
+        return bool(str(amount).strip(" 0.")) if isinstance(amount, str) else amount != 0
+
     @classmethod
     def from_mapping(cls, data: Mapping[str, object]) -> ClusterSpec:
         """Read HiveD's mapping with the keys `physicalCluster` and `virtualClusters`, and our `lazyPreemptionRecovery`.

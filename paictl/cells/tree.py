@@ -197,8 +197,8 @@ class VirtualTree(Tree[VirtualCell]):
 def build_physical(spec: ClusterSpec) -> PhysicalTree:
     """The physical tree of a cluster.
 
-    Raises `SpecError` if the declared cells do not match their types (see `paictl.cells.chain`), or a leaf's
-    address is not a device index.
+    Raises `SpecError` if the declared cells do not match their types (see `paictl.cells.chain`), a leaf's address is
+    not a device index, or a device would have two leaf cells: it could be given to two pods at once.
     """
     chains = build_chains(spec)
     tree = PhysicalTree(tuple(chains.values()))
@@ -207,10 +207,34 @@ def build_physical(spec: ClusterSpec) -> PhysicalTree:
     pinned_levels(spec, chains)  # two cells with one id
     builder = _PhysicalBuilder(tree)
     for i, cell in enumerate(spec.physical_cells):
-        builder.path = f"physicalCluster.physicalCells[{i}]"
         builder.start(index[cell.cell_type])
-        builder.add(cell, builder.chain.top, i, NO_PHYSICAL)
+        builder.add(cell, builder.chain.top, i, NO_PHYSICAL, f"physicalCluster.physicalCells[{i}]")
+    _check_shared_nodes(spec, tree, builder.places)
     return tree
+
+
+def _check_shared_nodes(spec: ClusterSpec, tree: PhysicalTree, places: dict[PhysicalCell, str]) -> None:
+    """Cells of one node share no device, and a chain has a node once; other leaves are numbered type by type."""
+    for name, cells in tree.nodes.items():
+        if len(cells) == 1:
+            continue
+        chains: set[ChainIndex] = set()
+        taken: dict[tuple[str, int], str] = {}
+        for cell in cells:
+            chain, where = tree.chains[tree.chain[cell]], places[cell]
+            if tree.chain[cell] in chains:
+                raise SpecError(where, f"node {name} is listed twice in the chain {chain.name}", hint=_TWICE)
+            chains.add(tree.chain[cell])
+            kind = "" if spec.is_device(chain.leaf_type) else chain.leaf_type
+            for leaf in tree.leaves(cell):
+                other = taken.setdefault((kind, tree.device(leaf)), chain.name)
+                if other != chain.name:
+                    what = f"device {tree.device(leaf)}" if not kind else f"{kind} {tree.device(leaf)}"
+                    raise SpecError(where, f"{what} of node {name} is also in the chain {other}", hint=_TWICE)
+
+
+_TWICE: Final = "give each device of a node to one cell: choose other addresses, or other names for the nodes"
+_MAX_DEVICE_DIGITS: Final = 6
 
 
 class _PhysicalBuilder:
@@ -218,15 +242,16 @@ class _PhysicalBuilder:
 
     def __init__(self, tree: PhysicalTree) -> None:
         self.tree = tree
-        self.path = ""
         self.nodes = tree.nodes
+        self.places: dict[PhysicalCell, str] = {}
+        """Path in the specification of each node-level cell."""
         self.default_components: dict[int, tuple[str, ...]] = {}
 
     def start(self, chain: ChainIndex) -> None:
         self.index = chain
         self.chain = self.tree.chains[chain]
 
-    def add(self, spec: PhysicalCellSpec | None, level: int, default: int, parent: PhysicalCell) -> None:
+    def add(self, spec: PhysicalCellSpec | None, level: int, default: int, parent: PhysicalCell, path: str) -> None:
         """Append a cell and its subtree; `default` is the index that makes its address if none is given."""
         tree, chain, cell = self.tree, self.chain, PhysicalCell(len(self.tree))
         component = str(default) if spec is None or spec.address is None else spec.address
@@ -234,18 +259,32 @@ class _PhysicalBuilder:
         if spec is not None and spec.pinned_id is not None:
             tree.pinned[spec.pinned_id] = cell
         if level == LEAF_LEVEL:
-            if not component.isdecimal():
-                raise SpecError(self.path, f"address of a leaf cell must be its device index, is {component}")
+            if not (component.isascii() and component.isdecimal() and len(component) <= _MAX_DEVICE_DIGITS):
+                raise SpecError(path, f"address of a leaf cell must be its device index, is {component[:40]}")
             return
         if level == chain.node_level:
             self.nodes[component] = (*self.nodes.get(component, ()), cell)
+            self.places[cell] = path
             default = 0  # running indices start anew in a node, so that leaves get device indices
             if spec is None or not spec.children:
                 self._append_below_node(cell)
                 return
         children: Sequence[PhysicalCellSpec | None] = (spec.children if spec else ()) or [None] * chain.fanout[level]
         for i, child in enumerate(children):
-            self.add(child, level - 1, default * chain.fanout[level] + i, cell)
+            where = path if child is None else f"{path}.cellChildren[{i}]"
+            self.add(child, level - 1, default * chain.fanout[level] + i, cell, where)
+        if level == chain.node_level:
+            self._check_devices(cell, path)
+
+    def _check_devices(self, node: PhysicalCell, path: str) -> None:
+        """The leaves of a node, which were declared one by one, have different addresses."""
+        tree, seen = self.tree, set[int]()
+        for leaf in tree.leaves(node):
+            device = tree.device(leaf)
+            if device in seen:
+                message = f"two {self.chain.leaf_type} cells of node {tree.component[node]} have the address {device}"
+                raise SpecError(path, message, hint="addresses of leaf cells are device indices, each once in a node")
+            seen.add(device)
 
     def _append(self, cell: PhysicalCell, level: int, component: str, parent: PhysicalCell) -> None:
         tree = self.tree

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from dataclasses import fields, is_dataclass
+from datetime import datetime, timedelta
+from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,7 +25,7 @@ from paictl.lab.messages import say
 from paictl.lab.session import session_of
 from paictl.lab.workspace import lab_of_shell, labs_folder
 from paictl.operate.errors import RefusedFilesError
-from paictl.units import Millis
+from paictl.units import rfc3339
 
 StateOption = Annotated[
     Path | None,
@@ -65,18 +67,16 @@ def check_id(cluster: Identity, wanted: str | None) -> None:
         raise PaictlError(said, hint="nothing was done; check --state")
 
 
-def clock_text(cluster: Identity, at: Millis | None) -> str:
+def clock_text(at: datetime | None) -> str:
     """An instant as date and time of this machine; `-` for none."""
-    if at is None:
-        return "-"
-    return datetime.fromtimestamp(cluster.epoch + at / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return "-" if at is None else at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-def span_text(span: int | None) -> str:
-    """A span of milliseconds as people say it: 45s, 12m, 3h05m, 2d04h; `-` for none."""
+def span_text(span: timedelta | int | None) -> str:
+    """A span (an integer counts milliseconds) as people say it: 45s, 12m, 3h05m, 2d04h; `-` for none."""
     if span is None:
         return "-"
-    seconds = span // 1000
+    seconds = int(span.total_seconds()) if isinstance(span, timedelta) else span // 1000
     for unit, size, below, name in (("d", 86400, 3600, "h"), ("h", 3600, 60, "m"), ("m", 60, 1, "s")):
         if seconds >= size:
             rest = seconds % size // below
@@ -115,3 +115,18 @@ def warn(problems: Sequence[Problem], see: str) -> None:
         console.warning(f"{problem.place}: {problem.message}{then} [{problem.rule}]")
     if len(problems) > 10:
         console.warning(f"and {len(problems) - 10} more: {see}")
+
+
+def plain(value: Any) -> Any:
+    """A result as values of JSON and YAML: dataclasses by field, instants as in RFC 3339, enumerations by value."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, datetime):
+        return rfc3339(value)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    return value

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +11,16 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.cluster.commands import show_events
-from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, showing_reports, span_text, warn
+from paictl.cli.clusters import (
+    OutputOption,
+    StateOption,
+    clock_text,
+    open_cluster,
+    plain,
+    showing_reports,
+    span_text,
+    warn,
+)
 from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data, write_table
 from paictl.cluster.interface import Cluster, Jobs, JobState, JobView
@@ -124,7 +132,7 @@ def list_jobs(
 def _row(cluster: Cluster, job: JobView) -> tuple[object, ...]:
     ran = None if job.started is None else (job.ended if job.ended is not None else cluster.now) - job.started
     return (
-        job.key, job.state.value, job.vc, job.priority, _held(job), clock_text(cluster, job.submitted),
+        job.key, job.state.value, job.vc, job.priority, _held(job), clock_text(job.submitted),
         span_text(ran), job.preemptions,
     )  # fmt: skip
 
@@ -134,8 +142,11 @@ def _held(job: JobView) -> str:
 
 
 def job_data(job: JobView) -> dict[str, Any]:
-    """A job as plain data for `-o json`; instants in milliseconds of the cluster's clock."""
-    return {**asdict(job), "state": job.state.value}
+    """A job as plain data; instants as in RFC 3339, attempts counted from 1 as people do."""
+    data: dict[str, Any] = plain(job)
+    for one in (data, *data["tasks"]):
+        one["attempt"] += 1
+    return data
 
 
 @app.command()
@@ -152,9 +163,15 @@ def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption =
         f"attempt {found.attempt + 1}" + (f", {found.preemptions} preempted" if found.preemptions else "")
     )
     times = [("submitted", found.submitted), ("started", found.started), ("ended", found.ended)]
-    write(", ".join(f"{word} {clock_text(cluster, at)}" for word, at in times if at is not None))
+    write(", ".join(f"{word} {clock_text(at)}" for word, at in times if at is not None))
     rows = [
-        (f"{task.role}[{task.index}]", task.state, task.node or "-", ",".join(map(str, task.devices)), task.reason)
+        (
+            f"{task.role}[{task.index}]",
+            task.state,
+            task.node or "-",
+            ",".join(map(str, sorted(task.devices))),
+            task.reason,
+        )
         for task in found.tasks
     ]
     write("")

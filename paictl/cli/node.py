@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from paictl.cli import console
-from paictl.cli.clusters import OutputOption, StateOption, clock_text, confirm, open_cluster, span_text
+from paictl.cli.clusters import OutputOption, StateOption, clock_text, confirm, open_cluster, plain, span_text
 from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data, write_table
 from paictl.cluster.interface import Machine, NodeChange, NodeCondition, NodeView
 from paictl.operate.nodes import add_worker, change_nodes, find_node
+from paictl.units import rfc3339
 
 app = App(help="List and change the nodes of a cluster.")
 
@@ -53,7 +53,7 @@ def show(name: Name, output: OutputOption = Output.TABLE, state: StateOption = N
         write_data(_data(node), output)
         return
     machine = node.machine
-    write(f"node {machine.name}, {machine.role.value}, {node.condition.value} since {clock_text(cluster, node.since)}")
+    write(f"node {machine.name}, {machine.role.value}, {node.condition.value} since {clock_text(node.since)}")
     write(f"address:  {machine.address}")
     write(f"machine:  {_hardware(machine)}")
     write(
@@ -73,8 +73,9 @@ def _hardware(machine: Machine) -> str:
 
 def _data(node: NodeView) -> dict[str, object]:
     return {
-        **asdict(node.machine),
+        **plain(node.machine),
         "condition": node.condition.value,
+        "since": rfc3339(node.since),
         "used": node.used,
         "pods": list(node.pods),
         "reason": node.reason,

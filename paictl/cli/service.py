@@ -15,7 +15,6 @@ from paictl.cli.clusters import (
     StateOption,
     Yes,
     check_id,
-    clock_text,
     confirm,
     open_cluster,
     span_text,
@@ -28,6 +27,7 @@ from paictl.operate import services as operate
 from paictl.operate.services import Prepared, perform, prepare, readiness
 from paictl.service.carry_out import Outcome, Patience
 from paictl.service.plan import Action, Plan, Wish
+from paictl.units import rfc3339
 
 app = App(help="List, start, stop, restart, refresh and delete the services of a cluster.")
 
@@ -55,7 +55,7 @@ def list_services(output: OutputOption = Output.TABLE, state: StateOption = None
     for one in found:
         service, view = one.service, one.view
         condition = "absent" if view is None else "running" if view.running else "stopped"
-        since = None if view is None else clock_text(cluster, view.since)
+        since = None if view is None else rfc3339(view.since)
         loaded = None if view is None else view.loaded
         data.append({**asdict(service), "state": condition, "since": since, "configuration_version": loaded})
     if output is not Output.TABLE:

@@ -26,7 +26,6 @@ SYNONYMS = {
     "validate": "paictl config validate",
     "lint": "paictl config validate",
     "view": "paictl cluster view",
-    "config apply": "paictl config push -p DIR",
     "config check": "paictl config validate",
     "config get": "paictl config pull -o DIR",
     "config id": "paictl config get-id",

@@ -14,14 +14,14 @@ Kept honest for a real cluster, so that no caller relies on what only a cluster 
 * A request for several objects either takes effect for all of them or, where the docstring says so, may fail half way;
   then the error says how far it came.
 
-Instants are milliseconds of the cluster's own clock since it came up; `epoch` turns them into dates. An implementation
-whose server has no such clock takes the instant of the first push as 0 and converts.
+Instants are aware datetimes of the cluster's own clock, which need not be that of this machine; spans are milliseconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -93,7 +93,7 @@ class NodeView:
 
     machine: Machine
     condition: NodeCondition
-    since: Millis
+    since: datetime
     used: int = 0
     pods: tuple[str, ...] = ()
     reason: str = ""
@@ -125,8 +125,8 @@ class TaskView:
     pod: str = ""
     node: str = ""
     devices: tuple[int, ...] = ()
-    started: Millis | None = None
-    ended: Millis | None = None
+    started: datetime | None = None
+    ended: datetime | None = None
     reason: str = ""
 
 
@@ -142,10 +142,10 @@ class JobView:
     vc: str
     priority: str
     state: JobState
-    submitted: Millis
+    submitted: datetime
     devices: int
-    started: Millis | None = None
-    ended: Millis | None = None
+    started: datetime | None = None
+    ended: datetime | None = None
     number: int = 0
     """Its place in the order of submission, from 1."""
     attempt: int = 0
@@ -181,7 +181,7 @@ class ServiceView:
     name: str
     running: bool
     ready: bool
-    since: Millis
+    since: datetime
     reason: str = ""
     loaded: int | None = None
     """Version of the configuration that it read when it started."""
@@ -192,7 +192,7 @@ class ConfigVersion:
     """One push: file name → text, secrets sealed."""
 
     number: int
-    at: Millis
+    at: datetime
     message: str
     files: Mapping[str, str]
 
@@ -234,7 +234,7 @@ class Event:
     """Something that happened: `subject` is ``kind/name``, `data` what a machine may want to know."""
 
     number: int
-    at: Millis
+    at: datetime
     kind: EventKind
     subject: str
     message: str
@@ -249,6 +249,24 @@ class Answer:
     data: Mapping[str, Any]
 
 
+class Harm(StrEnum):
+    """What another configuration would do to a job once the scheduler loads it."""
+
+    NO_GUARANTEE = "runs on without its guarantee"
+    NO_CELL = "runs on devices of which the scheduler knows nothing"
+    NO_VC = "waits for a virtual cluster that is gone"
+    NEVER = "waits and can never run"
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """A job that another configuration would harm."""
+
+    job: str
+    vc: str
+    harm: Harm
+
+
 class Identity(Protocol):
     """Which cluster this is, and what time it is there."""
 
@@ -257,12 +275,12 @@ class Identity(Protocol):
         """The cluster's id, which destructive commands ask for."""
 
     @property
-    def now(self) -> Millis:
+    def now(self) -> datetime:
         """The instant to which the answers of this object refer."""
 
     @property
-    def epoch(self) -> float:
-        """Unix time in seconds of instant 0."""
+    def epoch(self) -> datetime:
+        """When the cluster came up, or when paictl first knew of it: nothing that it tells happened before."""
 
 
 class Nodes(Protocol):
@@ -312,6 +330,9 @@ class Scheduling(Protocol):
 
     def picture(self, *, history: bool = False) -> Picture:
         """Cells, virtual clusters, nodes and jobs at one instant; with `history` ended jobs and the timeline, too."""
+
+    def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
+        """The jobs that would be worse off if the scheduler ran by other configuration files; changes nothing."""
 
 
 class Configuration(Protocol):
@@ -365,5 +386,5 @@ class HandClock(Protocol):
     def pace(self) -> float | None:
         """How many times faster than the wall clock it goes; None: until nothing more happens, after every command."""
 
-    def tick(self, span: Millis | None) -> Millis:
+    def tick(self, span: Millis | None) -> datetime:
         """Let a span pass, or (None) everything that will happen; the new instant."""

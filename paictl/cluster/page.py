@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from paictl.cluster.interface import JobView, NodeView
 from paictl.cluster.picture import Attempt, ChainPicture, JobLine, PhysicalCell, Picture, TaskLine, VcPicture
 from paictl.resources import filled_page
+from paictl.units import millis_between
 
 _SHELL, _STYLE, _SCRIPTS = "view.html", "view.css", ("view-cells.js", "view-timeline.js", "view.js")
 """The scripts are the parts of one, in their order."""
@@ -35,42 +38,53 @@ def page_data(picture: Picture) -> dict[str, Any]:
     vcs = {vc.name: place for place, vc in enumerate(picture.vcs)}
     story = {line.key: line for line in picture.timeline.jobs} if picture.timeline else {}
     marks = picture.timeline.marks if picture.timeline else ()
+    since = partial(_millis, picture.epoch)
     return {
         "cluster": picture.cluster,
-        "now": picture.now,
-        "epoch": picture.epoch,
+        "now": since(picture.now),
+        "epoch": picture.epoch.timestamp(),
         "note": picture.note,
         "history": picture.timeline is not None,
         "jobs": [
-            *(_job(job, story.get(job.key)) for job in picture.jobs),
+            *(_job(job, story.get(job.key), since) for job in picture.jobs),
             *([name, "", "", "Running", 0, 0, None, 0, 0, 0, "", 0, [], []] for name in sorted(strangers)),
         ],
         "vcs": [_vc(vc, jobs) for vc in picture.vcs],
-        "nodes": [_node(node) for node in picture.nodes],
+        "nodes": [_node(node, since) for node in picture.nodes],
         "chains": [_chain(chain, jobs, vcs) for chain in picture.chains],
-        "marks": [[mark.at, mark.node, mark.what] for mark in marks],
+        "marks": [[since(mark.at), mark.node, mark.what] for mark in marks],
     }
 
 
-def _job(job: JobView, line: JobLine | None) -> list[Any]:
+Since = Callable[[datetime | None], int | None]
+"""Milliseconds from when the cluster came up, as the script counts; None for no instant."""
+
+
+def _millis(epoch: datetime, at: datetime | None) -> int | None:
+    return None if at is None else millis_between(epoch, at)
+
+
+def _job(job: JobView, line: JobLine | None, since: Since) -> list[Any]:
     """Key, VC, class, state, three instants, devices, restarts, preemptions, remark, number, tasks, notes."""
     return [
-        job.key, job.vc, job.priority, job.state.value, job.submitted, job.started, job.ended, job.devices,
-        job.attempt, job.preemptions, job.reason, job.number,
-        [_task(task) for task in line.tasks] if line else [],
-        [list(note) for note in line.notes] if line else [],
+        job.key, job.vc, job.priority, job.state.value, since(job.submitted), since(job.started), since(job.ended),
+        job.devices, job.attempt, job.preemptions, job.reason, job.number,
+        [_task(task, since) for task in line.tasks] if line else [],
+        [[since(at), words] for at, words in line.notes] if line else [],
     ]  # fmt: skip
 
 
-def _task(task: TaskLine) -> list[Any]:
+def _task(task: TaskLine, since: Since) -> list[Any]:
     """Role, index, attempts, waits."""
-    return [task.role, task.index, [_attempt(attempt) for attempt in task.attempts], [list(w) for w in task.waits]]
+    attempts = [_attempt(attempt, since) for attempt in task.attempts]
+    return [task.role, task.index, attempts, [[since(start), since(end)] for start, end in task.waits]]
 
 
-def _attempt(attempt: Attempt) -> list[Any]:
+def _attempt(attempt: Attempt, since: Since) -> list[Any]:
     """Start, end, outcome, node, devices, reason."""
     return [
-        attempt.start, attempt.end, attempt.outcome.value, attempt.node, list(attempt.devices), attempt.reason,
+        since(attempt.start), since(attempt.end), attempt.outcome.value, attempt.node, list(attempt.devices),
+        attempt.reason,
     ]  # fmt: skip
 
 
@@ -86,11 +100,11 @@ def _vc(vc: VcPicture, jobs: Mapping[str, int]) -> dict[str, Any]:
     return {"name": vc.name, "extra": vc.extra, "waiting": vc.waiting, "cells": cells}
 
 
-def _node(node: NodeView) -> list[Any]:
+def _node(node: NodeView, since: Since) -> list[Any]:
     """Name, address, role, SKU, condition, since, devices, used devices."""
     machine = node.machine
     return [
-        machine.name, machine.address, machine.role.value, machine.sku, node.condition.value, node.since,
+        machine.name, machine.address, machine.role.value, machine.sku, node.condition.value, since(node.since),
         machine.devices, node.used,
     ]  # fmt: skip
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from paictl.cluster.interface import JobView, NodeView
-from paictl.units import Millis
+from paictl.units import rfc3339
 
 
 class CellState(StrEnum):
@@ -164,8 +165,8 @@ class Outcome(StrEnum):
 class Attempt:
     """One pod of a task from start to end (None: it runs); `devices` are indices on `node`."""
 
-    start: Millis
-    end: Millis | None
+    start: datetime
+    end: datetime | None
     outcome: Outcome
     node: str
     devices: tuple[int, ...] = ()
@@ -179,7 +180,7 @@ class TaskLine:
     role: str
     index: int
     attempts: tuple[Attempt, ...]
-    waits: tuple[tuple[Millis, Millis | None], ...]
+    waits: tuple[tuple[datetime, datetime | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,14 +189,14 @@ class JobLine:
 
     key: str
     tasks: tuple[TaskLine, ...]
-    notes: tuple[tuple[Millis, str], ...] = ()
+    notes: tuple[tuple[datetime, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class NodeMark:
     """A node's condition changed (or it came, or went)."""
 
-    at: Millis
+    at: datetime
     node: str
     what: str
 
@@ -213,9 +214,9 @@ class Picture:
     """A cluster at an instant; `jobs` in order of submission."""
 
     cluster: str
-    now: Millis
-    epoch: float
-    """Unix time in seconds of instant 0."""
+    now: datetime
+    epoch: datetime
+    """When the cluster came up."""
     chains: tuple[ChainPicture, ...]
     vcs: tuple[VcPicture, ...]
     nodes: tuple[NodeView, ...]
@@ -238,7 +239,7 @@ class Picture:
 
 
 def picture_data(picture: Picture) -> dict[str, Any]:
-    """The picture as JSON values, every field under its own name; instants in milliseconds."""
+    """The picture as JSON values, every field under its own name; instants as in RFC 3339."""
     data: dict[str, Any] = asdict(picture)
     return _plain(data)  # type: ignore[no-any-return]
 
@@ -249,4 +250,6 @@ def _plain(value: object) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, datetime):
+        return rfc3339(value)
     return str(value) if isinstance(value, str) else value

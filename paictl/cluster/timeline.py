@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
 from paictl.cluster.interface import Event, EventKind
 from paictl.cluster.picture import Attempt, JobLine, NodeMark, Outcome, TaskLine, Timeline
-from paictl.units import Millis
 
 ENDS: Final[Mapping[EventKind, Outcome]] = {
     EventKind.FINISHED: Outcome.FINISHED,
@@ -37,20 +37,20 @@ Task = tuple[str, int]
 class _Task:
     """A task on the way through the events; `since` is when it began to wait, None while it does not."""
 
-    since: Millis | None
+    since: datetime | None
     start: Event | None = None
     attempts: list[Attempt] = field(default_factory=list)
-    waits: list[tuple[Millis, Millis | None]] = field(default_factory=list)
+    waits: list[tuple[datetime, datetime | None]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class _Job:
     """A job on the way through the events; `fall` is the last end that can have brought its gang down."""
 
-    submitted: Millis
+    submitted: datetime
     tasks: dict[Task, _Task] = field(default_factory=dict)
-    notes: list[tuple[Millis, str]] = field(default_factory=list)
-    fall: tuple[Millis, Outcome, str] | None = None
+    notes: list[tuple[datetime, str]] = field(default_factory=list)
+    fall: tuple[datetime, Outcome, str] | None = None
 
     def task(self, event: Event) -> _Task:
         """The task that an event is about."""
@@ -58,7 +58,7 @@ class _Job:
         return self.tasks.setdefault(place, _Task(self.submitted))
 
 
-def timeline(events: Iterable[Event], now: Millis) -> Timeline:
+def timeline(events: Iterable[Event], now: datetime) -> Timeline:
     """The timeline of all jobs of which the submission is among `events` (in order), as it is at `now`."""
     jobs: dict[str, _Job] = {}
     marks: list[NodeMark] = []
@@ -104,7 +104,7 @@ def _start(job: _Job, event: Event) -> None:
     task.start = event
 
 
-def _stop_waiting(task: _Task, at: Millis) -> None:
+def _stop_waiting(task: _Task, at: datetime) -> None:
     if task.since is not None and at > task.since:
         task.waits.append((task.since, at))
     task.since = None
@@ -123,16 +123,16 @@ def _end(job: _Job, event: Event) -> None:
     task.since = event.at if restarted or outcome in _FALLS else None
 
 
-def _attempt(start: Event, end: Millis | None, outcome: Outcome, reason: str) -> Attempt:
+def _attempt(start: Event, end: datetime | None, outcome: Outcome, reason: str) -> Attempt:
     devices = tuple(int(device) for device in start.data.get("devices", ()))
     return Attempt(start.at, end, outcome, str(start.data.get("node", "")), devices, reason)
 
 
-def _line(key: str, job: _Job, now: Millis) -> JobLine:
+def _line(key: str, job: _Job, now: datetime) -> JobLine:
     return JobLine(key, tuple(_task_line(place, task, now) for place, task in job.tasks.items()), tuple(job.notes))
 
 
-def _task_line(place: Task, task: _Task, now: Millis) -> TaskLine:
+def _task_line(place: Task, task: _Task, now: datetime) -> TaskLine:
     attempts, waits = list(task.attempts), list(task.waits)
     if task.start is not None:
         attempts.append(_attempt(task.start, None, Outcome.RUNNING, ""))

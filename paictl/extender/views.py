@@ -15,7 +15,7 @@ from paictl.scheduler.decision import Bind, Preempt
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain import explain, render, to_data
 from paictl.scheduler.groups import Group, GroupState
-from paictl.units import Millis
+from paictl.units import from_unix
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +32,10 @@ PATHS: Final = (
     "/v1/inspect/clusterstatus/virtualclusters/",
 )  # fmt: skip
 """What HiveD answers to ``GET /``."""
+
+
+EPOCH: Final = datetime.fromtimestamp(0, UTC)
+"""Since when things are as they are: the scheduler does not know."""
 
 
 class UnknownError(Exception):
@@ -143,7 +147,7 @@ def _running(desk: Desk, entry: Entry) -> Json:
 def picture(desk: Desk, cluster: str) -> Picture:
     """The cells at this instant, as ``paictl cluster view`` draws them."""
     with desk.guarded():
-        state, now = desk.book.engine.state, Millis(int(desk.wall() * 1000))
+        state, now = desk.book.engine.state, from_unix(desk.wall())
         waiting = [
             entry for entry in desk.table
             if entry.reading is not None and entry.verdict is not None and not entry.verdict.node
@@ -151,7 +155,7 @@ def picture(desk: Desk, cluster: str) -> Picture:
         return Picture(
             cluster=cluster,
             now=now,
-            epoch=0.0,
+            epoch=EPOCH,
             chains=chain_pictures(state, {}),
             vcs=vc_pictures(state, {}, Counter(_vc(entry) for entry in waiting)),
             nodes=tuple(_node(desk, name) for name in state.physical.nodes),
@@ -174,10 +178,10 @@ def _node(desk: Desk, name: str) -> NodeView:
     kind = state.physical.chains[state.physical.chain[leaves[0]]].leaf_type if leaves else ""
     machine = Machine(name, "", Role.WORKER, kind, device_type=kind, devices=len(leaves))
     used = sum(leaf in state.occupancy.user for leaf in leaves)
-    return NodeView(machine, condition, Millis(0), used, reason=desk.bad.get(name, ""))
+    return NodeView(machine, condition, EPOCH, used, reason=desk.bad.get(name, ""))
 
 
-def _jobs(desk: Desk, waiting: list[Entry], now: Millis) -> list[JobView]:
+def _jobs(desk: Desk, waiting: list[Entry], now: datetime) -> list[JobView]:
     """Groups that hold devices, and groups of which pods wait."""
     shown: dict[str, JobView] = {}
     for one in desk.book.engine.state.groups.by_name.values():

@@ -29,10 +29,13 @@ from paictl.config.pushing.fileset import seal_files
 from paictl.lab.errors import LabError
 from paictl.lab.manifest import Lab
 from paictl.service.catalogue import load_catalogue
-from paictl.units import Millis
+from paictl.units import Millis, from_unix
 
 BEGINNING: Final = datetime(2026, 1, 5, 9, 0)
 """When every lab begins, so that what the texts show is what a student sees."""
+
+ORIGIN: Final = from_unix(0)
+"""From when events are dated that are told without their cluster, as in a report."""
 
 Log = list[tuple[Millis, commands.Line]]
 """(instant, command) of everything that changed a cluster."""
@@ -87,8 +90,8 @@ def log_of(folder: Path) -> Log:
 
 
 def replayed_events(log: Log) -> list[Event]:
-    """All events that a command log makes, computed anew."""
-    return commands.replay(log).events
+    """All events that a command log makes, computed anew, dated from `ORIGIN`."""
+    return [happened.event(ORIGIN) for happened in commands.replay(log).events]
 
 
 def _opened(folder: Path) -> EmbeddedCluster:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from paictl.cluster.interface import Cluster, ConfigVersion, Event, JobView, Nod
 from paictl.config.reading.kinds import Kind
 from paictl.config.reading.load import load_memory
 from paictl.lab.commandlog import Command
-from paictl.units import Millis
+from paictl.units import Millis, millis_between
 from paictl.workload.supply import Supply
 
 _ENDS = frozenset({"Finished", "Preempted", "Lost", "Killed"})
@@ -33,8 +34,12 @@ class Observation:
 
     @cached_property
     def now(self) -> Millis:
-        """The cluster's instant; 0 without a cluster."""
-        return self.cluster.now if self.cluster else Millis(0)
+        """How long the cluster is up by its own clock; 0 without a cluster."""
+        return self.since_up(self.cluster.now) if self.cluster else Millis(0)
+
+    def since_up(self, at: datetime) -> Millis:
+        """How long after the cluster came up an instant was."""
+        return millis_between(self.cluster.epoch, at) if self.cluster else Millis(0)
 
     @cached_property
     def jobs(self) -> Sequence[JobView]:

@@ -53,11 +53,12 @@ def _there(subject: Message, absent: bool, missing: Message, found: object) -> F
 
 
 def _span_of(seen: Observation, found: JobView, key: str) -> int | None:
+    started = None if found.started is None else seen.since_up(found.started)
     if key == "waited":
-        return (found.started if found.started is not None else seen.now) - found.submitted
-    if found.started is None:
+        return (seen.now if started is None else started) - seen.since_up(found.submitted)
+    if started is None:
         return None
-    return (found.ended if found.ended is not None else seen.now) - found.started
+    return (seen.now if found.ended is None else seen.since_up(found.ended)) - started
 
 
 def placement(seen: Observation, says: Says) -> Iterator[Finding]:

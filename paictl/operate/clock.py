@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from paictl.cluster.interface import Cluster, ClusterError, HandClock
 from paictl.errors import PaictlError
 from paictl.units import FOREVER, Millis, parse_duration
@@ -17,7 +19,7 @@ def span_of(words: str | None, *, until_idle: bool) -> Millis | None:
     return None if seconds is None else Millis(round(seconds * 1000))
 
 
-def tick(cluster: Cluster, span: Millis | None) -> Millis:
+def tick(cluster: Cluster, span: Millis | None) -> datetime:
     """Let a span pass, or (None) all that will happen; the new instant."""
     if not isinstance(cluster, HandClock):
         raise ClusterError("the time of this cluster cannot be advanced by hand", hint="wait until then")

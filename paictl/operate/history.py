@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from paictl.cluster.interface import JobState, JobView
 from paictl.sim.job import BadRow, Fate, Job, JobError, Share, Trace
 from paictl.sim.traces.native import written
-from paictl.units import Millis
+from paictl.units import millis_between
 from paictl.workload.job import PRIORITIES
 
 _FATES = {JobState.FAILED: Fate.FAILED, JobState.STOPPED: Fate.KILLED}
@@ -21,21 +21,21 @@ def history(jobs: Sequence[JobView], cluster: str) -> Trace:
     its own preemptions. Jobs that still wait or run, or never ran, are in `Trace.bad` by their number. The hash is that
     of the jobs as a table (`native.written`). Raises `JobError` if no job ended.
     """
-    first = min((job.submitted for job in jobs), default=0)
+    first = min((job.submitted for job in jobs), default=None)
     found: list[Job] = []
     bad: list[BadRow] = []
     for job in jobs:
         reason = _unusable(job)
-        if reason:
+        if reason or first is None or job.started is None or job.ended is None:
             bad.append(BadRow(job.number, f"job {job.key}: {reason}"))
             continue
         priority = PRIORITIES.get(job.priority, 0)
         found.append(
             Job(
                 id=job.key,
-                submit=Millis(job.submitted - first),
+                submit=millis_between(first, job.submitted),
                 gpus=job.devices,
-                work=Millis((job.ended or 0) - (job.started or 0)),
+                work=millis_between(job.started, job.ended),
                 user=job.key.partition("~")[0],
                 vc=job.vc,
                 priority=max(priority, 0),

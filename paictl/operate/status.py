@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from paictl.cluster.interface import Cluster, NodeView, ServiceView
-from paictl.units import Millis
 from paictl.words import listed
 
 
@@ -16,7 +16,8 @@ class Summary:
     """A cluster at an instant: counts by condition or state, and what its administrator should know, a line each."""
 
     name: str
-    now: Millis
+    now: datetime
+    epoch: datetime
     nodes: dict[str, int]
     devices: int
     used: int
@@ -31,6 +32,7 @@ def summary(cluster: Cluster) -> Summary:
     return Summary(
         name=cluster.name,
         now=cluster.now,
+        epoch=cluster.epoch,
         nodes=dict(Counter(node.condition.value.lower() for node in nodes)),
         devices=sum(node.machine.devices for node in nodes),
         used=sum(node.used for node in nodes),

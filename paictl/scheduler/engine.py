@@ -254,7 +254,10 @@ class Engine:
         ) if placement.virtual else tuple(
             tuple((recovery.UNGUARANTEED,) * len(row) for row in pods) for pods in placement.physical
         )  # fmt: skip
-        return recovery.adopt(state, request, placement.physical, levels, now)
+        group = recovery.adopt(state, request, placement.physical, levels, now)
+        if placement.virtual is not None and group.virtual is None:  # somebody took its quota in between
+            raise self._stale(request)
+        return group
 
     def _preempt(self, decision: Preempt, now: float | None) -> None:
         state = self._state
@@ -312,22 +315,30 @@ class Engine:
             recovery.promote(self._state, group)
 
     def _recover(self, event: Event, request: PodRequest, info: BindInfo, now: float | None) -> list[Outcome]:
-        slot = self._slot_of(request, info)
-        if request.uid in self._state.groups.slots or slot is None:
-            return [Ignored(event, f"pod {request.uid} is already known, or not in its own annotation")]
-        return self._transaction(lambda: self._recover_pod(request, info, slot, now))
+        slots = self._state.groups.slots
+        if request.uid in slots:
+            return [Ignored(event, f"pod {request.uid} is already known")]
+        outcomes = self._transaction(lambda: self._recover_pod(request, info, now))
+        if request.uid not in slots:
+            outcomes.append(Ignored(event, f"pod {request.uid} names no device that is there and free"))
+        elif slots[request.uid][0] != request.group:
+            outcomes.append(Ignored(event, f"pod {request.uid} contradicts its group, and runs without a guarantee"))
+        return outcomes
 
-    def _recover_pod(self, request: PodRequest, info: BindInfo, slot: Slot, now: float | None) -> None:
-        state = self._state
+    def _recover_pod(self, request: PodRequest, info: BindInfo, now: float | None) -> None:
+        state, slot = self._state, self._slot_of(request, info)
         group = state.groups.by_name.get(request.group)
+        if slot is None or (group is not None and not recovery.agrees(state, group, slot, request, info)):
+            lone = recovery.alone(state, request, info, now)
+            if lone is not None:
+                state.groups.attach(request.uid, lone, Slot(0, 0), info.node)
+            return
         if group is None:
             physical, levels = recovery.locate(state, request, info)
             group = recovery.adopt(state, request, physical, levels, now)
             if any(NO_LEAF in leaves for pods in group.physical for leaves in pods):
                 group = state.groups.put(replace(group, info=info))
-        fits = slot.member < len(group.members) and slot.pod < group.members[slot.member][1]
-        if fits and not group.pods[slot.member][slot.pod]:
-            state.groups.attach(request.uid, group, slot, info.node)
+        state.groups.attach(request.uid, group, slot, info.node)
 
     def _slot_of(self, request: PodRequest, info: BindInfo) -> Slot | None:
         """The slot of a recovered pod: that of its placement in the annotation."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from paictl.cells.ids import NO_VIRTUAL, PhysicalCell, VirtualCell
 from paictl.cells.tree import NO_PARENT
 from paictl.scheduler.binding import UNBOUND, RootKey
-from paictl.scheduler.decision import NO_LEAF, BindInfo, Placed
+from paictl.scheduler.decision import NO_LEAF, BindInfo, Placed, Slot
 from paictl.scheduler.groups import Group, GroupState, new_group
 from paictl.scheduler.occupancy import FREE_PRIORITY, OPPORTUNISTIC
 from paictl.scheduler.transitions import cancel_preemption, lazy_preempt
@@ -38,14 +38,18 @@ def adopt(
     Leaves that another group uses are left out (nothing is allocated twice), preemptions that reserved leaves
     of it are cancelled. Returns the group, which has no pod yet.
     """
-    occupancy = state.occupancy
-    physical = tuple(
-        tuple(tuple(NO_LEAF if leaf in occupancy.user else leaf for leaf in leaves) for leaves in pods)
-        for pods in physical
-    )
+    taken: set[PhysicalCell] = {NO_LEAF}
+
+    def own(leaf: PhysicalCell) -> PhysicalCell:
+        if leaf in taken or leaf in state.occupancy.user:  # an annotation may name a device twice
+            return NO_LEAF
+        taken.add(leaf)
+        return leaf
+
+    physical = tuple(tuple(tuple(map(own, leaves)) for leaves in pods) for pods in physical)
     _cancel_in_the_way(state, physical)
     claim = Claim(request.group, request.vc, request.priority, request.pinned_id)
-    wanted = not any(UNGUARANTEED in row for pods in levels for row in pods)
+    wanted = request.guaranteed and not any(UNGUARANTEED in row for pods in levels for row in pods)
     virtual = _guarantee(state, claim, physical, levels, now) if wanted else None
     group = new_group(request, GroupState.ALLOCATED, physical, virtual)
     if virtual is None:
@@ -293,17 +297,56 @@ def locate(state: State, request: PodRequest, info: BindInfo) -> tuple[Placed[Ph
         pods = rows.get(leaf_number, ())
         for i in range(pod_number):
             place = pods[i] if i < len(pods) else None
-            if place is None:
+            if place is None or len(place.devices) != leaf_number:
                 found.append((NO_LEAF,) * leaf_number)
                 wanted.append((UNKNOWN_LEVEL,) * leaf_number)
                 continue
             leaves = tuple(_find_leaf(state, place.node, device, first) for device in place.devices)
-            types = place.preassigned or (None,) * leaf_number
+            types: tuple[str | None, ...] = place.preassigned or ()
+            if len(types) != leaf_number:  # nothing that could be checked against the quota
+                types = (None,) * leaf_number
             found.append(leaves)
             wanted.append(tuple(_level(state, leaf, kind) for leaf, kind in zip(leaves, types, strict=True)))
         physical.append(tuple(found))
         levels.append(tuple(wanted))
     return tuple(physical), tuple(levels)
+
+
+def alone(state: State, request: PodRequest, info: BindInfo, now: float | None) -> Group | None:
+    """Enter a pod that contradicts its group, or whose annotation contradicts itself, where it says that it runs.
+
+    It becomes a group of its own without a guarantee, so that its devices are not given to anybody else. None (and no
+    change) if it names none that are there and free.
+    """
+    leaves = tuple(find_leaf(state, info.node, device, info.chain) for device in dict.fromkeys(info.devices))
+    if not any(leaf != NO_LEAF and leaf not in state.occupancy.user for leaf in leaves):
+        return None
+    name = f"{request.group} ({request.uid})"
+    if name in state.groups.by_name:
+        return None
+    lone = replace(
+        request, group=name, priority=OPPORTUNISTIC, pinned_id="", members=((len(leaves), 1),), leaf_number=len(leaves)
+    )
+    return adopt(state, lone, ((leaves,),), (((UNGUARANTEED,) * len(leaves),),), now)
+
+
+def find_leaf(state: State, node: str, device: int, chain: str) -> PhysicalCell:
+    """The leaf of a device of a node, in `chain` if it has one there; `NO_LEAF` if there is none."""
+    names = [one.name for one in state.physical.chains]
+    return _find_leaf(state, node, device, names.index(chain) if chain in names else -1)
+
+
+def agrees(state: State, group: Group, slot: Slot, request: PodRequest, info: BindInfo) -> bool:
+    """Whether a pod's own annotation puts it where its group has a free slot for it."""
+    if group.state is GroupState.PREEMPTING or slot.member >= len(group.members):
+        return False
+    leaf_number, pods = group.members[slot.member]
+    if leaf_number != request.leaf_number or slot.pod >= pods or group.pods[slot.member][slot.pod]:
+        return False
+    return all(
+        leaf in (NO_LEAF, find_leaf(state, info.node, device, info.chain))
+        for leaf, device in zip(group.physical[slot.member][slot.pod], info.devices, strict=True)
+    )
 
 
 def _find_leaf(state: State, node: str, device: int, first: int) -> PhysicalCell:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
 from paictl.cli.cluster import embedded, view
-from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, span_text
+from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, plain, span_text
 from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data, write_table
 from paictl.cluster.interface import Cluster, HandClock
-from paictl.operate.status import summary
+from paictl.operate.status import Summary, summary
+from paictl.units import rfc3339
 
 app = App(help="A cluster: up, status, time, down.")
 app.command(epilog=view.EPILOG)(view.view)
@@ -26,10 +26,10 @@ def status(output: OutputOption = Output.TABLE, state: StateOption = None) -> No
     found = summary(cluster)
     pace = cluster.pace if isinstance(cluster, HandClock) else 1.0
     if output is not Output.TABLE:
-        write_data(_data(cluster, found, pace), output)
+        write_data(_data(found, pace), output)
         return
     clock = "runs out after every command" if pace is None else f"x{pace:g}"
-    write(f"cluster {found.name}, {clock_text(cluster, found.now)} (up {span_text(found.now)}, clock {clock})")
+    write(f"cluster {found.name}, {clock_text(found.now)} (up {span_text(found.now - found.epoch)}, clock {clock})")
     counts: dict[str, dict[str, int]] = {
         "nodes": found.nodes,
         "devices": {"used": found.used, "in all": found.devices},
@@ -42,11 +42,12 @@ def status(output: OutputOption = Output.TABLE, state: StateOption = None) -> No
         write(f"note: {remark}")
 
 
-def _data(cluster: Cluster, found: Any, pace: float | None) -> dict[str, Any]:
+def _data(found: Summary, pace: float | None) -> dict[str, Any]:
     return {
         "name": found.name,
-        "time": clock_text(cluster, found.now),
-        "upSeconds": found.now / 1000,
+        "time": rfc3339(found.now),
+        "epoch": rfc3339(found.epoch),
+        "upSeconds": (found.now - found.epoch).total_seconds(),
         "speed": "max" if pace is None else pace,
         "nodes": found.nodes,
         "devices": {"used": found.used, "total": found.devices},
@@ -79,17 +80,13 @@ def show_events(cluster: Cluster, subject: str | None, output: Output) -> None:
     """Print the events of one object or of all."""
     found = cluster.events(subject)
     if output is not Output.TABLE:
-        write_data([{**_event(event), "time": clock_text(cluster, event.at)} for event in found], output)
+        write_data([plain(event) for event in found], output)
         return
-    rows = [(clock_text(cluster, event.at), event.kind, event.subject, event.message) for event in found]
+    rows = [(clock_text(event.at), event.kind, event.subject, event.message) for event in found]
     columns = ("TIME", "WHAT", "OF", "DETAIL")
     if subject is not None:  # it stands on the command line
         columns, rows = ("TIME", "WHAT", "DETAIL"), [(time, kind, message) for time, kind, _, message in rows]  # type: ignore[assignment,misc]
     write_table(columns, rows)
-
-
-def _event(event: Any) -> dict[str, Any]:
-    return asdict(event)
 
 
 app.command()(embedded.down)

@@ -85,7 +85,7 @@ def tick(
     """Let the cluster's time pass."""
     wanted = clock.span_of(span, until_idle=until_idle)
     cluster = open_cluster(state)
-    write(clock_text(cluster, clock.tick(cluster, wanted)))
+    write(clock_text(clock.tick(cluster, wanted)))
 
 
 def speed(

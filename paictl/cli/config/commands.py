@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from paictl.cli.command import App
+from paictl.cli.config import apply as config_apply
 from paictl.cli.config import capacity as config_capacity
 from paictl.cli.config import generate as config_generate
 from paictl.cli.config import push as config_push
@@ -28,6 +29,8 @@ app.command("capacity", epilog=config_capacity.CAPACITY_EPILOG)(config_capacity.
 app.command("diff", epilog=config_capacity.DIFF_EPILOG)(config_capacity.diff)
 app.command("get-id")(config_push.get_id)
 app.command("push", epilog=config_push.PUSH_EPILOG)(config_push.push)
+app.command("plan", epilog="paictl config plan -p cluster/ -o change.json")(config_apply.plan)
+app.command("apply", epilog="paictl config apply change.json")(config_apply.apply)
 app.command("pull", epilog="paictl config pull -o cluster/")(config_push.pull)
 app.command("history")(config_push.history)
 app.command("rollback", epilog="paictl config rollback 3 --dry-run")(config_push.rollback)

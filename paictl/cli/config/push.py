@@ -23,7 +23,7 @@ from paictl.cli.clusters import (
     warn,
 )
 from paictl.cli.console import Output, write, write_data, write_table
-from paictl.cluster.interface import Cluster
+from paictl.cluster.interface import Cluster, Harm
 from paictl.config.pushing.compare import FileDifference, value_text
 from paictl.config.quotas.diff import VcChange
 from paictl.config.reading.schema import named_schemas
@@ -32,6 +32,8 @@ from paictl.files import write_together
 from paictl.operate.pushing.folder import note_base
 from paictl.operate.pushing.mode import Mode
 from paictl.operate.pushing.plan import Order, Plan, StaleFilesError, compare, plan, plan_rollback, send
+from paictl.units import rfc3339
+from paictl.words import listed
 
 PUSH_EPILOG = """
     paictl config push -p cluster/ --dry-run
@@ -73,7 +75,7 @@ def push(
     """Check configuration files, merge them into those of the cluster, and store the result as a new version."""
     cluster = open_cluster(state)
     check_id(cluster, cluster_id)
-    made = _planned(cluster, Order(path, mode, tuple(drop or ()), base))
+    made = planned(cluster, Order(path, mode, tuple(drop or ()), base))
     if not made.changes:
         console.info(f"cluster {cluster.name} has this configuration already")
         return
@@ -84,10 +86,10 @@ def push(
     version = send(cluster, made, message)
     console.info(f"version {version.number} stored")
     note_base(path, cluster.name, version)
-    _say_readers(made)
+    say_readers(made)
 
 
-def _planned(cluster: Cluster, order: Order) -> Plan:
+def planned(cluster: Cluster, order: Order) -> Plan:
     """The plan of a push; what is wrong with the files, or stands against them, is shown before the error."""
     with showing_reports():
         try:
@@ -115,7 +117,17 @@ def show_plan(made: Plan) -> None:
         console.info(f"kept: {name} {key} (only the cluster has it; remove it with --drop {key})")
     for vc in made.vcs:
         console.info(f"virtual cluster {vc.name}: {_vc_words(vc)}")
+    for harm, jobs in _by_harm(made).items():
+        number = "1 job" if len(jobs) == 1 else f"{len(jobs)} jobs"
+        console.warning(f"{number} then {harm.value}: {listed(jobs)}")
     warn(made.warnings, "paictl config validate DIR")
+
+
+def _by_harm(made: Plan) -> dict[Harm, list[str]]:
+    jobs: dict[Harm, list[str]] = {}
+    for one in made.harmed:
+        jobs.setdefault(one.harm, []).append(f"{one.job} ({one.vc})")
+    return jobs
 
 
 def _vc_words(vc: VcChange) -> str:
@@ -146,7 +158,7 @@ def write_differences(differences: Sequence[FileDifference]) -> None:
         write_table(("FILE", "CHANGE", "KEY", "CLUSTER", "NEW"), rows)
 
 
-def _say_readers(made: Plan) -> None:
+def say_readers(made: Plan) -> None:
     """Say how the services that read what changed come to load it; until then they go on with what they have."""
     for verb, names in (("refresh", made.readers.to_refresh), ("start", made.readers.to_start)):
         if names:
@@ -171,14 +183,19 @@ def history(output: OutputOption = Output.TABLE, state: StateOption = None) -> N
     """List the versions of the configuration, the oldest first."""
     cluster = open_cluster(state)
     versions = cluster.configurations()
-    columns = ("number", "time", "message", "files")
-    rows = [(one.number, clock_text(cluster, one.at), one.message, sorted(one.files)) for one in versions]
     if output is not Output.TABLE:
-        write_data([dict(zip(columns, row, strict=True)) for row in rows], output)
-    elif not rows:
+        write_data(
+            [
+                {"number": one.number, "time": rfc3339(one.at), "message": one.message, "files": sorted(one.files)}
+                for one in versions
+            ],
+            output,
+        )
+    elif not versions:
         console.info("nothing was pushed yet: paictl config push -p DIR")
     else:
-        write_table(("VERSION", "TIME", "MESSAGE", "FILES"), [(*row[:3], ", ".join(row[3])) for row in rows])
+        rows = [(one.number, clock_text(one.at), one.message, ", ".join(sorted(one.files))) for one in versions]
+        write_table(("VERSION", "TIME", "MESSAGE", "FILES"), rows)
 
 
 def rollback(
@@ -198,12 +215,13 @@ def rollback(
     confirm(question, cluster.name, yes=yes or cluster_id is not None)
     version = send(cluster, made, f"version {number} again")
     console.info(f"version {version.number} stored")
-    _say_readers(made)
+    say_readers(made)
 
 
 def diff_with_cluster(folder: str, output: Output, state: Path | None, *, unified: bool) -> None:
     """Show what a push of a folder would change; exit code 0 nothing, 1 something."""
-    made = compare(open_cluster(state), folder)
+    with showing_reports():
+        made = compare(open_cluster(state), folder)
     if output is not Output.TABLE:
         data = {"same": not made.changes, "files": [asdict(file) for file in made.differences]}
         write_data({**data, "kept": [f"{name}:{key}" for name, key in made.kept]}, output)

@@ -4,80 +4,105 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
-
-import yaml
-from yaml.nodes import Node
+from typing import Any, Final
 
 from paictl.cells.spec import ClusterSpec, SpecError
+from paictl.config.reading.nodes import Mapping, Node, Scalar, Sequence, to_data
+from paictl.config.reading.source import MAX_BYTES, Source
+from paictl.config.reading.yamltree import IssueKind
+from paictl.config.reading.yamltree import parse_yaml as read_yaml
 from paictl.errors import PaictlError
 
-LOADER: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 STDIN = "standard input"
 
 
 def load_spec(path: Path) -> ClusterSpec:
-    """Read a configuration; raises `PaictlError` with file, line and column if it is unusable."""
-    text = read_text(path)
-    try:
-        data = yaml.load(text, LOADER)  # noqa: S506 (a safe loader)
-    except RecursionError:
-        raise PaictlError("is nested too deeply", where=str(path)) from None
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
-        raise PaictlError(f"not YAML: {error.problem or error.context}", where=where) from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise PaictlError(f"not YAML: {' '.join(str(error).split())}", where=str(path)) from None
-    if data is None:
+    """Read a configuration; raises `PaictlError` with file, line and column if it is unusable.
+
+    It is read as `config validate` reads it: neither depth nor aliases nor size can hurt.
+    """
+    root = _root(str(path), read_text(path, MAX_BYTES))
+    if root is None:
         raise PaictlError("is empty", where=str(path), hint="it needs physicalCluster and virtualClusters")
     try:
-        return ClusterSpec.from_mapping(data)
+        return ClusterSpec.from_mapping(to_data(root))  # type: ignore[arg-type]  # whatever it is: it says so
     except SpecError as error:
-        raise located(error, path) from None
+        raise _placed(error, path, root) from None
 
 
 def located(error: SpecError, path: Path) -> PaictlError:
     """The error of a specification with the place of its field in the file, or of the nearest field above it."""
-    root = yaml.compose(read_text(path), LOADER)
-    mark = _find(root, error.path).start_mark if root is not None else None
-    where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
+    return _placed(error, path, _root(str(path), read_text(path)))
+
+
+def _root(name: str, text: str) -> Node | None:
+    """The root of a YAML text, None if it is empty; raises `PaictlError` with line and column if it is not readable."""
+    tree = read_yaml(Source(name, text))
+    if tree.fatal:
+        issue = tree.issues[-1]
+        line, column = issue.at.source.position(issue.at.start)
+        raise PaictlError(f"not YAML: {_READ[issue.kind]}{issue.detail}", where=f"{name}:{line}:{column}")
+    return None if isinstance(tree.root, Scalar) and tree.root.value is None else tree.root
+
+
+_READ: Final = defaultdict(
+    str,
+    {
+        IssueKind.TAB: "a tab where blanks belong",
+        IssueKind.ALIAS_BOMB: "its aliases stand for too much ",
+        IssueKind.ALIAS_CYCLE: "an alias within what it names ",
+        IssueKind.UNKNOWN_ALIAS: "an alias without anchor ",
+        IssueKind.TOO_DEEP: "nested too deeply ",
+    },
+)
+"""What broke off the reading, where the detail alone does not say it."""
+
+
+def _placed(error: SpecError, path: Path, root: Node | None) -> PaictlError:
+    node = None if root is None else _find(root, error.path)
+    where = str(path)
+    if node is not None:
+        line, column = node.source.position(node.start)
+        where = f"{path}:{line}:{column}"
     return PaictlError(f"{error.path}: {error.message}", where=where, hint=error.hint)
 
 
 def _find(node: Node, path: str) -> Node:
     """The node at a path like ``a.b[1].c``, or the last one on the way that is there."""
     while path:
-        if isinstance(node, yaml.MappingNode):
-            steps = [(str(key.value), key, value) for key, value in node.value]
-            fits = [step for step in steps if path == step[0] or path.startswith((f"{step[0]}.", f"{step[0]}["))]
+        if isinstance(node, Mapping):
+            fits = [entry for entry in node if _starts(path, entry.name)]
             if not fits:
                 return node
-            name, key, node = max(fits, key=lambda step: len(step[0]))  # names may hold dots
-            path = path[len(name) :]
+            entry = max(fits, key=lambda one: len(one.name))  # names may hold dots
+            path, node = path[len(entry.name) :], entry.value
             if not path:  # a collection is best found by its name
-                return node if isinstance(node, yaml.ScalarNode) else key
-        elif isinstance(node, yaml.SequenceNode) and path.startswith("["):
+                return node if isinstance(node, Scalar) else entry.key
+        elif isinstance(node, Sequence) and path.startswith("["):
             number, _, path = path[1:].partition("]")
-            if not number.isdecimal() or int(number) >= len(node.value):
+            if not number.isdecimal() or int(number) >= len(node.items):
                 return node
-            node = node.value[int(number)]
+            node = node.items[int(number)]
         else:
             return node
         path = path.removeprefix(".")
     return node
 
 
+def _starts(path: str, name: str) -> bool:
+    return path == name or path.startswith((f"{name}.", f"{name}["))
+
+
 def parse_yaml(text: str) -> object:
     """The value of a YAML text; raises `ValueError` in one line."""
     try:
-        return yaml.load(text, LOADER)  # noqa: S506 (a safe loader)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())) from None
+        root = _root("", text)
+    except PaictlError as error:
+        raise ValueError(error.message.removeprefix("not YAML: ")) from None
+    return None if root is None else to_data(root)
 
 
 def operations(path: Path | None) -> Iterator[tuple[int, dict[str, object]]]:
@@ -121,10 +146,14 @@ def load_dump(path: Path) -> Any:
         raise PaictlError(f"not JSON: {error}", where=str(path), hint="name a dump of scheduler replay") from None
 
 
-def read_text(path: Path) -> str:
-    """A file's text; raises `PaictlError` if it cannot be read."""
+def read_text(path: Path, limit: int | None = None) -> str:
+    """A file's text; raises `PaictlError` if it cannot be read, or has more than `limit` bytes."""
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as stream:
+            data = stream.read(-1 if limit is None else limit + 1)
+        if limit is not None and len(data) > limit:
+            raise PaictlError(f"is larger than {limit >> 20} MiB, no configuration is", where=str(path))
+        return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except OSError as error:
         raise PaictlError(f"cannot read: {error.strerror}", where=str(path), hint="check the path") from None
     except UnicodeDecodeError as error:

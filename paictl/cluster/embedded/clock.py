@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from paictl.errors import PaictlError
 from paictl.units import Millis
@@ -57,13 +59,19 @@ def anchor(wall: float) -> Anchor | None:
         return None
 
 
-def steady(then: Anchor | None, wall: float) -> float:
-    """Unix time as it goes on from an anchor, though the wall clock may have been set back meanwhile.
+def anchor_row(wall: float) -> list[object] | None:
+    """The same as JSON values."""
+    found = anchor(wall)
+    return None if found is None else [found.wall, found.boot, found.since_boot]
+
+
+def steady(row: Sequence[Any] | None, wall: float) -> float:
+    """Unix time as it goes on from an anchor (its row), though the wall clock may have been set back meanwhile.
 
     Readers are asked for the time without leaving a trace, so that only such a clock keeps them from seeing an
     earlier instant than they saw before.
     """
-    now = anchor(wall)
+    then, now = None if row is None else Anchor(*row), anchor(wall)
     if then is None or now is None or then.boot != now.boot:
         return wall
     return then.wall + now.since_boot - then.since_boot

@@ -5,22 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 from paictl.cluster.embedded import commands, written
 from paictl.cluster.embedded.admission import refuse_excess
-from paictl.cluster.embedded.clock import Anchor, Clock, anchor, steady, wall_time
+from paictl.cluster.embedded.clock import Clock, anchor_row, steady, wall_time
 from paictl.cluster.embedded.commands import Command, Line, RunOut, Submit, Tick, Up
 from paictl.cluster.embedded.explain import explain_job
+from paictl.cluster.embedded.impact import impact_of
 from paictl.cluster.embedded.jobcodec import dump_job, dump_view, load_job, view_from
 from paictl.cluster.embedded.jobs import LiveJob
-from paictl.cluster.embedded.jobviews import view_of
+from paictl.cluster.embedded.jobviews import meant_job, view_of
 from paictl.cluster.embedded.picture import picture
 from paictl.cluster.embedded.records import History
-from paictl.cluster.embedded.services import CONFIGURATION, CONTROLLER, HISTORIANS
 from paictl.cluster.embedded.store import JobRow, Store, damaged, planned_beginning
-from paictl.cluster.embedded.views import node_views, service_view
+from paictl.cluster.embedded.views import losses_of, node_views, service_view
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import (
     Answer,
@@ -28,6 +29,7 @@ from paictl.cluster.interface import (
     ConfigVersion,
     ConflictError,
     Event,
+    Impact,
     JobRequest,
     JobView,
     Machine,
@@ -37,11 +39,7 @@ from paictl.cluster.interface import (
 )  # fmt: skip
 from paictl.cluster.picture import Picture
 from paictl.errors import PaictlError
-from paictl.units import Millis
-from paictl.words import did_you_mean, listed
-
-MOST_COMPARED = 400
-"""How many of the latest jobs a name that no job has is compared with."""
+from paictl.units import Millis, from_unix, instant
 
 Given = TypeVar("Given")
 
@@ -51,7 +49,7 @@ class EmbeddedCluster:
 
     def __init__(self, store: Store, wall: Callable[[], float] = wall_time) -> None:
         self._store = store
-        self._wall = self._steady_time if wall is wall_time else wall
+        self._clock = wall
         self._seen: tuple[int, World] | None = None
         """Version of the file, and the world that was read from it: answers in a row need not read it again."""
 
@@ -79,7 +77,7 @@ class EmbeddedCluster:
             store.set_meta("epoch", start)
             store.set_meta("clock", [0, start, *clock])
             if wall is wall_time:
-                store.set_meta("anchor", _row(anchor(start)))
+                store.set_meta("anchor", anchor_row(start))
             store.append_log(Millis(0), command.line())
             for further in then:
                 commands.apply(world, Millis(0), further)
@@ -109,9 +107,9 @@ class EmbeddedCluster:
         return str(self._store.meta("name"))
 
     @property
-    def epoch(self) -> float:
-        """Unix time in seconds of instant 0."""
-        return float(self._store.meta("epoch"))
+    def epoch(self) -> datetime:
+        """When the cluster came up."""
+        return from_unix(float(self._store.meta("epoch")))
 
     @property
     def clock(self) -> Clock:
@@ -119,14 +117,18 @@ class EmbeddedCluster:
         instant, wall, speed, run_out = self._store.meta("clock")
         return Clock(Millis(instant), wall, speed, run_out)
 
-    def _steady_time(self) -> float:
+    def _wall(self) -> float:
         """Unix time as it goes on from when the cluster came up, or from the first command after a reboot."""
-        found = self._store.meta("anchor")
-        return steady(None if found is None else Anchor(*found), wall_time())
+        return steady(self._store.meta("anchor"), wall_time()) if self._clock is wall_time else self._clock()
 
     @property
-    def now(self) -> Millis:
+    def now(self) -> datetime:
         """The present instant."""
+        return instant(self.epoch, self.present)
+
+    @property
+    def present(self) -> Millis:
+        """The present on the cluster's own clock."""
         return self.clock.at(self._wall())
 
     @property
@@ -135,10 +137,10 @@ class EmbeddedCluster:
         clock = self.clock
         return None if clock.run_out else clock.speed
 
-    def tick(self, span: Millis | None) -> Millis:
+    def tick(self, span: Millis | None) -> datetime:
         """Advance the clock by hand: by a span, or (None) until nothing more will happen; returns the new instant."""
         command: Command = RunOut() if span is None else Tick(span)
-        return self._write(command, lambda world: world.now)
+        return instant(self.epoch, self._write(command, lambda world: world.now))
 
     def set_speed(self, speed: float, *, run_out: bool) -> None:
         """Let the clock run at another speed from now on."""
@@ -153,15 +155,15 @@ class EmbeddedCluster:
     def nodes(self) -> Sequence[NodeView]:
         """All nodes by name."""
         with self._world() as world:
-            return node_views(world)
+            return node_views(world, self.epoch)
 
     def set_node(self, name: str, change: NodeChange) -> NodeView:
         """Cordon, uncordon, fail or heal a node."""
-        return self._write(commands.SetNode(name, change), lambda world: _one(node_views(world), name))
+        return self._write(commands.SetNode(name, change), lambda world: _one(node_views(world, self.epoch), name))
 
     def add_node(self, machine: Machine) -> NodeView:
         """A machine joins."""
-        return self._write(commands.AddNode(machine), lambda world: _one(node_views(world), machine.name))
+        return self._write(commands.AddNode(machine), lambda world: _one(node_views(world, self.epoch), machine.name))
 
     def remove_node(self, name: str) -> None:
         """A machine leaves; its pods are lost."""
@@ -181,7 +183,7 @@ class EmbeddedCluster:
 
         def act(world: World) -> list[JobView]:
             ended = {job.key: job for job in world.ended}
-            return [view_of(world.jobs.get(key) or ended[key]) for key in keys]
+            return [view_of(world.jobs.get(key) or ended[key], self.epoch) for key in keys]
 
         return self._write(Submit.hiding(requests), act, check)
 
@@ -196,15 +198,15 @@ class EmbeddedCluster:
         """Jobs in order of submission, without tasks."""
         with self._world() as world:
             fresh = [*world.jobs.values(), *(world.ended if ended else ())]
-            found = [(job.number, view_of(job, tasks=False)) for job in fresh]
+            found = [(job.number, view_of(job, self.epoch, tasks=False)) for job in fresh]
             if ended:
-                found += [(number, view_from(view)) for number, view in self._store.ended_views()]
+                found += [(number, view_from(view, self.epoch)) for number, view in self._store.ended_views()]
             return [view for _, view in sorted(found, key=lambda pair: pair[0])]
 
     def job(self, key: str) -> JobView:
         """One job with its tasks."""
         with self._world() as world:
-            return view_of(self._job(world, key))
+            return view_of(self._job(world, key), self.epoch)
 
     def explain(self, key: str) -> Answer:
         """Why a job waits, and what would let it run."""
@@ -217,33 +219,33 @@ class EmbeddedCluster:
                 return job
         row = self._store.job(key)
         if row is None:
-            raise ClusterError(f"there is no job {key!r}", hint=self._meant_job(world, key))
+            raise ClusterError(f"there is no job {key!r}", hint=meant_job(self._keys(world), key))
         return load_job(row.data)
+
+    def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
+        """The jobs that would be worse off by other configuration files."""
+        with self._world() as world:
+            return list(impact_of(world, files))
+
+    def _keys(self, world: World) -> list[str]:
+        return [*self._store.job_keys(), *(job.key for job in world.ended), *world.jobs]
 
     def picture(self, *, history: bool = False) -> Picture:
         """Cells, virtual clusters, nodes and jobs at one instant; with `history` ended jobs and the timeline, too."""
         with self._world() as world:
-            epoch, nodes = self.epoch, node_views(world)
+            epoch, nodes = self.epoch, node_views(world, self.epoch)
             if not history:
                 return picture(world, epoch, nodes)
             ended = [*(load_job(row.data) for row in self._store.ended_jobs()), *world.ended]
-            return picture(world, epoch, nodes, ended, [*self._store.events(), *world.events])
-
-    def _meant_job(self, world: World, key: str) -> str:
-        """A hint for a key that no job has: the same name of another user, or a name that is nearly the same."""
-        keys = [*self._store.job_keys(), *(job.key for job in world.ended), *world.jobs]
-        user, _, name = key.partition("~")
-        others = [other for other in keys if other.partition("~")[2] == name]
-        if others:
-            return f"did you mean {listed(others, 3)}?"
-        own = [other.partition("~")[2] for other in keys if other.startswith(f"{user}~")]
-        return did_you_mean(name, own[-MOST_COMPARED:]) or "list them with: paictl job list"
+            events = [happened.event(epoch) for happened in (*self._store.events(), *world.events)]
+            return picture(world, epoch, nodes, ended, events)
 
     def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
         """Events in order, of one object or of all."""
         with self._world() as world:
             fresh = [event for event in world.events if subject in (None, event.subject) and event.number > after]
-            return [*self._store.events(subject, after), *fresh]
+            epoch = self.epoch
+            return [happened.event(epoch) for happened in (*self._store.events(subject, after), *fresh)]
 
     # --- configuration
 
@@ -264,7 +266,8 @@ class EmbeddedCluster:
     def configurations(self) -> Sequence[ConfigVersion]:
         """All versions, oldest first."""
         with self._store.reading():
-            return [ConfigVersion(*row) for row in self._store.configs()]
+            epoch = self.epoch
+            return [pushed.version(epoch) for pushed in self._store.configs()]
 
     def push(self, files: Mapping[str, str], message: str, *, base: int | None = None) -> ConfigVersion:
         """Store a new version; running services go on with what they loaded.
@@ -278,19 +281,19 @@ class EmbeddedCluster:
                 now = f"its newest version is {newest}" if newest else "all versions are gone"
                 raise ConflictError(f"somebody changed the configuration meanwhile: {now}", hint="look, and push again")
 
-        return self._write(commands.Push(files, message), lambda world: world.pushed[-1], check)
+        return self._write(commands.Push(files, message), lambda world: world.pushed[-1].version(self.epoch), check)
 
     # --- services
 
     def services(self) -> Sequence[ServiceView]:
         """All services that are there, by name."""
         with self._world() as world:
-            return [service_view(world, service) for service in world.services if service.there]
+            return [service_view(world, service, self.epoch) for service in world.services if service.there]
 
     def set_service(self, name: str, *, running: bool) -> ServiceView:
         """Start a service (loading the newest configuration) or stop it."""
         return self._write(
-            commands.SetService(name, running), lambda world: service_view(world, world.services.get(name))
+            commands.SetService(name, running), lambda world: service_view(world, world.services.get(name), self.epoch)
         )
 
     def restart_services(self, names: Sequence[str]) -> None:
@@ -300,16 +303,8 @@ class EmbeddedCluster:
     def losses(self, name: str) -> Sequence[str]:
         """What deleting a service would destroy, as lines for people."""
         with self._world() as world:
-            if not world.services.get(name).there:
-                return ()
             ended, versions = self._store.count_jobs() + len(world.ended), sum(1 for _ in self._store.configs())
-            lost = {
-                CONFIGURATION: (versions, "version of the configuration", "versions of the configuration"),
-                CONTROLLER: (len(world.jobs), "job that waits or runs", "jobs that wait or run"),
-                **dict.fromkeys(HISTORIANS, (ended, "ended job in the history", "ended jobs in the history")),
-            }
-            count, one, many = lost.get(name, (0, "", ""))
-            return (f"{count} {one if count == 1 else many}",) if count else ()
+            return losses_of(world, name, ended, versions)
 
     def wipe_service(self, name: str) -> None:
         """Stop a service and destroy its data; the command log keeps what was asked, as it does for all commands."""
@@ -325,7 +320,7 @@ class EmbeddedCluster:
             if self._seen is None or self._seen[0] != version:
                 self._seen = version, self._read_world()
             world = self._seen[1]
-            world.advance(self.now)
+            world.advance(self.present)
             yield world
 
     def _write(
@@ -336,7 +331,7 @@ class EmbeddedCluster:
         with self._store.writing():
             check()
             world = self._read_world()
-            at = self.now
+            at = self.present
             commands.apply(world, at, command)
             self._store.append_log(at, command.line())
             if self.clock.run_out and not isinstance(command, RunOut):
@@ -363,17 +358,20 @@ class EmbeddedCluster:
         if History.CONFIGURATIONS in world.wiped:
             self._store.forget_configs()
         self._store.append_events(world.events)
-        self._store.put_jobs(
-            JobRow(j.key, j.number, True, dump_view(view_of(j, tasks=False)), dump_job(j)) for j in world.ended
-        )
+        self._store.put_jobs(self._row(job) for job in world.ended)
         for version in world.pushed:
             self._store.put_config(version.number, version.at, version.message, version.files)
         self._store.set_state(written.dump(world))
         wall = self._wall()
         clock = self.clock.set(world.now, wall)
         if self._store.meta("anchor") is not None:  # a reboot since then begins a new one
-            self._store.set_meta("anchor", _row(anchor(wall)))
+            self._store.set_meta("anchor", anchor_row(wall))
         self._store.set_meta("clock", [clock.instant, clock.wall, clock.speed, clock.run_out])
+
+    def _row(self, job: LiveJob) -> JobRow:
+        epoch = self.epoch
+        view = dump_view(view_of(job, epoch, tasks=False), epoch)
+        return JobRow(job.key, job.number, True, view, dump_job(job))
 
     def replayed(self) -> dict[str, Any]:
         """The state computed anew from the command log alone; equal to the stored one, or there is a bug."""
@@ -389,10 +387,6 @@ class EmbeddedCluster:
         """The state as stored."""
         with self._store.reading():
             return self._store.state()
-
-
-def _row(found: Anchor | None) -> list[object] | None:
-    return None if found is None else [found.wall, found.boot, found.since_boot]
 
 
 def _one(views: Sequence[NodeView], name: str) -> NodeView:

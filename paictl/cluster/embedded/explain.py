@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from paictl.cluster.embedded.jobs import LiveJob
-from paictl.cluster.embedded.jobviews import view_of
+from paictl.cluster.embedded.jobviews import STATES
 from paictl.cluster.embedded.services import CONTROLLER, SCHEDULER
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import Answer
@@ -25,7 +25,7 @@ def explain_job(world: World, job: LiveJob) -> Answer:
     state = job.status.state
     waiting = [task for task in job.status.tasks if task.state is State.WAITING]
     if state.final or not waiting:
-        return _plain(f"job {job.key} does not wait: it is {view_of(job).state.value}", job)
+        return _plain(f"job {job.key} does not wait: it is {STATES[job.status.state].value}", job)
     for service, consequence in (
         (CONTROLLER, "no pods are made for it"),
         (SCHEDULER, "nothing new is placed"),
@@ -76,4 +76,4 @@ def _class_words(line: str) -> str:
 
 def _plain(text: str, job: LiveJob, *, hint: str = "") -> Answer:
     lines = (text, f"hint: {hint}") if hint else (text,)
-    return Answer(lines, {"job": job.key, "state": view_of(job).state.value, "text": text, "hint": hint})
+    return Answer(lines, {"job": job.key, "state": STATES[job.status.state].value, "text": text, "hint": hint})

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.interface import JobState, JobView, TaskView
+from paictl.units import Millis, instant
+from paictl.words import did_you_mean, listed
 from paictl.workload.lifecycle import State, TaskStatus
+
+MOST_COMPARED: Final = 400
+"""How many of the latest jobs a name that no job has is compared with."""
 
 STATES: Final = {
     State.WAITING: JobState.WAITING,
@@ -17,27 +24,27 @@ STATES: Final = {
 }
 
 
-def view_of(job: LiveJob, *, tasks: bool = True) -> JobView:
+def view_of(job: LiveJob, epoch: datetime, *, tasks: bool = True) -> JobView:
     """A job as the interface shows it; without `tasks` the short form of lists."""
     return JobView(
         key=job.key,
         vc=job.job.vc,
         priority=job.job.priority_class,
         state=STATES[job.status.state],
-        submitted=job.submitted,
+        submitted=instant(epoch, job.submitted),
         devices=sum(group.leaves for group in job.plan.groups.values()),
-        started=job.started,
-        ended=job.ended,
+        started=_when(epoch, job.started),
+        ended=_when(epoch, job.ended),
         number=job.number,
         attempt=job.status.attempt,
         preemptions=job.preemptions,
         used=sum(len(run.info.devices) for _, run in job.running()),
         reason=f"runs without guarantee, lazily preempted by {job.demoted_by}" if job.demoted_by else "",
-        tasks=tuple(_task_view(job, task) for task in job.status.tasks) if tasks else (),
+        tasks=tuple(_task_view(job, task, epoch) for task in job.status.tasks) if tasks else (),
     )
 
 
-def _task_view(job: LiveJob, task: TaskStatus) -> TaskView:
+def _task_view(job: LiveJob, task: TaskStatus, epoch: datetime) -> TaskView:
     run = job.current(task)
     pod = job.pod(task.ref)
     return TaskView(
@@ -48,7 +55,21 @@ def _task_view(job: LiveJob, task: TaskStatus) -> TaskView:
         pod=pod.name,
         node=run.info.node if run else "",
         devices=run.info.devices if run else (),
-        started=run.started if run else None,
-        ended=run.ended if run else None,
+        started=_when(epoch, run.started) if run else None,
+        ended=_when(epoch, run.ended) if run else None,
         reason=run.reason if run else "",
     )
+
+
+def _when(epoch: datetime, at: Millis | None) -> datetime | None:
+    return None if at is None else instant(epoch, at)
+
+
+def meant_job(keys: Sequence[str], key: str) -> str:
+    """A hint for a key that no job has: the same name of another user, or a name that is nearly the same."""
+    user, _, name = key.partition("~")
+    others = [other for other in keys if other.partition("~")[2] == name]
+    if others:
+        return f"did you mean {listed(others, 3)}?"
+    own = [other.partition("~")[2] for other in keys if other.startswith(f"{user}~")]
+    return did_you_mean(name, own[-MOST_COMPARED:]) or "list them with: paictl job list"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 from paictl.cluster.cells import chain_pictures, vc_pictures
 from paictl.cluster.embedded.dispatch import Dispatcher
@@ -11,16 +12,18 @@ from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.jobviews import view_of
 from paictl.cluster.embedded.services import SCHEDULER
 from paictl.cluster.embedded.world import World
-from paictl.cluster.interface import Event, JobState, NodeView
+from paictl.cluster.interface import Event, NodeView
 from paictl.cluster.picture import Picture
 from paictl.cluster.timeline import timeline
 from paictl.errors import PaictlError
-from paictl.scheduler.state import State
+from paictl.scheduler.state import State as SchedulerState
+from paictl.units import instant
+from paictl.workload.lifecycle import State
 
 
 def picture(
     world: World,
-    epoch: float,
+    epoch: datetime,
     nodes: Sequence[NodeView],
     ended: Iterable[LiveJob] = (),
     events: Iterable[Event] | None = None,
@@ -29,23 +32,23 @@ def picture(
     state, note = _state(world)
     jobs = {group: key for key, job in world.jobs.items() for group in job.plan.groups}
     waiting = Counter(
-        job.job.vc for job in world.jobs.values() if view_of(job, tasks=False).state is JobState.WAITING
+        job.job.vc for job in world.jobs.values() if job.status.state is State.WAITING
     )  # fmt: skip
     shown = sorted([*world.jobs.values(), *ended], key=lambda job: job.number)
     return Picture(
         cluster=world.name,
-        now=world.now,
+        now=instant(epoch, world.now),
         epoch=epoch,
         chains=chain_pictures(state, jobs) if state else (),
         vcs=vc_pictures(state, jobs, waiting) if state else (),
         nodes=tuple(nodes),
-        jobs=tuple(view_of(job, tasks=False) for job in shown),
+        jobs=tuple(view_of(job, epoch, tasks=False) for job in shown),
         note=note,
-        timeline=None if events is None else timeline(events, world.now),
+        timeline=None if events is None else timeline(events, instant(epoch, world.now)),
     )
 
 
-def _state(world: World) -> tuple[State | None, str]:
+def _state(world: World) -> tuple[SchedulerState | None, str]:
     """What the scheduler knows; while it is stopped, what it would know if it started now, and a note that says so."""
     if world.dispatcher.engine is not None:
         return world.dispatcher.engine.state, ""

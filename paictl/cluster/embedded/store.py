@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paictl.cluster.interface import ClusterError, ConflictError, Event, EventKind, UnreachableError
+from paictl.cluster.embedded.records import Happened, Pushed
+from paictl.cluster.interface import ClusterError, ConflictError, EventKind, UnreachableError
 from paictl.units import Millis
 
 FILE = "cluster.db"
@@ -140,6 +141,10 @@ class Store:
         """Close the file."""
         self._db.close()
 
+    def __del__(self) -> None:
+        """Close the file with the last who uses it: since 3.13 Python complains about connections left open."""
+        self._db.close()
+
     @contextmanager
     def reading(self) -> Iterator[None]:
         """A consistent view for several reads."""
@@ -203,17 +208,17 @@ class Store:
         """Note a command."""
         self._db.execute("INSERT INTO log (at, command) VALUES (?, ?)", (at, _json(command)))
 
-    def append_events(self, events: Iterable[Event]) -> None:
+    def append_events(self, events: Iterable[Happened]) -> None:
         """Note what happened."""
         rows = ((e.number, e.at, e.kind, e.subject, e.message, _json(e.data)) for e in events)
         self._db.executemany("INSERT INTO event VALUES (?, ?, ?, ?, ?, ?)", rows)
 
-    def events(self, subject: str | None = None, after: int = 0) -> Iterator[Event]:
+    def events(self, subject: str | None = None, after: int = 0) -> Iterator[Happened]:
         """Events with a higher number than `after`, of one object or of all."""
         where, values = ("subject = ? AND ", [subject]) if subject else ("", [])
         query = f"SELECT * FROM event WHERE {where}number > ? ORDER BY number"  # noqa: S608 - constants only
         for number, at, kind, target, message, data in self._db.execute(query, (*values, after)):
-            yield Event(number, Millis(at), EventKind(kind), target, message, _parsed(data))
+            yield Happened(number, Millis(at), EventKind(kind), target, message, _parsed(data))
 
     def put_jobs(self, rows: Iterable[JobRow]) -> None:
         """Add or replace jobs."""
@@ -262,10 +267,10 @@ class Store:
         """Delete all versions of the configuration."""
         self._db.execute("DELETE FROM config")
 
-    def configs(self) -> Iterator[tuple[int, Millis, str, dict[str, str]]]:
-        """(number, instant, message, files) of all versions, oldest first."""
+    def configs(self) -> Iterator[Pushed]:
+        """All versions of the configuration, oldest first."""
         for number, at, message, files in self._db.execute("SELECT * FROM config ORDER BY number"):
-            yield number, Millis(at), message, _parsed(files)
+            yield Pushed(number, Millis(at), message, _parsed(files))
 
 
 def _connected(path: Path) -> sqlite3.Connection:
@@ -278,10 +283,11 @@ def _connected(path: Path) -> sqlite3.Connection:
     try:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
-    except sqlite3.OperationalError as error:
+    except sqlite3.DatabaseError as error:
         log = path.with_name(f"{path.name}-wal")
         whole = not log.exists() or log.stat().st_size == 0
         if not (whole and any(word in str(error) for word in ("readonly", "unable to open", "disk I/O error", "full"))):
+            db.close()
             raise
         db.close()
         db = sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True, isolation_level=None)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Final
 
-from paictl.cluster.embedded.services import READERS, SCHEDULER, Service
+from paictl.cluster.embedded.services import CONFIGURATION, CONTROLLER, HISTORIANS, READERS, SCHEDULER, Service
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import NodeView, Role, ServiceView
+from paictl.units import instant
 from paictl.words import listed
 
 NO_CELL: Final = "in no cell of the scheduler's configuration, so nothing runs there"
 
 
-def node_views(world: World) -> list[NodeView]:
+def node_views(world: World, epoch: datetime) -> list[NodeView]:
     """All nodes with the pods that run on them."""
     pods: dict[str, list[str]] = {}
     used: dict[str, int] = {}
@@ -24,7 +26,7 @@ def node_views(world: World) -> list[NodeView]:
     cells = None if engine is None else engine.state.physical.nodes
     return [
         NodeView(
-            node.machine, node.condition, node.since, used.get(name, 0), tuple(pods.get(name, ())),
+            node.machine, node.condition, instant(epoch, node.since), used.get(name, 0), tuple(pods.get(name, ())),
             NO_CELL if cells is not None and node.machine.role is Role.WORKER and name not in cells else "",
         )
         for node in world.machines
@@ -32,7 +34,7 @@ def node_views(world: World) -> list[NodeView]:
     ]  # fmt: skip
 
 
-def service_view(world: World, service: Service) -> ServiceView:
+def service_view(world: World, service: Service, epoch: datetime) -> ServiceView:
     """A service, and why it does not do its work if it does not."""
     reasons, newest, engine = [], world.configs.newest, world.dispatcher.engine
     if not service.running:
@@ -43,5 +45,18 @@ def service_view(world: World, service: Service) -> ServiceView:
         missing = [name for name in engine.state.physical.nodes if name not in world.machines]
         if missing:
             reasons.append(f"its configuration names nodes that are not there: {listed(missing)}")
-    reason = "; ".join(reasons)
-    return ServiceView(service.name, service.running, service.running, service.since, reason, service.loaded)
+    since, running = instant(epoch, service.since), service.running
+    return ServiceView(service.name, running, running, since, "; ".join(reasons), service.loaded)
+
+
+def losses_of(world: World, name: str, ended: int, versions: int) -> tuple[str, ...]:
+    """What deleting a service would destroy; `ended` counts jobs in the history, `versions` those pushed."""
+    if not world.services.get(name).there:
+        return ()
+    lost = {
+        CONFIGURATION: (versions, "version of the configuration", "versions of the configuration"),
+        CONTROLLER: (len(world.jobs), "job that waits or runs", "jobs that wait or run"),
+        **dict.fromkeys(HISTORIANS, (ended, "ended job in the history", "ended jobs in the history")),
+    }
+    count, one, many = lost.get(name, (0, "", ""))
+    return (f"{count} {one if count == 1 else many}",) if count else ()

@@ -20,10 +20,12 @@ from paictl.cluster.embedded.records import (
     NODE_CHANGES,
     NODE_WORDS,
     TOLERATION,
+    Happened,
     History,
     NewJob,
     Notice,
     PodNews,
+    Pushed,
     Timer,
 )
 from paictl.cluster.embedded.services import (
@@ -37,9 +39,7 @@ from paictl.cluster.embedded.services import (
 )  # fmt: skip
 from paictl.cluster.interface import (
     ClusterError,
-    ConfigVersion,
     ConflictError,
-    Event,
     EventKind,
     JobRequest,
     Machine,
@@ -65,9 +65,9 @@ class World:
         self.jobs: dict[str, LiveJob] = {}
         self.ended: list[LiveJob] = []
         """Jobs that ended since the caller last took them away."""
-        self.events: list[Event] = []
+        self.events: list[Happened] = []
         """What happened since the caller last took it away."""
-        self.pushed: list[ConfigVersion] = []
+        self.pushed: list[Pushed] = []
         """Versions of the configuration that came since the caller last took them away."""
         self.wiped: set[History] = set()
         """What the caller is to forget before it keeps any of the above."""
@@ -283,10 +283,10 @@ class World:
 
     # --- configuration and services
 
-    def push(self, files: Mapping[str, str], message: str) -> ConfigVersion:
+    def push(self, files: Mapping[str, str], message: str) -> Pushed:
         """A new version of the configuration; nobody has loaded it yet."""
         number = self.configs.push(files).number
-        version = ConfigVersion(number, self.now, message, dict(files))
+        version = Pushed(number, self.now, message, dict(files))
         self.pushed.append(version)
         self._say(
             EventKind.PUSHED, "config/cluster", f"version {number}: {message}" if message else f"version {number}"
@@ -374,7 +374,7 @@ class World:
         """Note what happened; `ref` is the pod that it happened to, `more` what a machine may want to know."""
         self.numbers["event"] += 1
         pod = {} if ref is None else {"role": ref.role, "index": ref.index, "attempt": ref.incarnation}
-        self.events.append(Event(self.numbers["event"], self.now, kind, subject, message, {**pod, **more}))
+        self.events.append(Happened(self.numbers["event"], self.now, kind, subject, message, {**pod, **more}))
 
 
 def _task(ref: TaskRef) -> str:

@@ -12,12 +12,14 @@ from typing import Any, Final
 
 from paictl.cluster.interface import Event, EventKind
 from paictl.lab import commandlog
+from paictl.lab.embedded import ORIGIN
 from paictl.lab.environment import environment
 from paictl.lab.errors import LabError
 from paictl.lab.judging import CheckResult, judged
 from paictl.lab.manifest import all_labs
+from paictl.lab.observation import Observation
 from paictl.lab.session import Session
-from paictl.units import Millis
+from paictl.units import Millis, instant, millis_between
 
 FORMAT: Final = 3
 
@@ -69,12 +71,12 @@ def _experiment(session: Session, language: str) -> dict[str, Any]:
         "hints": dict(done.hints),
         "resets": [asdict(reset) for reset in done.resets],
         "skipped": {step: reason for step, reason in done.skipped.items() if step in lab.step_ids},
-        "beginning": datetime.fromtimestamp(seen.cluster.epoch if seen.cluster else 0).isoformat(timespec="seconds"),
+        "beginning": _beginning(seen),
         "now": seen.now,
         "first": session.workspace.first_event,
         "typed": [asdict(typed) for typed in commandlog.read(session.workspace.folder)],
         "log": [[at, command] for at, command in session.workspace.log()],
-        "events": [event_row(event) for event in seen.events],
+        "events": [event_row(event, seen.cluster.epoch) for event in seen.events if seen.cluster],
         "predictions": [
             {"question": step.predict.of(language).strip(), "answer": done.predictions.get(step.id, "")}
             for step in lab.steps
@@ -100,16 +102,24 @@ def _check(result: CheckResult, language: str) -> dict[str, Any]:
     }
 
 
-def event_row(event: Event) -> list[Any]:
-    """An event as the report keeps it."""
-    return [event.number, event.at, event.kind.value, event.subject, event.message, dict(event.data)]
+def _beginning(seen: Observation) -> str:
+    """When the lab's cluster came up, as the student's clock showed it."""
+    up = seen.cluster.epoch if seen.cluster else ORIGIN
+    return up.astimezone().replace(tzinfo=None).isoformat(timespec="seconds")
+
+
+def event_row(event: Event, epoch: datetime = ORIGIN) -> list[Any]:
+    """An event as the report keeps it: with milliseconds since its cluster came up."""
+    at = millis_between(epoch, event.at)
+    return [event.number, at, event.kind.value, event.subject, event.message, dict(event.data)]
 
 
 def events_in(experiment: Mapping[str, Any]) -> list[Event]:
     """The events of an experiment, from a report."""
     return [
-        Event(number, Millis(at), EventKind(kind), *rest) for number, at, kind, *rest in experiment["events"]
-    ]  # fmt: skip
+        Event(number, instant(ORIGIN, Millis(at)), EventKind(kind), *rest)
+        for number, at, kind, *rest in experiment["events"]
+    ]
 
 
 def phenomena(experiment: Mapping[str, Any]) -> list[Event]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from paictl.lab.embedded import ORIGIN
 from paictl.lab.report.content import clock_of, phenomena
 from paictl.lab.report.phrases import event_name, finding_text, help_text, made_text, remarks, typed_text, when_text
 from paictl.lab.report.timeline import drawn, lines_of
 from paictl.lab.report.words import labelled, word
+from paictl.units import millis_between
 
 Experiment = Mapping[str, Any]
 
@@ -92,8 +94,8 @@ def _events(experiment: Experiment, lang: str) -> Iterator[str]:
     yield "| --- | --- | --- | --- |"
     clock = clock_of(experiment)
     for event in events:
-        name = event_name(event, lang)
-        yield f"| {clock(event.at)} | {name} | {_cell(event.subject)} | {_cell(event.message)} |"
+        at, name = clock(millis_between(ORIGIN, event.at)), event_name(event, lang)
+        yield f"| {at} | {name} | {_cell(event.subject)} | {_cell(event.message)} |"
 
 
 def _check(check: Mapping[str, Any], lang: str) -> Iterator[str]:

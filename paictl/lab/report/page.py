@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any, Final
 
+from paictl.lab.embedded import ORIGIN
 from paictl.lab.report.content import clock_of, phenomena
 from paictl.lab.report.phrases import event_name, finding_text, help_text, made_text, remarks, when_text
 from paictl.lab.report.timeline import INSTANT, LEGEND, lines_of, svg
 from paictl.lab.report.words import labelled, word
+from paictl.units import millis_between
 
 _STYLE: Final = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; --good: #2f8f5b; --bad: #c4492f; --mild: #b07d12 }
@@ -162,7 +164,7 @@ def _events(experiment: Mapping[str, Any], lang: str) -> Iterator[str]:
     yield "".join(f"<th>{escape(word(key, lang))}</th>" for key in ("time", "what", "of", "detail")) + "</tr>"
     clock = clock_of(experiment)
     for event in events:
-        cells = (clock(event.at), event_name(event, lang), event.subject, event.message)
+        cells = (clock(millis_between(ORIGIN, event.at)), event_name(event, lang), event.subject, event.message)
         yield "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
     yield "</table>"
 

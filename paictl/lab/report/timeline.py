@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 from html import escape
 from typing import Final
 
 from paictl.cluster.interface import Event
 from paictl.cluster.picture import Outcome, TaskLine
 from paictl.cluster.timeline import timeline
+from paictl.lab.embedded import ORIGIN
 from paictl.lab.report.content import Clock
-from paictl.units import Millis
+from paictl.units import Millis, instant, millis_between
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +40,12 @@ class Line:
     bars: tuple[Bar, ...]
 
 
-def lines_of(events: Sequence[Event], now: int) -> tuple[Line, ...]:
-    """The lines of all tasks, by submission; `now` ends what still goes on."""
-    found = timeline(events, Millis(now))
+def lines_of(events: Sequence[Event], now: int, origin: datetime = ORIGIN) -> tuple[Line, ...]:
+    """The lines of all tasks, by submission; `now`, milliseconds after `origin`, ends what still goes on."""
+    found = timeline(events, instant(origin, Millis(now)))
+    since = partial(_since, origin, now)
     return tuple(
-        Line(_name(job.key, task, len(job.tasks)), tuple(sorted(_bars(task, now), key=lambda bar: bar.start)))
+        Line(_name(job.key, task, len(job.tasks)), tuple(sorted(_bars(task, since), key=lambda bar: bar.start)))
         for job in found.jobs
         for task in job.tasks
     )
@@ -52,13 +56,17 @@ def _name(key: str, task: TaskLine, tasks: int) -> str:
     return f"{name} {task.role}[{task.index}]" if tasks > 1 else name
 
 
-def _bars(task: TaskLine, now: int) -> Iterator[Bar]:
+def _since(origin: datetime, now: int, at: datetime | None) -> int:
+    return now if at is None else millis_between(origin, at)
+
+
+def _bars(task: TaskLine, since: Callable[[datetime | None], int]) -> Iterator[Bar]:
     for start, end in task.waits:
-        if (now if end is None else end) > start:
-            yield Bar(start, now if end is None else end, "", "")
+        if since(end) > since(start):
+            yield Bar(since(start), since(end), "", "")
     for attempt in task.attempts:
         place = f"{attempt.node} [{','.join(map(str, attempt.devices))}]"
-        yield Bar(attempt.start, now if attempt.end is None else attempt.end, place, attempt.outcome.value)
+        yield Bar(since(attempt.start), since(attempt.end), place, attempt.outcome.value)
 
 
 # --- as text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from paictl.config.linting.validate import Choice, Report, validate
 from paictl.config.pushing.fileset import kind_of
@@ -17,6 +18,9 @@ from paictl.operate.errors import RefusedFilesError
 
 Files = Mapping[str, str]
 
+EMPTY: Final = "TXT013"
+"""The rule about files in which nothing is set: to push one can only be a mistake."""
+
 
 def check_alone(files: Files, places: Files) -> Report:
     """What the rules say about files as they were written; `places` are their paths, for messages.
@@ -24,8 +28,8 @@ def check_alone(files: Files, places: Files) -> Report:
     Raises `RefusedFilesError` for a file that cannot be read as what it is, because nothing can be merged into it.
     """
     report = _report(files, places)
-    unreadable = [one for one in report.problems if one.severity is Severity.ERROR and one.rule[:3] in ("TXT", "YML")]
-    _refuse(unreadable, report)
+    text = [one for one in report.problems if one.rule.startswith("TXT")]
+    _refuse([one for one in text if one.severity is Severity.ERROR or one.rule == EMPTY], report)
     return report
 
 

@@ -16,6 +16,7 @@ from paictl.config.making.generate import SERVICES_FILE
 from paictl.config.pushing.fileset import read_folder
 from paictl.errors import PaictlError
 from paictl.files import write_together
+from paictl.units import rfc3339
 
 MARK: Final = ".paictl-base.json"
 
@@ -68,7 +69,7 @@ def base_of(path: str, cluster: str) -> Base | None:
 
 def note_base(path: str, cluster: str, version: ConfigVersion) -> None:
     """Note in a folder that it is as new as a version; a folder that cannot be written stays without the note."""
-    text = json.dumps(asdict(Base(cluster, version.number, str(version.at)))) + "\n"
+    text = json.dumps(asdict(Base(cluster, version.number, rfc3339(version.at)))) + "\n"
     try:
         write_together(Path(path), {MARK: text}, force=True)
     except PaictlError:

@@ -11,7 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from paictl.cluster.interface import Configuration, ConfigVersion, ConflictError, Identity, Services
+from paictl.cluster.interface import (
+    Configuration,
+    ConfigVersion,
+    ConflictError,
+    Identity,
+    Impact,
+    Scheduling,
+    Services,
+)
 from paictl.config.pushing.compare import FileDifference, compare_files
 from paictl.config.pushing.push import of_services, prepare_push
 from paictl.config.quotas.diff import VcChange
@@ -22,9 +30,10 @@ from paictl.operate.pushing import folder as folders
 from paictl.operate.pushing.checking import check_alone, check_merged, refuse_twice
 from paictl.operate.pushing.effects import Readers, readers, vc_changes
 from paictl.operate.pushing.mode import Mode
+from paictl.units import rfc3339
 
 
-class Ports(Identity, Configuration, Services, Protocol):
+class Ports(Identity, Configuration, Services, Scheduling, Protocol):
     """What is needed of a cluster to push to it."""
 
 
@@ -51,6 +60,8 @@ class Plan:
     warnings: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
     vcs: tuple[VcChange, ...] = ()
+    harmed: tuple[Impact, ...] = ()
+    """Jobs that are worse off once the scheduler has loaded it."""
     readers: Readers = field(default_factory=Readers)
 
     @property
@@ -105,7 +116,8 @@ def plan(cluster: Ports, order: Order) -> Plan:
     kept = tuple((name, dotted(path)) for name, merged in push.merged.items() for path in merged.kept)
     return Plan(
         cluster.name, versions[-1].number if versions else 0, push.files, push.differences, kept, warnings,
-        (*found.notes, *twice), vc_changes(stored, push.files), readers(cluster, push.differences),
+        (*found.notes, *twice), vc_changes(stored, push.files), _harmed(cluster, push.differences, push.files),
+        readers(cluster, push.differences),
     )  # fmt: skip
 
 
@@ -116,7 +128,7 @@ def _refuse_stale(cluster: Ports, order: Order, files: Mapping[str, str], versio
     if number is None:
         noted = folders.base_of(order.path, cluster.name)
         number = (
-            noted.version if noted and noted.version in every and noted.at == str(every[noted.version].at) else None
+            noted.version if noted and noted.version in every and noted.at == rfc3339(every[noted.version].at) else None
         )
     if number is None or number not in every or number == max(every):
         return
@@ -156,9 +168,27 @@ def _by_key(differences: Iterable[FileDifference]) -> dict[tuple[str, str], tupl
     }  # fmt: skip
 
 
+def plan_of(cluster: Ports, base: ConfigVersion | None, files: Mapping[str, str]) -> Plan:
+    """The plan to store files as they are, on a version."""
+    stored = dict(base.files) if base else {}
+    differences = compare_files(stored, files)
+    return Plan(
+        cluster.name, base.number if base else 0, files, differences, vcs=vc_changes(stored, files),
+        harmed=_harmed(cluster, differences, files), readers=readers(cluster, differences),
+    )  # fmt: skip
+
+
+def _harmed(
+    cluster: Scheduling, differences: Iterable[FileDifference], files: Mapping[str, str]
+) -> tuple[Impact, ...]:  # fmt: skip
+    return tuple(cluster.impact(files)) if any(difference.changes for difference in differences) else ()
+
+
 def compare(cluster: Ports, path: str) -> Plan:
-    """What a push of a folder would change, whether or not it would be refused."""
-    files, now = folders.read(path).files, newest(cluster)
+    """What a push of a folder would change; raises `RefusedFilesError` for files that cannot be read."""
+    found, now = folders.read(path), newest(cluster)
+    files = found.files
+    check_alone(files, found.places)
     stored = dict(now.files) if now else {}
     push = prepare_push(files, stored)
     kept = tuple((name, dotted(path)) for name, merged in push.merged.items() for path in merged.kept)
@@ -167,13 +197,7 @@ def compare(cluster: Ports, path: str) -> Plan:
 
 def plan_rollback(cluster: Ports, number: int) -> Plan:
     """The plan to store an older version again; raises `ClusterError` if there is none of that number."""
-    wanted, now = cluster.configuration(number), newest(cluster)
-    stored = dict(now.files) if now else {}
-    differences = compare_files(stored, wanted.files)
-    return Plan(
-        cluster.name, now.number if now else 0, wanted.files, differences, vcs=vc_changes(stored, wanted.files),
-        readers=readers(cluster, differences),
-    )  # fmt: skip
+    return plan_of(cluster, newest(cluster), cluster.configuration(number).files)
 
 
 def send(cluster: Configuration, made: Plan, message: str) -> ConfigVersion:

@@ -98,3 +98,82 @@ def test_pins_that_cannot_be(change: dict[str, Any], message: str) -> None:
     declared = spec(**change)
     with pytest.raises(SpecError, match=message):
         build_virtual(declared, build_physical(declared))
+
+
+def shared_node(first: dict[str, Any], second: dict[str, Any], **skus: Any) -> dict[str, Any]:
+    """One node in two chains: two cells of type A and two of type B."""
+    types = {f"{kind}-NODE": {"childCellType": kind, "childCellNumber": 2, "isNodeLevel": True} for kind in "AB"}
+    return {
+        "physicalCluster": {
+            "skuTypes": skus,
+            "cellTypes": types,
+            "physicalCells": [{"cellType": "A-NODE", **first}, {"cellType": "B-NODE", **second}],
+        },
+        "virtualClusters": {},
+    }
+
+
+def addresses(*numbers: int | str) -> list[dict[str, Any]]:
+    return [{"cellAddress": number} for number in numbers]
+
+
+@pytest.mark.parametrize(
+    ("data", "path", "message"),
+    [
+        (
+            shared_node({"cellAddress": "n"}, {"cellAddress": "n"}),
+            "physicalCluster.physicalCells[1]", "device 0 of node n is also in the chain A-NODE",
+        ),
+        (
+            shared_node({"cellAddress": "n"}, {"cellAddress": "n"}, A={"gpu": 0}, B={"gpu": 1, "cpu": 2})
+            | {"virtualClusters": {}},
+            "", "",
+        ),
+        (
+            shared_node({"cellAddress": "n"}, {"cellAddress": "n", "cellChildren": addresses(2, 3)}),
+            "", "",
+        ),
+        (
+            shared_node({"cellAddress": "n", "cellChildren": addresses(0, "00")}, {"cellAddress": "m"}),
+            "physicalCluster.physicalCells[0]", "two A cells of node n have the address 0",
+        ),
+        (
+            shared_node({"cellAddress": "n", "cellChildren": addresses(0, "9" * 5000)}, {"cellAddress": "m"}),
+            "physicalCluster.physicalCells[0].cellChildren[1]", "must be its device index",
+        ),
+    ],
+    ids=["two chains", "CPU and GPU SKU", "other devices", "one address twice", "absurd address"],
+)  # fmt: skip
+def test_a_device_has_one_leaf_cell(data: dict[str, Any], path: str, message: str) -> None:
+    spec = ClusterSpec.from_mapping(data)
+    if not path:
+        build_physical(spec)
+        return
+    with pytest.raises(SpecError) as caught:
+        build_physical(spec)
+    assert caught.value.path == path
+    assert message in caught.value.message
+
+
+def test_a_node_is_in_a_chain_once() -> None:
+    data = shared_node({"cellAddress": "n"}, {"cellAddress": "m"})
+    data["physicalCluster"]["physicalCells"].append({"cellType": "A-NODE", "cellAddress": "n"})
+    with pytest.raises(SpecError, match="node n is listed twice in the chain A-NODE") as caught:
+        build_physical(ClusterSpec.from_mapping(data))
+    assert caught.value.path == "physicalCluster.physicalCells[2]"
+
+
+@pytest.mark.parametrize(
+    ("sku", "device"),
+    [
+        (None, True),
+        ({"gpu": 1}, True),
+        ({"gpu": 0}, False),
+        ({"cpu": 4}, False),
+        ({"gpu": "0"}, False),
+        ({"gpu": "2"}, True),
+    ],
+)
+def test_a_sku_without_gpu_is_no_device(sku: dict[str, Any] | None, device: bool) -> None:
+    data = shared_node({}, {}, **({} if sku is None else {"A": sku}))
+    assert ClusterSpec.from_mapping(data).is_device("A") is device

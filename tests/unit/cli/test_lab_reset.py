@@ -13,9 +13,7 @@ from tests.unit.cli.conftest import Paictl
 
 
 def jobs(paictl: Paictl) -> list[str]:
-    rows = json.loads(paictl("job", "list", "-o", "json").out)
-    listed = rows if isinstance(rows, list) else rows["jobs"]
-    return [str(row["key"]).partition("~")[2] for row in listed]
+    return [str(row["key"]).partition("~")[2] for row in paictl("job", "list", "-o", "json").data]
 
 
 @pytest.mark.usefixtures("in_shell")

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -95,18 +96,21 @@ def test_every_device_is_one_character_and_no_line_is_too_wide(bench: MakeBench,
         assert len(signs) >= devices
 
 
+NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
+
+
 def cell(name: str, state: CellState, **more: Any) -> PhysicalCell:
     return PhysicalCell(f"n/{name}", "G", 1, False, state, more.pop("healthy", True), **more)
 
 
 def job(key: str, number: int, vc: str = "v") -> JobView:
-    return JobView(key, vc, "prod", JobState.RUNNING, Millis(0), 1, Millis(0), number=number)
+    return JobView(key, vc, "prod", JobState.RUNNING, NOON, 1, NOON, number=number)
 
 
 def made(cells: list[PhysicalCell], jobs: list[JobView]) -> Picture:
     node = PhysicalCell("n", "N", 2, True, CellState.USED, True, parts=tuple(cells))
     chains = (ChainPicture("N", ("G", "N"), (node,)),)
-    return Picture("c", Millis(0), 0.0, chains, (), (), tuple(jobs))
+    return Picture("c", NOON, NOON, chains, (), (), tuple(jobs))
 
 
 def test_each_state_of_a_device_has_a_sign_of_its_own() -> None:

@@ -55,6 +55,16 @@ def test_who_gains_who_loses_and_which_jobs(files: Path, capsys: pytest.CaptureF
     assert capsys.readouterr().out == text
 
 
+def test_time_without_devices_counts_after_the_first_start_too(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (files / "jobs.csv").write_text(
+        "id,submit,gpus,duration,vc,share\no,0,8,10,a,opportunistic\ng,1,2,5,b,guaranteed\n"
+    )
+    assert run(words(files, "old", "new", "-o", "json")) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["old"]["preemptions"] == 1
+    assert [row["mean_waiting_before"] for row in data["tenants"]] == [5.0, 0.0]
+
+
 def test_it_says_so_in_words_and_files(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(words(files, "old", "new", "--jobs", str(files / "j.csv"), "--html", str(files / "p.html"))) == 0
     captured = capsys.readouterr()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.interface import JobRequest, Machine, Role
 from paictl.cluster.presets import PRESETS, preset_files
-from paictl.units import Millis
+from paictl.units import Millis, instant
 
 SERVICES = ("cluster-configuration", "hivedscheduler", "frameworkcontroller", "rest-server")
 MINUTE = 60_000
@@ -55,6 +56,10 @@ class Bench:
 
     def state(self, key: str) -> str:
         return self.cluster.job(key).state.value
+
+    def at(self, millis: int) -> datetime:
+        """The instant so long after the cluster came up."""
+        return instant(self.cluster.epoch, Millis(millis))
 
     def pass_time(self, millis: int) -> None:
         self.cluster.tick(Millis(millis))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from paictl.cluster.embedded import clock
-from paictl.cluster.embedded.clock import Anchor, steady
+from paictl.cluster.embedded.clock import steady
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.embedded.store import FILE, Store
 from paictl.cluster.interface import ClusterError
@@ -107,5 +107,5 @@ def test_a_wall_clock_that_is_set_back_takes_nobody_back_in_time(
 
 
 def test_after_a_reboot_the_wall_clock_counts_again() -> None:
-    assert steady(Anchor(1000.0, "another boot", 5.0), 2000.0) == 2000.0
+    assert steady([1000.0, "another boot", 5.0], 2000.0) == 2000.0
     assert steady(None, 2000.0) == 2000.0

@@ -25,7 +25,7 @@ def test_a_job_runs_for_as_long_as_it_sleeps(bench: MakeBench) -> None:
     assert lab.state(key) == "Running"
     lab.pass_time(1)
     assert lab.state(key) == "Succeeded"
-    assert lab.cluster.job(key).ended == 5 * MINUTE
+    assert lab.cluster.job(key).ended == lab.at(5 * MINUTE)
 
 
 def test_vc_safety_the_second_job_waits_though_the_other_vc_is_idle(bench: MakeBench) -> None:
@@ -243,7 +243,7 @@ def test_a_preempted_job_has_not_started_until_it_runs_again(bench: MakeBench) -
     lab.submit("high", "vc1", "prod")
     assert lab.cluster.job(low).started is None
     lab.pass_time(6 * MINUTE)
-    assert lab.cluster.job(low).started == 7 * MINUTE
+    assert lab.cluster.job(low).started == lab.at(7 * MINUTE)
 
 
 def test_what_helps_a_waiting_job_is_said_in_classes(bench: MakeBench) -> None:
@@ -286,7 +286,7 @@ def test_a_clock_at_max_runs_out_after_every_command(bench: MakeBench) -> None:
     lab = bench(clock=(0.0, True))
     key = lab.submit("one")
     job = lab.cluster.job(key)
-    assert (job.state.value, job.ended) == ("Succeeded", 5 * MINUTE)
+    assert (job.state.value, job.ended) == ("Succeeded", lab.at(5 * MINUTE))
     assert lab.cluster.pace is None
     assert [line["do"] for _, line in lab.cluster.log()][-2:] == ["submit", "run-out"]
     before = len(lab.cluster.log())

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from datetime import UTC, datetime
 from typing import Any
 
 from paictl.cluster.interface import Event, EventKind, JobState, NodeChange
 from paictl.cluster.picture import CellState, Hold, JobLine, Outcome, Picture, Promise, picture_data
 from paictl.cluster.timeline import timeline
 from paictl.scheduler.inspect import physical_state
-from paictl.units import Millis
+from paictl.units import Millis, instant
 from tests.unit.cluster.conftest import MINUTE, Bench, MakeBench
 
 LAYOUT = "services-configuration.yaml"
+
+
+def at(millis: int) -> datetime:
+    return instant(datetime(2026, 1, 5, 12, tzinfo=UTC), Millis(millis))
 
 
 def line(picture: Picture, key: str) -> JobLine:
@@ -132,12 +137,12 @@ def test_the_timeline_of_a_preempted_job(bench: MakeBench) -> None:
     picture = lab.cluster.picture(history=True)
     task = line(picture, low).tasks[0]
     assert [(a.start, a.end, a.outcome) for a in task.attempts] == [
-        (0, 2 * MINUTE, Outcome.PREEMPTED),
-        (7 * MINUTE, None, Outcome.RUNNING),
+        (lab.at(0), lab.at(2 * MINUTE), Outcome.PREEMPTED),
+        (lab.at(7 * MINUTE), None, Outcome.RUNNING),
     ]
     assert f"preempted by {high}" in task.attempts[0].reason
     assert task.attempts[0].devices == (0,)
-    assert task.waits == ((2 * MINUTE, 7 * MINUTE),)
+    assert task.waits == ((lab.at(2 * MINUTE), lab.at(7 * MINUTE)),)
     assert outcomes(picture, high) == [["finished"]]
     assert [(job.key, job.state) for job in picture.jobs] == [(low, JobState.RUNNING), (high, JobState.SUCCEEDED)]
 
@@ -149,7 +154,7 @@ def test_all_tasks_of_a_preempted_gang_are_preempted_not_stopped(bench: MakeBenc
     lab.submit("urgent", "vc1", "crit", gpu=8)
     picture = lab.cluster.picture(history=True)
     assert outcomes(picture, gang) == [["preempted"]] * 4
-    assert {task.waits for task in line(picture, gang).tasks} == {((MINUTE, None),)}
+    assert {task.waits for task in line(picture, gang).tasks} == {((lab.at(MINUTE), None),)}
 
 
 def test_a_job_that_never_ran_waits_from_its_submission(bench: MakeBench) -> None:
@@ -160,8 +165,8 @@ def test_a_job_that_never_ran_waits_from_its_submission(bench: MakeBench) -> Non
     lab.cluster.stop_job(stopped)
     lab.pass_time(MINUTE)
     picture = lab.cluster.picture(history=True)
-    assert line(picture, waiting).tasks[0].waits == ((0, None),)
-    assert line(picture, stopped).tasks[0].waits == ((0, MINUTE),)
+    assert line(picture, waiting).tasks[0].waits == ((lab.at(0), None),)
+    assert line(picture, stopped).tasks[0].waits == ((lab.at(0), lab.at(MINUTE)),)
 
 
 def test_stopped_and_lost_tasks_end_as_such(bench: MakeBench) -> None:
@@ -190,17 +195,17 @@ def test_finished_tasks_of_a_gang_that_starts_again_wait_once_more() -> None:
         ("Retried", 7, {}),
         ("Started", 9, {**ref, "attempt": 1, "node": "n", "devices": [0]}),
     ]
-    events = [Event(n, Millis(at), EventKind(kind), "job/u~j", "", data) for n, (kind, at, data) in enumerate(said, 1)]
-    first, second = timeline(events, Millis(10)).jobs[0].tasks
+    events = [Event(n, at(span), EventKind(kind), "job/u~j", "", data) for n, (kind, span, data) in enumerate(said, 1)]
+    first, second = timeline(events, at(10)).jobs[0].tasks
     assert [attempt.outcome for attempt in first.attempts] == [Outcome.FINISHED, Outcome.RUNNING]
-    assert (first.waits, second.waits) == (((7, 9),), ((7, None),))
+    assert (first.waits, second.waits) == (((at(7), at(9)),), ((at(7), None),))
 
 
 def test_events_of_jobs_that_came_before_the_first_one_are_passed_over() -> None:
     started = Event(
-        9, Millis(5), EventKind.STARTED, "job/u~old", "", {"role": "a", "index": 0, "node": "n", "devices": [0]}
+        9, at(5), EventKind.STARTED, "job/u~old", "", {"role": "a", "index": 0, "node": "n", "devices": [0]}
     )
-    assert timeline([started], Millis(6)).jobs == ()
+    assert timeline([started], at(6)).jobs == ()
 
 
 def test_picture_data_is_plain_json(bench: MakeBench) -> None:

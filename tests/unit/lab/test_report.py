@@ -146,7 +146,9 @@ def test_the_timeline_shows_waiting_running_and_loss(begin: Begin) -> None:
     session, runner = begin("03")
     for step in session.lab.steps:
         session.play(step, step.solution, runner)
-    lines = lines_of(session.observation().events, session.observation().now)
+    seen = session.observation()
+    assert seen.cluster is not None
+    lines = lines_of(seen.events, seen.now, seen.cluster.epoch)
     clock = clock_of({"beginning": "2026-01-05T09:00:00"})
     assert [line.name for line in lines] == ["job-1", "job-other", "job-2", "job-3"]
     assert [(bar.start, bar.end, bar.outcome) for bar in lines[0].bars] == [

@@ -12,7 +12,9 @@ import yaml
 
 from paictl.cells.spec import ClusterSpec
 from paictl.cli.main import run
+from paictl.cli.scheduler.input import parse_yaml
 from paictl.scheduler import groups
+from paictl.scheduler.book import Book
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import InvariantError
 from paictl.scheduler.invariants import validate
@@ -108,6 +110,8 @@ MALFORMED: list[tuple[dict[str, Any], str]] = [
     ({"op": "schedule", "pod": {"uid": "a", "name": "a", "spec": {}}, "suggested": 5}, "suggested"),
     ({"op": "add_allocated"}, "uid"),
     ({"op": "restart", "lost": "p1"}, "lost"),
+    ({"op": "restart", "order": "pods_last"}, "order"),
+    ({"op": "restart", "order": True}, "order"),
 ]
 
 
@@ -141,3 +145,75 @@ def test_the_command_reads_operations_and_prints_results(tmp_path: Path) -> None
     assert [result["r"] for result in results] == ["ok", "bind", "wait"]
     wrong = subprocess.run(command, input="{", capture_output=True, text=True, check=False, cwd=ROOT)
     assert (wrong.returncode, wrong.stderr.startswith("error: standard input:1:2: not JSON")) == (2, True)
+
+
+@pytest.mark.parametrize("order", ["nodes_first", "pods_first"])
+def test_the_order_of_a_restart_is_followed(order: str) -> None:
+    player = Replayer(ClusterSpec.from_mapping(config(A={"NODE": 1})))
+    for operation in OPERATIONS[:2]:
+        player.run(operation)
+    calls: list[str] = []
+    recover, report = Book.recover, Book._recover_nodes
+
+    def noted(book: Book, *pods: Any) -> Any:
+        calls.append("pods")
+        return recover(book, *pods)
+
+    def reported(book: Book) -> Any:
+        calls.append("nodes")
+        return report(book)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Book, "recover", noted)
+        patch.setattr(Book, "_recover_nodes", reported)
+        player.run({"op": "restart", "order": order})
+    validate(player.engine.state)
+    assert calls[0] == order.removesuffix("_first")
+
+
+BOMB = "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
+    f"{new}: &{new} [{','.join([f'*{old}'] * 10)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: " + "[" * 100_000, "nested too deeply"),
+        (BOMB + "physicalCluster: *i\n", "its aliases stand for too much"),
+        ("a: [1", "not YAML"),
+        ("a: *b", "an alias without anchor"),
+        ("", "is empty"),
+        ("# nothing\n", "is empty"),
+        ("x" * (33 << 20), "is larger than 32 MiB"),
+        ("physicalCluster: {cellTypes: 5}", "1:"),
+    ],
+    ids=["deep", "bomb", "syntax", "alias", "empty", "comment", "large", "field"],
+)
+def test_a_configuration_is_read_as_safely_as_validate_reads_it(
+    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, ops = tmp_path / "hived.yaml", tmp_path / "ops.jsonl"
+    path.write_text(text)
+    ops.write_text("")
+    assert run(["scheduler", "replay", "--config", str(path), str(ops)]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_an_annotation_is_read_as_safely() -> None:
+    with pytest.raises(ValueError, match="nested too deeply"):
+        parse_yaml("[" * 100_000)
+    assert parse_yaml("{a: [1, 2]}") == {"a": [1, 2]}
+
+
+def test_a_stale_bind_is_refused_instead_of_losing_its_guarantee() -> None:
+    player = Replayer(ClusterSpec.from_mapping(config(A={"NODE": 1})), check=lambda engine: validate(engine.state))
+    player.run(OPERATIONS[0])
+    spec = {"virtualCluster": "A", "priority": 0, "leafCellNumber": 4, "ignoreK8sSuggestedNodes": False}
+    pod = {"uid": "p", "name": "p", "spec": spec}
+    assert player.run({"op": "schedule", "pod": pod, "suggested": ["n2"]})["r"] == "bind"
+    assert player.run({"op": "filter", "pod": {**pod, "uid": "q", "name": "q"}, "suggested": ["n1"]})["r"] == "bind"
+    before = player.engine.state.digest()
+    answer = player.run({"op": "add_allocated", "uid": "p"})
+    assert (answer["r"], "the cluster has changed since" in answer["message"]) == ("error", True)
+    assert player.engine.state.digest() == before

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -14,9 +15,9 @@ from paictl.service.catalogue import load_catalogue
 from paictl.service.live import losses_on, readers_of, sight_of
 from paictl.service.plan import Action, State, Wish, make_plan
 from paictl.service.readiness import readiness_of
-from paictl.units import Millis
 
 CATALOGUE = load_catalogue()
+NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 SERVICES = "services-configuration.yaml"
 
 
@@ -39,15 +40,15 @@ class FakeServices:
         left = self.slow.get(name, 0)
         if name in self.running and left:
             self.slow[name] = left - 1
-            return ServiceView(name, True, False, Millis(0), f"pulls its image, {left} layers left")
-        return ServiceView(name, name in self.running, name in self.running, Millis(0), "stopped")
+            return ServiceView(name, True, False, NOON, f"pulls its image, {left} layers left")
+        return ServiceView(name, name in self.running, name in self.running, NOON, "stopped")
 
     def set_service(self, name: str, *, running: bool) -> ServiceView:
         self.calls.append(f"{'start' if running else 'stop'} {name}")
         if running and name in self.broken:
             raise ClusterError("refuses")
         (self.running.add if running else self.running.discard)(name)
-        return ServiceView(name, running, running, Millis(0))
+        return ServiceView(name, running, running, NOON)
 
     def restart_services(self, names: Sequence[str]) -> None:
         self.calls.append(f"restart {' '.join(names)}")
@@ -68,7 +69,7 @@ class FakePushed(FakeServices):
         return [self.configuration()]
 
     def configuration(self, number: int | None = None) -> ConfigVersion:
-        return ConfigVersion(number or 1, Millis(0), "", {SERVICES: "", "layout.yaml": ""})
+        return ConfigVersion(number or 1, NOON, "", {SERVICES: "", "layout.yaml": ""})
 
     def push(self, files: Any, message: str, *, base: int | None = None) -> ConfigVersion:
         raise NotImplementedError

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Final
 
 from rich.cells import cell_len
@@ -61,7 +60,7 @@ def _summary(picture: Picture, width: int) -> Iterator[Line]:
     holds = Counter(leaf.hold for leaf in leaves)
     jobs = Counter(job.state for job in picture.jobs)
     used = states[CellState.USED] + states[CellState.RESERVING]
-    when = datetime.fromtimestamp(picture.epoch + picture.now / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    when = picture.now.astimezone().strftime("%Y-%m-%d %H:%M:%S")
     without = holds[Hold.OPPORTUNISTIC] + holds[Hold.LAZY]
     free = sum(leaf.healthy and leaf.state is CellState.FREE for leaf in leaves)
     bad = sum(not leaf.healthy for leaf in leaves)

@@ -63,6 +63,8 @@ def test_itp_raw_and_with_deadlines() -> None:
     more = read("elasticflow.tar.gz/elasticflow-traces.tar.gz/cluster06.csv")
     assert hours(more) == hours(raw[6])
     assert {job.urge for job in more.jobs} == {Urge.STRICT}
+    first = read("elasticflow.tar.gz/elasticflow-traces.tar.gz/cluster01.csv").jobs[0]
+    assert (first.submit, first.deadlines[0].time, first.gpus) == (1_932_025_000, 1_933_904_000, 64)
     assert len(read("elasticflow.tar.gz/elasticflow-traces.tar.gz/195job.csv").jobs) == 195
     assert [len(read(f"elasticflow.tar.gz/{name}.csv").jobs) for name in ("elasticVpollux_e", "philly_103959")] == [
         195, 876,

@@ -1,0 +1,59 @@
+"""`paictl config plan|apply`: a push in two steps, with a file between them that somebody else may look at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paictl.cli import console
+from paictl.cli.clusters import ClusterId, StateOption, Yes, check_id, confirm, open_cluster
+from paictl.cli.config.push import Base, Drop, Message, planned, say_readers, show_plan
+from paictl.operate.pushing.mode import Mode
+from paictl.operate.pushing.plan import Order, send
+from paictl.operate.pushing.planfile import read_plan, write_plan
+
+
+def plan(
+    path: Annotated[str, typer.Option("-p", "--path", metavar="DIR", help="Folder of the configuration files.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Keep the plan for: paictl config apply FILE.")
+    ] = None,
+    mode: Annotated[
+        Mode, typer.Option("-m", "--push-mode", help="service: layout and service settings only.")
+    ] = Mode.ALL,
+    drop: Drop = None,
+    base: Base = None,
+    message: Message = "pushed",
+    cluster_id: ClusterId = None,
+    state: StateOption = None,
+) -> None:
+    """Show what a push would change and for whom, and keep it for `config apply`; nothing is sent."""
+    cluster = open_cluster(state)
+    check_id(cluster, cluster_id)
+    made = planned(cluster, Order(path, mode, tuple(drop or ()), base))
+    if not made.changes:
+        console.info(f"cluster {cluster.name} has this configuration already")
+        return
+    show_plan(made)
+    if output is not None:
+        write_plan(output, made, message)
+        console.info(f"wrote {output}; to carry it out: paictl config apply {output}")
+
+
+def apply(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What config plan -o wrote.")],
+    cluster_id: ClusterId = None,
+    yes: Yes = False,
+    state: StateOption = None,
+) -> None:
+    """Carry out a plan, exactly as it was shown; refused if the cluster has moved since."""
+    cluster = open_cluster(state)
+    check_id(cluster, cluster_id)
+    made, message = read_plan(file, cluster)
+    show_plan(made)
+    confirm(f"cluster {cluster.name} gets a new configuration", cluster.name, yes=yes or cluster_id is not None)
+    version = send(cluster, made, message)
+    console.info(f"version {version.number} stored")
+    say_readers(made)

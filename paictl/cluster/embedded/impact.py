@@ -1,0 +1,48 @@
+"""What another configuration would do to the jobs that run and wait: tried on a scheduler of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from paictl.cluster.embedded.configs import Configuration
+from paictl.cluster.embedded.dispatch import Dispatcher
+from paictl.cluster.embedded.jobs import LiveJob
+from paictl.cluster.embedded.world import World
+from paictl.cluster.interface import Harm, Impact
+from paictl.errors import PaictlError
+from paictl.scheduler.engine import Engine
+
+
+def impact_of(world: World, files: Mapping[str, str]) -> Iterator[Impact]:
+    """The jobs that would be worse off, in order of submission.
+
+    A scheduler is started by the files beside the one that runs, and finds the pods as that would after a restart.
+    Files that no scheduler could start with harm nobody: it goes on with what it has.
+    """
+    configuration, then = Configuration(0, files), Dispatcher()
+    try:
+        then.start(configuration.spec, *world.survivors())
+    except PaictlError:
+        return
+    assert then.engine is not None  # noqa: S101 - started above
+    for job in world.jobs.values():
+        harm = _harm(job, configuration, world.dispatcher.engine, then.engine)
+        if harm is not None:
+            yield Impact(job.key, job.job.vc, harm)
+
+
+def _harm(job: LiveJob, configuration: Configuration, now: Engine | None, then: Engine) -> Harm | None:
+    if not any(True for _ in job.running()):
+        if job.job.vc not in configuration.supply.vcs:
+            return Harm.NO_VC
+        return Harm.NEVER if configuration.judge.refusal(job.plan) is not None else None
+    for name in job.plan.groups:
+        before = None if now is None else now.state.groups.by_name.get(name)
+        after = then.state.groups.by_name.get(name)
+        if before is None or before.virtual is None:
+            continue
+        if after is None:
+            return Harm.NO_CELL
+        if after.virtual is None:
+            return Harm.NO_GUARANTEE
+    return None

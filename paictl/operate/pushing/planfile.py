@@ -1,0 +1,50 @@
+"""Plans in files: shown today, applied tomorrow, if the cluster is still the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from paictl.cluster.interface import ConflictError
+from paictl.errors import PaictlError
+from paictl.files import write_together
+from paictl.operate.pushing.plan import Plan, Ports, newest, plan_of
+
+_FORM: Final = {"kind": "paictl-config-plan", "schemaVersion": 1}
+
+
+def write_plan(path: Path, made: Plan, message: str) -> None:
+    """Keep a plan in a file that only its owner can read; secrets in it are sealed. Raises `PaictlError`."""
+    data = {**_FORM, "cluster": made.cluster, "base": made.base, "message": message, "files": dict(made.files)}
+    write_together(
+        path.parent, {path.name: json.dumps(data, indent=2, ensure_ascii=False) + "\n"}, force=True, mode=0o600
+    )
+
+
+def read_plan(path: Path, cluster: Ports) -> tuple[Plan, str]:
+    """A plan from a file, and its message, as it would do now.
+
+    Raises `ConflictError` if it is one of another cluster, or the cluster has moved since; `PaictlError` if the file
+    holds no plan.
+    """
+    try:
+        found: Any = json.loads(path.read_text(encoding="utf-8"))
+        base, message = int(found["base"]), str(found["message"])
+        files = {str(name): str(text) for name, text in found["files"].items()}
+        fits = {key: found[key] for key in _FORM} == _FORM
+    except OSError as error:
+        raise PaictlError(f"cannot be read: {error.strerror}", where=str(path)) from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        fits = False
+    if not fits:
+        raise PaictlError("holds no plan", where=str(path), hint="make one: paictl config plan -p DIR -o FILE")
+    if found["cluster"] != cluster.name:
+        raise ConflictError(f"is a plan for cluster {found['cluster']}, and this is {cluster.name}", where=str(path))
+    now = newest(cluster)
+    if base != (now.number if now else 0):
+        raise ConflictError(
+            f"was made on version {base}, and the newest is {now.number if now else 0}: the cluster has moved",
+            where=str(path), hint="make a new one: paictl config plan -p DIR -o FILE",
+        )  # fmt: skip
+    return plan_of(cluster, now, files), message

@@ -1,0 +1,242 @@
+"""The contract of a cluster, port by port."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from paictl.cluster.interface import (
+    ClusterError,
+    ConflictError,
+    EventKind,
+    JobState,
+    Machine,
+    NodeChange,
+    NodeCondition,
+    Role,
+)
+from paictl.cluster.picture import picture_data
+from paictl.cluster.targets import Kind
+from paictl.errors import PaictlError
+from tests.contract.conftest import KINDS, Contract
+
+SERVICES = "services-configuration.yaml"
+
+
+def test_every_kind_that_can_be_opened_is_under_contract() -> None:
+    assert set(KINDS) == {kind.value for kind in Kind}
+
+
+# --- identity and time
+
+
+def test_instants_are_aware_and_lie_between_the_epoch_and_now(contract: Contract) -> None:
+    key = contract.submit("one", seconds=60)
+    contract.job_in(key, JobState.RUNNING)
+    contract.pass_time(30)
+    cluster = contract.cluster
+    job = cluster.job(key)
+    instants = [
+        *(view.since for view in cluster.nodes()), *(view.since for view in cluster.services()),
+        *(event.at for event in cluster.events()), *(version.at for version in cluster.configurations()),
+        job.submitted, job.started, job.tasks[0].started, cluster.picture(history=True).now,
+    ]  # fmt: skip
+    for at in instants:
+        assert at is not None
+        assert at.tzinfo is not None
+        assert cluster.epoch <= at <= cluster.now + timedelta(seconds=contract.patience)
+
+
+def test_time_never_goes_back_and_another_process_sees_the_same_cluster(contract: Contract) -> None:
+    before = contract.cluster.now
+    contract.submit("one")
+    other = contract.again()
+    assert before <= contract.cluster.now <= other.now
+    assert (other.name, other.epoch) == (contract.cluster.name, contract.cluster.epoch)
+    assert [job.key for job in other.jobs()] == ["ann~one"]
+
+
+# --- nodes
+
+
+def test_a_cordoned_node_gets_no_new_pods_and_keeps_its_own(contract: Contract) -> None:
+    cluster = contract.cluster
+    first = contract.submit("first", vc="default")
+    node = contract.job_in(first, JobState.RUNNING).tasks[0].node
+    assert cluster.set_node(node, NodeChange.CORDON).condition is NodeCondition.CORDONED
+    cluster.set_node(node, NodeChange.CORDON)  # a level, not an edge
+    assert cluster.job(first).state is JobState.RUNNING
+    cluster.stop_job(first)
+    contract.until(lambda: _used(contract, node), lambda used: used == 0)
+    others = [contract.submit(f"next{n}", vc=vc, priority="oppo") for n, vc in enumerate(("default", "vc1"))]
+    placed = {task.node for key in others for task in cluster.job(key).tasks}
+    assert node not in placed
+    assert cluster.set_node(node, NodeChange.UNCORDON).condition is NodeCondition.READY
+
+
+def _used(contract: Contract, name: str) -> int:
+    return next(view.used for view in contract.cluster.nodes() if view.machine.name == name)
+
+
+def test_a_node_fails_and_heals_where_machines_are_imagined(contract: Contract) -> None:
+    if not contract.imagined:
+        with pytest.raises(ClusterError):
+            contract.cluster.set_node("worker1", NodeChange.FAIL)
+        return
+    assert contract.cluster.set_node("worker1", NodeChange.FAIL).condition is NodeCondition.FAILED
+    assert contract.cluster.set_node("worker1", NodeChange.HEAL).condition is NodeCondition.READY
+    kinds = [event.kind for event in contract.cluster.events("node/worker1")]
+    assert kinds[-2:] == [EventKind.FAILED, EventKind.READY]
+
+
+def test_a_name_or_address_is_taken_once_and_a_node_leaves(contract: Contract) -> None:
+    cluster = contract.cluster
+    like = next(view.machine for view in cluster.nodes() if view.machine.role is Role.WORKER)
+    with pytest.raises(ConflictError):
+        cluster.add_node(like)
+    added = cluster.add_node(Machine("worker9", "10.0.9.9", Role.WORKER, like.sku, like.cpu, like.memory))
+    assert added.machine.name == "worker9"
+    assert added.reason, "no configuration names it, so that nothing can run there, and it says so"
+    cluster.remove_node("worker9")
+    assert "worker9" not in {view.machine.name for view in cluster.nodes()}
+    with pytest.raises(ClusterError):
+        cluster.set_node("worker9", NodeChange.CORDON)
+
+
+# --- jobs
+
+
+def test_a_job_runs_to_its_end_and_its_events_tell_it(contract: Contract) -> None:
+    key = contract.submit("short", seconds=1)
+    contract.pass_time(2)
+    done = contract.job_in(key, JobState.SUCCEEDED)
+    assert done.ended is not None
+    kinds = [event.kind for event in contract.cluster.events(f"job/{key}")]
+    assert [kind for kind in kinds if kind in _LIFE] == _LIFE
+    assert contract.cluster.jobs(ended=False) == []
+    numbers = [event.number for event in contract.cluster.events()]
+    assert numbers == sorted(set(numbers))
+    assert [event.number for event in contract.cluster.events(after=numbers[0])] == numbers[1:]
+
+
+_LIFE = [EventKind.SUBMITTED, EventKind.STARTED, EventKind.FINISHED, EventKind.SUCCEEDED]
+
+
+def test_jobs_are_listed_in_order_and_names_are_taken_once(contract: Contract) -> None:
+    keys = [contract.submit(name, vc=vc) for name, vc in (("b", "vc1"), ("a", "default"))]
+    assert [job.key for job in contract.cluster.jobs()] == keys == ["ann~b", "ann~a"]
+    with pytest.raises(ConflictError):
+        contract.submit("a")
+    assert contract.submit("a", user="bob") == "bob~a"
+
+
+def test_a_job_that_cannot_be_taken_takes_the_others_with_it_and_leaves_nothing(contract: Contract) -> None:
+    for bad in ({"vc": "nowhere"}, {"gpu": 64}, {"instances": 10**12, "gang": False}):
+        with pytest.raises(PaictlError) as caught:
+            contract.cluster.submit([contract.request("good"), contract.request("bad", **bad)])
+        assert caught.value.message
+    assert [job for job in contract.cluster.jobs() if job.key.endswith("bad")] == []
+
+
+def test_to_stop_a_job_can_be_asked_again_and_what_is_not_there_is_an_error(contract: Contract) -> None:
+    key = contract.submit("one")
+    contract.cluster.stop_job(key)
+    contract.job_in(key, JobState.STOPPED)
+    contract.cluster.stop_job(key)
+    for ask in (contract.cluster.stop_job, contract.cluster.job):
+        with pytest.raises(ClusterError):
+            ask("ann~nobody")
+
+
+# --- scheduling
+
+
+def test_a_waiting_job_is_explained_and_a_running_one_is_not_waiting(contract: Contract) -> None:
+    runs, waits = contract.submit("runs"), contract.submit("waits")
+    contract.job_in(runs, JobState.RUNNING)
+    answer = contract.cluster.explain(waits)
+    assert answer.lines
+    assert answer.data["job"] == waits
+    assert "does not wait" in contract.cluster.explain(runs).lines[0]
+
+
+def test_the_picture_is_that_of_the_nodes_and_jobs(contract: Contract) -> None:
+    key = contract.submit("one", vc="vc1")
+    contract.job_in(key, JobState.RUNNING)
+    picture = contract.cluster.picture(history=True)
+    assert [leaf.job for leaf in picture.leaves()].count(key) == 1
+    assert {vc.name: (vc.quota, vc.used) for vc in picture.vcs} == {"default": (1, 0), "vc1": (1, 1)}
+    assert picture.timeline is not None
+    assert [line.key for line in picture.timeline.jobs] == [key]
+    assert picture_data(picture)["now"].endswith("Z")
+
+
+# --- configuration
+
+
+def test_a_push_is_a_version_that_nobody_has_loaded_yet(contract: Contract) -> None:
+    cluster = contract.cluster
+    first = cluster.configuration()
+    files = {**first.files, SERVICES: first.files[SERVICES].replace("vc1:", "vision:")}
+    version = cluster.push(files, "renamed", base=first.number)
+    assert (version.number > first.number, version.message) == (True, "renamed")
+    assert [one.number for one in cluster.configurations()] == [first.number, version.number]
+    assert cluster.configuration(first.number).files == first.files
+    loaded = {view.name: view.loaded for view in cluster.services()}
+    assert loaded["hivedscheduler"] == first.number
+    assert {vc.name for vc in cluster.picture().vcs} == {"default", "vc1"}
+    cluster.restart_services(["hivedscheduler", "rest-server"])
+    contract.until(lambda: {vc.name for vc in cluster.picture().vcs}, lambda names: names == {"default", "vision"})
+
+
+def test_of_two_who_push_on_the_same_version_one_gets_a_conflict(contract: Contract) -> None:
+    mine, yours = contract.cluster, contract.again()
+    base = mine.configuration()
+    mine.push({**base.files, "mine.yaml": "a: 1\n"}, "mine", base=base.number)
+    with pytest.raises(ConflictError):
+        yours.push({**base.files, "yours.yaml": "a: 1\n"}, "yours", base=base.number)
+    assert "yours.yaml" not in mine.configuration().files
+    with pytest.raises(ClusterError):
+        mine.configuration(base.number + 99)
+
+
+# --- services
+
+
+def test_a_service_stops_and_starts_and_jobs_that_run_are_unharmed(contract: Contract) -> None:
+    cluster = contract.cluster
+    key = contract.submit("one")
+    contract.job_in(key, JobState.RUNNING)
+    for running in (False, False, True, True):  # a level, not an edge
+        cluster.set_service("hivedscheduler", running=running)
+        view = contract.until(lambda: _service(contract), lambda found, wanted=running: found == wanted)  # type: ignore[misc]
+        assert view is running
+        assert cluster.job(key).state is JobState.RUNNING
+    cluster.restart_services(["hivedscheduler", "rest-server"])
+    contract.until(lambda: _service(contract), bool)
+    assert cluster.job(key).state is JobState.RUNNING
+
+
+def _service(contract: Contract) -> bool:
+    return next(view.ready for view in contract.cluster.services() if view.name == "hivedscheduler")
+
+
+def test_what_needs_a_stopped_service_says_which(contract: Contract) -> None:
+    contract.cluster.set_service("rest-server", running=False)
+    with pytest.raises(PaictlError) as caught:
+        contract.submit("one")
+    assert caught.value.exit_code == 4
+    assert "rest-server" in f"{caught.value} {caught.value.hint}"
+
+
+def test_a_deleted_service_is_not_there_and_its_data_are_told_before(contract: Contract) -> None:
+    key = contract.submit("one")
+    contract.cluster.stop_job(key)
+    losses = contract.cluster.losses("cluster-configuration")
+    assert losses is None or "1 version" in losses[0]
+    contract.cluster.wipe_service("postgresql")
+    contract.cluster.wipe_service("postgresql")
+    assert "postgresql" not in {view.name for view in contract.cluster.services()}
+    with pytest.raises(ClusterError):
+        contract.cluster.set_service("nobody", running=True)
