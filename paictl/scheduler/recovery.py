@@ -177,6 +177,13 @@ class _VirtualFinder:
         return self._leaf(leaf, level)
 
     def _leaf(self, leaf: PhysicalCell, level: int) -> VirtualCell:
+        """A virtual leaf for one physical leaf, bound to it, `NO_VIRTUAL` if there is none.
+
+        From the leaf upwards to the first cell that is bound, or to the preassigned level: what lies above is fixed,
+        because another leaf of the group, or of its VC, has been bound there. Then down again on the virtual side,
+        taking an unbound child each time. A cell that is bound for somebody else is in the way for good, unless it
+        is bound only to show that it is bad: what runs goes before that.
+        """
         state, binding = self.state, self.state.binding
         if level == UNKNOWN_LEVEL or self.claim.vc not in state.vcs:
             return NO_VIRTUAL
@@ -334,6 +341,18 @@ def find_leaf(state: State, node: str, device: int, chain: str) -> PhysicalCell:
     """The leaf of a device of a node, in `chain` if it has one there; `NO_LEAF` if there is none."""
     names = [one.name for one in state.physical.chains]
     return _find_leaf(state, node, device, names.index(chain) if chain in names else -1)
+
+
+def slot_of(request: PodRequest, info: BindInfo) -> Slot | None:
+    """The slot of a recovered pod: that of its own placement in its annotation, None if it is not in there."""
+    sizes = [leaf_number for leaf_number, _ in request.members]
+    for pods in info.members:
+        if pods and len(pods[0].devices) == request.leaf_number and request.leaf_number in sizes:
+            member = sizes.index(request.leaf_number)
+            for i, place in enumerate(pods[: request.members[member][1]]):
+                if place.node == info.node and place.devices == info.devices:
+                    return Slot(member, i)
+    return None
 
 
 def agrees(state: State, group: Group, slot: Slot, request: PodRequest, info: BindInfo) -> bool:
