@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from paictl.cluster.embedded.records import Happened, Pushed
 from paictl.cluster.interface import ClusterError, ConflictError, EventKind, UnreachableError
@@ -287,7 +288,7 @@ def _connected(path: Path) -> sqlite3.Connection:
             db.close()
             raise
         db.close()
-        db = sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True, isolation_level=None)
+        db = sqlite3.connect(f"file:{quote(str(path.resolve()))}?immutable=1", uri=True, isolation_level=None)
         db.execute("SELECT 1 FROM meta")
     return db
 
