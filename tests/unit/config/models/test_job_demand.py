@@ -123,3 +123,14 @@ def test_nothing_is_said_beside_two_configurations_or_none() -> None:
     two = {**files("{}"), "hived2.yaml": CLUSTER.encode()}
     assert submissions(load_memory(two).bundles[0]) == []
     assert submissions(load_memory({"job.yaml": files("{}")["job.yaml"]}).bundles[0]) == []
+
+
+def test_of_a_gang_only_the_role_with_the_large_pod_is_blamed() -> None:
+    given = files("{skuType: V100}", gpu=5)
+    small = (
+        "  train:\n",
+        "  ps:\n    dockerImage: image\n    resourcePerInstance: {cpu: 1, memoryMB: 1, gpu: 1}\n    commands: [run]\n  train:\n",
+    )  # noqa: E501
+    given["job.yaml"] = given["job.yaml"].replace(small[0].encode(), small[1].encode())
+    problems = validate(load_memory(given), Choice(select=("XRF954",))).problems
+    assert [problem.message.split("'")[1] for problem in problems] == ["train"]
