@@ -130,7 +130,7 @@ def test_of_a_gang_only_the_role_with_the_large_pod_is_blamed() -> None:
     small = (
         "  train:\n",
         "  ps:\n    dockerImage: image\n    resourcePerInstance: {cpu: 1, memoryMB: 1, gpu: 1}\n    commands: [run]\n  train:\n",
-    )  # noqa: E501
+    )
     given["job.yaml"] = given["job.yaml"].replace(small[0].encode(), small[1].encode())
     problems = validate(load_memory(given), Choice(select=("XRF954",))).problems
     assert [problem.message.split("'")[1] for problem in problems] == ["train"]
