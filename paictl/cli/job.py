@@ -25,6 +25,7 @@ from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data, write_table
 from paictl.cluster.interface import Cluster, Jobs, JobState, JobView
 from paictl.errors import ExitCode, PaictlError
+from paictl.operate import explaining
 from paictl.operate import jobs as operate
 from paictl.operate.jobfiles import Wishes, files_listed
 from paictl.operate.jobs import Filter, find_job
@@ -214,9 +215,9 @@ def logs(job: JobName, output: OutputOption = Output.TABLE, state: StateOption =
 def explain(job: JobName, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """Explain why a job waits, and the smallest change that would let it run."""
     cluster = open_cluster(state)
-    answer = cluster.explain(_find(cluster, job).key)
+    found = cluster.explain(_find(cluster, job).key)
     if output is not Output.TABLE:
-        write_data(answer.data, output)
+        write_data(explaining.data(found), output)
         return
-    for line in answer.lines:
+    for line in explaining.lines(found):
         write(line)

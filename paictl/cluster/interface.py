@@ -30,6 +30,7 @@ from paictl.units import Millis
 
 if TYPE_CHECKING:
     from paictl.cluster.picture import Picture
+    from paictl.scheduler.explain import Explanation
 
 
 class ClusterError(PaictlError):
@@ -241,12 +242,34 @@ class Event:
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """An explanation, as lines for people and as plain data."""
+class Situation(StrEnum):
+    """Why a job is where it is."""
 
-    lines: tuple[str, ...]
-    data: Mapping[str, Any]
+    NOT_WAITING = "not waiting"
+    SERVICE_STOPPED = "service stopped"
+    """A service stands between it and devices; `JobExplanation.service` says which."""
+    NO_SCHEDULER = "no scheduler"
+    UNKNOWN_TERMS = "unknown terms"
+    """It asks for what the scheduler's configuration does not have; `JobExplanation.reason` says for what."""
+    NO_ROOM = "no room"
+    """The scheduler has looked; `JobExplanation.scheduler` says what it found."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobExplanation:
+    """Why a job is where it is, as data; `paictl.operate.explaining` makes text of it.
+
+    `waiting` of its `tasks` wait.
+    """
+
+    job: str
+    state: JobState
+    situation: Situation
+    service: str = ""
+    reason: str = ""
+    waiting: int = 0
+    tasks: int = 0
+    scheduler: Explanation | None = None
 
 
 class Harm(StrEnum):
@@ -325,7 +348,7 @@ class Jobs(Protocol):
 class Scheduling(Protocol):
     """What the scheduler knows. Every method raises `ClusterError` with the reason when it refuses."""
 
-    def explain(self, key: str) -> Answer:
+    def explain(self, key: str) -> JobExplanation:
         """Why a job waits, and what would let it run."""
 
     def picture(self, *, history: bool = False) -> Picture:
