@@ -114,6 +114,11 @@ def list_jobs(
     """List jobs: state, VC, priority, devices, times."""
     wanted = Filter(vc, frozenset(map(_state, states or ())), user, unfinished)
     cluster = open_cluster(state)
+    with console.full_screen(watch):
+        _show_jobs(cluster, wanted, output, watch=watch)
+
+
+def _show_jobs(cluster: Cluster, wanted: Filter, output: Output, *, watch: bool) -> None:
     while True:
         jobs = chosen(cluster, wanted)
         if watch:
