@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test lint format bench kube e2e fuzz soak example-reports lock test-lowest clean help
+.PHONY: demo test lint format bench kube e2e bench-kube fuzz soak example-reports lock test-lowest test-newest clean help
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 16
@@ -27,6 +27,7 @@ format: $(STAMP)  ## rewrite the sources in house style
 	$(BIN)/ruff format .
 
 bench: $(STAMP)  ## the figures of README and CHANGELOG
+	@$(BIN)/python tools/bench_cli.py
 	@$(BIN)/python tools/bench_config.py
 	@$(BIN)/python tools/bench_scheduler.py
 	@$(BIN)/python tools/bench_cluster.py
@@ -37,6 +38,10 @@ kube:  ## build Kubernetes, etcd and kwok into a cache outside the tree (once; n
 e2e: $(STAMP)  ## the extender on a real control plane (needs make kube and openssl)
 	@PAICTL_E2E=1 $(BIN)/python -W ignore::ResourceWarning -m pytest -q tests/e2e_kube \
 	  -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
+
+bench-kube: $(STAMP)  ## the extender's figures, alone and on a real control plane (needs make kube; ten minutes)
+	@$(BIN)/python tools/bench_kube.py alone
+	@$(BIN)/python tools/bench_kube.py real
 
 fuzz: $(STAMP)  ## 20,000 mutated files; no input may give a traceback
 	@$(BIN)/python tools/fuzz_config.py --count 20000
@@ -57,6 +62,10 @@ lock:  ## renew the lock files (needs uv)
 test-lowest: .venv-lowest/.installed  ## the test suite with the lowest versions that pyproject.toml allows
 	.venv-lowest/bin/python $(PYTEST) -m "not slow" tests/unit
 
+test-newest:  ## the unit tests with another PYTHON=, in .venv-newest
+	@$(MAKE) --no-print-directory VENV=.venv-newest .venv-newest/.installed
+	.venv-newest/bin/python $(PYTEST) -m "not slow" tests/unit
+
 $(STAMP): requirements/dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "paictl needs Python 3.11 or newer: make PYTHON=python3.12")'
 	@echo "Setting up $(VENV) from requirements/dev.lock (once, about half a minute) ..." >&2
@@ -71,4 +80,4 @@ $(STAMP): requirements/dev.lock pyproject.toml
 	@touch $@
 
 clean:  ## remove what make made
-	rm -rf $(VENV) .venv-lowest .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output
+	rm -rf $(VENV) .venv-lowest .venv-newest .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output

@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final
 
-from paictl.resources import resource_folder
-
 LANGUAGES: Final = ("en", "zh")
 VARIABLE: Final = "PAICTL_LANG"
 
@@ -100,6 +98,8 @@ def catalogue(language: str) -> Catalogue:
     """The catalogue of a language; empty for English and for languages that there are none of."""
     if language == "en" or language not in LANGUAGES:
         return Catalogue({})
+    from paictl.resources import resource_folder  # which English does not need
+
     lines = (resource_folder("locale") / f"{language}.po").read_text(encoding="utf-8").splitlines()
     return Catalogue(dict(_entries(lines)))
 

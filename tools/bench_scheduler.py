@@ -1,12 +1,18 @@
 #!/usr/bin/env python3
 """Replay the benchmark streams through the scheduler core and print what a decision costs.
 
-First in process: start-up with all nodes turning healthy; p50 and p99 of a schedule, an allocation and a release; mean
-of an operation; peak memory; then a gang that takes a VC's whole quota (fits) beside one that wants a node more and has
-to wait (waits), and the mean of an operation in a storm, where 5 % of the nodes flap. Then the same stream through
-``paictl scheduler replay`` with JSON in and out: start-up of the process, mean of an operation where all lines are
-written at once, and p50 and p99 where each line waits for the answer to the one before; beside it the mean of HiveD's
-Go implementation. Streams and Go's figures: ``../shared/bench``.
+First in process, on the engine alone: start-up with all nodes turning healthy; p50 and p99 of a schedule, an
+allocation and a release; mean of an operation; peak memory; then a gang that takes a VC's whole quota (fits) beside one
+that wants a node more and has to wait (waits), and the mean of an operation in a storm, where 5 % of the nodes flap.
+Then through the book as the extender uses it, the annotation of every pod read and written: mean of an operation
+without names of nodes, with all names given to pods that ignore them, and to pods that do not, and what the names cost
+as ratios of the same run. Then the same stream through ``paictl scheduler replay`` with JSON in and out: start-up of
+the process, mean of an operation where all lines are written at once, and p50 and p99 where each line waits for the
+answer to the one before; beside it the mean of HiveD's Go implementation as it was measured elsewhere. Streams and Go's
+figures: ``../shared/bench``.
+
+The exit code is 1 if names cost more than 1.3 times the same operations without; nothing else is judged, because times
+of different runs cannot be compared.
 """
 
 from __future__ import annotations
@@ -21,6 +27,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -34,6 +41,11 @@ SIZES = (64, 512, 2048, 8192, 32768, 131072)
 GO_MEAN = {64: 63, 512: 136, 2048: 252, 8192: 785, 32768: 1290}
 """Microseconds an operation of HiveD's Go implementation with JSON in and out, on a machine with 2 cores."""
 KINDS = ("schedule", "allocate", "release")
+AT_MOST = 1.3
+"""What an operation with names may cost as a multiple of one without, in the same run."""
+ROUNDS = 3
+"""Runs of each mode with annotations, in turn; the fastest counts, because other work only ever makes one slower."""
+WITH_NAMES = ("devices", "without", "ignored", "counted", "ratio", "ratio")
 IN_PROCESS = ("devices", "start s", "mean", "ops/s", *KINDS, "MB", "fits", "waits", "storm")
 THROUGH_JSON = ("devices", "start s", "mean", "Go's mean", *KINDS)
 
@@ -43,10 +55,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sizes", nargs="*", type=int, default=SIZES, help="devices (default: all)")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--names", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--no-json", action="store_true", help="leave out the run through JSON")
     args = parser.parse_args()
     if args.one:
-        print(json.dumps(measure(args.one)))
+        print(json.dumps(named(args.one) if args.names else measure(args.one)))
         return
     print(f"Machine: {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; times in µs")
     print("in process; schedule, allocate and release: p50/p99")
@@ -59,12 +72,25 @@ def main() -> None:
         rest = (row["fits"], row["waits"], row["storm"])
         ends = [f"{row['memory']:.0f}", *(f"{time:.1f}" for time in rest)]
         write_row([size, f"{row['start']:.2f}", f"{row['mean']:.1f}", f"{1e6 / row['mean']:.0f}", *spread(row), *ends])
+    print(f"through the book, with annotations; ignored and counted: all names given, at most {AT_MOST} times without")
+    write_row(WITH_NAMES)
+    dear = False
+    for size in args.sizes:
+        done = subprocess.run(
+            [sys.executable, __file__, "--one", str(size), "--names"], capture_output=True, text=True, check=True
+        )
+        without, *given = json.loads(done.stdout)
+        ratios = [one / without for one in given]
+        dear = dear or max(ratios) > AT_MOST
+        write_row([size, *(f"{one:.1f}" for one in (without, *given)), *(f"{ratio:.2f}" for ratio in ratios)])
     if not args.no_json:
         print("through paictl scheduler replay, JSON in and out, the first 20,000 operations")
         write_row(THROUGH_JSON)
         for size in args.sizes:
             row = through_json(size)
             write_row([size, f"{row['start']:.2f}", f"{row['mean']:.0f}", GO_MEAN.get(size, "-"), *spread(row)])
+    if dear:
+        sys.exit(1)
 
 
 def write_row(cells: Any) -> None:
@@ -115,6 +141,55 @@ def measure(size: int) -> dict[str, Any]:
     out |= {"fits": fits, "waits": waits}
     out["storm"] = storm(config, steps)
     return out
+
+
+def named(size: int) -> list[float]:
+    """Mean microseconds of an operation through the book: without names, with names ignored, with names counted."""
+    from paictl.cells.spec import ClusterSpec
+
+    with gzip.open(BENCH / f"{size}.yaml.gz") as text:
+        spec = ClusterSpec.from_mapping(yaml.load(text, yaml.CSafeLoader))
+    operations = [operation for operation in stream(size) if operation["op"] != "mark"][:20_000]
+    best = [float("inf")] * 3
+    for _ in range(ROUNDS):
+        for mode, (names, ignore) in enumerate(((False, True), (True, True), (True, False))):
+            best[mode] = min(best[mode], with_annotations(spec, operations, names=names, ignore=ignore))
+    return best
+
+
+def with_annotations(spec: Any, operations: list[dict[str, Any]], *, names: bool, ignore: bool) -> float:
+    """Mean microseconds of an operation, reading and writing every pod's annotation."""
+    from paictl.scheduler import wire
+    from paictl.scheduler.book import Book
+    from paictl.scheduler.decision import Bind
+    from paictl.scheduler.engine import Engine
+
+    book = Book(Engine(spec))
+    nodes = list(book.engine.state.physical.nodes)
+    for name in nodes:
+        book.report(name, True)
+    steps = []
+    for operation in operations:
+        pod = operation.get("pod")
+        text = json.dumps({**pod["spec"], "ignoreK8sSuggestedNodes": ignore}) if pod else ""
+        steps.append((operation["op"], pod["uid"] if pod else operation["uid"], text))
+    offers = [json.loads(json.dumps(nodes)) for _ in range(2)]  # as after each request: equal names, other objects
+    gc.collect()
+    gc.freeze()
+    begin = time.process_time()
+    for number, (kind, uid, text) in enumerate(steps):
+        if kind == "schedule":
+            request = wire.parse_request(text, uid, f"default/{uid}", json.loads)
+            book.schedule(request, offers[number % 2] if names else None)
+        elif kind == "add_allocated":
+            planned = book.pods[uid].planned
+            if planned is not None and isinstance(planned.decision, Bind):
+                info = book.allocate(uid).info
+                wire.bind_info_text(info)
+                wire.isolation_text(info.devices)
+        else:
+            book.gone(uid)
+    return (time.process_time() - begin) / len(steps) * 1e6
 
 
 def run(engine: Any, steps: list[tuple[str, Any]]) -> dict[str, list[float]]:
@@ -207,7 +282,7 @@ def through_json(size: int) -> dict[str, Any]:
         with gzip.open(BENCH / f"{size}.yaml.gz") as text:
             config.write_bytes(text.read())
         nodes = json.dumps({"op": "nodes", "names": node_names(config), "healthy": True}) + "\n"
-        empty, full = timed(config, nodes), timed(config, nodes + "".join(lines))
+        start, at_once = timed(config, nodes, lines)
         answers = one_by_one(config, nodes, lines)
     times: dict[str, list[float]] = {kind: [] for kind in KINDS}
     for operation, seconds in zip(operations, answers, strict=True):
@@ -216,7 +291,7 @@ def through_json(size: int) -> dict[str, Any]:
             seconds
         )
     out: dict[str, Any] = {kind: (middle(found, 0.5), middle(found, 0.99)) for kind, found in times.items()}
-    return out | {"start": empty, "mean": (full - empty) / len(operations) * 1e6}
+    return out | {"start": start, "mean": at_once / len(operations) * 1e6}
 
 
 def replay_command(config: Path) -> list[str]:
@@ -249,11 +324,26 @@ def node_names(config: Path) -> list[str]:
     return list(build_physical(ClusterSpec.from_mapping(yaml.load(config.read_text(), yaml.CSafeLoader))).nodes)
 
 
-def timed(config: Path, text: str) -> float:
-    """Seconds to replay a text."""
+def timed(config: Path, nodes: str, lines: list[str]) -> tuple[float, float]:
+    """Seconds until the nodes are reported, and from then to the last answer where all lines are written at once."""
     begin = time.perf_counter()
-    subprocess.run(replay_command(config), input=text, text=True, stdout=subprocess.DEVNULL, check=True, cwd=ROOT)
-    return time.perf_counter() - begin
+    with subprocess.Popen(
+        replay_command(config), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as replay:
+        source, sink = replay.stdin, replay.stdout
+        assert source is not None
+        assert sink is not None
+        source.write(nodes)
+        source.flush()
+        sink.readline()
+        started = time.perf_counter()
+        writer = threading.Thread(target=lambda: (source.write("".join(lines)), source.close()))
+        writer.start()
+        for _ in lines:
+            sink.readline()
+        done = time.perf_counter()
+        writer.join()
+    return started - begin, done - started
 
 
 if __name__ == "__main__":

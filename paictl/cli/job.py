@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from paictl.cli import console
+from paictl.cli import console, names
 from paictl.cli.cluster.commands import show_events
 from paictl.cli.clusters import (
     OutputOption,
@@ -35,7 +35,9 @@ from paictl.words import did_you_mean
 app = App(help="Submit jobs, follow them, understand why they wait.")
 
 UserOption = Annotated[str | None, typer.Option("--user", help="Whose job it is (default: you).")]
-JobName = Annotated[str, typer.Argument(metavar="JOB", help="USER~NAME, or NAME alone for your own.")]
+JobName = Annotated[
+    str, typer.Argument(metavar="JOB", autocompletion=names.jobs, help="USER~NAME, or NAME alone for your own.")
+]
 
 
 @app.command(
@@ -48,8 +50,12 @@ JobName = Annotated[str, typer.Argument(metavar="JOB", help="USER~NAME, or NAME 
 def submit(
     files: Annotated[list[str] | None, typer.Argument(help="Job files (OpenPAI protocol v2), or - for stdin.")] = None,
     listed: Annotated[Path | None, typer.Option("--file", help="A file that lists job files, one a line.")] = None,
-    vc: Annotated[str | None, typer.Option("--vc", help="Virtual cluster, instead of the file's.")] = None,
-    priority: Annotated[str | None, typer.Option("--priority", help="oppo, test, prod or crit.")] = None,
+    vc: Annotated[
+        str | None, typer.Option("--vc", autocompletion=names.vcs, help="Virtual cluster, instead of the file's.")
+    ] = None,
+    priority: Annotated[
+        str | None, typer.Option("--priority", autocompletion=names.priorities, help="oppo, test, prod or crit.")
+    ] = None,
     duration: Annotated[str | None, typer.Option("--duration", help="How long each task runs, e.g. 5m.")] = None,
     repeat: Annotated[int, typer.Option("--repeat", min=1, help="Submit each file so often, as NAME-1, NAME-2, …")] = 1,
     name: Annotated[str | None, typer.Option("--name", help="Name of the job, instead of the file's.")] = None,
@@ -102,7 +108,9 @@ def _state(word: str) -> JobState:
 )
 def list_jobs(
     unfinished: Annotated[bool, typer.Option("--unfinished", help="Only jobs that wait or run.")] = False,
-    vc: Annotated[str | None, typer.Option("--vc", help="Only jobs of a virtual cluster.")] = None,
+    vc: Annotated[
+        str | None, typer.Option("--vc", autocompletion=names.vcs, help="Only jobs of a virtual cluster.")
+    ] = None,
     states: Annotated[
         list[str] | None, typer.Option("--job-state", "-s", metavar="STATE", help="Only waiting, running, succeeded, …")
     ] = None,
@@ -195,7 +203,10 @@ def _find(cluster: Jobs, word: str) -> JobView:
 
 
 @app.command()
-def stop(jobs: Annotated[list[str], typer.Argument(metavar="JOB...", help="Jobs.")], state: StateOption = None) -> None:
+def stop(
+    jobs: Annotated[list[str], typer.Argument(metavar="JOB...", autocompletion=names.jobs, help="Jobs.")],
+    state: StateOption = None,
+) -> None:
     """Stop jobs."""
     done = operate.stop(open_cluster(state), jobs, _me())
     for one in done:

@@ -15,8 +15,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from paictl.cli import console
+from paictl.cli.command import without_globals
 from paictl.cli.run import attempt, forget_output, unwritable
 from paictl.errors import ExitCode
+
+_NOT_NOTED = frozenset({"lab", "help", "version", "completion"})
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -34,15 +37,20 @@ def run(arguments: Sequence[str]) -> int:
 
     Where `PAICTL_STATE` names the folder of a lab, the lab learns what was typed and how it ended.
     """
-    noted = _note_taker()
+    noted = _note_taker(arguments)
     code, error = attempt(arguments, _language_of_lab() if noted else None)
     if noted is not None:
         noted(arguments, code, error)
     return code
 
 
-def _note_taker() -> Callable[[Sequence[str], int, Any], None] | None:
-    """What tells the lab of this shell; loaded before the command works, so that Ctrl-C finds it whole."""
+def _note_taker(arguments: Sequence[str]) -> Callable[[Sequence[str], int, Any], None] | None:
+    """What tells the lab of this shell; loaded before the command works, so that Ctrl-C finds it whole.
+
+    The lab commands know what they do, and to ask for help or the version tells nothing about a student's work.
+    """
+    if not _NOT_NOTED.isdisjoint(without_globals(arguments)[:1]) or {"-h", "--help"} & set(arguments):
+        return None
     folder = os.environ.get("PAICTL_STATE")
     if not folder or not os.path.exists(os.path.join(folder, "lab.json")):  # noqa: PTH110, PTH118 - before pathlib
         return None

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console
+from paictl.cli import names as names_of
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, confirm, open_cluster, plain, span_text
 from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data, write_table
@@ -17,8 +18,8 @@ from paictl.units import rfc3339
 
 app = App(help="List and change the nodes of a cluster.")
 
-Name = Annotated[str, typer.Argument(help="Name of a node.")]
-Names = Annotated[list[str], typer.Argument(help="Names of nodes.")]
+Name = Annotated[str, typer.Argument(autocompletion=names_of.nodes, help="Name of a node.")]
+Names = Annotated[list[str], typer.Argument(autocompletion=names_of.nodes, help="Names of nodes.")]
 
 
 @app.command("list")

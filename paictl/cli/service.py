@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from paictl.cli import console
+from paictl.cli import names as names_of
 from paictl.cli.clusters import (
     ClusterId,
     OutputOption,
@@ -32,12 +33,29 @@ from paictl.units import rfc3339
 app = App(help="List, start, stop, restart, refresh and delete the services of a cluster.")
 
 Names = Annotated[
-    list[str] | None, typer.Option("-n", "--service-name", metavar="NAME", help="Only this service; may be repeated.")
+    list[str] | None,
+    typer.Option(
+        "-n",
+        "--service-name",
+        metavar="NAME",
+        autocompletion=names_of.services,
+        help="Only this service; may be repeated.",
+    ),
 ]
 Skipped = Annotated[
-    list[str] | None, typer.Option("-k", "--skip-service-name", metavar="NAME", help="All but this; may be repeated.")
+    list[str] | None,
+    typer.Option(
+        "-k",
+        "--skip-service-name",
+        metavar="NAME",
+        autocompletion=names_of.services,
+        help="All but this; may be repeated.",
+    ),
 ]
-More = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Further names for -n or -k.")]
+More = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[NAME]...", autocompletion=names_of.services, help="Further names for -n or -k."),
+]
 Timeout = Annotated[
     float, typer.Option("--timeout", min=0, metavar="SECONDS", help="How long each may take to get ready.")
 ]

@@ -98,6 +98,7 @@ class Session:
         with self.file.changing() as progress:
             now = progress.lab(self.lab.id)
             kept.answers, kept.hints = now.answers, now.hints
+            kept.solved = [name for name in now.solved if name not in (step.id, *later)]
             kept.resets = [*now.resets, Reset(wall_clock(), step.id)]
             kept.shown, kept.since = step.id, len(commandlog.read(self.workspace.folder))
             progress.current, progress.labs[self.lab.id] = self.lab.id, kept
@@ -156,6 +157,8 @@ class Session:
         """
         done = self.progress
         seen = self.observation()
+        if not self.lab.has_cluster and seen.cluster is not None:
+            self.workspace.note_beginning(len(seen.events))
         waiting = [check for check in self.lab.checks if check.id not in done.passed]
         passed = [verdict for check in waiting if (verdict := judge(seen, check)).passed]
         if passed:

@@ -216,9 +216,14 @@ def configuration(seen: Observation, says: Says) -> Iterator[Finding]:
         yield number(subject, "version", says["version"], newest.number if newest else 0)
     name = says.get("file", "services-configuration.yaml")
     written = newest.files.get(name, "") if newest else ""
+    yield from _holds(subject, says, written)
+
+
+def _holds(subject: Message, says: Says, written: str) -> Iterator[Finding]:
+    """Whether a text holds what it should, and not what it should not."""
     for key, wanted in (("text", True), ("no-text", False)):
         if key in says:
-            there = re.search(says[key], written) is not None
+            there = re.search(says[key], written, re.MULTILINE) is not None
             expected = message("holds" if wanted else "holds-not", what=quoted(says[key]))
             yield Finding(there is wanted, subject, "", expected, message("holds-it" if there else "holds-it-not"))
 
@@ -302,12 +307,9 @@ def file(seen: Observation, says: Says) -> Iterator[Finding]:
     subject, written = message("file", name=says["name"]), seen.file(says["name"])
     if written is None:
         yield Finding(False, subject, "", _EXISTS, message("no-such-file"))
-    elif "text" in says:
-        there = re.search(says["text"], written, re.MULTILINE) is not None
-        yield Finding(there, subject, "", message("holds", what=quoted(says["text"])),
-                      message("holds-it" if there else "holds-it-not"))  # fmt: skip
     else:
         yield Finding(True, subject, "", _EXISTS, _EXISTS)
+        yield from _holds(subject, says, written)
 
 
 def predicted(seen: Observation, says: Says) -> Iterator[Finding]:

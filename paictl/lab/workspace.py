@@ -83,6 +83,13 @@ class Workspace:
             return None
         return embedded.open_cluster(self.folder)
 
+    def note_beginning(self, events: int) -> None:
+        """Note how many events there were when the student's own cluster came up, once."""
+        mark = self._mark()
+        if mark.get("empty") and not mark["events"]:
+            with writing(self.folder):
+                (self.folder / MARK).write_text(json.dumps({**mark, "events": events}) + "\n", encoding="utf-8")
+
     def log(self) -> embedded.Log:
         """(instant, command) of everything that changed the cluster, for the report."""
         return embedded.log_of(self.folder) if embedded.is_up(self.folder) else []

@@ -57,6 +57,8 @@ class Engine:
         """An engine without pods whose nodes all count as bad until they are observed healthy."""
         self.spec = spec
         self._state = State(spec)
+        self._suggested: tuple[Collection[str], Suggested] | None = None
+        """The names of the last plan that looked at them, and what was made of them."""
         self.version = 0
         """Grows with every change of the state and only then: the same version gives the same answers."""
         self.stopped = False
@@ -86,8 +88,9 @@ class Engine:
         the request cannot be served as it stands.
         """
         self._check_running()
-        offered = None if suggested is None else Suggested(frozenset(suggested), self.state.physical)
         group = self.state.groups.by_name.get(request.group)
+        counted = not request.ignore_suggested or (group is not None and not group.ignore_suggested)
+        offered = self._offered(suggested) if counted and suggested is not None else None
         self._check_known(request, group)
         if group is None:
             return self._plan_new(request, offered, phase)
@@ -146,6 +149,14 @@ class Engine:
         return bind_info(self.state, decision, promised=self.spec.lazy_preemption_recovery)
 
     # --- planning
+
+    def _offered(self, suggested: Collection[str]) -> Suggested:
+        """The suggested nodes as a set, made once for the same names: kube-scheduler offers the same to many pods."""
+        names = suggested if isinstance(suggested, list | frozenset) else list(suggested)
+        if self._suggested is None or self._suggested[0] != names:
+            kept = names[:] if isinstance(names, list) else names
+            self._suggested = kept, Suggested(frozenset(names), self._state.physical)
+        return self._suggested[1]
 
     def _check_known(self, request: PodRequest, group: Group | None) -> None:
         """A pod belongs to one group, and all pods of a group say the same of it: any of them may recover it."""
@@ -326,7 +337,7 @@ class Engine:
         return outcomes
 
     def _recover_pod(self, request: PodRequest, info: BindInfo, now: float | None) -> None:
-        state, slot = self._state, self._slot_of(request, info)
+        state, slot = self._state, recovery.slot_of(request, info)
         group = state.groups.by_name.get(request.group)
         if slot is None or (group is not None and not recovery.agrees(state, group, slot, request, info)):
             lone = recovery.alone(state, request, info, now)
@@ -339,16 +350,6 @@ class Engine:
             if any(NO_LEAF in leaves for pods in group.physical for leaves in pods):
                 group = state.groups.put(replace(group, info=info))
         state.groups.attach(request.uid, group, slot, info.node)
-
-    def _slot_of(self, request: PodRequest, info: BindInfo) -> Slot | None:
-        """The slot of a recovered pod: that of its placement in the annotation."""
-        sizes = [leaf_number for leaf_number, _ in request.members]
-        for pods in info.members:
-            if pods and len(pods[0].devices) == request.leaf_number and request.leaf_number in sizes:
-                for i, place in enumerate(pods[: request.members[sizes.index(request.leaf_number)][1]]):
-                    if place.node == info.node and place.devices == info.devices:
-                        return Slot(sizes.index(request.leaf_number), i)
-        return None
 
     # --- transactions
 

@@ -336,6 +336,18 @@ def find_leaf(state: State, node: str, device: int, chain: str) -> PhysicalCell:
     return _find_leaf(state, node, device, names.index(chain) if chain in names else -1)
 
 
+def slot_of(request: PodRequest, info: BindInfo) -> Slot | None:
+    """The slot of a recovered pod: that of its own placement in its annotation, None if it is not in there."""
+    sizes = [leaf_number for leaf_number, _ in request.members]
+    for pods in info.members:
+        if pods and len(pods[0].devices) == request.leaf_number and request.leaf_number in sizes:
+            member = sizes.index(request.leaf_number)
+            for i, place in enumerate(pods[: request.members[member][1]]):
+                if place.node == info.node and place.devices == info.devices:
+                    return Slot(member, i)
+    return None
+
+
 def agrees(state: State, group: Group, slot: Slot, request: PodRequest, info: BindInfo) -> bool:
     """Whether a pod's own annotation puts it where its group has a free slot for it."""
     if group.state is GroupState.PREEMPTING or slot.member >= len(group.members):

@@ -214,7 +214,7 @@ class Engine:
             raise PolicyError(f"the cluster has no such devices: {devices}", where=what)
         if job.gpu_type is not None and any(self.cluster.type_of[device] != job.gpu_type for device in devices):
             raise PolicyError(f"job {job.id} runs on {job.gpu_type} only", where=what)
-        least, most = job.elastic or (job.gpus, job.gpus)
+        least, most = job.elastic or (1 if self.policy.transparent else job.gpus, job.gpus)
         if number != job.gpus and not least <= number <= most:
             raise PolicyError(f"job {job.id} runs on {job.gpus} devices, all or none, not on {number}", where=what)
         if isinstance(action, Start) and has:

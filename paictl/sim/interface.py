@@ -18,6 +18,8 @@ class Scheduler(Protocol):
     knows: frozenset[Knows]
     costs: Costs
     rates: Rates
+    transparent: bool
+    """Any job may run on fewer devices than it asked for, without knowing it; else only those that are elastic."""
 
     def decide(self, moment: Moment) -> Sequence[Action]:
         """What to do now; called once for each instant at which something happened."""

@@ -51,7 +51,8 @@ class Invariants:
                 if len(on := engine.occupancy.on(device)) > 1
             ]
         for state in engine.live.values():
-            least, most = state.job.elastic or (state.job.gpus, state.job.gpus)
+            fewest = 1 if engine.policy.transparent else state.job.gpus
+            least, most = state.job.elastic or (fewest, state.job.gpus)
             number = len(state.devices)
             if number and number != state.job.gpus and not least <= number <= most:
                 found.append(f"job {state.job.id} has {number} devices of {state.job.gpus}")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 
+from paictl.errors import PaictlError
 from paictl.sim.cluster import ClusterSpec
 from paictl.sim.job import Job
 from paictl.sim.run import RunResult
@@ -57,6 +59,8 @@ def play(
                     done(number)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for child in multiprocessing.active_children():  # nobody waits for runs that nobody wants any more
+                child.terminate()
             raise
         return [future.result() for future in futures]
 
@@ -64,7 +68,12 @@ def play(
 def _begin(jobs: Sequence[Job]) -> None:
     global _jobs
     _jobs = jobs
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asked
 
 
 def _one(wanted: Wanted) -> RunResult:
-    return simulate(_jobs, wanted.cluster, wanted.policy, seed=wanted.seed)
+    try:
+        return simulate(_jobs, wanted.cluster, wanted.policy, seed=wanted.seed)
+    except PaictlError as error:
+        # as one that can be sent: those with arguments of their own cannot be made again on the other side
+        raise PaictlError(error.message, where=error.where, hint=error.hint) from None

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from paictl.cli import console
+from paictl.cli import console, names
 from paictl.cli.clusters import StateOption, clock_text, confirm, open_cluster, showing_reports
 from paictl.cli.console import write
 from paictl.cluster.embedded import commands
@@ -43,7 +43,8 @@ def up(
         Path | None, typer.Option("--layout", help="layout.yaml or its folder; service settings beside it count, too.")
     ] = None,
     preset: Annotated[
-        str | None, typer.Option("--preset", help="lab (default), dgx2, three-tenants, production.")
+        str | None,
+        typer.Option("--preset", autocompletion=names.presets, help="lab (default), dgx2, three-tenants, production."),
     ] = None,
     name: Annotated[str, typer.Option("--name", help="The cluster's id.")] = "pai",
     speed: Annotated[

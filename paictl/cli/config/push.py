@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from paictl.cli import console
+from paictl.cli import console, names
 from paictl.cli.clusters import (
     ClusterId,
     OutputOption,
@@ -48,10 +48,18 @@ Drop = Annotated[
 ]
 Base = Annotated[
     int | None,
-    typer.Option("--base", metavar="N", help="The version that the files were made from (default: as pull noted)."),
+    typer.Option(
+        "--base",
+        metavar="N",
+        autocompletion=names.versions,
+        help="The version that the files were made from (default: as pull noted).",
+    ),
 ]
 Message = Annotated[str, typer.Option("--message", help="What the history says about it.")]
-Number = Annotated[int, typer.Argument(metavar="N", help="Number of a version, see: paictl config history")]
+Number = Annotated[
+    int,
+    typer.Argument(metavar="N", autocompletion=names.versions, help="Number of a version, see: paictl config history"),
+]
 
 
 def get_id(state: StateOption = None) -> None:
@@ -160,14 +168,16 @@ def write_differences(differences: Sequence[FileDifference]) -> None:
 
 def say_readers(made: Plan) -> None:
     """Say how the services that read what changed come to load it; until then they go on with what they have."""
-    for verb, names in (("refresh", made.readers.to_refresh), ("start", made.readers.to_start)):
-        if names:
-            console.info(f"to load it: paictl service {verb} {' '.join(f'-n {name}' for name in names)}")
+    for verb, chosen in (("refresh", made.readers.to_refresh), ("start", made.readers.to_start)):
+        if chosen:
+            console.info(f"to load it: paictl service {verb} {' '.join(f'-n {name}' for name in chosen)}")
 
 
 def pull(
     folder: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder to write to; made if absent.")],
-    number: Annotated[int | None, typer.Option("--version", metavar="N", help="An older version.")] = None,
+    number: Annotated[
+        int | None, typer.Option("--version", metavar="N", autocompletion=names.versions, help="An older version.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
     state: StateOption = None,
 ) -> None:

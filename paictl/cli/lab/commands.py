@@ -86,7 +86,7 @@ def next_step(lab: LabWord = None, lang: LangOption = None) -> None:
         blank()
     session.show(step)
     show_step(session, step, words)
-    tell("help", words)
+    tell("help", words, step=session.lab.step_ids.index(step.id) + 1)
     tell("read-it", words, lab=session.lab.number)
 
 

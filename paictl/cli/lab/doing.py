@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from paictl.cli import console
+from paictl.cli import console, names
 from paictl.cli.command import App
 from paictl.cli.console import write
 from paictl.cli.lab.inprocess import type_words
@@ -36,7 +36,10 @@ def register(app: App) -> None:
 
 
 def skip(
-    name: Annotated[str | None, typer.Argument(metavar="[STEP|CHECK]", help="Default: the present step.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[STEP|CHECK]", autocompletion=names.steps, help="Default: the present step."),
+    ] = None,
     reason: Annotated[str, typer.Option("--reason", help="Why; the report gives it.")] = "",
     lab: LabOption = None,
 ) -> None:
@@ -94,7 +97,7 @@ def answer(
 
 
 def predict(
-    step: Annotated[str, typer.Argument(metavar="STEP", help="Number or id of the step.")],
+    step: Annotated[str, typer.Argument(metavar="STEP", autocompletion=names.steps, help="Number or id of the step.")],
     words: Annotated[str, typer.Argument(metavar="WHAT", help="What you expect to see.")],
     lab: LabOption = None,
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from paictl.cli import names
 from paictl.cli.command import Group
 from paictl.cli.settings import settings
 from paictl.cli.userconfig import setting
@@ -17,8 +18,14 @@ from paictl.lab.session import Session
 from paictl.lab.session import session_of as session_of
 from paictl.lab.workspace import labs_folder
 
-LabWord = Annotated[str | None, typer.Argument(metavar="[LAB]", help="Number or id (default: where you are).")]
-LabOption = Annotated[str | None, typer.Option("--lab", help="Number or id of the lab (default: where you are).")]
+LabWord = Annotated[
+    str | None,
+    typer.Argument(metavar="[LAB]", autocompletion=names.labs, help="Number or id (default: where you are)."),
+]
+LabOption = Annotated[
+    str | None,
+    typer.Option("--lab", autocompletion=names.labs, help="Number or id of the lab (default: where you are)."),
+]
 
 
 class Language(StrEnum):

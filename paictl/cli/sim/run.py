@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,6 +17,7 @@ from paictl.cli.sim.shared import (
     ReproducibleOption,
     SeedOption,
     TraceArgument,
+    number,
     read_trace,
     span,
     write_figures,
@@ -74,6 +75,7 @@ def run(
     write("")
     write_figures([policy], given.figures)
     _write_tenants(result)
+    _write_counters(run_data(result, found, given.figures[0]))
 
 
 def _write_tenants(result: object) -> None:
@@ -93,3 +95,19 @@ def _write_tenants(result: object) -> None:
             for row in rows
         ),
     )  # fmt: skip
+
+
+def _write_counters(data: dict[str, Any]) -> None:
+    """What only some policies count."""
+    causes = data.get("delay_causes", {})
+    names = sorted({cause for row in causes.values() for cause in row})
+    if names:
+        write("")
+        write_table(
+            ("DELAY OF", *(name.upper() for name in names)),
+            ((of, *(span(row.get(name, 0.0)) for name in names)) for of, row in causes.items()),
+        )
+    rows = [(name, number(data[name])) for name in ("conflicts", "stranded") if name in data]
+    if rows:
+        write("")
+        write_table(("COUNTED", ""), rows)

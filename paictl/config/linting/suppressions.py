@@ -35,6 +35,10 @@ class Suppressions:
         for one in suppressions_in(source):
             self._lines.setdefault(one.line, set()).add(one.text.lower())
 
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self._lines)
+
     def cover(self, problem: Problem) -> bool:
         """Whether a problem of this file is silenced."""
         for line in (None, problem.place.line):

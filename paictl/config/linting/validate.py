@@ -14,12 +14,16 @@ from paictl.config.reading.document import Bundle
 from paictl.config.reading.kinds import Kind
 from paictl.config.reading.load import Loaded
 from paictl.config.reading.problem import Finding, Problem, Severity
-from paictl.config.reading.source import place_of
+from paictl.config.reading.source import Source, place_of
 from paictl.config.reading.text import one_line
 from paictl.errors import ExitCode, PaictlError
 
 MOST_OF_A_RULE = 20
 """Problems of one rule in one file that are reported unless all are asked for: nobody reads thousands of them."""
+
+
+MOST_MADE = 1_000
+"""Findings of one rule in one file that are kept; the others are only counted, unless all are asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,47 +106,67 @@ def validate(loaded: Loaded, choice: Choice | None = None) -> Report:
     """Run every rule over everything that was read; all findings, ordered by position."""
     choice = choice or Choice()
     choice.check()
+    run = _Run(choice)
     found: dict[tuple[object, ...], Problem] = {}
     for bundle in loaded.bundles:
-        for problem in _problems(bundle, choice):
+        for problem in run.problems(bundle):
             found.setdefault(problem.sort_key, problem)
     wanted = [problem for _, problem in sorted(found.items()) if problem.severity.rank <= choice.severity.rank]
-    comments: dict[int, Suppressions] = {}
-    heard = [problem for problem in wanted if not _silenced(problem, comments)]
+    heard = [problem for problem in wanted if not run.silenced(problem)]
     files = tuple(CheckedFile(document.path, document.kind) for document in loaded.documents if document.host is None)
-    report = Report(tuple(heard), files, loaded.skipped, loaded.failures, len(wanted) - len(heard))
+    silent = len(wanted) - len(heard)
+    report = Report(tuple(heard), files, loaded.skipped, loaded.failures, silent, run.counted)
     return report.shortened(choice.most)
 
 
-def _silenced(problem: Problem, comments: dict[int, Suppressions]) -> bool:
-    """Whether a comment of its file silences a problem; `comments` are those read so far, by source."""
-    source = problem.source
-    if source is None:
-        return False
-    if id(source) not in comments:
-        comments[id(source)] = Suppressions(source)
-    return comments[id(source)].cover(problem)
+class _Run:
+    """One run of the rules that were chosen.
 
+    `counted` holds findings of which only the number is of interest: beyond `MOST_MADE` of a rule in a file nobody is
+    shown any, and with a million of them nothing else would fit into memory.
+    """
 
-def _problems(bundle: Bundle, choice: Choice) -> Iterator[Problem]:
-    for document in bundle.documents:
-        for rule in filter(choice.runs, rules_for(document.kind, readable=not document.fatal)):
-            yield from _as_problems(rule, rule.check(document))
-    # Half of a broken file says nothing about the others: what is missing in it may stand behind the mistake.
-    readable = Bundle(bundle.name, tuple(document for document in bundle.documents if not document.fatal))
-    for across in filter(choice.runs, rules_across()):
-        yield from _as_problems(across, across.check(readable))
+    def __init__(self, choice: Choice) -> None:
+        self.choice = choice
+        self.counted: Counter[Severity] = Counter()
+        self.comments: dict[int, Suppressions] = {}
 
+    def problems(self, bundle: Bundle) -> Iterator[Problem]:
+        """What the rules find in the files of a cluster configuration."""
+        chosen = self.choice.runs
+        for document in bundle.documents:
+            for rule in filter(chosen, rules_for(document.kind, readable=not document.fatal)):
+                yield from self.made(rule, rule.check(document))
+        # Half of a broken file says nothing about the others: what is missing in it may stand behind the mistake.
+        readable = Bundle(bundle.name, tuple(document for document in bundle.documents if not document.fatal))
+        for across in filter(chosen, rules_across()):
+            yield from self.made(across, across.check(readable))
 
-def _as_problems(rule: Rule[Any], findings: Iterable[Finding]) -> Iterator[Problem]:
-    for finding in findings:
-        yield Problem(
-            place_of(finding.at),
-            rule.id,
-            rule.name,
-            finding.severity or rule.severity,
-            one_line(finding.message),
-            None if finding.hint is None else one_line(finding.hint),
-            finding.edits,
-            finding.at.source.root,
-        )
+    def made(self, rule: Rule[Any], findings: Iterable[Finding]) -> Iterator[Problem]:
+        """Findings as problems, as far as anybody may want to see them."""
+        for number, finding in enumerate(findings):
+            severity = finding.severity or rule.severity
+            if number >= MOST_MADE and self.choice.most is not None and not self.of(finding.at.source.root):
+                if severity.rank <= self.choice.severity.rank:
+                    self.counted[severity] += 1
+                continue
+            yield Problem(
+                place_of(finding.at),
+                rule.id,
+                rule.name,
+                severity,
+                one_line(finding.message),
+                None if finding.hint is None else one_line(finding.hint),
+                finding.edits,
+                finding.at.source.root,
+            )
+
+    def of(self, source: Source) -> Suppressions:
+        """The comments of a file that silence rules; read once."""
+        if id(source) not in self.comments:
+            self.comments[id(source)] = Suppressions(source)
+        return self.comments[id(source)]
+
+    def silenced(self, problem: Problem) -> bool:
+        """Whether a comment of its file silences a problem."""
+        return problem.source is not None and self.of(problem.source).cover(problem)

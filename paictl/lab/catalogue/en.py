@@ -109,7 +109,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "goal": "goal: {text}",
     "step": "step {number} of {of}: {id}",
     "predict": 'first say what you expect: {question} (paictl lab predict {number} "…")',
-    "help": "stuck? paictl lab hint · paictl lab solve · paictl lab skip · this step anew: paictl lab reset --step N",
+    "help": "stuck? paictl lab hint · paictl lab solve · paictl lab skip · this step anew: paictl lab reset "
+    "--step {step}",
     "read-it": "the whole text, with what explains it: paictl lab show {lab}",
     "why": "why it is so: paictl lab show {lab} --explain",
     "shell": 'work in it: paictl lab shell {lab}  (or in this shell: eval "$(paictl lab env {lab})")',
@@ -309,6 +310,6 @@ TEXTS: Final[Mapping[str, str]] = {
     "report.loses": "runs and loses its devices",
     "report.is-stopped": "runs and is stopped",
     "report.waits": "waits",
-    "report.no-length": "began and ended at the same instant",
-    "report.legend": "█ runs · ▒ runs and loses its devices · │ began and ended at the same instant · · waits",
+    "report.no-length": "no time passed",
+    "report.legend": "█ runs · ▒ runs and loses its devices · │ no time passed · · waits",
 }

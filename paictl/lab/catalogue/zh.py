@@ -109,7 +109,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "goal": "目标：{text}",
     "step": "第 {number} 步，共 {of} 步：{id}",
     "predict": '先写下你的预测：{question}（paictl lab predict {number} "…"）',
-    "help": "卡住了？paictl lab hint · paictl lab solve · paictl lab skip · 重做这一步：paictl lab reset --step N",
+    "help": "卡住了？paictl lab hint · paictl lab solve · paictl lab skip · 重做这一步：paictl lab reset --step {step}",
     "read-it": "完整的正文和解释：paictl lab show {lab}",
     "why": "为什么会这样：paictl lab show {lab} --explain",
     "shell": '进入实验环境：paictl lab shell {lab}  （或在当前终端：eval "$(paictl lab env {lab})"）',
@@ -307,6 +307,6 @@ TEXTS: Final[Mapping[str, str]] = {
     "report.loses": "运行后失去设备",
     "report.is-stopped": "运行后被停止",
     "report.waits": "等待",
-    "report.no-length": "在同一时刻开始并结束",
-    "report.legend": "█ 运行 · ▒ 运行后失去设备 · │ 在同一时刻开始并结束 · · 等待",
+    "report.no-length": "没有经过时间",
+    "report.legend": "█ 运行 · ▒ 运行后失去设备 · │ 没有经过时间 · · 等待",
 }

@@ -62,6 +62,8 @@ class Policy(ABC):
     paper: ClassVar[str]
     """Where it is from; "from secondary source only" where the paper could not be had."""
     knows: frozenset[Knows] = NOTHING
+    transparent: bool = False
+    """Whether it can run any job on fewer devices than the job asked for."""
     choices: tuple[str, ...] = ()
     """Where the paper leaves something open: what we do, and why."""
     Parameters: ClassVar[type[Any]] = Parameters

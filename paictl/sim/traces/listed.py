@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import yaml
-
 from paictl.sim.job import Job
 from paictl.sim.traces.base import Format, Head, Rows
 from paictl.sim.traces.source import Source, TraceError
@@ -79,6 +77,8 @@ def _span(found: object, path: str, least: int) -> Millis:
 
 
 def _read(source: Source) -> Rows:
+    import yaml  # the one format that needs it
+
     try:
         jobs = jobs_from(yaml.safe_load(source.text()))
     except yaml.YAMLError as error:

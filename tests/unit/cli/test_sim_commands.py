@@ -14,7 +14,7 @@ import yaml
 from paictl.cli.main import run
 from tests.conftest import ROOT
 
-OTHER_PYTHON = Path("~/.pyenv/versions/3.13.0/bin/python").expanduser()
+OTHER_PYTHON = ROOT / ".venv-newest" / "bin" / "python"  # made by `make test-newest`
 FIELDS = {
     "policy", "parameters", "trace", "cluster", "seed", "jobs", "unfinished", "mean_jct", "p50_jct", "p95_jct",
     "p99_jct", "mean_queueing", "mean_waiting", "makespan", "preemptions", "migrations", "utilization", "fragmentation",
@@ -195,7 +195,7 @@ def test_what_cannot_be_is_refused_in_a_line_with_what_to_do(
 
 
 def test_every_policy_says_what_it_knows_and_where_it_is_from(capsys: pytest.CaptureFixture[str]) -> None:
-    data = json.loads(out(capsys, "policies", "-o", "json"))
+    data = json.loads(out(capsys, "policies", "-o", "json"))["items"]
     for one in data:
         assert one["title"]
         assert one["paper"]

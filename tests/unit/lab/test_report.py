@@ -11,7 +11,7 @@ import pytest
 
 from paictl.errors import PaictlError
 from paictl.lab import commandlog
-from paictl.lab.report.consistency import inconsistencies
+from paictl.lab.report.consistency import copies, inconsistencies, other_owner, owners_of, strange_owners
 from paictl.lab.report.content import Author, Report, clock_of, digest_of, make_report
 from paictl.lab.report.files import FORMS, check_file, check_form, rendered
 from paictl.lab.report.phrases import finding_text
@@ -158,3 +158,80 @@ def test_the_timeline_shows_waiting_running_and_loss(begin: Begin) -> None:
     assert svg(lines, 1_020_000, clock).count("<rect") == 7
     assert svg((), 1, clock) == ""
     assert drawn(lines, 0, clock) == []
+
+
+# --- what a teacher sees of several reports
+
+
+def named(report: Report, name: str) -> Report:
+    other = {**copy.deepcopy(report), "name": name}
+    return {**other, "digest": digest_of(other)}
+
+
+def test_copies_of_one_run_are_found_under_whatever_name(report: Report) -> None:
+    reports = [("a.html", report), ("b.md", named(report, "Bob")), ("c.json", named(report, "Eve"))]
+    found = list(copies(reports))
+    assert found == ["the same run in a.html (Li <Hua>), b.md (Bob), c.json (Eve): lab 03"]
+    assert not list(copies(reports[:1]))
+    other = named(report, "Ann")
+    other["experiments"][1]["typed"][0]["at"] = "2026-01-01T00:00:00+00:00"
+    assert not list(copies([("a.html", report), ("d.html", other)]))
+
+
+def test_jobs_of_another_user_than_the_name_says_are_named(report: Report) -> None:
+    assert owners_of(report) == ["ann"]
+    assert other_owner(named(report, "Bob Miller")) == ["ann"]
+    assert other_owner(named(report, "Ann Li")) == []
+    assert other_owner(named(report, "Joanna")) == []
+    assert other_owner(named(report, "李华")) == [], "letters cannot be compared"
+    found = list(strange_owners([("a.html", named(report, "Ann")), ("b.html", named(report, "Bob"))]))
+    assert found == ["the jobs of a.html (Ann), b.html (Bob) all belong to user ann"]
+
+
+def test_a_message_that_is_worded_otherwise_is_no_contradiction(report: Report) -> None:
+    later = copy.deepcopy(report)
+    for event in later["experiments"][1]["events"]:
+        event[4] = event[4].upper()
+    later["digest"] = digest_of(later)
+    assert list(inconsistencies(later)) == []
+    later["experiments"][1]["events"][-1][5] = {"role": "other"}
+    later["digest"] = digest_of(later)
+    assert list(inconsistencies(later))
+
+
+def test_what_is_nested_deeply_is_no_report(tmp_path: Path) -> None:
+    path = tmp_path / "deep.json"
+    for content in ("[" * 100_000, '{"experiments": ' + "[" * 100_000 + "]" * 100_000 + "}"):
+        path.write_text(content)
+        with pytest.raises(PaictlError, match="holds no report"):
+            check_file(path)
+
+
+@pytest.mark.parametrize("form", [".md", ".html"])
+def test_what_the_textbook_asks_for_and_how_much_help_it_took_are_in_it(begin: Begin, form: str) -> None:
+    session, runner = begin("02")
+    session.solve(session.lab.steps[0], runner)
+    commandlog.append(session.workspace.folder, runner("paictl job list"))
+    session.hint(session.lab.steps[1])
+    session.reset_to(session.lab.steps[1])
+    session.skip("overfill", "no time")
+    author = Author("Ann", "Ann, Bob", "Docker was too old", "GPUs are expensive")
+    text = rendered(make_report(session.root, author, "en"), form)
+    for said in ("Ann, Bob", "Docker was too old", "GPUs are expensive", "1 solved by paictl", "1 skipped", "1 hints",
+                 "1 resets", "from step overfill"):  # fmt: skip
+        assert said in text, said
+    assert re.search(r"\d\d:\d\d:\d\d (</span> )?paictl job submit job-2.yaml", text.replace("</span>", ""))
+
+
+def test_a_run_that_took_no_time_is_a_mark_of_its_own(begin: Begin) -> None:
+    session, runner = begin("02")
+    for command in ("paictl job submit job-2.yaml", "paictl job stop job-2", "paictl cluster tick 5m"):
+        commandlog.append(session.workspace.folder, runner(command))
+    seen = session.observation()
+    assert seen.cluster is not None
+    lines = lines_of(seen.events, seen.now, seen.cluster.epoch)
+    clock = clock_of({"beginning": "2026-01-05T09:00:00"})
+    picture = svg(lines, 300_000, clock)
+    assert picture.count("<polygon") == 1
+    assert "<rect" not in picture
+    assert drawn(lines, 300_000, clock)[0] == "job-2 |│" + " " * 59 + "|"

@@ -90,6 +90,7 @@ YES_AND_NO: list[tuple[str, Any, Any, str]] = [
     ("file", {"name": "job-1.yaml"}, {"name": "master.csv"}, "no such file"),
     ("file", {"name": "job-1.yaml", "text": "^name: job-1$"}, {"name": "job-1.yaml", "text": "^nothing"},
      "does not hold it"),
+    ("file", {"name": "job-1.yaml", "no-text": "^nothing"}, {"name": "job-1.yaml", "no-text": "^name"}, "holds it"),
     ("predicted", {"step": "told"}, {"step": "other"}, "not made yet"),
 ]  # fmt: skip
 

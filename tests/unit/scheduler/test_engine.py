@@ -11,10 +11,11 @@ from paictl.cells.spec import SpecError
 from paictl.scheduler.decision import Bind, BindInfo, Failure, Phase, PodPlacement, Preempt, Wait
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import InvariantError, RequestError
-from paictl.scheduler.events import Ignored, NodeHealth, PodGone, PodRecovered
+from paictl.scheduler.events import GroupChange, Ignored, NodeHealth, PodGone, PodRecovered
 from paictl.scheduler.groups import GroupState
 from paictl.scheduler.invariants import validate
-from tests.unit.scheduler.support import config, gone, healthy, place, pod, run
+from paictl.scheduler.placement.suggested import Suggested
+from tests.unit.scheduler.support import NODES, config, gone, healthy, place, pod, run
 
 
 def test_a_guaranteed_pod_gets_its_quota_whatever_opportunistic_pods_took() -> None:
@@ -384,3 +385,55 @@ def test_recovery_leaves_out_a_pod_that_does_not_fit_its_group() -> None:
     engine.recover([PodRecovered(first, info), PodRecovered(odd, info)])
     validate(engine.state)
     assert set(engine.state.groups.slots) == {"a"}
+
+
+def test_names_are_made_a_set_only_where_they_count_and_once_for_the_same_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = healthy(config(A={"NODE": 2}))
+    made = []
+
+    def counted(names: frozenset[str], tree: Any) -> Suggested:
+        made.append(names)
+        return Suggested(names, tree)
+
+    monkeypatch.setattr("paictl.scheduler.engine.Suggested", counted)
+    for i in range(3):
+        engine.plan(pod(f"p{i}", "A", 4), list(NODES))
+    assert made == []
+    for i in range(3):
+        engine.plan(pod(f"q{i}", "A", 4, ignore_suggested=False), list(NODES))
+    assert made == [frozenset(NODES)]
+    names = ["n0", "n1"]
+    assert place(engine, engine.plan(pod("r", "A", 4, ignore_suggested=False), names))[0] == "n0"
+    names[0] = "n3"  # the caller's list is its own
+    assert place(engine, engine.plan(pod("r", "A", 4, ignore_suggested=False), names))[0] == "n1"
+    assert made[1:] == [frozenset({"n0", "n1"}), frozenset({"n1", "n3"})]
+
+
+def test_an_operation_says_which_groups_it_changed_and_no_others() -> None:
+    engine = healthy(config(A={"NODE": 1}))
+    decision = engine.plan(pod("p", "A", 4, lazy_preemption=True))
+    (made,) = engine.apply(decision)
+    assert isinstance(made, GroupChange)
+    assert (made.name, made.before, made.after) == ("default/p", None, engine.state.groups.by_name["default/p"])
+    assert engine.apply(engine.plan(pod("w", "A", 4))) == []
+    assert engine.observe(NodeHealth("n3", healthy=False)) == []
+    taker = engine.plan(pod("q", "A", 4, priority=5))
+    changes = engine.apply(taker)
+    assert [(one.name, one.before is None) for one in changes if isinstance(one, GroupChange)] == [
+        ("default/p", False), ("default/q", True),
+    ]  # fmt: skip
+    (ended,) = engine.observe(PodGone("q"))
+    assert isinstance(ended, GroupChange)
+    assert (ended.name, ended.after) == ("default/q", None)
+
+
+def test_a_group_whose_leaf_is_reserved_is_not_lazily_preempted_but_waited_for() -> None:
+    """Its devices fall to the group that reserves them; a stronger one preempts that reservation, and it whole."""
+    engine = healthy(config(A={"NODE": 1}))
+    for number in range(4):
+        run(engine, pod(f"o{number}", "A", 4, priority=-1))
+    run(engine, pod("weak", "A", 4, priority=0, lazy_preemption=True), Phase.PREEMPTING)
+    assert engine.state.groups.by_name["default/weak"].state is GroupState.PREEMPTING
+    decision = engine.plan(pod("strong", "A", 4, priority=5), phase=Phase.PREEMPTING)
+    assert isinstance(decision, Preempt)
+    assert (decision.lazy, decision.cancel) == ((), ("default/weak",))

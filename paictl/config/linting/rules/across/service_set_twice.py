@@ -28,17 +28,31 @@ Fails::
 
 from __future__ import annotations
 
-from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, rule
+from pathlib import PurePath
+
+from paictl.config.linting.rule import ERROR, Bundle, Document, Finding, Findings, rule
 from paictl.config.models.services import STANDARD_NAME
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import Kind, kind_by_name
 from paictl.config.reading.nodes import Scalar
 from paictl.config.reading.source import place_of
 
 
 @rule("XRF916", "service-set-twice", ERROR)
 def check(bundle: Bundle) -> Findings:
-    """Every section of service settings that an earlier file has, the file with the right name coming first."""
-    documents = sorted(bundle.of(Kind.SERVICES), key=lambda document: not document.path.endswith(STANDARD_NAME))
+    """Every section that another file of a folder has, where one bears the name that is read, or one that is near it.
+
+    A folder of files with other names holds variants, to be pushed one at a time.
+    """
+    folders: dict[PurePath, list[Document]] = {}
+    for document in bundle.of(Kind.SERVICES):
+        folders.setdefault(PurePath(document.path).parent, []).append(document)
+    for documents in folders.values():
+        documents.sort(key=lambda document: PurePath(document.path).name != STANDARD_NAME)
+        if any(kind_by_name(document.path) is Kind.SERVICES for document in documents):
+            yield from _repeated(documents)
+
+
+def _repeated(documents: list[Document]) -> Findings:
     first: dict[str, Scalar] = {}
     for document in documents:
         for entry in document.top:

@@ -26,7 +26,7 @@ Fails with::
 from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, Located, Span, rule
-from paictl.config.linting.rules.shape.words import dotted, meant, of_keyword
+from paictl.config.linting.rules.shape.words import MOST_COMPARED, dotted, meant, of_keyword
 from paictl.config.reading.nodes import Mapping
 from paictl.config.reading.schema import Violation
 
@@ -52,7 +52,7 @@ def _misspelt(violation: Violation, missing: str) -> bool:
     if not isinstance(violation.node, Mapping) or violation.schema.get("additionalProperties", True) is not False:
         return False
     unknown = [entry.name for entry in violation.node if entry.name not in properties]
-    return any(meant(name, violation.node, properties) == missing for name in unknown)
+    return any(meant(name, violation.node, properties) == missing for name in unknown[:MOST_COMPARED])
 
 
 def _excused(violation: Violation) -> bool:

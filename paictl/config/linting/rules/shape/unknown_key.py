@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from paictl.config.linting.repairs import written
 from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, Severity, rule
-from paictl.config.linting.rules.shape.words import dotted, meant, of_keyword
+from paictl.config.linting.rules.shape.words import MOST_COMPARED, dotted, meant, of_keyword
 from paictl.config.reading.nodes import follow
 from paictl.config.reading.schema import Violation
 
@@ -35,13 +35,14 @@ from paictl.config.reading.schema import Violation
 @rule("SHP104", "unknown-key", ERROR)
 def check(document: Document) -> Findings:
     """Every key that the schema does not declare; a warning where the tools ignore it and nothing is lost by that."""
-    for violation in of_keyword(document, "additionalProperties"):
+    for number, violation in enumerate(of_keyword(document, "additionalProperties")):
         if violation.key is None:
             continue
         known = violation.schema.get("properties", {})
         name, parent = violation.key.text, violation.path[:-1]
         holder = f" in {dotted(parent)}" if parent else ""
-        near = meant(name, follow(document.root, parent) if document.root else None, known)
+        holder_node = follow(document.root, parent) if document.root else None
+        near = meant(name, holder_node, known) if number < MOST_COMPARED else None
         severity = Severity(violation.schema.get("x-unknown-key-severity", "error"))
         if near and _is_weighty(violation, near):
             severity = Severity.ERROR

@@ -1,0 +1,96 @@
+"""Names that a shell can complete: of jobs, nodes, virtual clusters, services, versions, labs and steps.
+
+Whatever goes wrong here means that nothing is offered: a shell that completes is no place for errors. Modules are
+loaded inside, because every command names these functions and only completion calls them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from paictl.errors import PaictlError
+
+if TYPE_CHECKING:
+    from paictl.cluster.interface import Cluster
+
+Names = Iterable[str]
+
+
+def _of_cluster(context: typer.Context, ask: Callable[[Cluster], Names]) -> list[str]:
+    """What a cluster answers; nothing where there is none, or it is broken."""
+    from paictl.cluster.targets import open_target
+
+    state = context.params.get("state")
+    with suppress(PaictlError, OSError):
+        return list(ask(open_target(folder=Path(state) if state else None)))
+    return []
+
+
+def jobs(context: typer.Context) -> list[str]:
+    """Jobs of the cluster: USER~NAME, and the names alone that only one user has."""
+
+    def ask(cluster: Cluster) -> Names:
+        keys = [job.key for job in cluster.jobs()]
+        alone = [key.partition("~")[2] for key in keys]
+        return [*(name for name in alone if alone.count(name) == 1), *keys]
+
+    return _of_cluster(context, ask)
+
+
+def nodes(context: typer.Context) -> list[str]:
+    """Nodes of the cluster."""
+    return _of_cluster(context, lambda cluster: [node.machine.name for node in cluster.nodes()])
+
+
+def services(context: typer.Context) -> list[str]:
+    """Services of the cluster."""
+    return _of_cluster(context, lambda cluster: [service.name for service in cluster.services()])
+
+
+def versions(context: typer.Context) -> list[str]:
+    """Versions of the configuration, the newest first."""
+    return _of_cluster(context, lambda cluster: [str(one.number) for one in reversed(cluster.configurations())])
+
+
+def vcs(context: typer.Context) -> list[str]:
+    """Virtual clusters that the scheduler knows."""
+    return _of_cluster(context, lambda cluster: [vc.name for vc in cluster.picture().vcs])
+
+
+def priorities() -> list[str]:
+    """Priority classes of jobs."""
+    from paictl.workload.job import PRIORITIES
+
+    return list(PRIORITIES)
+
+
+def presets() -> list[str]:
+    """Clusters that `cluster up` can make without files."""
+    from paictl.cluster.presets import PRESETS
+
+    return list(PRESETS)
+
+
+def labs() -> list[str]:
+    """Ids of the labs."""
+    from paictl.lab.manifest import all_labs
+
+    with suppress(PaictlError):
+        return [lab.id for lab in all_labs()]
+    return []
+
+
+def steps(context: typer.Context) -> list[str]:
+    """Steps and checks of the lab that a command is about."""
+    from paictl.lab.session import session_of
+
+    word: Any = context.params.get("lab")
+    with suppress(PaictlError):
+        lab = session_of(word).lab
+        return [*(step.id for step in lab.steps), *(check.id for check in lab.checks)]
+    return []

@@ -1,0 +1,147 @@
+"""Pooled devices: a job may use devices of other machines over the network, at a price."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from paictl.sim.actions import Colocate, Moment, Start
+from paictl.sim.cluster import Devices
+from paictl.sim.placement.nodes import NodeBook
+from paictl.sim.policies.base import Parameters, Policy, Setup
+from paictl.sim.policies.parameters import parameter
+from paictl.sim.state import ONE
+from paictl.sim.view import JobView
+from paictl.units import Millis
+
+
+@dataclass(frozen=True, slots=True)
+class PooledParameters(Parameters):
+    """`pooled:slowdown=1.04,links=8`."""
+
+    remote: bool = parameter(True, "false: all devices of a job are on one machine (or whole machines)")
+    slowdown: float = parameter(1.04, "how much longer a job takes that uses devices of other machines")
+    links: int = parameter(0, "remote devices that the network serves at full speed, shared beyond; 0: any number")
+
+
+class Pooled(Policy):
+    """First in, first out; on the job's own machine if there is room, else wherever devices are free.
+
+    Counts what is stranded: free devices that a waiting job could use if they were on one machine. Example:
+    `pooled:slowdown=1.3,links=8` against `pooled:remote=false`.
+    """
+
+    id = "pooled"
+    title = "remote devices: less is stranded, what is remote is slower"
+    paper = "rCUDA, Bitfusion, LegoOS (OSDI'18), from secondary source only: below 4 % overhead on a fast network"
+    Parameters = PooledParameters
+    choices = (
+        "a job with remote devices runs at 1 / slowdown; the excess grows in proportion when more remote devices are "
+        "in use than the network has links for",
+        "remote are the devices that are not on the machine that has most of the job's; a job larger than a machine "
+        "uses whole machines and one part, and is not called remote if it is spread no further than that",
+        "whoever fits may overtake, as in `backfill`",
+    )
+
+    def __init__(self, parameters: PooledParameters, setup: Setup) -> None:
+        super().__init__(parameters, setup)
+        self._book = NodeBook(self.cluster)
+        self._free = self.cluster.size
+        self._waiting: list[JobView] = []
+        self._remote: dict[int, tuple[JobView, int]] = {}
+        self._load = 0
+        self._stranded = 0
+        self._since = Millis(0)
+        self._idle = 0
+        """Devices that were stranded when the last decision was over."""
+        self._ever = {"remote_starts": 0}
+
+    def ended(self, job: JobView, devices: Devices, /) -> None:
+        """Give its devices back."""
+        self._book.give(devices)
+        self._free += len(devices)
+        self._load -= self._remote.pop(job.number, (job, 0))[1]
+
+    def plan(self, moment: Moment) -> None:
+        """Start whoever finds devices; whoever is remote feels who else is."""
+        self._stranded += (self.now - self._since) * self._idle
+        self._since = self.now
+        before = self._load
+        self._waiting += moment.arrived
+        begun: dict[int, Devices] = {}
+        for job in list(self._waiting):
+            if job.gpus <= self._free and (found := self._find(job)) is not None:
+                self._waiting.remove(job)
+                self._note_start(job, found)
+                begun[job.number] = found
+                if job.number not in self._remote:
+                    self.act(Start(job, found))
+        limit = self._limit()
+        for number, (job, _) in self._remote.items():
+            if number in begun:
+                self.act(Start(job, begun[number], limit))
+            elif self._load != before or moment.ended:
+                self.act(Colocate(job, job.devices, limit))
+        self._idle = self._free if any(job.gpus <= self._free for job in self._waiting) else 0
+
+    def counted(self) -> Mapping[str, float]:
+        """Stranded device-seconds, and starts that were remote."""
+        return {"stranded": self._stranded / 1000, **self._ever}
+
+    def _limit(self) -> int:
+        links = self.p.links
+        crowd: float = max(1.0, self._load / links) if links else 1.0
+        return int(ONE / (1 + (self.p.slowdown - 1) * crowd))
+
+    def _note_start(self, job: JobView, devices: Devices) -> None:
+        away = self._away(devices)
+        self._free -= len(devices)
+        self.hold(job, devices)
+        if away:
+            self._remote[job.number] = job, away
+            self._load += away
+            self._ever["remote_starts"] += 1
+
+    def _away(self, devices: Devices) -> int:
+        """Remote devices of a set; none if it is on as few machines as its size allows."""
+        counts: dict[int, int] = {}
+        for device in devices:
+            node = self.cluster.node_of[device]
+            counts[node] = counts.get(node, 0) + 1
+        largest = max(len(self.cluster.devices_of(node)) for node in counts)
+        if len(counts) <= -(-len(devices) // largest):
+            return 0
+        return len(devices) - max(counts.values())
+
+    def _find(self, job: JobView) -> Devices | None:
+        """The tightest machine with room, whole machines for more than that, else anywhere."""
+        for pool in self._book.pools_for(job.gpu_type):
+            whole, rest = divmod(job.gpus, pool.size)
+            idle = pool.by_free[pool.size]
+            tight = next((row[0] for row in pool.by_free[rest : pool.size] if row), None) if rest else None
+            if len(idle) >= whole + (rest > 0 and tight is None):
+                nodes = [(node, pool.size) for node in idle[:whole]]
+                if rest:
+                    nodes.append((idle[whole] if tight is None else tight, rest))
+                return self._take(nodes)
+        return self._anywhere(job) if self.p.remote else None
+
+    def _anywhere(self, job: JobView) -> Devices | None:
+        free = [
+            (-count, node, count)
+            for pool in self._book.pools_for(job.gpu_type)
+            for count, row in enumerate(pool.by_free)
+            for node in row
+            if count
+        ]
+        if sum(count for _, _, count in free) < job.gpus:
+            return None
+        nodes, left = [], job.gpus
+        for _, node, count in sorted(free):
+            if left:
+                nodes.append((node, min(count, left)))
+                left -= nodes[-1][1]
+        return self._take(nodes)
+
+    def _take(self, nodes: list[tuple[int, int]]) -> Devices:
+        return tuple(sorted(device for node, count in nodes for device in self._book.take(node, count)))

@@ -1,0 +1,74 @@
+"""`paictl extender` on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from paictl.cli.main import run
+from tests.unit.extender.conftest import CONFIG
+from tests.unit.extender.test_labels import SHAPES
+
+OK, NEGATIVE, USAGE, UNREACHABLE = 0, 1, 2, 4
+
+
+def test_config_prints_manifests(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    config = tmp_path / "hivedscheduler.yaml"
+    config.write_text(yaml.safe_dump(CONFIG))
+    assert run(["extender", "config", "--config", str(config), "--scheduler-name", "mine"]) == OK
+    found = list(yaml.safe_load_all(capsys.readouterr().out))
+    (data,) = (one["data"] for one in found if one["kind"] == "ConfigMap")
+    assert yaml.safe_load(data["hivedscheduler.yaml"]) == CONFIG
+    assert "schedulerName: mine" in data["scheduler.yaml"]
+
+
+def test_explain_pod_says_by_which_rule(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "pods.yaml"
+    file.write_text(yaml.safe_dump({"kind": "List", "items": [{"kind": "Pod", **pod} for pod, _ in SHAPES.values()]}))
+    assert run(["extender", "explain-pod", str(file)]) == OK
+    out = capsys.readouterr().out
+    assert "group: team/train.0a1b2c3d (label jobset.sigs.k8s.io/jobset-name (JobSet, TrainJob))" in out
+    assert "leaf cells: 8 (limits of nvidia.com/gpu: 8)" in out
+    assert run(["extender", "explain-pod", str(file), "-o", "json"]) == OK
+    assert len(json.loads(capsys.readouterr().out)["items"]) == len(SHAPES)
+
+
+def test_explain_pod_tells_what_is_wrong(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "pod.yaml"
+    pod = {"kind": "Pod", "metadata": {"name": "p", "labels": {"paictl.io/virtual-cluster": "v"}}, "spec": {}}
+    file.write_text(yaml.safe_dump(pod))
+    assert run(["extender", "explain-pod", str(file)]) == NEGATIVE
+    assert "no container asks for devices" in capsys.readouterr().out
+    file.write_text(yaml.safe_dump({"kind": "Pod", "metadata": {"name": "p"}}))
+    assert run(["extender", "explain-pod", str(file)]) == NEGATIVE
+    for text, said in (("kind: Service\nmetadata: {}", "found Service"), ("{", "not YAML"), ("", "no pod")):
+        file.write_text(text)
+        assert run(["extender", "explain-pod", str(file)]) == USAGE
+        assert said in capsys.readouterr().err
+
+
+def test_serve_does_not_start_on_a_configuration_with_errors(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config, kubeconfig = tmp_path / "hivedscheduler.yaml", tmp_path / "kube.conf"
+    kubeconfig.write_text(
+        "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n"
+        "users: [{name: u, user: {token: t}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\n"
+        "current-context: x\n"
+    )
+    words = ["extender", "serve", "--config", str(config), "--kubeconfig", str(kubeconfig), "--context", "x"]
+    config.write_text(
+        yaml.safe_dump(CONFIG | {"virtualClusters": {"A": {"virtualCells": [{"cellType": "POOL", "cellNumber": 9}]}}})
+    )
+    assert run(words) == NEGATIVE
+    assert "HVD525" in capsys.readouterr().err
+    config.unlink()
+    assert run(words) == USAGE
+    config.write_text(yaml.safe_dump(CONFIG))
+    assert run([*words[:-1], "nowhere"]) == USAGE
+    assert run([*words, "--listen", "nonsense"]) == USAGE
+    assert run([*words, "--tls-cert", "x"]) == USAGE
+    assert run([*words, "--lease", "x"]) == USAGE

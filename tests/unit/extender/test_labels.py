@@ -1,0 +1,143 @@
+"""Pods as their controllers make them: which gang they belong to and how many leaf cells they ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from paictl.extender.labels import Rules
+from paictl.extender.reading import asks, read_pod
+from paictl.scheduler.errors import RequestError
+from paictl.scheduler.wire import SCHEDULING_SPEC
+
+Json = dict[str, Any]
+UID = "0a1b2c3d-4e5f-6789-abcd-ef0123456789"
+
+
+def shaped(kind: str, owner: str, labels: Json, *, api: str = "batch/v1", **limits: str) -> Json:
+    """A pod with what its controller writes; limits with ``__`` for a slash and ``_`` for a dot."""
+    amounts = {name.replace("__", "/").replace("_", "."): value for name, value in limits.items()}
+    reference = {"apiVersion": api, "kind": kind, "name": owner, "uid": UID, "controller": True}
+    about = {"name": f"{owner}-worker-0", "namespace": "team", "labels": labels, "ownerReferences": [reference]}
+    return {
+        "metadata": about,
+        "spec": {"containers": [{"name": "c", "resources": {"limits": amounts or {"nvidia.com/gpu": "8"}}}]},
+    }  # fmt: skip
+
+
+OURS = {"paictl.io/virtual-cluster": "vision", "paictl.io/group-size": "4"}
+JOB = {"batch.kubernetes.io/job-name": "train", "batch.kubernetes.io/controller-uid": UID, "job-name": "train",
+       "batch.kubernetes.io/job-completion-index": "2", "controller-uid": UID}  # fmt: skip
+KUBEFLOW = {"training.kubeflow.org/job-name": "train", "training.kubeflow.org/replica-type": "worker",
+            "training.kubeflow.org/replica-index": "0"}  # fmt: skip
+JOBSET = {"jobset.sigs.k8s.io/jobset-name": "train", "jobset.sigs.k8s.io/jobset-uid": UID,
+          "jobset.sigs.k8s.io/replicatedjob-name": "node", "jobset.sigs.k8s.io/job-index": "0",
+          "jobset.sigs.k8s.io/restart-attempt": "0"}  # fmt: skip
+TRAINJOB = JOBSET | {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
+SHAPES = {
+    "Job": (shaped("Job", "train", OURS | JOB), "team/train.0a1b2c3d"),
+    "PyTorchJob": (shaped("PyTorchJob", "train", OURS | KUBEFLOW, api="kubeflow.org/v1"), "team/train"),
+    "TFJob": (shaped("TFJob", "train", OURS | KUBEFLOW, api="kubeflow.org/v1"), "team/train"),
+    "MPIJob worker": (shaped("MPIJob", "train", OURS | KUBEFLOW, api="kubeflow.org/v2beta1"), "team/train"),
+    "MPIJob launcher": (shaped("Job", "train-launcher", OURS | KUBEFLOW | JOB), "team/train"),
+    "JobSet": (shaped("Job", "train-node-0", OURS | JOB | JOBSET), "team/train.0a1b2c3d"),
+    "TrainJob": (shaped("Job", "train-node-0", OURS | JOB | TRAINJOB), "team/train.0a1b2c3d"),
+    "StatefulSet": (shaped("StatefulSet", "train", OURS, api="apps/v1"), "team/train.0a1b2c3d"),
+    "named": (shaped("Job", "train", OURS | JOB | {"paictl.io/group": "mine"}), "team/mine"),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_gang_of_a_controllers_pod(name: str) -> None:
+    pod, group = SHAPES[name]
+    assert asks(pod)
+    found = read_pod(pod, "uid", "team/pod", Rules())
+    assert found.request.group == group
+    assert found.request.members == ((8, 4),)
+    assert found.request.vc == "vision"
+    assert found.request.guaranteed
+    assert not found.request.ignore_suggested
+
+
+def read(labels: Json, rules: Rules | None = None, **limits: str) -> Any:
+    pod = shaped("Job", "train", {"paictl.io/virtual-cluster": "v", **labels}, **limits)
+    return read_pod(pod, "uid", "team/pod", rules or Rules())
+
+
+def test_without_a_size_a_pod_is_alone() -> None:
+    found = read({})
+    assert found.request.group == "team/pod"
+    assert found.request.members == ((8, 1),)
+    assert "group of its own" in found.group_from
+
+
+def test_gangs_of_different_pods() -> None:
+    assert read({"paictl.io/group-members": "1x4.2x8"}).request.members == ((4, 1), (8, 2))
+
+
+def test_leaf_cells_are_counted_by_sku() -> None:
+    rules = Rules(skus={"QUAD": {"gpu": 4}, "DUO": {"gpu": 2}})
+    assert read({}, Rules(skus={"QUAD": {"gpu": 4}})).request.leaf_number == 2
+    assert read({"paictl.io/leaf-cell-type": "DUO"}, rules).request.leaf_number == 4
+    assert read({}, rules).request.leaf_number == 8, "the types do not agree: a device is a leaf cell"
+    assert read({"paictl.io/leaf-cell-type": "DUO"}, rules, nvidia_com__gpu="3").request.leaf_number == 2
+    assert read({}, amd_com__gpu="2").request.leaf_number == 2
+    assert read({"paictl.io/leaf-cells": "5"}).request.leaf_number == 5
+
+
+def test_containers_add_up_and_init_containers_do_not() -> None:
+    pod = shaped("Job", "train", {"paictl.io/virtual-cluster": "v"})
+    limits = {"limits": {"nvidia.com/gpu": "1"}}
+    pod["spec"]["containers"].append({"name": "d", "resources": limits})
+    pod["spec"]["initContainers"] = [{"name": "i", "resources": limits}]
+    assert read_pod(pod, "u", "n", Rules()).request.leaf_number == 9
+    pod["spec"]["initContainers"] = [{"name": "i", "resources": limits, "restartPolicy": "Always"}]
+    assert read_pod(pod, "u", "n", Rules()).request.leaf_number == 10
+
+
+def test_priorities_and_flags() -> None:
+    assert read({"paictl.io/priority": "opportunistic"}).request.priority == -1
+    assert read({"paictl.io/priority": "-1"}).request.priority == -1
+    assert read({"paictl.io/priority": "7"}).request.priority == 7
+    assert read({"paictl.io/lazy-preemption": "true"}).request.lazy_preemption
+    assert read({"paictl.io/ignore-suggested-nodes": "True"}).request.ignore_suggested
+    pod = shaped("Job", "train", {})
+    pod["metadata"]["annotations"] = {"paictl.io/virtual-cluster": "v", "paictl.io/priority": "-1"}
+    assert asks(pod)
+    assert read_pod(pod, "u", "n", Rules()).request.priority == -1
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ({"paictl.io/priority": "high"}, "paictl.io/priority: expected a whole number, found 'high'"),
+        ({"paictl.io/priority": "1001"}, "priority: must lie in"),
+        ({"paictl.io/group-size": "0"}, "podNumber: must be at least 1"),
+        ({"paictl.io/group-size": "many"}, "paictl.io/group-size: expected a whole number"),
+        ({"paictl.io/group-members": "3"}, "expected PODSxCELLS"),
+        ({"paictl.io/group-members": "2x4"}, "no member has the pod's own 8 leaf cells"),
+        ({"paictl.io/lazy-preemption": "yes"}, "expected true or false"),
+        ({"paictl.io/virtual-cluster": ""}, "virtualCluster: is empty"),
+    ],
+)
+def test_what_is_wrong_names_the_label(labels: Json, said: str) -> None:
+    with pytest.raises(RequestError, match=said.replace("(", "\\(")):
+        read(labels)
+
+
+def test_a_pod_without_devices_is_told_what_to_say() -> None:
+    with pytest.raises(RequestError, match="say how many leaf cells by paictl"):
+        read({}, cpu="4")
+
+
+def test_an_annotation_outranks_labels_and_the_marker_alone_is_not_enough() -> None:
+    pod = SHAPES["Job"][0] | {}
+    pod["metadata"] = pod["metadata"] | {"annotations": {SCHEDULING_SPEC: "virtualCluster: x\nleafCellNumber: 2"}}
+    found = read_pod(pod, "u", "team/p", Rules())
+    assert (found.source, found.request.vc, found.request.group) == ("annotation", "x", "team/p")
+    marked = shaped("Job", "j", {}, hivedscheduler_microsoft_com__pod_scheduling_enable="1")
+    marked["spec"]["containers"][0]["resources"]["limits"] = {"hivedscheduler.microsoft.com/pod-scheduling-enable": "1"}
+    assert asks(marked)
+    with pytest.raises(RequestError, match="neither this annotation nor a label"):
+        read_pod(marked, "u", "n", Rules())

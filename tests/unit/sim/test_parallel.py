@@ -1,0 +1,33 @@
+"""Runs in several processes: results in the order asked for, errors with what to do."""
+
+from __future__ import annotations
+
+import multiprocessing
+
+import pytest
+
+from paictl.errors import PaictlError
+from paictl.sim.cluster import homogeneous
+from paictl.sim.parallel import Wanted, play
+from paictl.sim.traces.load import load
+
+
+def test_an_error_in_another_process_is_the_same_error_and_leaves_nobody_behind() -> None:
+    jobs, spec = load("tiny").jobs, homogeneous(2, 8)
+    with pytest.raises(PaictlError, match="no policy 'nope'") as refused:
+        play(jobs, [Wanted("fifo", spec), Wanted("nope", spec)], processes=2)
+    assert refused.value.hint
+    for child in multiprocessing.active_children():
+        child.join(10)
+    assert not multiprocessing.active_children()
+
+
+def test_how_far_it_is_is_told_after_each_run() -> None:
+    jobs, spec = load("tiny").jobs, homogeneous(2, 8)
+    for processes in (1, 2):
+        told: list[int] = []
+        runs = play(
+            jobs, [Wanted(name, spec) for name in ("fifo", "srtf", "las")], processes=processes, done=told.append
+        )
+        assert told == [1, 2, 3]
+        assert [run.policy for run in runs] == ["fifo", "srtf", "las"]

@@ -1,0 +1,90 @@
+"""What the two papers claim, on small cases: gaps are filled, and remote devices are better than stranded ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from paictl.sim.cluster import homogeneous
+from paictl.sim.job import Deadline, Job, Urge
+from paictl.sim.run import RunResult
+from paictl.sim.simulate import simulate
+from paictl.units import Millis
+
+SECOND = 1000
+
+
+def serving(policy: str) -> RunResult:
+    """One device, a request of 100 ms each second that has 250 ms, and training that never ends before them."""
+    requests = [
+        Job(
+            f"r{n}",
+            Millis(n * SECOND),
+            1,
+            Millis(100),
+            urge=Urge.STRICT,
+            deadlines=(Deadline(Millis(n * SECOND + 250)),),
+        )
+        for n in range(60)
+    ]
+    return simulate([*requests, Job("train", Millis(0), 1, Millis(50 * SECOND))], homogeneous(1, 1), policy)
+
+
+def late(result: RunResult) -> int:
+    return sum(one.end is None or one.end > one.deadlines[0].time for one in result.outcomes if one.deadlines)
+
+
+def test_training_fills_the_gaps_and_no_request_is_late() -> None:
+    result = serving("pipeswitch")
+    train = next(one for one in result.outcomes if one.id == "train")
+    assert late(result) == 0
+    assert train.end is not None
+    assert train.end < 62 * SECOND, "56 s of work in 60 s, a change costs 30 ms"
+    busy = sum(one.used for one in result.intervals) / sum(one.end - one.start for one in result.intervals)
+    assert busy > 0.95
+
+
+def test_the_same_with_stop_and_start_is_late() -> None:
+    assert late(serving("pipeswitch:resume=6,profile=6")) > 50
+
+
+def fragments(policy: str, spread: int = 6) -> RunResult:
+    """Three machines of 4 with a long job of 3 each, then jobs of 2."""
+    long = [Job(f"l{n}", Millis(0), 3, Millis(1000 * SECOND)) for n in range(3)]
+    small = [Job(f"s{n}", Millis(1 + n), 2, Millis(100 * SECOND)) for n in range(spread)]
+    return simulate([*long, *small], homogeneous(3, 4), policy)
+
+
+def mean(result: RunResult) -> float:
+    spans = [one.jct for one in result.outcomes if one.jct is not None]
+    assert len(spans) == len(result.outcomes)
+    return sum(spans) / len(spans)
+
+
+def test_remote_devices_are_better_than_stranded_ones() -> None:
+    local, remote = fragments("pooled:remote=false"), fragments("pooled")
+    assert local.counters["stranded"] > 2000
+    assert remote.counters["stranded"] == 0
+    assert mean(remote) < mean(local)
+    assert remote.counters["remote_starts"] == 6
+
+
+def test_a_remote_job_is_slower_by_the_slowdown() -> None:
+    ends = {one.id: one.jct for one in fragments("pooled:slowdown=1.04", 1).outcomes}
+    assert ends["s0"] == pytest.approx(104 * SECOND, abs=2)
+
+
+def test_many_remote_jobs_share_the_network() -> None:
+    def slowest(policy: str) -> int:
+        long = [Job(f"l{n}", Millis(0), 3, Millis(1000 * SECOND)) for n in range(8)]
+        small = [Job(f"s{n}", Millis(1), 2, Millis(100 * SECOND)) for n in range(4)]
+        return max(one.jct or 0 for one in simulate([*long, *small], homogeneous(8, 4), policy).outcomes[8:])
+
+    assert slowest("pooled:slowdown=1.2") == pytest.approx(120 * SECOND, abs=2)
+    assert slowest("pooled:slowdown=1.2,links=1") == pytest.approx(180 * SECOND, abs=2), (
+        "four remote devices on one link"
+    )
+
+
+def test_whole_machines_are_not_remote() -> None:
+    job = [Job("big", Millis(0), 8, Millis(100 * SECOND))]
+    assert simulate(job, homogeneous(2, 4), "pooled").outcomes[0].jct == 100 * SECOND

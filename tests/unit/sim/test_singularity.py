@@ -1,0 +1,61 @@
+"""Singularity: promised parts are kept, nothing is idle while somebody wants it, and work is the same at any size."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paictl.sim.cluster import homogeneous
+from paictl.sim.job import Job, Share
+from paictl.sim.policies.singularity import steps
+from paictl.sim.simulate import simulate
+from paictl.units import Millis
+
+HOUR = 3_600_000
+FREE = "singularity:overhead=0,resize=0,resume=0"
+
+
+def job(name: str, at: int, gpus: int, work: int, share: Share = Share.GUARANTEED) -> Job:
+    return Job(name, Millis(at), gpus, Millis(work), share=share)
+
+
+def test_alone_a_job_costs_three_percent() -> None:
+    [one] = simulate([job("a", 0, 4, HOUR)], homogeneous(1, 4), "singularity").outcomes
+    assert one.jct == pytest.approx(HOUR / 0.97, rel=1e-5)
+
+
+def test_a_second_job_takes_what_was_not_promised() -> None:
+    """8 devices: a (8) has all, then gives up half for b (4); the work of both stays what it was."""
+    result = simulate([job("a", 0, 8, HOUR), job("b", HOUR // 2, 4, HOUR)], homogeneous(1, 8), f"{FREE},sla=0.5")
+    ends = {one.id: one.end for one in result.outcomes}
+    assert ends["b"] == HOUR // 2 + HOUR
+    assert ends["a"] == HOUR // 2 + HOUR, "half an hour whole, an hour at half"
+
+
+def test_opportunistic_jobs_live_on_the_rest() -> None:
+    jobs = [job("low", 0, 8, HOUR, Share.OPPORTUNISTIC), job("high", HOUR // 2, 8, HOUR // 2)]
+    ends = {one.id: one.end for one in simulate(jobs, homogeneous(1, 8), FREE).outcomes}
+    assert ends == {"high": HOUR, "low": HOUR + HOUR // 2}
+
+
+def test_sizes_divide_the_world() -> None:
+    assert steps(12) == [1, 2, 3, 4, 6, 12]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rows=st.lists(
+        st.tuples(st.integers(0, 60), st.sampled_from([1, 2, 4, 8]), st.integers(1, 60)), min_size=1, max_size=9
+    )
+)
+def test_whoever_started_always_has_its_part(rows: list[tuple[int, int, int]]) -> None:
+    jobs = [job(str(i), at * 1000, gpus, work * 1000) for i, (at, gpus, work) in enumerate(rows)]
+    result = simulate(jobs, homogeneous(2, 4), f"{FREE},sla=0.5")
+    for one in result.outcomes:
+        assert one.preemptions == 0
+        assert one.first_start is not None
+        assert one.end is not None
+        span = one.end - one.first_start
+        assert one.service >= 0.5 * one.gpus * span - one.gpus, "the promised part, over any time"
+        assert one.service == pytest.approx(one.gpus * one.work, abs=len(rows) * one.gpus), "work is conserved"
