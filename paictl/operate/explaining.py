@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from paictl.cluster.interface import JobExplanation, Situation
+from paictl.cluster.scheduling import JobExplanation, Situation
 from paictl.scheduler.explain import render, to_data
 from paictl.workload.job import PRIORITIES
 

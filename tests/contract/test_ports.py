@@ -15,9 +15,9 @@ from paictl.cluster.interface import (
     NodeChange,
     NodeCondition,
     Role,
-    Situation,
 )
 from paictl.cluster.picture import picture_data
+from paictl.cluster.scheduling import Situation
 from paictl.cluster.targets import Kind
 from paictl.errors import PaictlError
 from paictl.operate import explaining

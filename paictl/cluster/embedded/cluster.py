@@ -28,16 +28,15 @@ from paictl.cluster.interface import (
     ConfigVersion,
     ConflictError,
     Event,
-    Impact,
-    JobExplanation,
     JobRequest,
     JobView,
     Machine,
     NodeChange,
     NodeView,
     ServiceView,
-)  # fmt: skip
+)
 from paictl.cluster.picture import Picture
+from paictl.cluster.scheduling import Impact, JobExplanation
 from paictl.errors import PaictlError
 from paictl.units import Millis, from_unix, instant
 

@@ -1,0 +1,60 @@
+"""The values that cross the port of scheduling: why a job is where it is, and whom another configuration would harm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from paictl.cluster.values import JobState
+
+if TYPE_CHECKING:
+    from paictl.scheduler.explain import Explanation
+
+
+class Situation(StrEnum):
+    """Why a job is where it is."""
+
+    NOT_WAITING = "not waiting"
+    SERVICE_STOPPED = "service stopped"
+    """A service stands between it and devices; `JobExplanation.service` says which."""
+    NO_SCHEDULER = "no scheduler"
+    UNKNOWN_TERMS = "unknown terms"
+    """It asks for what the scheduler's configuration does not have; `JobExplanation.reason` says for what."""
+    NO_ROOM = "no room"
+    """The scheduler has looked; `JobExplanation.scheduler` says what it found."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobExplanation:
+    """Why a job is where it is, as data; `paictl.operate.explaining` makes text of it.
+
+    `waiting` of its `tasks` wait.
+    """
+
+    job: str
+    state: JobState
+    situation: Situation
+    service: str = ""
+    reason: str = ""
+    waiting: int = 0
+    tasks: int = 0
+    scheduler: Explanation | None = None
+
+
+class Harm(StrEnum):
+    """What another configuration would do to a job once the scheduler loads it."""
+
+    NO_GUARANTEE = "runs on without its guarantee"
+    NO_CELL = "runs on devices of which the scheduler knows nothing"
+    NO_VC = "waits for a virtual cluster that is gone"
+    NEVER = "waits and can never run"
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """A job that another configuration would harm."""
+
+    job: str
+    vc: str
+    harm: Harm
