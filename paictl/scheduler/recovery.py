@@ -177,6 +177,13 @@ class _VirtualFinder:
         return self._leaf(leaf, level)
 
     def _leaf(self, leaf: PhysicalCell, level: int) -> VirtualCell:
+        """A virtual leaf for one physical leaf, bound to it, `NO_VIRTUAL` if there is none.
+
+        From the leaf upwards to the first cell that is bound, or to the preassigned level: what lies above is fixed,
+        because another leaf of the group, or of its VC, has been bound there. Then down again on the virtual side,
+        taking an unbound child each time. A cell that is bound for somebody else is in the way for good, unless it
+        is bound only to show that it is bad: what runs goes before that.
+        """
         state, binding = self.state, self.state.binding
         if level == UNKNOWN_LEVEL or self.claim.vc not in state.vcs:
             return NO_VIRTUAL

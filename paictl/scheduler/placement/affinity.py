@@ -1,6 +1,6 @@
 """Leaves in a node: the set whose lowest common ancestor is lowest.
 
-Source: `hived-semantics.md` §3 step 3. HiveD tries all combinations; since the candidates below different cells
+Source: docs/hived-semantics.md §3 step 3. HiveD tries all combinations; since the candidates below different cells
 of one level are disjoint, the first cell (by its first candidate) that holds enough of them has the answer.
 """
 

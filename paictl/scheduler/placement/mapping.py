@@ -1,6 +1,6 @@
 """Virtual cells onto physical ones: buddy allocation above, the same topology below.
 
-Source: `hived-semantics.md` §3 step 4; HiveD paper §4. Candidates are always taken by fewest leaves used
+Source: docs/hived-semantics.md §4; HiveD paper §4. Candidates are always taken by fewest leaves used
 opportunistically, then smallest id.
 """
 
@@ -125,9 +125,14 @@ class _Mapper:
         return NO_PHYSICAL
 
     def _allocate_relaxed(self, root: VirtualCell, chain: ChainIndex, level: int) -> PhysicalCell:
-        """A cell from higher levels, splitting as many free cells there as no promise needs."""
+        """A cell from higher levels, splitting as many free cells there as no promise needs.
+
+        `_allocate` splits one cell, and only from the lowest level that has any: all that fits may lie there and be
+        bad, or not suggested, while higher cells stand idle. Those may be split as well, but not so many that another
+        VC's promise of a whole one could no longer be kept; the surplus says how many.
+        """
         state = self.state
-        quota = list(state.ledger.quota[chain])
+        quota = list(state.ledger.quota[chain])  # less what this group's own cells have used up so far
         for taken_chain, taken_level in self.taken:
             quota[taken_level] -= taken_chain == chain
         counts = state.buddy.count[chain]

@@ -1,6 +1,6 @@
 """Nodes for pods: a walk through the healthy nodes of a view, fullest first, that never goes back.
 
-Source: `hived-semantics.md` §3 step 2. Bad and non-suggested nodes come last and using one fails, so they are
+Source: docs/hived-semantics.md §3 step 2. Bad and non-suggested nodes come last and using one fails, so they are
 not walked at all.
 """
 
