@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import Any
 
 from paictl.cluster.values import JobState
-
-if TYPE_CHECKING:
-    from paictl.scheduler.explain import Explanation
+from paictl.scheduler.explain.data import Explanation
+from paictl.scheduler.explain.data import from_data as explanation_from
+from paictl.scheduler.explain.data import to_data as explanation_data
 
 
 class Situation(StrEnum):
@@ -40,6 +41,19 @@ class JobExplanation:
     waiting: int = 0
     tasks: int = 0
     scheduler: Explanation | None = None
+
+
+def to_data(found: JobExplanation) -> dict[str, Any]:
+    """An explanation as JSON values, all of it: how it crosses a wire."""
+    scheduler = None if found.scheduler is None else explanation_data(found.scheduler)
+    return {**asdict(replace(found, scheduler=None)), "scheduler": scheduler}
+
+
+def from_data(data: Mapping[str, Any]) -> JobExplanation:
+    """The inverse of `to_data`; raises `KeyError`, `TypeError` or `ValueError` for anything else."""
+    scheduler = None if data["scheduler"] is None else explanation_from(data["scheduler"])
+    words = {"state": JobState(data["state"]), "situation": Situation(data["situation"])}
+    return JobExplanation(**{**data, **words, "scheduler": scheduler})
 
 
 class Harm(StrEnum):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import pytest
 
+from paictl.cluster import scheduling
 from paictl.cluster.interface import (
     ClusterError,
     ConflictError,
@@ -160,6 +162,9 @@ def test_a_waiting_job_is_explained_and_a_running_one_is_not_waiting(contract: C
     answer = contract.cluster.explain(waits)
     assert (answer.job, answer.situation, answer.waiting) == (waits, Situation.NO_ROOM, 1)
     assert explaining.data(answer)["decision"] == "wait"
+    crossed = scheduling.from_data(json.loads(json.dumps(scheduling.to_data(answer))))
+    assert explaining.lines(crossed) == explaining.lines(answer)
+    assert crossed == answer
     assert contract.cluster.explain(runs).situation is Situation.NOT_WAITING
     contract.cluster.set_service("hivedscheduler", running=False)
     stopped = contract.cluster.explain(waits)

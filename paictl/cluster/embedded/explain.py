@@ -36,7 +36,7 @@ def explain_job(world: World, job: LiveJob) -> JobExplanation:
     if engine is None:
         return replace(known, situation=Situation.NO_SCHEDULER)
     try:
-        found = explain(engine, job.request(waiting[0].ref))
+        found = explain(engine, job.request(waiting[0].ref), siblings=job.plan.groups.keys())
     except RequestError as error:
         return replace(known, situation=Situation.UNKNOWN_TERMS, reason=str(error))
     found = replace(found, changes=tuple(_with_classes(engine, found)))
