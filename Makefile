@@ -31,6 +31,7 @@ bench: $(STAMP)  ## the figures of README and CHANGELOG
 	@$(BIN)/python tools/bench_config.py
 	@$(BIN)/python tools/bench_scheduler.py
 	@$(BIN)/python tools/bench_cluster.py
+	@$(BIN)/python tools/bench_sim.py
 
 kube:  ## build Kubernetes, etcd and kwok into a cache outside the tree (once; needs Go)
 	@tools/kube/build.sh
