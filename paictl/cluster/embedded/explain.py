@@ -39,7 +39,7 @@ def explain_job(world: World, job: LiveJob) -> Answer:
     if engine is None:
         return _plain(f"job {job.key} waits because the cluster has no scheduler", job)
     try:
-        explanation = explain(engine, job.request(waiting[0].ref))
+        explanation = explain(engine, job.request(waiting[0].ref), siblings=job.plan.groups.keys())
     except RequestError as error:
         return _plain(
             f"job {job.key} waits because it asks for what the scheduler's configuration does not have: {error}", job,

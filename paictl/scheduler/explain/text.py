@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from paictl.scheduler.decision import Bind, Failure
-from paictl.scheduler.explain.data import ChangeKind, Hold
+from paictl.scheduler.decision import Failure
+from paictl.scheduler.explain.data import ChangeKind, Hold, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ def render(explanation: Explanation) -> list[str]:
     pods = " and ".join(f"{_count(number, 'pod')} of {_count(leaves, 'device')}" for leaves, number in request.members)
     asks = f"group {request.group} of VC {request.vc} asks for {pods} ({kind})"
     if explanation.outcome is not None:
-        verb = "can run now" if isinstance(explanation.decision, Bind) else "waits for others to go"
+        verb = "can run now" if explanation.decision is Verdict.BIND else "waits for others to go"
         return [f"Pod {request.name} {verb}: {asks}.", f"  It would {outcome_text(explanation.outcome)}."]
     lines = [f"Pod {request.name} waits: {asks}."]
     for number, view in enumerate(explanation.views, 1):
@@ -87,7 +87,12 @@ def _view(view: ViewReport) -> list[str]:
     lines.append(f"Nodes: {nodes.total}{extra}; {rooms}.")
     if view.holders:
         lines.append(f"In the way: {_listed([_holder(one, one.here) for one in view.holders], 'group')}.")
-    if not view.ever:
+    if view.by_order:
+        lines.append(
+            "All its pods would fit, but not as nodes are filled: smallest pods first, fullest and then largest nodes "
+            "first, never back. Put the larger pods into a group of their own."
+        )
+    elif not view.ever:
         owner = "This part of the VC's quota" if view.vc else "This chain"
         lines.append(f"{owner} could not hold the group even if all of it was healthy and idle.")
     return lines
