@@ -9,46 +9,38 @@ from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.jobviews import STATES
 from paictl.cluster.embedded.services import CONTROLLER, SCHEDULER
 from paictl.cluster.embedded.world import World
-from paictl.cluster.interface import Answer
+from paictl.cluster.scheduling import JobExplanation, Situation
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
-from paictl.scheduler.explain import Explanation, explain, render, to_data
+from paictl.scheduler.explain import Explanation, explain
 from paictl.scheduler.explain.data import Change
 from paictl.workload.job import PRIORITIES
 from paictl.workload.lifecycle import State
 
-OPPORTUNISTIC = next(name for name, priority in PRIORITIES.items() if priority < 0)
+NEEDED = (CONTROLLER, SCHEDULER)
+"""The services between a job and its devices, in their order."""
 
 
-def explain_job(world: World, job: LiveJob) -> Answer:
+def explain_job(world: World, job: LiveJob) -> JobExplanation:
     """What a job does, or why it waits and what would let it run."""
-    state = job.status.state
     waiting = [task for task in job.status.tasks if task.state is State.WAITING]
-    if state.final or not waiting:
-        return _plain(f"job {job.key} does not wait: it is {STATES[job.status.state].value}", job)
-    for service, consequence in (
-        (CONTROLLER, "no pods are made for it"),
-        (SCHEDULER, "nothing new is placed"),
-    ):
+    known = JobExplanation(
+        job.key, STATES[job.status.state], Situation.NOT_WAITING, waiting=len(waiting), tasks=len(job.status.tasks)
+    )
+    if job.status.state.final or not waiting:
+        return known
+    for service in NEEDED:
         if not world.services.runs(service):
-            return _plain(
-                f"job {job.key} waits because {service} is stopped: {consequence}", job,
-                hint=f"start it: paictl service start -n {service}",
-            )  # fmt: skip
+            return replace(known, situation=Situation.SERVICE_STOPPED, service=service)
     engine = world.dispatcher.engine
     if engine is None:
-        return _plain(f"job {job.key} waits because the cluster has no scheduler", job)
+        return replace(known, situation=Situation.NO_SCHEDULER)
     try:
-        explanation = explain(engine, job.request(waiting[0].ref), siblings=job.plan.groups.keys())
+        found = explain(engine, job.request(waiting[0].ref), siblings=job.plan.groups.keys())
     except RequestError as error:
-        return _plain(
-            f"job {job.key} waits because it asks for what the scheduler's configuration does not have: {error}", job,
-            hint=f"stop it and submit it again for what there is: paictl job stop {job.key}",
-        )  # fmt: skip
-    explanation = replace(explanation, changes=tuple(_with_classes(engine, explanation)))
-    others = len(waiting) - 1
-    head = [f"job {job.key}: {len(waiting)} of {len(job.status.tasks)} tasks wait"] if others else []
-    return Answer((*head, *map(_class_words, render(explanation))), {"job": job.key, **to_data(explanation)})
+        return replace(known, situation=Situation.UNKNOWN_TERMS, reason=str(error))
+    found = replace(found, changes=tuple(_with_classes(engine, found)))
+    return replace(known, situation=Situation.NO_ROOM, scheduler=found)
 
 
 def _with_classes(engine: Engine, explanation: Explanation) -> Iterator[Change]:
@@ -65,15 +57,3 @@ def _with_classes(engine: Engine, explanation: Explanation) -> Iterator[Change]:
             outcome = explain(engine, replace(explanation.request, priority=priority)).outcome
             if outcome is not None:
                 yield replace(change, priority=priority, outcome=outcome)
-
-
-def _class_words(line: str) -> str:
-    """A line of an explanation with the names that jobs have for priorities."""
-    for name, priority in PRIORITIES.items():
-        line = line.replace(f"- give it priority {priority}:", f"- give it the class {name} (priority {priority}):")
-    return line.replace("- run it as opportunistic (", f"- give it the class {OPPORTUNISTIC} (opportunistic, ")
-
-
-def _plain(text: str, job: LiveJob, *, hint: str = "") -> Answer:
-    lines = (text, f"hint: {hint}") if hint else (text,)
-    return Answer(lines, {"job": job.key, "state": STATES[job.status.state].value, "text": text, "hint": hint})

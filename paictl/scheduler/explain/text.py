@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from paictl.scheduler.decision import Failure
 from paictl.scheduler.explain.data import ChangeKind, Hold, Verdict
+from paictl.scheduler.occupancy import OPPORTUNISTIC
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +27,16 @@ _FAILURES: Final = {
 }
 
 
-def render(explanation: Explanation) -> list[str]:
-    """The lines of an explanation, without line ends."""
+ClassName: TypeAlias = Callable[[int], str | None]
+"""How jobs call a priority; None where they have no name for it."""
+
+
+def _nameless(_: int) -> None:
+    """Pods have priorities, not classes."""
+
+
+def render(explanation: Explanation, class_name: ClassName = _nameless) -> list[str]:
+    """The lines of an explanation, without line ends; priorities to take are said by class where they have one."""
     request = explanation.request
     kind = f"priority {request.priority}, guaranteed" if request.guaranteed else "opportunistic"
     pods = " and ".join(f"{_count(number, 'pod')} of {_count(leaves, 'device')}" for leaves, number in request.members)
@@ -46,7 +56,7 @@ def render(explanation: Explanation) -> list[str]:
         pinned = f", or pinned, for jobs that name {_listed(explanation.pins, 'cell')}" if explanation.pins else ""
         unused = f"Unused devices ({request.leaf_type})" if request.leaf_type else "Unused devices"
         lines.append(f"{unused} are there, but they are not promised to VC {request.vc}{pinned}.")
-    return [*lines, *_changes(explanation)]
+    return [*lines, *_changes(explanation, class_name)]
 
 
 def _view(view: ViewReport) -> list[str]:
@@ -98,20 +108,20 @@ def _view(view: ViewReport) -> list[str]:
     return lines
 
 
-def _changes(explanation: Explanation) -> list[str]:
+def _changes(explanation: Explanation, class_name: ClassName) -> list[str]:
     if not explanation.changes:
         return ["No single change of nodes, quota, priority or running groups was found that would let it run now."]
     return [
         "Any one of these would let it run now, least disturbing first:",
         *(
-            f"- {change_text(change)}: it would {outcome_text(change.outcome)}"
+            f"- {change_text(change, class_name)}: it would {outcome_text(change.outcome)}"
             f"{'' if change.smallest else ' (less may do: not everything was tried)'}."
             for change in explanation.changes
         ),
     ]
 
 
-def change_text(change: Change) -> str:
+def change_text(change: Change, class_name: ClassName = _nameless) -> str:
     """What has to be changed, as the beginning of a sentence."""
     match change.kind:
         case ChangeKind.ANY_NODE:
@@ -120,6 +130,9 @@ def change_text(change: Change) -> str:
             some = "node becomes healthy again" if len(change.nodes) == 1 else "nodes become healthy again"
             return f"{some} (ready, not cordoned): {_listed(change.nodes, 'node')}"
         case ChangeKind.OPPORTUNISTIC:
+            name = class_name(OPPORTUNISTIC)
+            if name is not None:
+                return f"give it the class {name} (opportunistic, priority -1; others may preempt it)"
             return "run it as opportunistic (priority -1; others may preempt it)"
         case ChangeKind.QUOTA:
             quota = change.quota
@@ -129,6 +142,9 @@ def change_text(change: Change) -> str:
                 f"({quota.unpromised} promised to nobody)"
             )
         case ChangeKind.PRIORITY:
+            name = None if change.priority is None else class_name(change.priority)
+            if name is not None:
+                return f"give it the class {name} (priority {change.priority})"
             return f"give it priority {change.priority}"
         case ChangeKind.END:
             some = "group ends" if len(change.groups) == 1 else "groups end"

@@ -122,6 +122,8 @@ def _job_row(job: JobView, picture: Picture, marks: Marks, nodes: dict[str, Hold
         letter = (style, text)
     since = job.started if runs and job.started is not None else job.submitted
     notes = [", ".join(map(printable, nodes))] if nodes else []
+    if job.used and not nodes:
+        notes.append("on devices that no cell of the configuration names")
     notes += [str(hold)] if hold in (Hold.LAZY, Hold.OPPORTUNISTIC) else []
     notes += [f"preempted {job.preemptions}x"] if job.preemptions else []
     return [

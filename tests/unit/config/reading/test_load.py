@@ -177,3 +177,14 @@ def test_a_file_that_holds_too_much_is_an_error_of_its_own(monkeypatch: pytest.M
     assert load_bytes("x.yaml", b"[1, 2, 3, 4, 5, 6, 7, 8, 9]\n")[0].root is not None
     with pytest.raises(PaictlError, match="has more than 3 lines"):
         load_bytes("worker.csv", b"a,10.0.0.1\n" * 4)
+
+
+def test_a_link_to_a_pipe_in_a_folder_is_nobodys_configuration(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "x.yaml").symlink_to(tmp_path / "pipe")
+    (folder / "gone.yaml").symlink_to(tmp_path / "nothing")
+    loaded = load([str(folder)])
+    assert [failure.where for failure in loaded.failures] == [str(folder / "gone.yaml")]
+    assert list(loaded.documents) == []
