@@ -25,6 +25,7 @@ from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data, write_table
 from paictl.cluster.interface import Cluster, Jobs, JobState, JobView
 from paictl.errors import ExitCode, PaictlError
+from paictl.i18n import text
 from paictl.operate import explaining
 from paictl.operate import jobs as operate
 from paictl.operate.jobfiles import Wishes, files_listed
@@ -191,7 +192,7 @@ def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption =
     write("")
     write_table(("TASK", "STATE", "NODE", "DEVICES", "WHY"), rows)
     if found.state.value == "Waiting":
-        console.info(f"why it waits: paictl job explain {found.key}")
+        console.info(text("why it waits: paictl job explain {job}", job=found.key))
 
 
 def _devices(number: int) -> str:
@@ -213,8 +214,11 @@ def stop(
         if one.error is not None:
             console.error(one.error)
         elif one.before is not None:
-            ended = f"had ended already: {one.before.value}" if one.before.ended else "stopped"
-            console.info(f"job {one.key} {ended}")
+            if one.before.ended:
+                said = text("job {job} had ended already: {state}", job=one.key, state=one.before.value)
+            else:
+                said = text("job {job} stopped", job=one.key)
+            console.outcome(said, name=one.key, before=one.before.value, stopped=not one.before.ended)
     errors = [one.error for one in done if one.error is not None]
     if errors:
         raise typer.Exit(ExitCode.PARTIAL if len(errors) < len(done) else errors[0].exit_code)

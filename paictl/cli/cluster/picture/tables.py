@@ -123,7 +123,7 @@ def _job_row(job: JobView, picture: Picture, marks: Marks, nodes: dict[str, Hold
     since = job.started if runs and job.started is not None else job.submitted
     notes = [", ".join(map(printable, nodes))] if nodes else []
     if job.used and not nodes:
-        notes.append("on devices that no cell of the configuration names")
+        notes.append("outside all cells")
     notes += [str(hold)] if hold in (Hold.LAZY, Hold.OPPORTUNISTIC) else []
     notes += [f"preempted {job.preemptions}x"] if job.preemptions else []
     return [
