@@ -10,6 +10,7 @@ from paictl.cluster.embedded.jobviews import STATES
 from paictl.cluster.embedded.services import CONTROLLER, SCHEDULER
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import Answer
+from paictl.i18n import Text, text
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain import Explanation, explain, render, to_data
@@ -17,38 +18,41 @@ from paictl.scheduler.explain.data import Change
 from paictl.workload.job import PRIORITIES
 from paictl.workload.lifecycle import State
 
-OPPORTUNISTIC = next(name for name, priority in PRIORITIES.items() if priority < 0)
-
 
 def explain_job(world: World, job: LiveJob) -> Answer:
     """What a job does, or why it waits and what would let it run."""
     state = job.status.state
     waiting = [task for task in job.status.tasks if task.state is State.WAITING]
     if state.final or not waiting:
-        return _plain(f"job {job.key} does not wait: it is {STATES[job.status.state].value}", job)
+        said = text("job {job} does not wait: it is {state}", job=job.key, state=STATES[job.status.state].value)
+        return _plain(said, job)
     for service, consequence in (
-        (CONTROLLER, "no pods are made for it"),
-        (SCHEDULER, "nothing new is placed"),
+        (CONTROLLER, text("no pods are made for it")),
+        (SCHEDULER, text("nothing new is placed")),
     ):
         if not world.services.runs(service):
             return _plain(
-                f"job {job.key} waits because {service} is stopped: {consequence}", job,
-                hint=f"start it: paictl service start -n {service}",
+                text("job {job} waits because {service} is stopped: {consequence}", job=job.key, service=service,
+                     consequence=consequence),
+                job, hint=text("start it: paictl service start -n {service}", service=service),
             )  # fmt: skip
     engine = world.dispatcher.engine
     if engine is None:
-        return _plain(f"job {job.key} waits because the cluster has no scheduler", job)
+        return _plain(text("job {job} waits because the cluster has no scheduler", job=job.key), job)
     try:
         explanation = explain(engine, job.request(waiting[0].ref))
     except RequestError as error:
         return _plain(
-            f"job {job.key} waits because it asks for what the scheduler's configuration does not have: {error}", job,
-            hint=f"stop it and submit it again for what there is: paictl job stop {job.key}",
+            text("job {job} waits because it asks for what the scheduler's configuration does not have: {reason}",
+                 job=job.key, reason=str(error)),
+            job, hint=text("stop it and submit it again for what there is: paictl job stop {job}", job=job.key),
         )  # fmt: skip
     explanation = replace(explanation, changes=tuple(_with_classes(engine, explanation)))
     others = len(waiting) - 1
-    head = [f"job {job.key}: {len(waiting)} of {len(job.status.tasks)} tasks wait"] if others else []
-    return Answer((*head, *map(_class_words, render(explanation))), {"job": job.key, **to_data(explanation)})
+    head = text("job {job}: {waiting} of {tasks} tasks wait", job=job.key, waiting=len(waiting),
+                tasks=len(job.status.tasks))  # fmt: skip
+    lines = render(explanation, {priority: name for name, priority in PRIORITIES.items()})
+    return Answer((*([head] if others else []), *lines), {"job": job.key, **to_data(explanation)})
 
 
 def _with_classes(engine: Engine, explanation: Explanation) -> Iterator[Change]:
@@ -67,13 +71,7 @@ def _with_classes(engine: Engine, explanation: Explanation) -> Iterator[Change]:
                 yield replace(change, priority=priority, outcome=outcome)
 
 
-def _class_words(line: str) -> str:
-    """A line of an explanation with the names that jobs have for priorities."""
-    for name, priority in PRIORITIES.items():
-        line = line.replace(f"- give it priority {priority}:", f"- give it the class {name} (priority {priority}):")
-    return line.replace("- run it as opportunistic (", f"- give it the class {OPPORTUNISTIC} (opportunistic, ")
-
-
-def _plain(text: str, job: LiveJob, *, hint: str = "") -> Answer:
-    lines = (text, f"hint: {hint}") if hint else (text,)
-    return Answer(lines, {"job": job.key, "state": STATES[job.status.state].value, "text": text, "hint": hint})
+def _plain(said: Text, job: LiveJob, *, hint: Text | None = None) -> Answer:
+    lines = (said, text("hint: {hint}", hint=hint)) if hint else (said,)
+    state = STATES[job.status.state].value
+    return Answer(lines, {"job": job.key, "state": state, "text": str(said), "hint": str(hint or "")})
