@@ -31,6 +31,7 @@ bench: $(STAMP)  ## the figures of README and CHANGELOG
 	@$(BIN)/python tools/bench_config.py
 	@$(BIN)/python tools/bench_scheduler.py
 	@$(BIN)/python tools/bench_cluster.py
+	@$(BIN)/python tools/bench_sim.py
 
 kube:  ## build Kubernetes, etcd and kwok into a cache outside the tree (once; needs Go)
 	@tools/kube/build.sh
@@ -56,7 +57,7 @@ example-reports: $(STAMP)  ## reports of all labs, in examples/lab-report
 lock:  ## renew the lock files (needs uv)
 	uv pip compile -q pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-header \
 	  --upgrade -o requirements/dev.lock
-	uv pip compile -q pyproject.toml --extra test --universal --python-version 3.11 --generate-hashes \
+	uv pip compile -q pyproject.toml --extra k8s --extra test --universal --python-version 3.11 --generate-hashes \
 	  --no-header --upgrade --resolution lowest-direct -o requirements/lowest.lock
 
 test-lowest: .venv-lowest/.installed  ## the test suite with the lowest versions that pyproject.toml allows

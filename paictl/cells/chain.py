@@ -126,7 +126,7 @@ def _check_shape(cell: PhysicalCellSpec, chain: Chain, level: int, path: str) ->
     if len(cell.children) != chain.fanout[level]:
         raise SpecError(
             f"{path}.cellChildren",
-            f"a {chain.types[level]} has {chain.fanout[level]} children, {len(cell.children)} are listed",
+            f"cells below each {chain.types[level]}: {chain.fanout[level]} by its type, {len(cell.children)} listed",
         )
     for i, child in enumerate(cell.children):
         _check_shape(child, chain, level - 1, f"{path}.cellChildren[{i}]")

@@ -226,10 +226,24 @@ def write_segments(lines: Iterable[Sequence[tuple[str, str]]]) -> None:
         console.print(Text.assemble(*((text, style) for style, text in line)), soft_wrap=True)
 
 
+@contextmanager
+def full_screen(wanted: bool) -> Iterator[None]:
+    """Draw on a terminal's other screen, so that what is redrawn leaves no copies behind; elsewhere nothing."""
+    used = wanted and sys.stdout.isatty()
+    if used:
+        sys.stdout.write("\x1b[?1049h")
+    try:
+        yield
+    finally:
+        if used:
+            sys.stdout.write("\x1b[?1049l")
+            sys.stdout.flush()
+
+
 def clear_screen() -> None:
     """Begin again at the top of a terminal; nothing on a pipe."""
     if sys.stdout.isatty():
-        sys.stdout.write("\x1b[H\x1b[2J")
+        sys.stdout.write("\x1b[H\x1b[J")
 
 
 def said(text: str) -> str:

@@ -26,6 +26,7 @@ from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken, write, write_data, write_table
 from paictl.cluster.interface import Cluster, Jobs, JobState, JobView
 from paictl.errors import ExitCode, PaictlError
+from paictl.operate import explaining
 from paictl.operate import jobs as operate
 from paictl.operate.jobfiles import Wishes, files_listed
 from paictl.operate.jobs import Filter, find_job
@@ -122,6 +123,11 @@ def list_jobs(
     """List jobs: state, VC, priority, devices, times."""
     wanted = Filter(vc, frozenset(map(_state, states or ())), user, unfinished)
     cluster = open_cluster(state)
+    with console.full_screen(watch):
+        _show_jobs(cluster, wanted, output, watch=watch)
+
+
+def _show_jobs(cluster: Cluster, wanted: Filter, output: Output, *, watch: bool) -> None:
     while True:
         jobs = chosen(cluster, wanted)
         if watch:
@@ -227,9 +233,9 @@ def logs(job: JobName, output: OutputOption = Output.TABLE, state: StateOption =
 def explain(job: JobName, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """Explain why a job waits, and the smallest change that would let it run."""
     cluster = open_cluster(state)
-    answer = cluster.explain(_find(cluster, job).key)
+    found = cluster.explain(_find(cluster, job).key)
     if output is not Output.TABLE:
-        write_data(answer.data, output)
+        write_data(explaining.data(found), output)
         return
-    for line in answer.lines:
-        write(console.said(line))
+    for line in explaining.lines(found):
+        write(said(line))

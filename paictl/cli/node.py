@@ -98,7 +98,7 @@ def uncordon(names: Names, state: StateOption = None) -> None:
 @app.command()
 def fail(names: Names, state: StateOption = None) -> None:
     """Let nodes fail, as if their hardware broke: pods there are lost if it does not heal within five minutes."""
-    _change(names, "fail", "failed", state)
+    _change(names, "fail", "made to fail", state)
 
 
 @app.command()

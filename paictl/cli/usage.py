@@ -40,7 +40,9 @@ def _message(error: Any) -> tuple[str, str | None]:
 
 def _name(param: Any) -> str:
     """What users call a parameter: the first spelling of an option, the word for an argument."""
-    return str(param.opts[0]) if param.param_type_name == "option" else argument_word(param)
+    if param.param_type_name != "option":
+        return argument_word(param)
+    return str(next((name for name in param.opts if name.startswith("--")), param.opts[0]))
 
 
 def _near(error: Any) -> str:

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 
 from paictl.cluster.interface import Machine, Role
-from paictl.config.linting.validate import Report
-from paictl.config.making.generate import SERVICES_FILE, Inputs, plan
+from paictl.config.making.generate import SERVICES_FILE, Inventory, Named, plan
 from paictl.config.making.generate_text import render
 from paictl.config.making.skus import MachineSku
 from paictl.config.models.layout import layout_of
 from paictl.config.reading.document import Document
 from paictl.config.reading.kinds import Kind
-from paictl.config.reading.load import load_bytes, load_memory
+from paictl.config.reading.load import load_memory
 from paictl.errors import PaictlError
 from paictl.units import Quantity
 
@@ -38,13 +37,9 @@ def services_for(files: Mapping[str, str]) -> str:
         if machine.role is Role.WORKER:
             workers.setdefault(machine.sku, []).append(machine)
     skus = [_sku(name, found) for name, found in workers.items()]
-    lists = {
-        Kind.MASTER_CSV: _csv(machine for machine in machines if machine.role is Role.MASTER),
-        Kind.WORKER_CSV: _csv(machine for machine in machines if machine.role is Role.WORKER),
-        Kind.CONFIG: 'qos-switch: "false"\n',
-    }
-    documents = [one for kind, text in lists.items() for one in load_bytes(f"<{kind}>", text.encode(), kind)]
-    return render(plan(Inputs(tuple(documents), Report((), ())), skus))[SERVICES_FILE]
+    masters = [machine for machine in machines if machine.role is Role.MASTER]
+    inventory = Inventory(_named(masters), _named(one for found in workers.values() for one in found))
+    return render(plan(inventory, skus))[SERVICES_FILE]
 
 
 def _sku(name: str, machines: list[Machine]) -> MachineSku:
@@ -54,8 +49,8 @@ def _sku(name: str, machines: list[Machine]) -> MachineSku:
     return MachineSku(name, first.devices, first.cpu, memory, first.device_type, name, hosts)
 
 
-def _csv(machines: Iterable[Machine]) -> str:
-    return "".join(f"{machine.name},{machine.address}\n" for machine in machines)
+def _named(machines: Iterable[Machine]) -> tuple[Named, ...]:
+    return tuple(Named(machine.name.lower(), machine.address) for machine in machines)
 
 
 def _machines(document: Document) -> Iterator[Machine]:

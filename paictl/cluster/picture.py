@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from paictl.cluster.interface import JobView, NodeView
+from paictl.cluster.values import JobView, NodeView
 from paictl.units import rfc3339
 
 

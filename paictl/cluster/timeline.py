@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from paictl.cluster.interface import Event, EventKind
 from paictl.cluster.picture import Attempt, JobLine, NodeMark, Outcome, TaskLine, Timeline
+from paictl.cluster.values import Event, EventKind
 
 ENDS: Final[Mapping[EventKind, Outcome]] = {
     EventKind.FINISHED: Outcome.FINISHED,

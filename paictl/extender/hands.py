@@ -66,6 +66,8 @@ class Hands:
         self._tries: dict[str, _Try] = {}
         self._nominated: set[str] = set()
         self._stop = threading.Event()
+        self._under_way = 0
+        self._changed = threading.Condition()
         self._pool = ThreadPoolExecutor(BINDERS, "bind")
         self._thread = threading.Thread(target=self._run, name="hands", daemon=True)
         desk.force = self.bind_soon
@@ -75,10 +77,13 @@ class Hands:
         self._thread.start()
 
     def stop(self) -> None:
-        """Begin nothing new."""
-        self._stop.set()
+        """Begin nothing new, and wait for bindings under way: the next term's list must have them."""
+        with self._changed:
+            self._stop.set()
         self.desk.work.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
+        with self._changed:
+            self._changed.wait_for(lambda: not self._under_way, 2 * pods.BIND)
 
     # --- binding
 
@@ -96,21 +101,35 @@ class Hands:
 
     def carry_out(self, ticket: Ticket) -> str:
         """Send a binding and say how it went."""
-        ref, left = ticket.ref, self.remaining() - MARGIN
-        error = "this process no longer leads" if left <= 0 or self._stop.is_set() else ""
+        with self._changed:
+            left = self.remaining() - MARGIN
+            begins = left > 0 and not self._stop.is_set()
+            self._under_way += begins
         try:
-            if not error:
-                pod = ref.namespace, ref.name, ref.uid
-                pods.bind(self.client, pod, ticket.node, ticket.annotations, min(pods.BIND, left))
-        except KubeError as failed:
-            error = self._settle(ticket, failed)
-        except PaictlError as failed:
-            error = failed.message
+            error = self._send(ticket, left) if begins else "this process no longer leads"
+        finally:
+            with self._changed:
+                self._under_way -= begins
+                self._changed.notify_all()
         if error:
-            self.desk.not_bound(ref, gone=error == _GONE)
+            self.desk.not_bound(ticket.ref, gone=error == _GONE)
         else:
             self.desk.bound(ticket)
         return error
+
+    def _send(self, ticket: Ticket, seconds: float) -> str:
+        ref = ticket.ref
+        try:
+            pod = ref.namespace, ref.name, ref.uid
+            pods.bind(self.client, pod, ticket.node, ticket.annotations, min(pods.BIND, seconds))
+            return ""
+        except KubeError as failed:
+            try:
+                return self._settle(ticket, failed)
+            except PaictlError as again:
+                return again.message
+        except PaictlError as failed:
+            return failed.message
 
     def _settle(self, ticket: Ticket, failed: KubeError) -> str:
         """After a refusal: it may be bound already, just as it should be."""

@@ -11,9 +11,8 @@ from paictl.cluster.cells import chain_pictures, vc_pictures
 from paictl.cluster.interface import JobState, JobView, Machine, NodeCondition, NodeView, Role
 from paictl.cluster.picture import Picture
 from paictl.scheduler import inspect
-from paictl.scheduler.decision import Bind, Preempt
 from paictl.scheduler.errors import RequestError
-from paictl.scheduler.explain import explain, render, to_data
+from paictl.scheduler.explain import Verdict, explain, render, to_data
 from paictl.scheduler.groups import Group, GroupState
 from paictl.units import from_unix
 
@@ -108,7 +107,7 @@ def explain_pod(desk: Desk, namespace: str, name: str) -> Json:
             found = explain(desk.book.engine, entry.reading.request)
         except RequestError as error:
             return data | {"situation": "refused", "text": [f"Pod {entry.ref.key} was refused: {error.message}"]}
-        kind = {Bind: "ready", Preempt: "preempting"}.get(type(found.decision), "waiting")
+        kind = {Verdict.BIND: "ready", Verdict.PREEMPT: "preempting"}.get(found.decision, "waiting")
         return data | {
             "situation": kind,
             "group": entry.reading.request.group,

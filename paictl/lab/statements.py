@@ -11,6 +11,7 @@ from paictl.lab.commandlog import Command, means
 from paictl.lab.findings import NOTHING, YES_OR_NO, Finding, exact, number, quoted, span, text
 from paictl.lab.messages import Message, joined, literal, message
 from paictl.lab.observation import Observation
+from paictl.operate import explaining
 
 Says = Mapping[str, Any]
 
@@ -176,12 +177,13 @@ def explain(seen: Observation, says: Says) -> Iterator[Finding]:
         yield Finding(False, subject, "state", literal("Waiting"), literal(found.state.value) if found else _NO_JOB)
         return
     answer = seen.cluster.explain(found.key)
+    data = explaining.data(answer)
     if "decision" in says:
-        yield exact(subject, "decision", says["decision"], answer.data.get("decision"))
+        yield exact(subject, "decision", says["decision"], data.get("decision"))
     if "text" in says:
-        yield text(subject, "says", says["text"], "\n".join(answer.lines))
+        yield text(subject, "says", says["text"], "\n".join(explaining.lines(answer)))
     if "change" in says:
-        kinds = [str(change["kind"]) for change in answer.data.get("changes", ())]
+        kinds = [str(change["kind"]) for change in data.get("changes", ())]
         yield Finding(says["change"] in kinds, subject, "possible change", literal(says["change"]), _list(kinds))
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from paictl.cluster.machines import services_for
 from paictl.cluster.presets import DEFAULT, LAYOUT, SERVICES, preset_files
 from paictl.config.linting.validate import Choice, validate
-from paictl.config.making.generate import plan, read_inputs
+from paictl.config.making.generate import inventory_of, plan, read_inputs
 from paictl.config.making.generate_text import render
 from paictl.config.making.skus import parse_sku
 from paictl.config.reading.load import is_folder, load_memory
@@ -62,7 +62,7 @@ def _from_lists(lists: Lists) -> Beginning:
         raise RefusedFilesError(message, inputs.report, hint="correct them and try again")
     has = ONE_GPU.partition("=")[2]
     notes: Sequence[str] = () if lists.skus else (f"no --sku says what the workers have, so each has {has}",)
-    made = plan(inputs, [parse_sku(text) for text in lists.skus or [ONE_GPU]])
+    made = plan(inventory_of(inputs), [parse_sku(text) for text in lists.skus or [ONE_GPU]])
     if not made.pools:
         raise PaictlError(
             "the embedded cluster schedules with HiveD, and enable_hived_scheduler is false", where=lists.config,

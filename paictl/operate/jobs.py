@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from paictl.cluster.interface import ClusterError, Jobs, JobState, JobView
+from paictl.cluster.interface import ClusterError, Jobs, JobState, JobView, Scheduling
 from paictl.config.reading.problem import Problem
 from paictl.errors import PaictlError
 from paictl.operate.jobfiles import Wishes, requests_in
+from paictl.words import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,19 @@ class Filter:
         )
 
 
-def list_jobs(cluster: Jobs, wanted: Filter) -> Sequence[JobView]:
-    """The jobs that are wanted, in order of submission, without tasks."""
-    return [job for job in cluster.jobs(ended=not wanted.unfinished) if wanted.keeps(job)]
+class Ports(Jobs, Scheduling, Protocol):
+    """What is needed of a cluster to list jobs by virtual cluster."""
+
+
+def list_jobs(cluster: Ports, wanted: Filter) -> Sequence[JobView]:
+    """The jobs that are wanted, in order of submission, without tasks.
+
+    Raises `ClusterError` for a virtual cluster of which neither the scheduler nor any job knows.
+    """
+    found = [job for job in cluster.jobs(ended=not wanted.unfinished) if wanted.keeps(job)]
+    if wanted.vc is not None and not found:
+        known = {*(vc.name for vc in cluster.picture().vcs), *(job.vc for job in cluster.jobs())}
+        if wanted.vc not in known:
+            hint = did_you_mean(wanted.vc, known) or f"one of: {', '.join(sorted(known))}"
+            raise ClusterError(f"there is no virtual cluster {wanted.vc!r}", hint=hint)
+    return found

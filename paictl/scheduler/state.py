@@ -68,8 +68,8 @@ class State:
             if short is not None:
                 raise SpecError(
                     "virtualClusters",
-                    f"chain {chain.name}: {short.needed} cells of {chain.types[short.level]} are assigned, "
-                    f"{short.available} are there{when}",
+                    f"cells of {chain.types[short.level]} in chain {chain.name}: {short.needed} assigned, "
+                    f"{short.available} there{when}",
                 )
 
     def contents(self) -> Iterator[object]:

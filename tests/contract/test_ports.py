@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import pytest
 
+from paictl.cluster import scheduling
 from paictl.cluster.interface import (
     ClusterError,
     ConflictError,
@@ -17,8 +19,10 @@ from paictl.cluster.interface import (
     Role,
 )
 from paictl.cluster.picture import picture_data
+from paictl.cluster.scheduling import Situation
 from paictl.cluster.targets import Kind
 from paictl.errors import PaictlError
+from paictl.operate import explaining
 from tests.contract.conftest import KINDS, Contract
 
 SERVICES = "services-configuration.yaml"
@@ -156,9 +160,16 @@ def test_a_waiting_job_is_explained_and_a_running_one_is_not_waiting(contract: C
     runs, waits = contract.submit("runs"), contract.submit("waits")
     contract.job_in(runs, JobState.RUNNING)
     answer = contract.cluster.explain(waits)
-    assert answer.lines
-    assert answer.data["job"] == waits
-    assert "does not wait" in contract.cluster.explain(runs).lines[0]
+    assert (answer.job, answer.situation, answer.waiting) == (waits, Situation.NO_ROOM, 1)
+    assert explaining.data(answer)["decision"] == "wait"
+    crossed = scheduling.from_data(json.loads(json.dumps(scheduling.to_data(answer))))
+    assert explaining.lines(crossed) == explaining.lines(answer)
+    assert crossed == answer
+    assert contract.cluster.explain(runs).situation is Situation.NOT_WAITING
+    contract.cluster.set_service("hivedscheduler", running=False)
+    stopped = contract.cluster.explain(waits)
+    assert (stopped.situation, stopped.service) == (Situation.SERVICE_STOPPED, "hivedscheduler")
+    assert "start it: paictl service start -n hivedscheduler" in explaining.lines(stopped)[1]
 
 
 def test_the_picture_is_that_of_the_nodes_and_jobs(contract: Contract) -> None:

@@ -38,7 +38,7 @@ class KubeApi:
     def _connection(self) -> http.client.HTTPSConnection:
         if getattr(self._own, "connection", None) is None:
             host = self.plane.server.removeprefix("https://")
-            self._own.connection = http.client.HTTPSConnection(host, context=self.plane.context, timeout=20)
+            self._own.connection = http.client.HTTPSConnection(host, context=self.plane.context, timeout=120)
         return self._own.connection  # type: ignore[no-any-return]
 
     def call(self, method: str, path: str, body: object = None, kind: str = "application/json") -> Any:

@@ -18,7 +18,7 @@ from tests.golden.support import GOLDEN, load_spec, read_trace, replayer
 from tests.unit.extender.stand import Caller, Stand, pod, served
 
 TRACES = sorted((GOLDEN / "traces").glob("*/*.jsonl.gz"))
-EVERY = 24
+EVERY = 40
 """One of so many traces; the decisions themselves are compared in full by `test_traces`."""
 
 pytestmark = pytest.mark.usefixtures("shared")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import time
@@ -21,6 +20,7 @@ from paictl.cli.console import PIPE_WIDTH, Output, write_data, write_segments
 from paictl.cluster.interface import Cluster
 from paictl.cluster.page import page
 from paictl.errors import PaictlError
+from paictl.files import write_together
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -71,14 +71,11 @@ def _lines(cluster: Cluster, by: By, width: int) -> list[Line]:
 
 def _write_page(cluster: Cluster, path: Path) -> None:
     """Write the page whole or not at all; an older one is replaced only when the new one is complete."""
-    text = page(cluster.picture(history=True))
-    draft = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise PaictlError(f"cannot be written: {error.strerror}", where=str(path), hint="name another file") from None
+        write_together(path.parent, {path.name: page(cluster.picture(history=True))}, force=True)
+    except PaictlError as error:
+        error.where, error.hint = str(path), "name another file"
+        raise
     console.info(f"wrote {path}; open it in a browser")
 
 

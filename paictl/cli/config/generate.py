@@ -10,7 +10,7 @@ import typer
 from paictl.cli import console
 from paictl.cli.console import Output
 from paictl.config.linting.report import FORMATS
-from paictl.config.making.generate import Inputs, Plan, plan, read_inputs, recheck
+from paictl.config.making.generate import Inputs, Plan, inventory_of, plan, read_inputs, recheck
 from paictl.config.making.generate_text import render
 from paictl.config.making.skus import parse_sku
 from paictl.config.reading.schema import named_schemas
@@ -51,7 +51,7 @@ def generate(
     inputs = read_inputs(masters, workers, config)
     if not inputs.usable:
         _refuse(inputs)
-    made = plan(inputs, [parse_sku(text) for text in sku or ()])
+    made = plan(inventory_of(inputs), [parse_sku(text) for text in sku or ()])
     texts = render(made)
     recheck(inputs, texts)
     written = write_together(folder, {**texts, **named_schemas(texts.values())}, force=force, mode=0o600)

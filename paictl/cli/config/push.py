@@ -23,7 +23,8 @@ from paictl.cli.clusters import (
     warn,
 )
 from paictl.cli.console import Output, write, write_data, write_table
-from paictl.cluster.interface import Cluster, Harm
+from paictl.cluster.interface import Cluster
+from paictl.cluster.scheduling import Harm
 from paictl.config.pushing.compare import FileDifference, value_text
 from paictl.config.quotas.diff import VcChange
 from paictl.config.reading.schema import named_schemas

@@ -17,8 +17,6 @@ from paictl.workload.fields import JobError
 from paictl.workload.job import Job
 from paictl.workload.pods import plan_job
 
-MOST_TASKS: Final = 10_000
-"""Most tasks of one job: more than the largest cluster that was ever described has devices."""
 MOST_WAITING: Final = 100_000
 """Most tasks that may wait or run on a cluster on this machine at once."""
 
@@ -29,21 +27,15 @@ DEFAULT_SECONDS: Final = 60.0
 def refuse_excess(requests: Iterable[JobRequest]) -> None:
     """Raise `ClusterError` for more tasks than could ever be worked on; asked before anything is made of a request.
 
-    Counts what a request says without reading it as a job, for every look at a billion tasks costs a billion.
+    Counts what a request says without reading it as a job, for every look at a billion tasks costs a billion. How many
+    tasks one job may have is `workload.pods.check_number`'s to say, by the size of the cluster.
     """
-    tasks = 0
-    for request in requests:
-        own = sum(_instances(role) for role in _values(request.data.get("taskRoles")))
-        if own > MOST_TASKS:
-            name = request.data.get("name")
-            raise ClusterError(
-                f"job {name!r} has {own} tasks, and at most {MOST_TASKS} can be taken", hint="use fewer instances"
-            )
-        tasks += own
-        if tasks > MOST_WAITING:
-            raise ClusterError(
-                f"more than {MOST_WAITING} tasks cannot be submitted together", hint="submit fewer jobs at a time"
-            )
+    tasks = sum(_instances(role) for request in requests for role in _values(request.data.get("taskRoles")))
+    if tasks > MOST_WAITING:
+        raise ClusterError(
+            f"{tasks:,} tasks cannot be submitted together, at most {MOST_WAITING:,} can",
+            hint="use fewer instances, or submit fewer jobs at a time",
+        )
 
 
 def _values(roles: object) -> Iterable[object]:
@@ -55,24 +47,12 @@ def _instances(role: object) -> int:
     return number if isinstance(number, int) and not isinstance(number, bool) and number > 0 else 1
 
 
-def _refuse_endless_gang(job: Job, configuration: Configuration) -> None:
-    """Raise `ClusterError` for a gang of more tasks than there are leaf cells, before a pod is made for each."""
-    tasks = sum(role.instances for role in job.roles)
-    devices = sum(view.leaves for view in configuration.supply.chains)
-    if job.gang and tasks > devices:
-        raise ClusterError(
-            f"job {job.name!r} can never run: its {tasks} tasks start together, and the cluster has {devices} devices",
-            hint="use fewer instances, or gangAllocation: false",
-        )
-
-
 def admitted(request: JobRequest, configuration: Configuration, now: Millis) -> LiveJob:
     """The job as it begins, without a number yet.
 
     Raises `JobError` for one that cannot be read, asks for what the configuration does not have, or can never run.
     """
     job = with_wishes(Job.from_mapping(request.data), request.vc, request.priority)
-    _refuse_endless_gang(job, configuration)
     plan = plan_job(job, configuration.supply, request.user)
     refusal = configuration.judge.refusal(plan)
     if refusal is not None:

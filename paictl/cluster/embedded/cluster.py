@@ -24,20 +24,19 @@ from paictl.cluster.embedded.store import JobRow, Store, damaged, planned_beginn
 from paictl.cluster.embedded.views import losses_of, node_views, service_view
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import (
-    Answer,
     ClusterError,
     ConfigVersion,
     ConflictError,
     Event,
-    Impact,
     JobRequest,
     JobView,
     Machine,
     NodeChange,
     NodeView,
     ServiceView,
-)  # fmt: skip
+)
 from paictl.cluster.picture import Picture
+from paictl.cluster.scheduling import Impact, JobExplanation
 from paictl.errors import PaictlError
 from paictl.units import Millis, from_unix, instant
 
@@ -208,7 +207,7 @@ class EmbeddedCluster:
         with self._world() as world:
             return view_of(self._job(world, key), self.epoch)
 
-    def explain(self, key: str) -> Answer:
+    def explain(self, key: str) -> JobExplanation:
         """Why a job waits, and what would let it run."""
         with self._world() as world:
             return explain_job(world, self._job(world, key))

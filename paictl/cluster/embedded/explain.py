@@ -9,50 +9,38 @@ from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.jobviews import STATES
 from paictl.cluster.embedded.services import CONTROLLER, SCHEDULER
 from paictl.cluster.embedded.world import World
-from paictl.cluster.interface import Answer
-from paictl.i18n import Text, text
+from paictl.cluster.scheduling import JobExplanation, Situation
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
-from paictl.scheduler.explain import Explanation, explain, render, to_data
+from paictl.scheduler.explain import Explanation, explain
 from paictl.scheduler.explain.data import Change
 from paictl.workload.job import PRIORITIES
 from paictl.workload.lifecycle import State
 
+NEEDED = (CONTROLLER, SCHEDULER)
+"""The services between a job and its devices, in their order."""
 
-def explain_job(world: World, job: LiveJob) -> Answer:
+
+def explain_job(world: World, job: LiveJob) -> JobExplanation:
     """What a job does, or why it waits and what would let it run."""
-    state = job.status.state
     waiting = [task for task in job.status.tasks if task.state is State.WAITING]
-    if state.final or not waiting:
-        said = text("job {job} does not wait: it is {state}", job=job.key, state=STATES[job.status.state].value)
-        return _plain(said, job)
-    for service, consequence in (
-        (CONTROLLER, text("no pods are made for it")),
-        (SCHEDULER, text("nothing new is placed")),
-    ):
+    known = JobExplanation(
+        job.key, STATES[job.status.state], Situation.NOT_WAITING, waiting=len(waiting), tasks=len(job.status.tasks)
+    )
+    if job.status.state.final or not waiting:
+        return known
+    for service in NEEDED:
         if not world.services.runs(service):
-            return _plain(
-                text("job {job} waits because {service} is stopped: {consequence}", job=job.key, service=service,
-                     consequence=consequence),
-                job, hint=text("start it: paictl service start -n {service}", service=service),
-            )  # fmt: skip
+            return replace(known, situation=Situation.SERVICE_STOPPED, service=service)
     engine = world.dispatcher.engine
     if engine is None:
-        return _plain(text("job {job} waits because the cluster has no scheduler", job=job.key), job)
+        return replace(known, situation=Situation.NO_SCHEDULER)
     try:
-        explanation = explain(engine, job.request(waiting[0].ref))
+        found = explain(engine, job.request(waiting[0].ref), siblings=job.plan.groups.keys())
     except RequestError as error:
-        return _plain(
-            text("job {job} waits because it asks for what the scheduler's configuration does not have: {reason}",
-                 job=job.key, reason=str(error)),
-            job, hint=text("stop it and submit it again for what there is: paictl job stop {job}", job=job.key),
-        )  # fmt: skip
-    explanation = replace(explanation, changes=tuple(_with_classes(engine, explanation)))
-    others = len(waiting) - 1
-    head = text("job {job}: {waiting} of {tasks} tasks wait", job=job.key, waiting=len(waiting),
-                tasks=len(job.status.tasks))  # fmt: skip
-    lines = render(explanation, {priority: name for name, priority in PRIORITIES.items()})
-    return Answer((*([head] if others else []), *lines), {"job": job.key, **to_data(explanation)})
+        return replace(known, situation=Situation.UNKNOWN_TERMS, reason=str(error))
+    found = replace(found, changes=tuple(_with_classes(engine, found)))
+    return replace(known, situation=Situation.NO_ROOM, scheduler=found)
 
 
 def _with_classes(engine: Engine, explanation: Explanation) -> Iterator[Change]:
@@ -69,9 +57,3 @@ def _with_classes(engine: Engine, explanation: Explanation) -> Iterator[Change]:
             outcome = explain(engine, replace(explanation.request, priority=priority)).outcome
             if outcome is not None:
                 yield replace(change, priority=priority, outcome=outcome)
-
-
-def _plain(said: Text, job: LiveJob, *, hint: Text | None = None) -> Answer:
-    lines = (said, text("hint: {hint}", hint=hint)) if hint else (said,)
-    state = STATES[job.status.state].value
-    return Answer(lines, {"job": job.key, "state": state, "text": str(said), "hint": str(hint or "")})

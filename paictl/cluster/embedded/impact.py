@@ -8,7 +8,7 @@ from paictl.cluster.embedded.configs import Configuration
 from paictl.cluster.embedded.dispatch import Dispatcher
 from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.world import World
-from paictl.cluster.interface import Harm, Impact
+from paictl.cluster.scheduling import Harm, Impact
 from paictl.errors import PaictlError
 from paictl.scheduler.engine import Engine
 

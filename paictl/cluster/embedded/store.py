@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from paictl.cluster.embedded.records import Happened, Pushed
 from paictl.cluster.interface import ClusterError, ConflictError, EventKind, UnreachableError
@@ -73,6 +75,10 @@ class Store:
     def __init__(self, folder: Path, connection: sqlite3.Connection) -> None:
         self.folder = folder
         self._db = connection
+        # Closed with the last who uses it, before the collector looks at the connection itself: a `__del__` would run
+        # in no particular order with the connection's own, which since 3.13 complains about being left open.
+        self.close = weakref.finalize(self, connection.close)
+        """Close the file; once more does nothing."""
 
     @classmethod
     def exists(cls, folder: Path) -> bool:
@@ -102,7 +108,7 @@ class Store:
                 with store.writing():
                     store.set_meta("schema", SCHEMA_VERSION)
                     fill(store)
-                db.close()
+                store.close()
                 os.link(draft, folder / FILE)  # fails if somebody else was faster, unlike a rename
             except FileExistsError:
                 raise ConflictError("another command has just brought a cluster up here", where=str(folder)) from None
@@ -136,14 +142,6 @@ class Store:
             _remove_drafts(folder)
             if not any(folder.iterdir()):
                 folder.rmdir()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._db.close()
-
-    def __del__(self) -> None:
-        """Close the file with the last who uses it: since 3.13 Python complains about connections left open."""
-        self._db.close()
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -290,7 +288,7 @@ def _connected(path: Path) -> sqlite3.Connection:
             db.close()
             raise
         db.close()
-        db = sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True, isolation_level=None)
+        db = sqlite3.connect(f"file:{quote(str(path.resolve()))}?immutable=1", uri=True, isolation_level=None)
         db.execute("SELECT 1 FROM meta")
     return db
 

@@ -8,7 +8,7 @@ import re
 from paictl.config.reading.nodes import Scalar
 from paictl.config.reading.problem import Edit
 from paictl.config.reading.source import Located
-from paictl.config.reading.yamltree import resolve
+from paictl.config.reading.values import resolve
 
 _BARE = re.compile(r"[A-Za-z_][\w./-]*")
 _NUMBERED = re.compile(r"([a-z]*)([0-9]+)")

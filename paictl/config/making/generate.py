@@ -99,6 +99,33 @@ class Registry:
 
 
 @dataclass(frozen=True, slots=True)
+class Named:
+    """A machine as a list names it: `name` as it is compared, `address` as it is written."""
+
+    name: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the cluster settings say that makes a difference; without any, OpenPAI's defaults."""
+
+    hived: bool = True
+    qos: bool = False
+    docker_root: str = "/mnt/docker"
+    registry: Registry = Registry("docker.io", "openpai", "latest", None)
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """The machines of a cluster, whoever has listed them, and its settings; the first master is the one."""
+
+    masters: tuple[Named, ...]
+    workers: tuple[Named, ...]
+    settings: Settings = Settings()
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """All that the two files will say; `notes` is what the administrator should know about it."""
 
@@ -124,7 +151,20 @@ def _check(documents: Iterable[Document]) -> Report:
     return validate(Loaded((Bundle("inputs", tuple(documents)),)))
 
 
-def plan(inputs: Inputs, skus: Sequence[MachineSku], secret: Callable[[], str] | None = None) -> Plan:
+def inventory_of(inputs: Inputs) -> Inventory:
+    """What the three files say; raises `PaictlError` for a list that names nobody."""
+    masters, workers = (_hosts(inputs, kind) for kind in (Kind.MASTER_CSV, Kind.WORKER_CSV))
+    found = inputs.of(Kind.CONFIG)
+    settings = Settings(
+        _uses_hived(found),
+        _text(found, "qos-switch", "false") == "true",
+        _text(found, "docker_data_root", "/mnt/docker"),
+        _registry(found),
+    )
+    return Inventory(_named(masters), _named(workers), settings)
+
+
+def plan(inventory: Inventory, skus: Sequence[MachineSku], secret: Callable[[], str] | None = None) -> Plan:
     """Decide what the files say; `secret` makes passwords (a random one by default).
 
     The SKUs keep the order of `skus`: the first that has workers goes to the VC `default`. Raises `PaictlError` if
@@ -133,27 +173,31 @@ def plan(inputs: Inputs, skus: Sequence[MachineSku], secret: Callable[[], str] |
     if not skus:
         hint = f"say it for each kind of worker: --sku '{FORM}'"
         raise PaictlError("it is not known what the workers have", where="--sku", hint=hint)
-    masters, workers = (_hosts(inputs, kind) for kind in (Kind.MASTER_CSV, Kind.WORKER_CSV))
-    chosen = assign([host.key for host in workers], [masters[0].key], skus)
-    master = chosen.get(masters[0].key) or _default_master(masters[0], skus)
-    members = {sku: [host.key for host in workers if chosen[host.key] is sku] for sku in skus}
+    masters, workers, settings = inventory.masters, inventory.workers, inventory.settings
+    chosen = assign([worker.name for worker in workers], [masters[0].name], skus)
+    master = chosen.get(masters[0].name) or _default_master(masters[0], skus)
+    members = {sku: [worker.name for worker in workers if chosen[worker.name] is sku] for sku in skus}
     used = [sku for sku in skus if members[sku]]
-    settings = inputs.of(Kind.CONFIG)
-    hived, qos = _uses_hived(settings), _text(settings, "qos-switch", "false") == "true"
-    pools = [_pool(sku, members[sku], _vc(index), qos) for index, sku in enumerate(used)] if hived else []
+    pools = (
+        [_pool(sku, members[sku], _vc(index), settings.qos) for index, sku in enumerate(used)] if settings.hived else []
+    )
     _refuse_same_cell_types(pools)
     make = secret or (lambda: secrets.token_urlsafe(18))
     return Plan(
         tuple(dict.fromkeys((master, *used))),
-        (_machine(masters[0], master, "pai-master"), *(_machine(h, chosen[h.key], "pai-worker") for h in workers)),
+        (_machine(masters[0], master, "pai-master"), *(_machine(w, chosen[w.name], "pai-worker") for w in workers)),
         tuple(pools),
-        _registry(settings),
-        qos,
-        _text(settings, "docker_data_root", "/mnt/docker"),
+        settings.registry,
+        settings.qos,
+        settings.docker_root,
         make(),
         make(),
-        tuple(_notes(masters, master, hived=hived)),
+        tuple(_notes(masters, master, hived=settings.hived)),
     )
+
+
+def _named(hosts: Iterable[Host]) -> tuple[Named, ...]:
+    return tuple(Named(host.key, host.address.stripped) for host in hosts)
 
 
 def _hosts(inputs: Inputs, kind: Kind) -> tuple[Host, ...]:
@@ -165,9 +209,9 @@ def _hosts(inputs: Inputs, kind: Kind) -> tuple[Host, ...]:
     return hosts
 
 
-def _default_master(host: Host, skus: Iterable[MachineSku]) -> MachineSku:
+def _default_master(host: Named, skus: Iterable[MachineSku]) -> MachineSku:
     if any(sku.name == MASTER_SKU for sku in skus):
-        hint = f"write {MASTER_SKU}@{host.key}=…, or call it otherwise"
+        hint = f"write {MASTER_SKU}@{host.name}=…, or call it otherwise"
         raise PaictlError(f"the SKU {MASTER_SKU!r} does not have the master", where="--sku", hint=hint)
     return _MASTER
 
@@ -181,8 +225,8 @@ def _vc(index: int) -> str:
     return f"vc{index}" if index else "default"
 
 
-def _machine(host: Host, sku: MachineSku, role: str) -> Machine:
-    return Machine(host.key, host.address.stripped, sku.name, role)
+def _machine(one: Named, sku: MachineSku, role: str) -> Machine:
+    return Machine(one.name, one.address, sku.name, role)
 
 
 def _pool(sku: MachineSku, nodes: Sequence[str], vc: str, qos: bool) -> Pool:
@@ -226,12 +270,12 @@ def _registry(settings: Document) -> Registry:
     )
 
 
-def _notes(masters: Sequence[Host], master: MachineSku, *, hived: bool) -> Iterable[str]:
+def _notes(masters: Sequence[Named], master: MachineSku, *, hived: bool) -> Iterable[str]:
     if len(masters) > 1:
-        others = ", ".join(host.key for host in masters[1:])
-        yield f"only {masters[0].key} is in the layout: further masters ({others}) run etcd and the API server only"
+        others = ", ".join(one.name for one in masters[1:])
+        yield f"only {masters[0].name} is in the layout: further masters ({others}) run etcd and the API server only"
     if master is _MASTER:
-        yield f"the master's {MASTER_SKU} holds what OpenPAI asks for at least; say --sku 'NAME@{masters[0].key}=…'"
+        yield f"the master's {MASTER_SKU} holds what OpenPAI asks for at least; say --sku 'NAME@{masters[0].name}=…'"
     if not hived:
         yield "there is no hivedscheduler section, because enable_hived_scheduler is false"
     yield f"the administrator's password and the token secret in {SERVICES_FILE} are random; keep the file private"

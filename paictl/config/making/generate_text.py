@@ -11,7 +11,7 @@ from paictl.config.making.generate import LAYOUT_FILE, MASTER_SKU, SERVICES_FILE
 from paictl.config.making.skus import MachineSku
 from paictl.config.reading.kinds import Kind
 from paictl.config.reading.schema import SCHEMA_NAMES, schema_comment
-from paictl.config.reading.yamltree import resolve
+from paictl.config.reading.values import resolve
 
 _ORIGIN = "# Made by `paictl config generate` from the host lists and config.yaml; yours to change from now on."
 _LAYOUT, _SERVICES = (SCHEMA_NAMES[kind] for kind in (Kind.LAYOUT, Kind.SERVICES))

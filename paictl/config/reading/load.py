@@ -13,11 +13,15 @@ from paictl.config.reading.document import Bundle, Document
 from paictl.config.reading.kinds import Kind, kind_by_name, recognise
 from paictl.config.reading.nested import embedded_source
 from paictl.config.reading.source import STDIN, Source, Span, read_bytes
-from paictl.config.reading.yamltree import IssueKind, ReadIssue, parse_yaml
+from paictl.config.reading.yamltree import MAX_VALUES, IssueKind, ReadIssue, parse_yaml
 from paictl.errors import PaictlError
 
 SUFFIXES = (".yaml", ".yml", ".csv")
 """What a folder is searched for."""
+
+
+MAX_ROWS = 200_000
+"""Most lines of a host list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,18 +124,27 @@ def load_file(path: str, kind: Kind | None = None) -> list[Document]:
 
 
 def load_bytes(name: str, data: bytes, kind: Kind | None = None) -> list[Document]:
-    """The documents in the bytes of a file called `name`; see `load_file`."""
+    """The documents in the bytes of a file called `name`; raises `PaictlError` if it holds too much."""
     source, issue = _decode(name, data)
     issues = (issue,) if issue else ()
     named = kind or kind_by_name(name) or Kind.UNKNOWN
     if issue and issue.kind is IssueKind.ENCODING:
         return [Document(named, source, issues=issues, fatal=True)]
     if named.is_csv:
+        if source.text.count("\n") > MAX_ROWS:
+            raise _too_much(name, f"{MAX_ROWS:,} lines")
         return [Document(named, source, rows=parse_csv(source), issues=issues)]
     tree = parse_yaml(source)
+    if any(one.kind is IssueKind.TOO_MANY for one in tree.issues):
+        raise _too_much(name, f"{MAX_VALUES:,} values")
     found = kind or recognise(name, tree.root) or Kind.UNKNOWN
     document = Document(found, source, tree.root, issues=(*issues, *tree.issues), fatal=tree.fatal)
     return [document, *_embedded(document)]
+
+
+def _too_much(name: str, limit: str) -> PaictlError:
+    hint = "no cluster needs so many; split the file or remove what does not belong"
+    return PaictlError(f"has more than {limit}", where=name, hint=hint)
 
 
 def _embedded(document: Document) -> Iterator[Document]:

@@ -11,15 +11,14 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, TypeAlias
+from typing import Any
 
 import yaml
-from yaml.constructor import SafeConstructor
 from yaml.reader import Reader
-from yaml.resolver import Resolver
 
 from paictl.config.reading.nodes import Entry, Mapping, Node, Scalar, Sequence
 from paictl.config.reading.source import Located, Source, Span
+from paictl.config.reading.values import resolve
 
 MAX_DEPTH = 64
 """Deepest nesting that is read; real files stay below 12."""
@@ -27,8 +26,8 @@ MAX_DEPTH = 64
 MAX_EXPANSION = 500_000
 """Most nodes that the aliases of a document may stand for together; enough for 16,384 nodes made from one anchor."""
 
-MAX_NUMBER = 128
-"""Longest text that is read as a number; arithmetic on longer ones costs seconds and means nothing."""
+MAX_VALUES = 600_000
+"""Most values that are read, twice those of 16,384 nodes with every device listed; each takes some 600 bytes."""
 
 _Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -45,6 +44,7 @@ class IssueKind(Enum):
     ALIAS_BOMB = auto()
     UNKNOWN_ALIAS = auto()
     TOO_DEEP = auto()
+    TOO_MANY = auto()
     MORE_DOCUMENTS = auto()
     EMPTY = auto()
     ENCODING = auto()
@@ -78,8 +78,13 @@ def parse_yaml(source: Source) -> Tree:
         builder.run()
     except yaml.MarkedYAMLError as error:
         at = _error_span(source, error)
+        odd = _odd_space(source, at.start)
         if _indents_with_tab(source, at.start):
             builder.note(IssueKind.TAB, at)
+        elif odd is not None:
+            builder.note(IssueKind.SYNTAX, odd, f"U+{ord(source.text[odd.start]):04X} looks like a space and is none")
+        elif _never_ends(error):
+            builder.note(IssueKind.SYNTAX, at, "the quotation mark here is never closed")
         else:
             builder.note(IssueKind.SYNTAX, at, _reason(error))
         return Tree(builder.root, tuple(builder.issues), fatal=True)
@@ -164,20 +169,26 @@ class _Builder:
         if style in ("|", ">"):  # libyaml ends a block at the start of the next token
             end = start + len(self.source.text[start:end].rstrip())
         node = Scalar(self.source, start, end, event.value, style or None)
-        if event.tag is not None:
+        if event.tag not in (None, "!"):
             self.tagged(node, event.tag, Span(self.source, _offsets(event)[0], end))
-        elif node.plain:
+        elif node.plain if event.tag is None else event.implicit[0]:
             node.tag, node.value, surprising = resolve(event.value)
             if surprising:
                 self.note(IssueKind.SURPRISING_NUMBER, node, str(node.value))
         if event.anchor is not None:
             self.anchors[event.anchor] = _Anchored(node)
-        self.written += 1
+        self.count(node.start)
         self.attach(node)
+
+    def count(self, at: int) -> None:
+        self.written += 1
+        if self.written > MAX_VALUES:
+            self.note(IssueKind.TOO_MANY, Span(self.source, at, at))
+            raise _GiveUpError
 
     def tagged(self, node: Scalar, tag: str, at: Span) -> None:
         short = tag.removeprefix("tag:yaml.org,2002:")
-        if short == "str" or tag == "!":
+        if short == "str":
             return
         if short in ("int", "float", "bool", "null"):
             node.tag, node.value, _ = resolve(node.text)
@@ -192,7 +203,7 @@ class _Builder:
         if len(self.stack) >= MAX_DEPTH:
             self.note(IssueKind.TOO_DEEP, Span(self.source, node.start, node.start + 1), str(MAX_DEPTH))
             raise _GiveUpError
-        self.written += 1
+        self.count(node.start)
         self.attach(node)
         self.stack.append(_Open(node, event.anchor, self.written + self.repeated))
         if event.anchor is not None:
@@ -323,55 +334,6 @@ def _events(text: str) -> Iterator[yaml.Event]:
         loader.dispose()
 
 
-# --- values -----------------------------------------------------------------------------------------------------------
-
-_resolver: Any = Resolver()  # untyped in its stubs
-_constructor = SafeConstructor()
-_constructors: dict[str, Callable[[yaml.ScalarNode], bool | int | float]] = {
-    "int": _constructor.construct_yaml_int,
-    "float": _constructor.construct_yaml_float,
-    "bool": _constructor.construct_yaml_bool,
-}
-Value: TypeAlias = "bool | int | float | str | None"
-_known: dict[str, tuple[str, Value, bool]] = {}
-
-
-def resolve(text: str) -> tuple[str, Value, bool]:
-    """(tag, value, surprising) of a plain scalar under YAML 1.1; dates stay text.
-
-    A number is surprising where it is read as another one than the digits say: 012, 12:30, 1_000, 0x1F.
-    """
-    known = _known.get(text)
-    if known is None:
-        known = _resolve(text)
-        if len(_known) < 100_000:
-            _known[text] = known
-    return known
-
-
-def _resolve(text: str) -> tuple[str, Value, bool]:
-    if "\n" in text:  # PyYAML's patterns end in `$`, which matches before a line end too
-        return "str", text, False
-    tag = str(_resolver.resolve(yaml.ScalarNode, text, (True, False))).rpartition(":")[2]
-    if tag == "null":
-        return "null", None, False
-    if len(text) > MAX_NUMBER:
-        return "str", text, False
-    construct = _constructors.get(tag)
-    if construct is None:
-        return ("timestamp" if tag == "timestamp" else "str"), text, False
-    try:
-        value = construct(yaml.ScalarNode(f"tag:yaml.org,2002:{tag}", text))
-    except (ValueError, OverflowError):
-        return "str", text, False
-    return tag, value, tag != "bool" and not _ORDINARY_NUMBER.match(text)
-
-
-_ORDINARY_NUMBER = re.compile(
-    r"[-+]?(0|[1-9][0-9]*)\Z|[-+]?(\d+\.\d*|\.\d+)([eE][-+]?\d+)?\Z|[-+]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z"
-)
-
-
 # --- what the scanner says --------------------------------------------------------------------------------------------
 
 
@@ -381,8 +343,23 @@ def _indents_with_tab(source: Source, offset: int) -> bool:
     return source.text[offset : offset + 1] == "\t" and not source.text[line:offset].strip(" \t")
 
 
+_ODD_SPACE = re.compile("[\u00a0\u1680\u2000-\u200b\u202f\u205f\u3000]")
+
+
+def _odd_space(source: Source, offset: int) -> Span | None:
+    """A character in the line where the scanner gave up, or in the one before, that only looks like a space."""
+    before = source.text.rfind("\n", 0, max(source.text.rfind("\n", 0, offset), 0)) + 1
+    end = source.text.find("\n", offset)
+    match = _ODD_SPACE.search(source.text, before, end if end >= 0 else len(source.text))
+    return Span(source, match.start(), match.end()) if match else None
+
+
+def _never_ends(error: yaml.MarkedYAMLError) -> bool:
+    return error.context == "while scanning a quoted scalar" and "end of stream" in (error.problem or "")
+
+
 def _error_span(source: Source, error: yaml.MarkedYAMLError) -> Span:
-    mark = error.problem_mark or error.context_mark
+    mark = (error.context_mark if _never_ends(error) else None) or error.problem_mark or error.context_mark
     offset = min(mark.index, max(len(source.text) - 1, 0)) if mark else 0
     return Span(source, offset, min(offset + 1, len(source.text)))
 

@@ -16,7 +16,8 @@ import yaml
 
 from paictl.config.reading.kinds import Kind
 from paictl.config.reading.schema import SCHEMA_NAMES, load_schema
-from paictl.config.reading.yamltree import after_properties, resolve
+from paictl.config.reading.values import resolve
+from paictl.config.reading.yamltree import after_properties
 from paictl.config.secrets.names import ADDRESS_WITH_PASSWORD, sounds_secret
 from paictl.errors import PaictlError
 

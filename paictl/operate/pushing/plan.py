@@ -11,15 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from paictl.cluster.interface import (
-    Configuration,
-    ConfigVersion,
-    ConflictError,
-    Identity,
-    Impact,
-    Scheduling,
-    Services,
-)
+from paictl.cluster.interface import Configuration, ConfigVersion, ConflictError, Identity, Scheduling, Services
+from paictl.cluster.scheduling import Impact
 from paictl.config.pushing.compare import FileDifference, compare_files
 from paictl.config.pushing.push import of_services, prepare_push
 from paictl.config.quotas.diff import VcChange

@@ -1,12 +1,12 @@
 """Why a pod waits, from its VC's quota over cells and nodes to the jobs in its way, and what would let it run.
 
-`explain` makes data, `render` plain English, `to_data` JSON values. All of it is computed on demand: planning
-pays nothing for it. What would help is not reasoned out but tried, in a scratch that always rolls back; this package
-must never leave a change behind, and never claim what it has not seen happen.
+`explain` makes data, `render` plain English, `to_data` JSON values and `from_data` data of them. All of it is computed
+on demand: planning pays nothing for it. What would help is not reasoned out but tried, in a scratch that always rolls
+back; this package must never leave a change behind, and never claim what it has not seen happen.
 """
 
-from paictl.scheduler.explain.data import Explanation, to_data
+from paictl.scheduler.explain.data import Explanation, Verdict, from_data, to_data
 from paictl.scheduler.explain.text import render
 from paictl.scheduler.explain.why import explain
 
-__all__ = ["Explanation", "explain", "render", "to_data"]
+__all__ = ["Explanation", "Verdict", "explain", "from_data", "render", "to_data"]

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from paictl.scheduler.decision import Decision, Failure
-    from paictl.scheduler.request import PodRequest
+from paictl.scheduler.decision import Failure
+from paictl.scheduler.request import PodRequest
+
+
+class Verdict(StrEnum):
+    """What is decided about the pod now."""
+
+    BIND = "bind"
+    PREEMPT = "preempt"
+    WAIT = "wait"
 
 
 class Hold(StrEnum):
@@ -123,6 +131,8 @@ class ViewReport:
     """Whether the view could hold the group if it was healthy and idle."""
     elsewhere: int
     """Free leaves on healthy nodes of the chain beyond those that count as free above."""
+    by_order: bool = False
+    """Whether all pods would fit into what is free, only not in the order in which nodes are filled."""
 
 
 class ChangeKind(StrEnum):
@@ -184,7 +194,7 @@ class Explanation:
     """Why a pod is decided on as it is; `views` and `changes` are empty unless it waits for room."""
 
     request: PodRequest
-    decision: Decision
+    decision: Verdict
     outcome: Outcome | None
     """Where it would run and who must go first, None if it waits for room."""
     views: tuple[ViewReport, ...] = ()
@@ -197,7 +207,7 @@ class Explanation:
 
 
 def to_data(explanation: Explanation) -> dict[str, Any]:
-    """An explanation as JSON values."""
+    """An explanation as JSON values, all of it: `from_data` makes the same of them."""
     request = explanation.request
     return {
         "pod": request.name,
@@ -206,12 +216,82 @@ def to_data(explanation: Explanation) -> dict[str, Any]:
         "virtualCluster": request.vc,
         "priority": request.priority,
         "members": [{"leafCellNumber": leaves, "podNumber": pods} for leaves, pods in request.members],
-        "decision": type(explanation.decision).__name__.lower(),
+        "decision": str(explanation.decision),
         "outcome": _plain(explanation.outcome),
         "views": _plain(explanation.views),
         "physicalCapacity": explanation.physical,
         "changes": [_change(change) for change in explanation.changes],
+        "pins": list(explanation.pins),
+        "request": {
+            "leafCellNumber": request.leaf_number,
+            "leafCellType": request.leaf_type,
+            "pinnedCellId": request.pinned_id,
+            "lazyPreemptionEnable": request.lazy_preemption,
+            "ignoreK8sSuggestedNodes": request.ignore_suggested,
+        },
     }
+
+
+def from_data(data: Mapping[str, Any]) -> Explanation:
+    """The inverse of `to_data`; raises `KeyError`, `TypeError` or `ValueError` for anything else."""
+    asked = data["request"]
+    request = PodRequest(
+        uid=data["uid"],
+        name=data["pod"],
+        vc=data["virtualCluster"],
+        priority=data["priority"],
+        leaf_number=asked["leafCellNumber"],
+        group=data["group"],
+        members=tuple((one["leafCellNumber"], one["podNumber"]) for one in data["members"]),
+        leaf_type=asked["leafCellType"],
+        pinned_id=asked["pinnedCellId"],
+        lazy_preemption=asked["lazyPreemptionEnable"],
+        ignore_suggested=asked["ignoreK8sSuggestedNodes"],
+    )
+    return Explanation(
+        request,
+        Verdict(data["decision"]),
+        None if data["outcome"] is None else _outcome(data["outcome"]),
+        tuple(map(_view, data["views"])),
+        data["physicalCapacity"],
+        tuple(map(_change_from, data["changes"])),
+        tuple(data["pins"]),
+    )
+
+
+def _outcome(data: Mapping[str, Any]) -> Outcome:
+    places = tuple((node, tuple(devices)) for node, devices in data["places"])
+    return Outcome(places, tuple(map(_holder, data["victims"])), tuple(map(_holder, data["lazy"])))
+
+
+def _holder(data: Mapping[str, Any]) -> Holder:
+    return Holder(**{**data, "hold": Hold(data["hold"])})
+
+
+def _view(data: Mapping[str, Any]) -> ViewReport:
+    parts: dict[str, Any] = {
+        "failure": Failure(data["failure"]),
+        "leaves": LeafCounts(**data["leaves"]),
+        "nodes": NodeCounts(**data["nodes"]),
+        "levels": tuple(LevelCounts(**one) for one in data["levels"]),
+        "pods": tuple(PodFit(**one) for one in data["pods"]),
+        "promises": tuple(Promise(**one) for one in data["promises"]),
+        "holders": tuple(map(_holder, data["holders"])),
+    }
+    return ViewReport(**{item.name: parts.get(item.name, data[item.name]) for item in fields(ViewReport)})
+
+
+def _change_from(data: Mapping[str, Any]) -> Change:
+    quota = data.get("quota")
+    return Change(
+        ChangeKind(data["kind"]),
+        _outcome(data["outcome"]),
+        tuple(map(_holder, data.get("groups", ()))),
+        tuple(data.get("nodes", ())),
+        data.get("priority"),
+        None if quota is None else Quota(**quota),
+        data["smallest"],
+    )
 
 
 def _change(change: Change) -> dict[str, Any]:

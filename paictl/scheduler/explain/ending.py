@@ -38,9 +38,10 @@ def groups_to_end(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:
     leaves = {group.name: holder(group).leaves for group in scratch.state.groups.by_name.values()}
     counts = (_Counting(found, leaves).plan(scratch.request.members) for found in surveys)
     plans = sorted(plan for plan in counts if plan is not None and len(plan[1]) <= LONG)
-    held = {name for found in surveys for name in found.held}
+    plans = [plan for plan in plans if scratch.siblings.isdisjoint(plan[1])]
+    held = {name for found in surveys for name in found.held} - scratch.siblings
     inside = _by_size(held, leaves)
-    around = _by_size(_in_chains(scratch, surveys) - held, leaves)
+    around = _by_size(_in_chains(scratch, surveys) - held - scratch.siblings, leaves)
     names = next((found for _, names in plans if (found := _needed(scratch, names, leaves))), None)
     for candidates in (inside, [*inside, *around]) if around else (inside,):
         names = names or _needed(scratch, candidates[:MANY], leaves)

@@ -8,9 +8,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from paictl.errors import PaictlError
-from paictl.scheduler.decision import Bind, Preempt
 from paictl.scheduler.errors import RequestError
-from paictl.scheduler.explain.data import Hold, to_data
+from paictl.scheduler.explain.data import Hold, Verdict, to_data
 from paictl.scheduler.explain.scratch import holder
 from paictl.scheduler.explain.text import render
 from paictl.scheduler.explain.why import explain
@@ -144,9 +143,9 @@ def report(history: History, word: str) -> PodReport:
     except RequestError as error:
         return PodReport(uid, name, Situation.REFUSED, since, message=str(error))
     situation = Situation.WAITING
-    if isinstance(explanation.decision, Bind):
+    if explanation.decision is Verdict.BIND:
         situation = Situation.READY
-    elif isinstance(explanation.decision, Preempt):
+    elif explanation.decision is Verdict.PREEMPT:
         situation = Situation.PREEMPTING
     return PodReport(uid, name, situation, since, explanation, group=explanation.request.group)
 
@@ -172,7 +171,7 @@ def report_lines(found: PodReport) -> list[str]:
     """A report in plain English."""
     match found.situation:
         case Situation.RUNNING:
-            where = f"node {found.node}, devices {','.join(map(str, found.devices))}"
+            where = f"node {found.node}, devices {','.join(map(str, sorted(found.devices)))}"
             lines = [f"Pod {found.name} runs on {where}, since operation {found.since} (group {found.group})."]
             if found.hold is Hold.LAZY:
                 lines.append(f"  It lost its guarantee to {found.preemptor} (lazy preemption) and runs on without one.")

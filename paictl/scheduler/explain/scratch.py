@@ -29,9 +29,17 @@ BUDGET: Final = 2000
 class Scratch:
     """One engine to imagine on, for one request."""
 
-    def __init__(self, engine: Engine, request: PodRequest, suggested: Collection[str] | None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        request: PodRequest,
+        suggested: Collection[str] | None,
+        siblings: Collection[str] = (),
+    ) -> None:
         self.engine = engine
         self.request = request
+        self.siblings = frozenset(siblings)
+        """Groups that must not end for the request."""
         self.suggested = None if suggested is None else frozenset(suggested)
 
     @property
@@ -74,8 +82,11 @@ class Scratch:
         return self.decide(self.request, self.suggested) is not None
 
     def decide(self, request: PodRequest, suggested: Collection[str] | None) -> Outcome | None:
-        """What would come of a request now, None if it would wait for room or be refused."""
-        return outcome_of(self.engine, request, suggested)
+        """What would come of a request now, None if it would wait for room, be refused, or cost a sibling."""
+        found = outcome_of(self.engine, request, suggested)
+        if found is not None and self.siblings and any(one.group in self.siblings for one in found.victims):
+            return None
+        return found
 
 
 def outcome_of(engine: Engine, request: PodRequest, suggested: Collection[str] | None) -> Outcome | None:

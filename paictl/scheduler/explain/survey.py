@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from paictl.scheduler.binding import UNBOUND
+from paictl.scheduler.decision import Failure
 from paictl.scheduler.explain.data import LeafCounts, LevelCounts, NodeCounts, PodFit, Promise, ViewReport
 from paictl.scheduler.explain.scratch import holder
 
@@ -138,6 +140,19 @@ def walk(room: Iterable[int], sizes: Sequence[int]) -> bool:
     return False
 
 
+def packs(room: Iterable[int], sizes: Sequence[int]) -> bool:
+    """Whether nodes with so much room take all pods if the largest come first, each into the fullest that holds it."""
+    left = sorted(room)
+    if sum(left) < sum(sizes):
+        return False
+    for size in reversed(sizes):
+        at = bisect_left(left, size)
+        if at == len(left):
+            return False
+        insort(left, left.pop(at) - size)
+    return True
+
+
 def report(state: State, request: PodRequest, found: Survey, attempt: Attempt) -> ViewReport:
     """A survey with what it means for the request."""
     chain = state.physical.chains[found.chain]
@@ -166,6 +181,7 @@ def report(state: State, request: PodRequest, found: Survey, attempt: Attempt) -
         holders=tuple(sorted(holders, key=lambda one: (-one.here, one.group))),
         ever=walk(found.sizes, sizes_of(request)),
         elsewhere=_elsewhere(state, found) if request.guaranteed else 0,
+        by_order=attempt.failure is Failure.CAPACITY and packs([node.room for node in found.usable], sizes_of(request)),
     )
 
 

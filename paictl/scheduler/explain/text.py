@@ -5,12 +5,13 @@ Every line is an `i18n.Text`: English as it is, and the language of its reader w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from paictl.i18n import Text, counted, joined, text
-from paictl.scheduler.decision import Bind, Failure
-from paictl.scheduler.explain.data import ChangeKind, Hold
+from paictl.scheduler.decision import Failure
+from paictl.scheduler.explain.data import ChangeKind, Hold, Verdict
+from paictl.scheduler.occupancy import OPPORTUNISTIC
 
 if TYPE_CHECKING:
     from paictl.scheduler.explain.data import Change, Explanation, Holder, Outcome, PodFit, Promise, ViewReport
@@ -20,12 +21,16 @@ SHOWN: Final = 3
 DETAILED: Final = 2
 """So many views are shown in detail; of the others one line each."""
 
-Classes = Mapping[int, str]
-"""Priority → the name that jobs have for it; empty where there are only numbers."""
+ClassName: TypeAlias = Callable[[int], str | None]
+"""How jobs call a priority; None where they have no name for it."""
 
 
-def render(explanation: Explanation, classes: Classes | None = None) -> list[str]:
-    """The lines of an explanation, without line ends; `classes` names priorities."""
+def _nameless(_: int) -> None:
+    """Pods have priorities, not classes."""
+
+
+def render(explanation: Explanation, class_name: ClassName = _nameless) -> list[str]:
+    """The lines of an explanation, without line ends; priorities to take are said by class where they have one."""
     request = explanation.request
     kind = (
         text("priority {priority}, guaranteed", priority=request.priority)
@@ -38,7 +43,7 @@ def render(explanation: Explanation, classes: Classes | None = None) -> list[str
     if explanation.outcome is not None:
         verb = (
             "Pod {pod} can run now: {asks}."
-            if isinstance(explanation.decision, Bind)
+            if explanation.decision is Verdict.BIND
             else ("Pod {pod} waits for others to go: {asks}.")
         )
         return [text(verb, pod=request.name, asks=asks),
@@ -52,7 +57,7 @@ def render(explanation: Explanation, classes: Classes | None = None) -> list[str
         lines.append(text("VC {vc} has no quota where this pod could run.", vc=request.vc))
     if explanation.physical:
         lines.append(_unpromised(explanation))
-    return [*lines, *_changes(explanation, classes or {})]
+    return [*lines, *_changes(explanation, class_name)]
 
 
 def _tried(number: int, view: ViewReport) -> Text:
@@ -122,7 +127,14 @@ def _view(view: ViewReport) -> list[Text]:
     if view.holders:
         groups = _listed([_holder(one, one.here) for one in view.holders], "more group", "more groups")
         lines.append(text("In the way: {groups}.", groups=groups))
-    if not view.ever:
+    if view.by_order:
+        lines.append(
+            text(
+                "All its pods would fit, but not as nodes are filled: smallest pods first, fullest and then largest "
+                "nodes first, never back. Put the larger pods into a group of their own."
+            )
+        )
+    elif not view.ever:
         lines.append(
             text("This part of the VC's quota could not hold the group even if all of it was healthy and idle.")
             if view.vc else text("This chain could not hold the group even if all of it was healthy and idle.")
@@ -146,20 +158,20 @@ def _room(pod: PodFit) -> Text:
                 nodes=counted("{count} node", "{count} nodes", pod.nodes))  # fmt: skip
 
 
-def _changes(explanation: Explanation, classes: Classes) -> list[Text]:
+def _changes(explanation: Explanation, class_name: ClassName) -> list[Text]:
     if not explanation.changes:
         return [
             text("No single change of nodes, quota, priority or running groups was found that would let it run now.")
         ]
     return [
         text("Any one of these would let it run now, least disturbing first:"),
-        *(_change(change, classes) for change in explanation.changes),
+        *(_change(change, class_name) for change in explanation.changes),
     ]
 
 
-def _change(change: Change, classes: Classes) -> Text:
+def _change(change: Change, class_name: ClassName) -> Text:
     """One change and what would come of it."""
-    what, outcome = change_text(change, classes), outcome_text(change.outcome)
+    what, outcome = change_text(change, class_name), outcome_text(change.outcome)
     if change.smallest:
         return text("- {change}: it would {outcome}.", change=what, outcome=outcome)
     return text(
@@ -167,8 +179,8 @@ def _change(change: Change, classes: Classes) -> Text:
     )  # fmt: skip
 
 
-def change_text(change: Change, classes: Classes | None = None) -> Text:
-    """What has to be changed, as the beginning of a sentence; `classes` names priorities."""
+def change_text(change: Change, class_name: ClassName = _nameless) -> Text:
+    """What has to be changed, as the beginning of a sentence."""
     match change.kind:
         case ChangeKind.ANY_NODE:
             return text("do not insist on suggested nodes (ignoreK8sSuggestedNodes: true)")
@@ -180,7 +192,7 @@ def change_text(change: Change, classes: Classes | None = None) -> Text:
                 if one else text("nodes become healthy again (ready, not cordoned): {nodes}", nodes=nodes)
             )  # fmt: skip
         case ChangeKind.OPPORTUNISTIC:
-            name = next((name for priority, name in (classes or {}).items() if priority < 0), None)
+            name = class_name(OPPORTUNISTIC)
             if name is None:
                 return text("run it as opportunistic (priority -1; others may preempt it)")
             return text("give it the class {name} (opportunistic, priority -1; others may preempt it)", name=name)
@@ -193,7 +205,7 @@ def change_text(change: Change, classes: Classes | None = None) -> Text:
                 type=f"{quota.chain}.{quota.cell_type}", number=quota.unpromised,
             )  # fmt: skip
         case ChangeKind.PRIORITY:
-            name = (classes or {}).get(change.priority or 0)
+            name = None if change.priority is None else class_name(change.priority)
             if name is None:
                 return text("give it priority {priority}", priority=change.priority)
             return text("give it the class {name} (priority {priority})", name=name, priority=change.priority)

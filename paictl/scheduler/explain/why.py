@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paictl.scheduler.decision import Wait
+from paictl.scheduler.decision import Bind, Wait
 from paictl.scheduler.explain.changes import changes
-from paictl.scheduler.explain.data import ChangeKind, Explanation
+from paictl.scheduler.explain.data import ChangeKind, Explanation, Verdict
 from paictl.scheduler.explain.scratch import Scratch, outcome, outcome_of
 from paictl.scheduler.explain.survey import report, survey
 from paictl.scheduler.placement.search import candidate_views
@@ -20,15 +20,24 @@ if TYPE_CHECKING:
     from paictl.scheduler.state import State
 
 
-def explain(engine: Engine, request: PodRequest, suggested: Collection[str] | None = None) -> Explanation:
+def explain(
+    engine: Engine,
+    request: PodRequest,
+    suggested: Collection[str] | None = None,
+    *,
+    siblings: Collection[str] = (),
+) -> Explanation:
     """Why a request is decided on as it is now, and what would let it run if it waits; the state is untouched.
 
-    `suggested` are the names of the nodes that kube-scheduler offers, None for all. A request that would bind, or
-    preempt, comes back with its outcome alone. Raises `RequestError` if the request cannot be served as it stands.
+    `suggested` are the names of the nodes that kube-scheduler offers, None for all. `siblings` are groups that live
+    and die with the pod's own, as the other tasks of its job do: their end is no way to let it run. A request that
+    would bind, or preempt, comes back with its outcome alone. Raises `RequestError` if the request cannot be served
+    as it stands.
     """
     decision = engine.plan(request, suggested)
     if not isinstance(decision, Wait):
-        return Explanation(request, decision, outcome_of(engine, request, suggested) or outcome(engine.state, decision))
+        verdict = Verdict.BIND if isinstance(decision, Bind) else Verdict.PREEMPT
+        return Explanation(request, verdict, outcome_of(engine, request, suggested) or outcome(engine.state, decision))
     state = engine.state
     counted = suggested is not None and not request.ignore_suggested
     offered = Suggested(frozenset(suggested), state.physical) if suggested is not None and counted else None
@@ -36,9 +45,9 @@ def explain(engine: Engine, request: PodRequest, suggested: Collection[str] | No
     reports = tuple(
         report(state, request, found, attempt) for found, attempt in zip(surveys, decision.attempts, strict=True)
     )
-    found = changes(Scratch(engine, request, suggested), surveys)
+    found = changes(Scratch(engine, request, suggested, siblings), surveys)
     physical = any(change.kind is ChangeKind.OPPORTUNISTIC for change in found)
-    return Explanation(request, decision, None, reports, physical, found, _pins(state, request))
+    return Explanation(request, Verdict.WAIT, None, reports, physical, found, _pins(state, request))
 
 
 def _pins(state: State, request: PodRequest) -> tuple[str, ...]:

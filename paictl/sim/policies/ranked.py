@@ -40,6 +40,12 @@ class _Tail:
     rest: Iterator[Entry]
     seen: list[Entry] = field(default_factory=list)
 
+    def last(self) -> Entry | None:
+        """The very last one, None if nobody runs."""
+        if not self.seen and (one := next(self.rest, None)) is not None:
+            self.seen.append(one)
+        return self.seen[0] if self.seen else None
+
     def __iter__(self) -> Iterator[Entry]:
         yield from self.seen
         for one in self.rest:
@@ -202,15 +208,18 @@ class Ranked(Policy):
         self, free: int, tail: _Tail, begun: dict[Group, int], most: dict[Group, int]
     ) -> tuple[Group, Entry] | None:
         """The first waiting job for which the walk has room."""
-        found: tuple[Group, Entry] | None = None
+        found: Group | None = None
+        best = last = tail.last()
         for group, row in self._waiting.items():
-            number = begun.get(group, 0)
+            number = begun.get(group, 0) if begun else 0
             if number >= len(row) or (group in most and number >= most[group]):
                 continue
-            head = row[number]
-            if (found is None or head < found[1]) and (group[0] <= free or self._behind(head, group[0] - free, tail)):
-                found = group, head
-        return found
+            head, need = row[number], group[0] - free
+            if found is not None and best is not None and best < head:
+                continue
+            if need <= 0 or (last is not None and head < last and self._behind(head, need, tail)):
+                found, best = group, head
+        return None if found is None or best is None else (found, best)
 
     def _behind(self, head: Entry, need: int, tail: _Tail) -> bool:
         """Whether those who run and rank behind have that many devices."""

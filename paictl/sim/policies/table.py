@@ -17,6 +17,7 @@ POLICIES: Mapping[str, str] = {
     "optimus": "optimus:Optimus",
     "srtf": "srtf:Srtf",
     "singularity": "singularity:Singularity",
+    "parsync": "parsync:ParSync",
     "pipeswitch": "pipeswitch:PipeSwitch",
     "pooled": "pooled:Pooled",
     "srsf": "srsf:Srsf",

@@ -129,3 +129,44 @@ def test_a_node_is_added_like_another_and_said_to_be_in_no_cell(paictl: Paictl) 
     assert "did you mean 'worker3'?" in paictl("node", "add", "w5", "--address", "10.0.1.5", "--like", "worker33").err
     assert paictl("node", "add", "w5", "--address", "10.0.1.3", "--like", "w4").code == 2
     assert "say what the machine has" in paictl("node", "add", "w5", "--address", "10.0.1.5").err
+
+
+def test_a_list_for_a_virtual_cluster_that_nobody_knows_is_refused(paictl: Paictl, jobs: Path) -> None:
+    assert paictl("job", "list", "--vc", "vc1").code == 0, "it is there, and has no jobs"
+    done = paictl("job", "list", "--vc", "defalt")
+    assert (done.code, "did you mean 'default'?" in done.err) == (2, True)
+    paictl("job", "submit", str(jobs / "a.yaml"), "--user", "me")
+    assert paictl("job", "list", "--vc", "vc9").code == 2
+
+
+@pytest.mark.parametrize("text", ["", "# nothing but a comment\n"])
+def test_nothing_that_was_submitted_is_not_a_success(paictl: Paictl, jobs: Path, text: str) -> None:
+    (jobs / "a.yaml").write_text(text, encoding="utf-8")
+    assert paictl("job", "submit", str(jobs / "a.yaml")).code == 2
+    assert keys(paictl) == []
+
+
+def test_a_job_of_somebody_else_is_shown_by_its_name_alone_and_never_stopped_so(paictl: Paictl, jobs: Path) -> None:
+    paictl("job", "submit", str(jobs / "a.yaml"), "--user", "bob")
+    assert paictl("job", "show", "a").out.startswith("job bob~a: Running")
+    assert paictl("job", "stop", "a").code == 2
+    paictl("job", "submit", str(jobs / "a.yaml"), "--user", "eve")
+    assert "did you mean bob~a, eve~a?" in paictl("job", "show", "a").err
+
+
+def test_text_and_data_count_attempts_alike_and_times_are_dates(paictl: Paictl, jobs: Path) -> None:
+    paictl("job", "submit", str(jobs / "a.yaml"), "--user", "me")
+    data = paictl("job", "show", "me~a", "-o", "json").data
+    assert "attempt 1" in paictl("job", "show", "me~a").out
+    assert (data["attempt"], data["tasks"][0]["attempt"]) == (1, 1)
+    status = paictl("cluster", "status", "-o", "json").data
+    assert data["submitted"] == data["started"] == status["epoch"]
+    assert status["epoch"].endswith("Z")
+    assert (status["upSeconds"], status["speed"], status["devices"]) == (0.0, 0.0, {"used": 1, "total": 2})
+
+
+def test_repeat_is_bounded(paictl: Paictl, jobs: Path) -> None:
+    done = paictl("job", "submit", str(jobs / "a.yaml"), "--repeat", "1000000000")
+    assert (done.code, "is too often" in done.err) == (2, True)
+    done = paictl("job", "submit", str(jobs), "--repeat", "20000")
+    assert (done.code, "more than 20000 jobs" in done.err) == (2, True)

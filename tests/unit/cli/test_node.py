@@ -27,7 +27,7 @@ def test_a_change_says_what_it_left_as_it_was(paictl: Paictl) -> None:
     assert said == [
         "node worker1 cordoned\n",
         "node worker1 cordoned already\n",
-        "node worker1 failed\n",
+        "node worker1 made to fail\n",
         "node worker1 uncordoned; it is Failed still: paictl node heal worker1\n",
         "node worker1 cordoned\n",
         "node worker1 healed; it is Cordoned still: paictl node uncordon worker1\n",

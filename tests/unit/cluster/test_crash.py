@@ -12,6 +12,7 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -177,11 +178,11 @@ def test_what_is_no_cluster_is_told_apart(tmp_path: Path, bench: MakeBench) -> N
     with pytest.raises(ConflictError):
         Store.create(tmp_path, lambda _: None)
     lab = bench()
-    with sqlite3.connect(lab.folder / FILE) as database:
+    with closing(sqlite3.connect(lab.folder / FILE)) as database, database:
         database.execute("UPDATE meta SET value = '99' WHERE key = 'schema'")
     with pytest.raises(ClusterError, match="another version"):
         lab.again()
-    with sqlite3.connect(lab.folder / FILE) as database:
+    with closing(sqlite3.connect(lab.folder / FILE)) as database, database:
         database.execute("UPDATE meta SET value = '2' WHERE key = 'schema'")
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -65,7 +66,7 @@ def spoil(path: Path, what: str) -> None:
         case "text":
             path.write_text("just text " * 1000)
         case _:
-            with sqlite3.connect(path) as database:
+            with closing(sqlite3.connect(path)) as database, database:
                 if what == "newer":
                     database.execute("UPDATE meta SET value = '99' WHERE key = 'schema'")
                 elif what == "rot":
@@ -79,12 +80,12 @@ def spoil(path: Path, what: str) -> None:
 
 def test_a_rotten_event_is_no_internal_error(bench: MakeBench) -> None:
     lab = bench()
-    with sqlite3.connect(lab.folder / FILE) as database:
+    with closing(sqlite3.connect(lab.folder / FILE)) as database, database:
         (kept,) = database.execute("SELECT data FROM event WHERE number = 1").fetchone()
         database.execute("UPDATE event SET data = '{\"a' WHERE number = 1")
     with pytest.raises(ClusterError, match="damaged"):
         lab.again().events()
-    with sqlite3.connect(lab.folder / FILE) as database:
+    with closing(sqlite3.connect(lab.folder / FILE)) as database, database:
         database.execute("UPDATE event SET data = ? WHERE number = 1", (kept,))
 
 

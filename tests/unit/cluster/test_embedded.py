@@ -7,6 +7,7 @@ import pytest
 from paictl.cluster.interface import Cluster, ClusterError, ConflictError, Machine, NodeChange, Role, UnreachableError
 from paictl.cluster.presets import SERVICES as SETTINGS
 from paictl.cluster.presets import preset_files
+from paictl.operate import explaining
 from tests.unit.cluster.conftest import MINUTE, SERVICES, MakeBench
 
 
@@ -250,7 +251,7 @@ def test_what_helps_a_waiting_job_is_said_in_classes(bench: MakeBench) -> None:
     lab = bench()
     lab.submit("one", "vc1", "prod")
     two, top = lab.submit("two", "vc1", "prod"), lab.submit("top", "vc1", "crit")
-    said = "\n".join(lab.cluster.explain(two).lines)
+    said = "\n".join(explaining.lines(lab.cluster.explain(two)))
     assert "give it the class oppo" in said
     assert "priority 1" in said
     assert lab.state(top) == "Running"
@@ -263,9 +264,9 @@ def test_a_job_whose_virtual_cluster_is_gone_is_explained(bench: MakeBench) -> N
     waiting = lab.submit("two", "vc1", "prod")
     lab.cluster.push(one_vc(dict(lab.cluster.configuration().files)), "one VC")
     lab.cluster.set_service("hivedscheduler", running=False)
-    assert "hivedscheduler is stopped" in lab.cluster.explain(waiting).lines[0]
+    assert "hivedscheduler is stopped" in explaining.lines(lab.cluster.explain(waiting))[0]
     lab.cluster.set_service("hivedscheduler", running=True)
-    first, hint = lab.cluster.explain(waiting).lines
+    first, hint = explaining.lines(lab.cluster.explain(waiting))
     assert "what the scheduler's configuration does not have" in first
     assert "vc1" in first
     assert hint == f"hint: stop it and submit it again for what there is: paictl job stop {waiting}"

@@ -20,7 +20,7 @@ def test_every_detail_is_its_message_in_english_and_chinese_in_chinese(tmp_path:
             session.play(step, step.solution, silent_runner(session))
         silent_runner(session)("paictl job submit early.yaml --name x --priority oppo")
     events = session.observation().events
-    assert {event.kind.value for event in events} >= {"Submitted", "Started", "Failed", "Lost", "Retried", "Ready"}
+    assert {event.kind.value for event in events} >= {"Submitted", "Started", "Cordoned", "Failed", "Ready"}
     for event in events:
         assert detail(event) == event.message
         chinese = in_language(detail(event), "zh")

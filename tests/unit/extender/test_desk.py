@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -366,3 +367,82 @@ def test_a_contradiction_stops_everything(stand: Stand, monkeypatch: pytest.Monk
         with pytest.raises(NotServingError, match="two plus two"):
             ask(stand, gang("g", 1, 4)[0])
     assert "two plus two" in stand.desk.broken
+
+
+def test_a_victim_that_is_ending_is_not_asked_again(stand: Stand) -> None:
+    low = gang("low", 1, 4)[0]
+    run(stand, low)
+    for made in gang("rest", 2, 4):
+        run(stand, made)
+    ask(stand, gang("high", 1, 4, priority=5)[0])
+    stand.hands.round()
+    (gone,) = [call for call in stand.server.calls if "eviction" in call]
+    victim = next(one for one in stand.server.pods.values() if one["metadata"]["name"] == gone.rpartition(" ")[2])
+    stand.desk.pod_changed({**victim, "metadata": victim["metadata"] | {"deletionTimestamp": "2026-11-22T00:00:00Z"}})
+    for _ in range(20):
+        stand.now += 10
+        stand.hands.round()
+    assert len([call for call in stand.server.calls if "eviction" in call]) == 1
+
+
+def test_another_pod_of_the_name_is_not_bound(stand: Stand) -> None:
+    made = gang("g", 3, 4)
+    for one in made:
+        ask(stand, one)
+    (node,) = ask(stand, made[0]).names
+    stand.create(pod("g-0", {}, "another"))
+    assert stand.hands.bind(BindArgs(pod_ref(made[0]), node)) == "the pod is gone"
+    assert made[0]["metadata"]["uid"] not in stand.desk.book.pods
+    ticketless = stand.server.pods["default/g-0"]
+    assert "nodeName" not in ticketless["spec"]
+
+
+def test_one_pod_with_a_right_saves_its_node_from_in_tree_preemption(stand: Stand) -> None:
+    small = gang("small", 1, 2)[0]
+    node = run(stand, small)
+    asked = gang("asked", 1, 2)[0]
+    mixed = Victims((small["metadata"]["uid"], "cpu-only"))
+    assert stand.desk.preempt(PreemptArgs(asked, {node: Victims(("cpu-only",))}))
+    assert not stand.desk.preempt(PreemptArgs(asked, {node: mixed}))
+
+
+def test_a_lost_guarantee_is_told_once(stand: Stand) -> None:
+    for made in gang("lazy", 3, 4, lazyPreemptionEnable=True):
+        run(stand, made)
+    run(stand, gang("next", 1, 4, priority=5)[0])
+    before = stand.told_of("lazy-0")
+    stand.delete("lazy-2")
+    assert stand.told_of("lazy-0") == before == ["GuaranteeLost"]
+
+
+def test_a_term_ends_when_its_last_binding_has_been_answered(stand: Stand) -> None:
+    """The list that the next term begins with must have it."""
+    made = gang("g", 1, 4)[0]
+    (node,) = ask(stand, made).names
+    began, answer, order = threading.Event(), threading.Event(), list[str]()
+    request = stand.server.request
+
+    def slow(method: str, path: str, body: Any = None, **_: object) -> Json:
+        began.set()
+        answer.wait(5)
+        order.append("bound")
+        return request(method, path, body)
+
+    stand.server.request = slow  # type: ignore[method-assign]
+    binding = threading.Thread(target=stand.hands.bind, args=(BindArgs(pod_ref(made), node),))
+    binding.start()
+    assert began.wait(5)
+
+    def end() -> None:
+        stand.hands.stop()
+        order.append("ended")
+
+    ending = threading.Thread(target=end)
+    ending.start()
+    ending.join(0.2)
+    assert ending.is_alive()
+    answer.set()
+    ending.join(5)
+    binding.join(5)
+    assert order == ["bound", "ended"]
+    assert stand.hands.bind(BindArgs(pod_ref(made), node)) == "this process no longer leads"

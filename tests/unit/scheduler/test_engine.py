@@ -229,7 +229,7 @@ def test_an_invariant_error_stops_the_engine(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_quotas_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match="2 cells of POOL are assigned, 1 are there"):
+    with pytest.raises(ValueError, match="cells of POOL in chain POOL: 2 assigned, 1 there"):
         Engine.from_config(config(A={"POOL": 2}))
 
 
@@ -241,7 +241,7 @@ def test_pinned_cells_that_split_what_was_promised_whole_are_refused() -> None:
     data["virtualClusters"]["B"] = {"pinnedCells": [{"pinnedCellId": f"pin{number}"} for number in range(3)]}
     healthy(data)
     data["virtualClusters"]["B"]["pinnedCells"].append({"pinnedCellId": "pin3"})
-    with pytest.raises(SpecError, match="1 cells of NODE are assigned, 0 are there once the pinned cells are"):
+    with pytest.raises(SpecError, match="cells of NODE in chain POOL: 1 assigned, 0 there once the pinned cells are"):
         Engine.from_config(data)
 
 

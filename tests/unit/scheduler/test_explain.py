@@ -17,7 +17,7 @@ from paictl.scheduler.decision import Wait
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import PodRecovered
-from paictl.scheduler.explain import explain, render, to_data
+from paictl.scheduler.explain import Verdict, explain, from_data, render, to_data
 from paictl.scheduler.explain.data import Change, ChangeKind, Explanation, Hold, Outcome, Quota, ViewReport
 from paictl.scheduler.explain.scratch import holder, outcome
 from paictl.scheduler.snapshot import dump
@@ -139,7 +139,7 @@ def test_no_smaller_change_of_its_kind_helps(seed: int) -> None:
             explanation = explain(world.replayer.engine, request, suggested)
         except RequestError:
             continue
-        if isinstance(explanation.decision, Wait):
+        if explanation.decision is Verdict.WAIT:
             found = {change.kind: change for change in explanation.changes}
             for smaller in all_smaller(world, config, request, found):
                 engine, changed = carried_out(world, config, smaller, request)
@@ -194,19 +194,21 @@ def made(kind: ChangeKind, **fields: Any) -> Change:
 @settings(max_examples=100, deadline=None)
 def test_views_are_counted_right(config: dict[str, Any], history: list[Any], row: Any) -> None:
     world, request, suggested, explanation = waiting(config, history, row)
-    json.dumps(to_data(explanation))
+    assert from_data(json.loads(json.dumps(to_data(explanation)))) == explanation
     lines = render(explanation)
     assert len(lines) <= 26
     assert not any("  " in line.strip() or line.endswith(" ") for line in lines)
-    if not isinstance(explanation.decision, Wait):
+    if explanation.decision is not Verdict.WAIT:
         return
+    decision = world.replayer.engine.plan(request, suggested)
+    assert isinstance(decision, Wait)
     pinned = config["virtualClusters"][request.vc].get("pinnedCells", [])
     could_name = pinned if request.guaranteed and not request.pinned_id else []
     assert explanation.pins == tuple(cell["pinnedCellId"] for cell in could_name)
     unused = f"Unused devices ({request.leaf_type}) are" if request.leaf_type else "Unused devices are"
     assert any(line.startswith(unused) for line in lines) == explanation.physical
     assert any("for jobs that name PIN." in line for line in lines) == bool(explanation.physical and could_name)
-    for view, attempt in zip(explanation.views, explanation.decision.attempts, strict=True):
+    for view, attempt in zip(explanation.views, decision.attempts, strict=True):
         leaves = view.leaves
         parts = (
             leaves.free,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ from paictl.scheduler.explain import Explanation, explain, render, to_data
 from paictl.scheduler.explain.data import Change, ChangeKind, Hold
 from paictl.scheduler.explain.pod import History, Situation, report, report_data, report_lines
 from paictl.scheduler.replay import Replayer
+from paictl.scheduler.request import PodRequest
 from tests.unit.cli.conftest import Paictl, paictl
 from tests.unit.scheduler.support import config, gone, healthy, pod, run
 
@@ -261,3 +263,33 @@ def test_the_command_says_it_in_text_and_json(tmp_path: Path, paictl: Paictl) ->
     assert done.code == 2
     assert "did you mean one" in done.err
     assert paictl(*words[:-1], str(tmp_path / "none.jsonl"), "one").code == 2
+
+
+def test_a_gang_that_fits_only_in_another_order_is_told_so() -> None:
+    data = {
+        "physicalCluster": {
+            "cellTypes": {"NODE": {"childCellType": "GPU", "childCellNumber": 4, "isNodeLevel": True}},
+            "physicalCells": [{"cellType": "NODE", "cellAddress": name} for name in ("n1", "n2")],
+        },
+        "virtualClusters": {
+            "a": {"virtualCells": [{"cellType": "NODE.GPU", "cellNumber": 2}, {"cellType": "NODE", "cellNumber": 1}]}
+        },
+    }
+    gang = PodRequest("p", "default/p", "a", 0, 4, "g", ((1, 2), (4, 1)))
+    found = explain(healthy(data), gang)
+    assert [view.by_order for view in found.views] == [True]
+    assert any("not as nodes are filled: smallest pods first" in line for line in render(found))
+    larger = explain(healthy(data), replace(gang, members=((1, 3), (4, 1))))
+    assert [(view.by_order, view.ever) for view in larger.views] == [(False, False)]
+
+
+def test_the_end_of_a_sibling_is_no_way_to_run() -> None:
+    engine = healthy(config(A={"NODE": 1}))
+    run(engine, pod("task-0", "A", 4))
+    alone = explain(engine, pod("task-1", "A", 4))
+    assert ChangeKind.END in [change.kind for change in alone.changes]
+    found = explain(engine, pod("task-1", "A", 4), siblings=["default/task-0"])
+    assert not any(
+        one.group == "default/task-0" for change in found.changes for one in (*change.groups, *change.outcome.victims)
+    )
+    assert not {ChangeKind.END, ChangeKind.PRIORITY} & {change.kind for change in found.changes}

@@ -15,7 +15,7 @@ from paictl.errors import PaictlError
 TABLE: dict[str, str] = {
     "text": """
         syntax tab encoding byte_order_mark duplicate_key odd_key unknown_tag alias_cycle alias_bomb unknown_alias
-        too_deep more_documents empty surprising_number unknown_kind unknown_ignore
+        too_deep more_documents empty surprising_number unknown_kind unknown_ignore typographic_quotes
     """,
     "shape": """
         wrong_type not_a_string missing_key unknown_key not_allowed_value out_of_range bad_form not_unique other_shape

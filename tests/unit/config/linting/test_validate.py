@@ -161,3 +161,14 @@ def test_only_the_rules_that_are_asked_for_are_run(monkeypatch: pytest.MonkeyPat
     assert {word[:4] for word in ran} == {"HVD5", "XRF9"}
     assert not {"HVD513", "HVD540", "XRF902"} & set(ran)
     assert all(not word.startswith("HVD51") for word in ran)
+
+
+def test_silenced_problems_do_not_count_towards_what_is_only_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paictl.config.linting.validate.MOST_MADE", 30)
+    silenced = "".join(f"k{number}: 1 # paictl: ignore=SHP104\n" for number in range(50))
+    report = report_of(HIVED + silenced + "last: 1\n")
+    assert [problem.message for problem in report.problems] == ["unknown key 'last'"]
+    assert report.suppressed == 50
+    unsilenced = report_of(HIVED + silenced.replace(" # paictl: ignore=SHP104", ""))
+    assert len(unsilenced.problems) == MOST_OF_A_RULE
+    assert unsilenced.count(Severity.WARNING) == 50

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from paictl.config.linting.validate import validate
-from paictl.config.making.generate import LAYOUT_FILE, SERVICES_FILE, Inputs, Plan, plan, recheck
+from paictl.config.making.generate import LAYOUT_FILE, SERVICES_FILE, Inputs, Plan, inventory_of, plan, recheck
 from paictl.config.making.generate_text import render, scalar
 from paictl.config.making.skus import parse_sku
 from paictl.config.reading.document import Bundle
@@ -32,7 +32,9 @@ def inputs(masters: str = MASTERS, workers: str = WORKERS, config: str = CONFIG)
 
 
 def planned(*skus: str, source: Inputs | None = None) -> Plan:
-    return plan(source or inputs(), [parse_sku(text) for text in skus], lambda: "a-secret-of-24-characters")
+    return plan(
+        inventory_of(source or inputs()), [parse_sku(text) for text in skus], lambda: "a-secret-of-24-characters"
+    )
 
 
 def pools_of(made: Plan) -> list[Sequence[object]]:
@@ -131,7 +133,7 @@ def test_registry_and_account_come_from_the_settings() -> None:
 
 
 def test_secrets_are_random_unless_given() -> None:
-    first, second = (plan(inputs(), [parse_sku(V100)]) for _ in range(2))
+    first, second = (plan(inventory_of(inputs()), [parse_sku(V100)]) for _ in range(2))
     secrets = {first.admin_password, first.jwt_secret, second.admin_password, second.jwt_secret}
     assert len(secrets) == 4
     assert min(map(len, secrets)) >= 20

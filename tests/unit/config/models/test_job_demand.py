@@ -123,3 +123,11 @@ def test_nothing_is_said_beside_two_configurations_or_none() -> None:
     two = {**files("{}"), "hived2.yaml": CLUSTER.encode()}
     assert submissions(load_memory(two).bundles[0]) == []
     assert submissions(load_memory({"job.yaml": files("{}")["job.yaml"]}).bundles[0]) == []
+
+
+def test_of_a_gang_only_the_role_with_the_large_pod_is_blamed() -> None:
+    given = files("{skuType: V100}", gpu=5)
+    role = "dockerImage: image, resourcePerInstance: {cpu: 1, memoryMB: 1, gpu: 1}, commands: [run]"
+    given["job.yaml"] = given["job.yaml"].replace(b"  train:\n", f"  ps: {{{role}}}\n  train:\n".encode())
+    problems = validate(load_memory(given), Choice(select=("XRF954",))).problems
+    assert [problem.message.split("'")[1] for problem in problems] == ["train"]

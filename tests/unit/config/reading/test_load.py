@@ -12,6 +12,7 @@ from paictl.config.reading.kinds import Kind
 from paictl.config.reading.load import Loaded, load, load_bytes, load_memory
 from paictl.config.reading.source import place_of
 from paictl.config.reading.yamltree import IssueKind
+from paictl.errors import PaictlError
 from tests.unit.config.permissions import as_nobody
 
 HIVED = b"physicalCluster: {cellTypes: {}, physicalCells: []}\nvirtualClusters: {}\n"
@@ -166,3 +167,24 @@ def test_the_given_kind_wins_over_name_and_content() -> None:
 def test_memory_is_one_bundle() -> None:
     loaded = load_memory({"a.yaml": JOB, "master.csv": b"a,10.0.0.1\n"})
     assert [document.kind for document in loaded.bundles[0].documents] == [Kind.JOB, Kind.MASTER_CSV]
+
+
+def test_a_file_that_holds_too_much_is_an_error_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paictl.config.reading.yamltree.MAX_VALUES", 10)
+    monkeypatch.setattr("paictl.config.reading.load.MAX_ROWS", 3)
+    with pytest.raises(PaictlError, match="has more than 600,000 values"):
+        load_bytes("x.yaml", b"[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]\n")
+    assert load_bytes("x.yaml", b"[1, 2, 3, 4, 5, 6, 7, 8, 9]\n")[0].root is not None
+    with pytest.raises(PaictlError, match="has more than 3 lines"):
+        load_bytes("worker.csv", b"a,10.0.0.1\n" * 4)
+
+
+def test_a_link_to_a_pipe_in_a_folder_is_nobodys_configuration(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "x.yaml").symlink_to(tmp_path / "pipe")
+    (folder / "gone.yaml").symlink_to(tmp_path / "nothing")
+    loaded = load([str(folder)])
+    assert [failure.where for failure in loaded.failures] == [str(folder / "gone.yaml")]
+    assert list(loaded.documents) == []

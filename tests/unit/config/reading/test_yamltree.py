@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from paictl.config.reading.nodes import Mapping, Node, Scalar, Sequence, to_data
 from paictl.config.reading.source import Source, place_of
-from paictl.config.reading.yamltree import MAX_DEPTH, MAX_EXPANSION, IssueKind, Tree, parse_yaml, resolve
+from paictl.config.reading.values import resolve
+from paictl.config.reading.yamltree import MAX_DEPTH, MAX_EXPANSION, IssueKind, Tree, parse_yaml
 
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -263,3 +264,23 @@ def test_only_the_first_document_is_read() -> None:
     assert [issue.kind for issue in result.issues] == [IssueKind.MORE_DOCUMENTS]
     assert result.root is not None
     assert to_data(result.root) == {"a": 1}
+
+
+@pytest.mark.parametrize("text", ["! 0", "! '0'", "! x", "a: ! 012"])
+def test_a_lone_exclamation_mark_is_read_as_pyyaml_reads_it(text: str) -> None:
+    root = tree(text).root
+    assert root is not None
+    assert to_data(root) == yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        ('user: "openpai\npassword: x\n', "1:7", "never closed"),
+        ("a: 1\nb:\u00a02\nc: 3\n", "2:3", "U+00A0"),
+    ],
+)
+def test_the_place_of_a_mistake_is_where_it_was_made(text: str, place: str, words: str) -> None:
+    (issue,) = tree(text).issues
+    assert str(place_of(issue.at)) == f"x:{place}"
+    assert words in issue.detail

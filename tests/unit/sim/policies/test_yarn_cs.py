@@ -108,3 +108,10 @@ def test_a_kill_without_checkpoint_loses_the_work() -> None:
     lost = simulate(given, spec, "yarn-cs:checkpoint=false")
     assert [one.lost for one in kept.outcomes] == [0, 0, 0]
     assert {one.id: one.lost for one in lost.outcomes} == {"a1": 0, "a2": 10_000, "b": 0}
+
+
+def test_a_victim_never_brings_its_tenant_below_its_share() -> None:
+    """a is over by 4: its job of 6 stays, without it b has no place, so that the one of 2 stays too."""
+    spec = replace(homogeneous(1, 8), quotas={"a": 4, "b": 4})
+    given = [job("a1", 0, 2, 500), job("a2", 1, 6, 500), job("b", 50, 4, 100, "b")]
+    assert simulate(given, spec, "yarn-cs").counters["preemptions"] == 0

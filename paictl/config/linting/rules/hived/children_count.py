@@ -68,7 +68,8 @@ def _cell_is_wrong(cell: Cell, wanted: int) -> Finding:
     at = cell.spec.key("cellChildren") or cell.place
     if cell.level == LEAF_LEVEL:
         return Finding(at, f"{cell.type} is a device type, whose cells have no children", "remove cellChildren")
-    message = f"a {cell.type} cell has {wanted} children, {cell.listed} are listed"
+    noun, verb = "child" if wanted == 1 else "children", "is" if cell.listed == 1 else "are"
+    message = f"a {cell.type} cell has {wanted} {noun}, {cell.listed} {verb} listed"
     if cell.listed < wanted:
         return Finding(at, message, "list all of them, or define a cell type for such smaller cells")
     return Finding(at, message, f"remove {cell.listed - wanted} of them, or correct childCellNumber of {cell.type}")

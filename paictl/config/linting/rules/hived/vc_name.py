@@ -39,6 +39,10 @@ _LONGEST = 34
 def check(document: Document) -> Findings:
     """Each name of a virtual cluster that one of the two would refuse."""
     for vc in hived(document).vcs:
+        if vc.key.plain and vc.key.tag == "bool":
+            message = f"YAML reads the name {vc.name} as {str(vc.key.value).lower()}, and so may the scheduler"
+            yield Finding(vc.key, message, f'write "{vc.name}" in quotes, or choose another name')
+            continue
         if not _FORM.fullmatch(vc.name):
             message = f"virtual cluster {vc.name!r} must be named with lower-case letters and digits only"
             yield Finding(vc.key, message, "choose another name before users are granted access: renaming loses grants")

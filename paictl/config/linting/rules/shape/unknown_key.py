@@ -30,6 +30,10 @@ from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings,
 from paictl.config.linting.rules.shape.words import MOST_COMPARED, dotted, meant, of_keyword
 from paictl.config.reading.nodes import follow
 from paictl.config.reading.schema import Violation
+from paictl.words import listed
+
+_SHOWN = 20
+"""Known keys that a hint names."""
 
 
 @rule("SHP104", "unknown-key", ERROR)
@@ -52,9 +56,17 @@ def check(document: Document) -> Findings:
                 violation.key, message, f"did you mean {near!r}?", (Edit(violation.key, written(near)),), severity
             )
         else:
-            offered = sorted(key for key, schema in known.items() if not schema.get("x-legacy", False))
-            hint = f"known keys: {', '.join(offered)}" if offered else "remove it"
-            yield Finding(violation.key, message, hint, (), severity)
+            yield Finding(violation.key, message, _advice(violation, name), (), severity)
+
+
+def _advice(violation: Violation, name: str) -> str:
+    """What to do about a key that resembles none: the section it belongs into, or some that are known here."""
+    for start, section in violation.schema.get("x-elsewhere", {}).items():
+        if name.startswith(start):
+            return f"move it into {section}"
+    properties = violation.schema.get("properties", {})
+    offered = sorted(key for key, schema in properties.items() if not schema.get("x-legacy", False))
+    return f"known keys: {listed(offered, _SHOWN)}" if offered else "remove it"
 
 
 def _is_weighty(violation: Violation, meant_key: str) -> bool:

@@ -29,7 +29,7 @@ from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings,
 from paictl.config.linting.rules.shape.words import any_of, dotted, found, of_keyword, wanted_types
 from paictl.config.reading.nodes import Scalar
 from paictl.config.reading.schema import Violation
-from paictl.config.reading.yamltree import resolve
+from paictl.config.reading.values import resolve
 
 _TAGS = {"integer": "int", "number": "float", "boolean": "bool"}
 

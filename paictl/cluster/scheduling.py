@@ -1,0 +1,74 @@
+"""The values that cross the port of scheduling: why a job is where it is, and whom another configuration would harm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from paictl.cluster.values import JobState
+from paictl.scheduler.explain.data import Explanation
+from paictl.scheduler.explain.data import from_data as explanation_from
+from paictl.scheduler.explain.data import to_data as explanation_data
+
+
+class Situation(StrEnum):
+    """Why a job is where it is."""
+
+    NOT_WAITING = "not waiting"
+    SERVICE_STOPPED = "service stopped"
+    """A service stands between it and devices; `JobExplanation.service` says which."""
+    NO_SCHEDULER = "no scheduler"
+    UNKNOWN_TERMS = "unknown terms"
+    """It asks for what the scheduler's configuration does not have; `JobExplanation.reason` says for what."""
+    NO_ROOM = "no room"
+    """The scheduler has looked; `JobExplanation.scheduler` says what it found."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobExplanation:
+    """Why a job is where it is, as data; `paictl.operate.explaining` makes text of it.
+
+    `waiting` of its `tasks` wait.
+    """
+
+    job: str
+    state: JobState
+    situation: Situation
+    service: str = ""
+    reason: str = ""
+    waiting: int = 0
+    tasks: int = 0
+    scheduler: Explanation | None = None
+
+
+def to_data(found: JobExplanation) -> dict[str, Any]:
+    """An explanation as JSON values, all of it: how it crosses a wire."""
+    scheduler = None if found.scheduler is None else explanation_data(found.scheduler)
+    return {**asdict(replace(found, scheduler=None)), "scheduler": scheduler}
+
+
+def from_data(data: Mapping[str, Any]) -> JobExplanation:
+    """The inverse of `to_data`; raises `KeyError`, `TypeError` or `ValueError` for anything else."""
+    scheduler = None if data["scheduler"] is None else explanation_from(data["scheduler"])
+    words = {"state": JobState(data["state"]), "situation": Situation(data["situation"])}
+    return JobExplanation(**{**data, **words, "scheduler": scheduler})
+
+
+class Harm(StrEnum):
+    """What another configuration would do to a job once the scheduler loads it."""
+
+    NO_GUARANTEE = "runs on without its guarantee"
+    NO_CELL = "runs on devices of which the scheduler knows nothing"
+    NO_VC = "waits for a virtual cluster that is gone"
+    NEVER = "waits and can never run"
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """A job that another configuration would harm."""
+
+    job: str
+    vc: str
+    harm: Harm

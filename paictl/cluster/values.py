@@ -1,0 +1,221 @@
+"""The values that cross the interface of a cluster, and the errors that it answers with; no rule about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from paictl.errors import ExitCode, PaictlError
+from paictl.units import Millis
+
+
+class ClusterError(PaictlError):
+    """The cluster refuses a request; nothing has changed."""
+
+
+class ConflictError(ClusterError):
+    """The cluster is not as the request supposes: somebody else was faster, or a name is taken."""
+
+
+class UnreachableError(ClusterError):
+    """What should answer does not: no cluster here, or a service that is stopped."""
+
+    exit_code = ExitCode.UNREACHABLE
+
+
+class Role(StrEnum):
+    """What a machine is for."""
+
+    MASTER = "master"
+    WORKER = "worker"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine as its administrator describes it; `memory` in bytes, `devices` counts accelerators."""
+
+    name: str
+    address: str
+    role: Role
+    sku: str = ""
+    cpu: int = 0
+    memory: int = 0
+    device_type: str = ""
+    devices: int = 0
+
+
+class NodeCondition(StrEnum):
+    """How a node is; only a ready one gets new pods, pods on a cordoned one go on."""
+
+    READY = "Ready"
+    CORDONED = "Cordoned"
+    FAILED = "Failed"
+
+
+class NodeChange(StrEnum):
+    """What can be done to a node; the last two only where machines are imagined."""
+
+    CORDON = "cordon"
+    UNCORDON = "uncordon"
+    FAIL = "fail"
+    HEAL = "heal"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A machine and its condition since some instant; `used` counts devices held by pods.
+
+    `reason` says why no new pod can come here although the condition allows it.
+    """
+
+    machine: Machine
+    condition: NodeCondition
+    since: datetime
+    used: int = 0
+    pods: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class JobState(StrEnum):
+    """Where a job is in its life."""
+
+    WAITING = "Waiting"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    STOPPED = "Stopped"
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen to the job."""
+        return self in (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """One task: `devices` are indices on `node` while a pod of it runs; `attempt` counts from 0."""
+
+    role: str
+    index: int
+    state: str
+    attempt: int = 0
+    pod: str = ""
+    node: str = ""
+    devices: tuple[int, ...] = ()
+    started: datetime | None = None
+    ended: datetime | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A job: `devices` is what all its tasks ask for together; `preemptions` counts lost attempts of its tasks.
+
+    `started` is when the present attempt first had a running task, None while none had: progress made before is lost.
+    """
+
+    key: str
+    """``user~name``"""
+    vc: str
+    priority: str
+    state: JobState
+    submitted: datetime
+    devices: int
+    started: datetime | None = None
+    ended: datetime | None = None
+    number: int = 0
+    """Its place in the order of submission, from 1."""
+    attempt: int = 0
+    preemptions: int = 0
+    used: int = 0
+    """Devices that its pods hold now."""
+    reason: str = ""
+    tasks: tuple[TaskView, ...] = ()
+
+
+FOREVER = Millis(-1)
+"""The duration of a task that ends only when it is stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """What is submitted: the protocol-v2 data and what the command line adds.
+
+    `duration` of each task in milliseconds, or `FOREVER`; without one the job's commands tell.
+    """
+
+    user: str
+    data: Mapping[str, object]
+    vc: str | None = None
+    priority: str | None = None
+    duration: Millis | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceView:
+    """A service: `ready` says whether it does its work, `reason` why not; configuration by version."""
+
+    name: str
+    running: bool
+    ready: bool
+    since: datetime
+    reason: str = ""
+    loaded: int | None = None
+    """Version of the configuration that it read when it started."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigVersion:
+    """One push: file name → text, secrets sealed."""
+
+    number: int
+    at: datetime
+    message: str
+    files: Mapping[str, str]
+
+
+class EventKind(StrEnum):
+    """What can happen; to which kind of object is said with each."""
+
+    # to a node
+    NODE_ADDED = "NodeAdded"
+    NODE_REMOVED = "NodeRemoved"
+    READY = "Ready"
+    CORDONED = "Cordoned"
+    # to a node, a task of a job (then the data say which), or a job
+    FAILED = "Failed"
+    # to a job
+    SUBMITTED = "Submitted"
+    DEMOTED = "Demoted"
+    """It lost its guarantee and runs on."""
+    RETRIED = "Retried"
+    """It starts again from the beginning."""
+    SUCCEEDED = "Succeeded"
+    # to a task of a job
+    FINISHED = "Finished"
+    PREEMPTED = "Preempted"
+    LOST = "Lost"
+    """Its node went away."""
+    KILLED = "Killed"
+    # to a task of a job, or a service
+    STARTED = "Started"
+    # to a job, or a service
+    STOPPED = "Stopped"
+    # to the configuration, or a service
+    PUSHED = "Pushed"
+    DELETED = "Deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened: `subject` is ``kind/name``, `data` what a machine may want to know."""
+
+    number: int
+    at: datetime
+    kind: EventKind
+    subject: str
+    message: str
+    data: Mapping[str, Any] = field(default_factory=dict)

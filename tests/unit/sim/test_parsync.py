@@ -1,0 +1,62 @@
+"""ParSync's claims, on 200 devices with tasks of 5 s: who is fast, who is good, and what makes conflicts."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from paictl.sim.cluster import homogeneous
+from paictl.sim.dice import Dice
+from paictl.sim.job import Job
+from paictl.sim.run import RunResult
+from paictl.sim.simulate import simulate
+from paictl.units import Millis
+
+DEVICES, TASK = 200, 5000
+
+
+def tasks(load: float, number: int = 2500) -> list[Job]:
+    dice, at, jobs = Dice(1), 0, []
+    gap = round(2000 * TASK / (DEVICES * load))
+    for n in range(number):
+        at += dice.between(0, gap)
+        jobs.append(Job(str(n), Millis(at // 1000), 1, Millis(dice.between(TASK // 2, TASK * 3 // 2))))
+    return jobs
+
+
+@cache
+def play(load: float, more: str) -> RunResult:
+    return simulate(tasks(load), homogeneous(DEVICES // 8, 8), f"parsync:{more}")
+
+
+def latency(result: RunResult) -> float:
+    spans = [one.queueing for one in result.outcomes if one.queueing is not None]
+    return sum(spans) / len(spans)
+
+
+def test_under_load_latency_first_is_fast_and_a_synchronous_view_is_slow() -> None:
+    runs = [play(0.95, f"strategy={name}") for name in ("latency", "adaptive", "statesync")]
+    assert latency(runs[0]) < latency(runs[1]) < latency(runs[2])
+
+
+def test_quality_is_the_other_way_round() -> None:
+    runs = [play(0.95, f"strategy={name}").counters["quality"] for name in ("statesync", "adaptive", "latency")]
+    assert runs[0] >= runs[1] >= runs[2] > 0.9
+
+
+def test_one_scheduler_never_conflicts() -> None:
+    for name in ("latency", "adaptive", "quality", "statesync"):
+        assert play(0.8, f"strategy={name},schedulers=1").counters["conflicts"] == 0
+
+
+def test_conflicts_grow_with_schedulers_with_staleness_and_with_variance() -> None:
+    def conflicts(more: str) -> float:
+        return play(0.7, more).counters["conflicts"]
+
+    assert 0 < conflicts("strategy=adaptive,schedulers=2") < conflicts("strategy=adaptive,schedulers=16")
+    assert conflicts("strategy=latency,gap=0.5") < conflicts("strategy=latency,gap=4")
+    assert conflicts("strategy=quality,variance=0") < conflicts("strategy=quality,variance=0.9")
+
+
+def test_every_task_runs_once_and_no_device_twice() -> None:
+    result = play(0.95, "strategy=quality")
+    assert [one.ran for one in result.outcomes] == [one.work for one in result.outcomes]

@@ -1,0 +1,126 @@
+"""Speed of the simulator: a plain event simulator beside it, 82,247 jobs of Philly, growth, memory.
+
+Each run is a process of its own, so that memory is its own too; times are CPU seconds (the machine may be busy).
+Without the traces of `../shared` a synthetic trace of the same shape is used, and said so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections import deque
+from pathlib import Path
+
+from paictl.sim.cluster import homogeneous
+from paictl.sim.dice import Dice
+from paictl.sim.job import Job, in_order
+from paictl.sim.metrics import figures
+from paictl.sim.simulate import simulate
+from paictl.sim.traces.load import load
+from paictl.units import Millis
+
+ROOT = Path(__file__).resolve().parent.parent
+TRACE = Path(os.environ.get("PAICTL_SHARED", ROOT.parent / "shared")) / "traces/philly.tar.gz"
+PHILLY = 352
+"""Nodes of 8 devices: philly_vc.csv."""
+CROWDED = 60
+"""So few that up to 40,000 jobs wait."""
+
+
+def jobs_of(number: int) -> list[Job]:
+    """The first so many jobs of Philly, by submission."""
+    if TRACE.is_file():
+        return in_order(list(load(f"{TRACE}/philly/philly.csv", "philly").jobs))[:number]
+    dice = Dice(1)
+    return in_order(
+        [
+            Job(
+                str(i), Millis(114_000 * i), 1 << max(0, dice.below(32) - 28), Millis(1000 * (60 + dice.below(26_000))),
+                vc=f"vc{dice.below(15)}",
+            )
+            for i in range(number)
+        ]
+    )  # fmt: skip
+
+
+def plain(jobs: list[Job], size: int) -> float:
+    """The least a simulator can do: FIFO with head-of-line blocking, a heap of ends, no checks; mean JCT in seconds."""
+    ends: list[tuple[int, int, int]] = []
+    line: deque[Job] = deque()
+    free, total, coming = size, 0, 0
+    while coming < len(jobs) or ends:
+        now = min(jobs[coming].submit if coming < len(jobs) else 1 << 62, ends[0][0] if ends else 1 << 62)
+        while ends and ends[0][0] == now:
+            free += heapq.heappop(ends)[2]
+        while coming < len(jobs) and jobs[coming].submit == now:
+            line.append(jobs[coming])
+            coming += 1
+        while line and line[0].gpus <= free:
+            job = line.popleft()
+            free -= job.gpus
+            total += now + job.work - job.submit
+            heapq.heappush(ends, (now + job.work, len(ends), job.gpus))
+    return total / len(jobs) / 1000
+
+
+def one(policy: str, number: int, nodes: int) -> None:
+    """Run and print as JSON."""
+    jobs = jobs_of(number)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start, wall = time.process_time(), time.perf_counter()
+    if policy == "plain":
+        mean: float | None = plain(jobs, nodes * 8)
+    else:
+        mean = figures(simulate(jobs, homogeneous(nodes, 8), policy)).mean_jct
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = {"cpu": time.process_time() - start, "wall": time.perf_counter() - wall, "mean_jct": mean}
+    memory = {"loaded": before // 1024, "grown": (after - before) // 1024}
+    print(json.dumps({**found, **memory, "jobs": len(jobs)}))
+
+
+def measure(policy: str, number: int, nodes: int) -> dict[str, float]:
+    """The same in another process."""
+    command = [sys.executable, __file__, "--one", policy, "--jobs", str(number), "--nodes", str(nodes)]
+    found: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return found
+
+
+def show(policy: str, number: int, nodes: int) -> None:
+    """A row."""
+    found = measure(policy, number, nodes)
+    speed = found["jobs"] / found["cpu"]
+    print(
+        f"{policy:28} {found['jobs']:7,} jobs {nodes * 8:5,} devices {found['cpu']:8.2f} s {speed:9,.0f} jobs/s"
+        f"  memory {found['loaded']:4} + {found['grown']:3} MB  mean JCT {found['mean_jct']:,.0f} s"
+    )
+
+
+def main() -> None:
+    """All of it, or one run."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--one")
+    parser.add_argument("--jobs", type=int, default=0)
+    parser.add_argument("--nodes", type=int, default=PHILLY)
+    given = parser.parse_args()
+    if given.one:
+        one(given.one, given.jobs, given.nodes)
+        return
+    print(f"simulator, {'Philly' if TRACE.is_file() else 'synthetic jobs (no ../shared)'}; CPU seconds without reading")
+    for nodes in (PHILLY, CROWDED):
+        for policy in ("plain", "fifo", "las"):
+            show(policy, 82_247, nodes)
+    for policy in ("fifo:placement=consolidate", "tiresias", "hived"):
+        show(policy, 82_247, PHILLY)
+    for policy in ("fifo", "las", "hived"):
+        for number in (1_000, 10_000, 80_000):
+            show(policy, number, PHILLY)
+
+
+if __name__ == "__main__":
+    main()
