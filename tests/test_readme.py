@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from paictl.cli.run import attempt
 from tests.conftest import ROOT
 
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -86,7 +87,5 @@ def test_every_command_named_in_readme_exists() -> None:
     assert named
     for command in sorted(named):
         words = command.split()[1:]
-        done = subprocess.run(
-            [sys.executable, "-m", "paictl", *words, "--help"], capture_output=True, text=True, check=False, cwd=ROOT
-        )
-        assert done.returncode == 0, f"{command}: {done.stderr}"
+        code, error = attempt([*words, "--help"])
+        assert code == 0, f"{command}: {error}"

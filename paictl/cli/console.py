@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -51,6 +52,8 @@ def command_line(form: str) -> Iterator[None]:
         yield
         if is_data_wanted() and (document := envelope.document()) is not None:
             write_data(document, Output(settings.output))
+        elif settings.output == Output.NAME and envelope.items:
+            write_data(envelope.items, Output.NAME)
     finally:
         envelope = before
 
@@ -64,7 +67,7 @@ def take_form(form: Output | None) -> Output | None:
 
 def capture() -> None:
     """Keep what is said from now on for the document at the end."""
-    envelope.capturing = is_data_wanted()
+    envelope.capturing = is_data_wanted() or settings.output == Output.NAME
 
 
 def outcome(message: str, **data: object) -> None:
@@ -97,7 +100,29 @@ def write(text: str) -> None:
         envelope.lines.extend(text.splitlines())
         return
     envelope.written = True
-    sys.stdout.write(text + "\n")
+    _out(text + "\n")
+
+
+def _out(text: str) -> None:
+    """Write to stdout; raises `PaictlError` where that is full, and lets a reader that went away through."""
+    try:
+        sys.stdout.write(text)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        forget_output()
+        raise unwritable(error) from None
+
+
+def forget_output() -> None:
+    """Send the rest of the output nowhere: Python would complain once more when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def unwritable(error: OSError) -> PaictlError:
+    """What to say when results cannot be written."""
+    said = i18n.text("the output cannot be written: {reason}", reason=error.strerror)
+    return PaictlError(said, hint="free some space, or write elsewhere")
 
 
 def reflowed(paragraph: str) -> str:
@@ -217,7 +242,7 @@ def write_segments(lines: Iterable[Sequence[tuple[str, str]]]) -> None:
     envelope.written = True
     if not settings.wants_color(sys.stdout.isatty()):
         for line in lines:
-            sys.stdout.write("".join(text for _, text in line) + "\n")
+            _out("".join(text for _, text in line) + "\n")
         return
     from rich.text import Text
 

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from paictl import i18n
 from paictl.cli import console, names
 from paictl.cli.cluster.commands import show_events
 from paictl.cli.clusters import (
@@ -26,6 +25,7 @@ from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken, write, write_data, write_table
 from paictl.cluster.interface import Cluster, Jobs, JobState, JobView
 from paictl.errors import ExitCode, PaictlError
+from paictl.i18n import counted, text
 from paictl.operate import explaining
 from paictl.operate import jobs as operate
 from paictl.operate.jobfiles import Wishes, files_listed
@@ -175,7 +175,7 @@ def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption =
     head = spoken("job {job}: {state}", job=found.key, state=found.state.value)
     write(head + (f", {said(found.reason)}" if found.reason else ""))
     preempted = spoken(", {count} preempted", count=found.preemptions) if found.preemptions else ""
-    devices = i18n.counted("{count} device", "{count} devices", found.devices)
+    devices = counted("{count} device", "{count} devices", found.devices)
     write(
         spoken(
             "virtual cluster {vc}, priority {priority}, {used} of {devices} in use, attempt {attempt}",
@@ -197,7 +197,7 @@ def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption =
     write("")
     write_table(("TASK", "STATE", "NODE", "DEVICES", "WHY"), rows)
     if found.state.value == "Waiting":
-        console.info(i18n.text("why it waits: paictl job explain {job}", job=found.key))
+        console.info(text("why it waits: paictl job explain {job}", job=found.key))
 
 
 def _find(cluster: Jobs, word: str) -> JobView:
@@ -215,8 +215,11 @@ def stop(
         if one.error is not None:
             console.error(one.error)
         elif one.before is not None:
-            ended = f"had ended already: {one.before.value}" if one.before.ended else "stopped"
-            console.info(f"job {one.key} {ended}")
+            if one.before.ended:
+                said = text("job {job} had ended already: {state}", job=one.key, state=one.before.value)
+            else:
+                said = text("job {job} stopped", job=one.key)
+            console.outcome(said, name=one.key, before=one.before.value, stopped=not one.before.ended)
     errors = [one.error for one in done if one.error is not None]
     if errors:
         raise typer.Exit(ExitCode.PARTIAL if len(errors) < len(done) else errors[0].exit_code)

@@ -16,7 +16,7 @@ from typing import Any
 
 from paictl.cli import console
 from paictl.cli.command import without_globals
-from paictl.cli.run import attempt, forget_output, unwritable
+from paictl.cli.run import attempt
 from paictl.errors import ExitCode
 
 _NOT_NOTED = frozenset({"lab", "help", "version", "completion"})
@@ -72,9 +72,9 @@ def _flushed(code: int) -> int:
     try:
         sys.stdout.flush()
     except OSError as error:
-        forget_output()
+        console.forget_output()
         if not isinstance(error, BrokenPipeError):
-            console.error(unwritable(error))
+            console.error(console.unwritable(error))
             return ExitCode.USAGE
         return code if code else 141
     return code

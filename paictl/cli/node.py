@@ -110,7 +110,11 @@ def heal(names: Names, state: StateOption = None) -> None:
 def _change(names: list[str], change: str, done: str, state: Path | None) -> None:
     for one in change_nodes(open_cluster(state), names, NodeChange(change)):
         same = one.before.condition is one.after.condition
-        console.info(f"node {one.after.machine.name} {done}" + _still(one.after, change, same=same))
+        name, condition = one.after.machine.name, one.after.condition.value
+        console.outcome(
+            f"node {name} {done}" + _still(one.after, change, same=same),
+            name=name, change=change, before=one.before.condition.value, condition=condition,
+        )  # fmt: skip
 
 
 def _still(node: NodeView, change: str, *, same: bool) -> str:
@@ -137,7 +141,7 @@ def add(
 ) -> None:
     """Add a worker; the scheduler uses it when its configuration names it."""
     added = add_worker(open_cluster(state), name, address, like=like, sku=sku)
-    console.info(f"node {name} added" + (f"; it is {added.reason}" if added.reason else ""))
+    console.outcome(f"node {name} added" + (f"; it is {added.reason}" if added.reason else ""), name=name)
 
 
 @app.command()
@@ -151,4 +155,4 @@ def remove(
     node = find_node(cluster, name)
     confirm(f"node {name} will be removed, {len(node.pods)} pods run there", name, yes=yes)
     cluster.remove_node(name)
-    console.info(f"node {name} removed")
+    console.outcome(f"node {name} removed", name=name)

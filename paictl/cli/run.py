@@ -34,7 +34,7 @@ def attempt(arguments: Sequence[str], language: str | None = None) -> tuple[int,
         with console.command_line(console.asked_form(arguments)):
             code, error = _ended(arguments, language)
     except BrokenPipeError:
-        forget_output()
+        console.forget_output()
         return BROKEN_PIPE, error
     return code, error
 
@@ -52,7 +52,7 @@ def _ended(arguments: Sequence[str], language: str | None) -> tuple[int, PaictlE
         console.info("interrupted")
         return ExitCode.INTERRUPTED, None
     except BrokenPipeError:
-        forget_output()
+        console.forget_output()
         return BROKEN_PIPE, None
     except Exception as error:
         if settings.debug:
@@ -64,19 +64,6 @@ def _ended(arguments: Sequence[str], language: str | None) -> tuple[int, PaictlE
         gc.enable()  # commands that read much switch it off; labs and tests run many of them in one process
 
 
-def forget_output() -> None:
-    """Send the rest of the output nowhere: Python would complain once more when it flushes at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def unwritable(error: OSError) -> PaictlError:
-    """What to say when results cannot be written."""
-    return PaictlError(
-        text("the output cannot be written: {reason}", reason=error.strerror),
-        hint="free some space, or write elsewhere",
-    )
-
-
 def _unexpected(error: Exception) -> PaictlError:
     """What to say about an exception that is none of ours."""
     if isinstance(error, ModuleNotFoundError) and error.name in _ONLY_ON_POSIX:
@@ -84,20 +71,8 @@ def _unexpected(error: Exception) -> PaictlError:
             text("clusters and labs need Linux or macOS, and this is {system}", system=sys.platform),
             hint="use them in WSL or a container; config validate and version work here",
         )
-    if isinstance(error, OSError) and error.filename is None and _output_is_full():
-        forget_output()
-        return unwritable(error)
     hint = "this is a bug in paictl: run again with --debug and report what it prints"
     return PaictlError(text("internal error: {reason}", reason=f"{type(error).__name__}: {error}"), hint=hint)
-
-
-def _output_is_full() -> bool:
-    """Whether what waits to be written cannot be."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        return True
-    return False
 
 
 def _today(words: Sequence[str]) -> list[str]:

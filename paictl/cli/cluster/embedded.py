@@ -72,7 +72,10 @@ def up(
         console.info(f"note: {note}")
     nodes = cluster.nodes()
     devices = sum(node.machine.devices for node in nodes)
-    console.info(f"cluster {name} is up: {len(nodes)} nodes, {devices} devices, in {place}")
+    console.outcome(
+        f"cluster {name} is up: {len(nodes)} nodes, {devices} devices, in {place}",
+        name=name, nodes=len(nodes), devices=devices, folder=str(place),
+    )  # fmt: skip
     for remark in remarks(nodes, cluster.services()):
         console.info(f"note: {remark}")
     console.info("next: paictl job submit FILE, paictl cluster view")
@@ -124,4 +127,4 @@ def down(
     what = "1 unfinished job" if running == 1 else f"{running} unfinished jobs"
     confirm(f"cluster {name} will be removed, with {what} and all history", name, yes=yes)
     cluster.down()
-    console.info(f"cluster {name} is down")
+    console.outcome(f"cluster {name} is down", name=name)

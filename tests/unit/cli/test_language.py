@@ -51,7 +51,8 @@ def test_every_text_with_arguments_that_the_command_line_says_is_in_the_catalogu
         node.args[0].value
         for path in sorted((ROOT / "paictl" / "cli").rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("text", "counted")
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute)
+        if (node.func.id if isinstance(node.func, ast.Name) else node.func.attr) in ("text", "counted")
         if node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value not in entries
     ]
     assert missing == []
