@@ -27,11 +27,11 @@ format: $(STAMP)  ## rewrite the sources in house style
 	$(BIN)/ruff format .
 
 bench: $(STAMP)  ## the figures of README and CHANGELOG
-	@$(BIN)/python tools/bench_cli.py
 	@$(BIN)/python tools/bench_config.py
 	@$(BIN)/python tools/bench_scheduler.py
 	@$(BIN)/python tools/bench_cluster.py
 	@$(BIN)/python tools/bench_sim.py
+	@$(BIN)/python tools/bench_cli.py
 
 kube:  ## build Kubernetes, etcd and kwok into a cache outside the tree (once; needs Go)
 	@tools/kube/build.sh

@@ -3,9 +3,9 @@
 const RANK = { Running: 0, Waiting: 1 };
 const ran = (job) => (job.started === null ? null : (job.ended ?? data.now) - job.started);
 // A job that starts again has another `started`; how long it waited first is told by its tasks.
-const first = (job) => job.tasks.flatMap((task) => task.attempts).reduce(
+const firstStart = (job) => job.tasks.flatMap((task) => task.attempts).reduce(
   (least, attempt) => Math.min(least, attempt.start), job.started ?? job.ended ?? data.now);
-const waited = (job) => first(job) - job.submitted;
+const waited = (job) => firstStart(job) - job.submitted;
 const COLUMNS = [
   ["Job", (job) => job.key, (job) => job.key],
   ["VC", (job) => job.vc, (job) => job.vc],

@@ -71,6 +71,8 @@ def _lines(cluster: Cluster, by: By, width: int) -> list[Line]:
 
 def _write_page(cluster: Cluster, path: Path) -> None:
     """Write the page whole or not at all; an older one is replaced only when the new one is complete."""
+    if not path.parent.is_dir():
+        raise PaictlError("cannot be written: there is no such folder", where=str(path), hint="name another file")
     try:
         write_together(path.parent, {path.name: page(cluster.picture(history=True))}, force=True)
     except PaictlError as error:

@@ -13,7 +13,7 @@ from paictl.cli.command import App
 from paictl.cli.console import write
 from paictl.cli.lab.inprocess import self_test
 from paictl.errors import ExitCode
-from paictl.lab.manifest import Lab, all_labs, find_lab
+from paictl.lab.manifest import Lab, all_labs, find_lab, read_lab
 
 
 def register(app: App) -> None:
@@ -29,6 +29,7 @@ def selftest(
     chosen: list[Lab] = [find_lab(word) for word in labs] if labs else all_labs()
     wrong = 0
     for lab in chosen:
+        read_lab(lab.folder)  # checks the manifest, which other commands trust
         with tempfile.TemporaryDirectory() as folder:
             found = self_test(lab.id, Path(folder), update=update)
         wrong += len(found)

@@ -129,7 +129,7 @@ def _job_row(job: JobView, picture: Picture, marks: Marks, nodes: dict[str, Hold
     since = job.started if runs and job.started is not None else job.submitted
     notes = [", ".join(map(printable, nodes))] if nodes else []
     if job.used and not nodes:
-        notes.append(said("on devices that no cell of the configuration names"))
+        notes.append(said("outside all cells"))
     notes += [said(hold.value)] if hold in (Hold.LAZY, Hold.OPPORTUNISTIC) else []
     notes += [spoken("preempted {number}x", number=job.preemptions)] if job.preemptions else []
     return [
