@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import gettext
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any, Final
 
@@ -50,6 +50,12 @@ def text(key: str, /, **values: Any) -> Text:
 def counted(one: str, many: str, /, count: int, **values: Any) -> Text:
     """A text about a number of things: ``counted("{count} job", "{count} jobs", count=3)``."""
     return _made(one, many, {"count": count, **values})
+
+
+def joined(separator: str, parts: Iterable[str]) -> Text:
+    """Several texts as one, each of them said in the language that is asked for."""
+    values = {f"part{number}": part for number, part in enumerate(parts)}
+    return _made(separator.join(f"{{{name}}}" for name in values), None, values)
 
 
 def _made(key: str, many: str | None, values: dict[str, Any]) -> Text:

@@ -181,7 +181,7 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, tit
 
     On a pipe the table is as wide as its content, so that nothing is cut or wrapped.
     """
-    cells = [list(row) for row in rows]
+    cells, columns = [list(row) for row in rows], [said(column) for column in columns]
     if not (title or sys.stdout.isatty() or settings.wants_color(False)) and not any(map(_laid_out, cells)):
         write("\n".join(_plain_table(columns, [[str(cell) for cell in row] for row in cells])))
         return
@@ -274,6 +274,11 @@ def clear_screen() -> None:
 def said(text: str) -> str:
     """A text in the language of the user."""
     return i18n.in_language(text, i18n.chosen(settings.language))
+
+
+def spoken(key: str, /, **values: object) -> str:
+    """A text of the catalogue with its arguments, in the language of the user."""
+    return said(i18n.text(key, **values))
 
 
 def info(message: str) -> None:

@@ -22,10 +22,10 @@ from paictl.cli.clusters import (
     warn,
 )
 from paictl.cli.command import App
-from paictl.cli.console import Output, write, write_data, write_table
+from paictl.cli.console import Output, said, spoken, write, write_data, write_table
 from paictl.cluster.interface import Cluster, Jobs, JobState, JobView
 from paictl.errors import ExitCode, PaictlError
-from paictl.i18n import text
+from paictl.i18n import counted, text
 from paictl.operate import explaining
 from paictl.operate import jobs as operate
 from paictl.operate.jobfiles import Wishes, files_listed
@@ -172,20 +172,25 @@ def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption =
     if output is not Output.TABLE:
         write_data(job_data(found), output)
         return
-    write(f"job {found.key}: {found.state.value}" + (f", {found.reason}" if found.reason else ""))
+    head = spoken("job {job}: {state}", job=found.key, state=found.state.value)
+    write(head + (f", {said(found.reason)}" if found.reason else ""))
+    preempted = spoken(", {count} preempted", count=found.preemptions) if found.preemptions else ""
+    devices = counted("{count} device", "{count} devices", found.devices)
     write(
-        f"virtual cluster {found.vc}, priority {found.priority}, {found.used} of {_devices(found.devices)} in use, "
-        f"attempt {found.attempt + 1}" + (f", {found.preemptions} preempted" if found.preemptions else "")
-    )
+        spoken(
+            "virtual cluster {vc}, priority {priority}, {used} of {devices} in use, attempt {attempt}",
+            vc=found.vc, priority=found.priority, used=found.used, devices=devices, attempt=found.attempt + 1,
+        ) + preempted
+    )  # fmt: skip
     times = [("submitted", found.submitted), ("started", found.started), ("ended", found.ended)]
-    write(", ".join(f"{word} {clock_text(at)}" for word, at in times if at is not None))
+    write(", ".join(f"{said(word)} {clock_text(at)}" for word, at in times if at is not None))
     rows = [
         (
             f"{task.role}[{task.index}]",
             task.state,
             task.node or "-",
             ",".join(map(str, sorted(task.devices))),
-            task.reason,
+            said(task.reason),
         )
         for task in found.tasks
     ]
@@ -193,10 +198,6 @@ def show(job: JobName, output: OutputOption = Output.TABLE, state: StateOption =
     write_table(("TASK", "STATE", "NODE", "DEVICES", "WHY"), rows)
     if found.state.value == "Waiting":
         console.info(text("why it waits: paictl job explain {job}", job=found.key))
-
-
-def _devices(number: int) -> str:
-    return f"{number} device" if number == 1 else f"{number} devices"
 
 
 def _find(cluster: Jobs, word: str) -> JobView:
@@ -240,4 +241,4 @@ def explain(job: JobName, output: OutputOption = Output.TABLE, state: StateOptio
         write_data(explaining.data(found), output)
         return
     for line in explaining.lines(found):
-        write(line)
+        write(said(line))

@@ -11,7 +11,7 @@ from paictl.cli import console
 from paictl.cli import names as names_of
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, confirm, open_cluster, plain, span_text
 from paictl.cli.command import App
-from paictl.cli.console import Output, write, write_data, write_table
+from paictl.cli.console import Output, spoken, write, write_data, write_table
 from paictl.cluster.interface import Machine, NodeChange, NodeCondition, NodeView
 from paictl.operate.nodes import add_worker, change_nodes, find_node
 from paictl.units import rfc3339
@@ -54,16 +54,16 @@ def show(name: Name, output: OutputOption = Output.TABLE, state: StateOption = N
         write_data(_data(node), output)
         return
     machine = node.machine
-    write(f"node {machine.name}, {machine.role.value}, {node.condition.value} since {clock_text(node.since)}")
-    write(f"address:  {machine.address}")
-    write(f"machine:  {_hardware(machine)}")
-    write(
-        f"devices:  {node.used} of {machine.devices} in use" + (f" ({machine.device_type})" if machine.devices else "")
-    )
+    write(spoken("node {name}, {role}, {condition} since {time}", name=machine.name, role=machine.role.value,
+                 condition=node.condition.value, time=clock_text(node.since)))  # fmt: skip
+    write(spoken("address:  {address}", address=machine.address))
+    write(spoken("machine:  {hardware}", hardware=_hardware(machine)))
+    kind = f" ({machine.device_type})" if machine.devices else ""
+    write(spoken("devices:  {used} of {all} in use", used=node.used, all=machine.devices) + kind)
     if node.reason:
-        write(f"note:     it is {node.reason}")
+        write(spoken("note:     it is {reason}", reason=node.reason))
     for pod in node.pods:
-        write(f"runs:     {pod}")
+        write(spoken("runs:     {pod}", pod=pod))
 
 
 def _hardware(machine: Machine) -> str:

@@ -2,56 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from paictl.cluster.scheduling import JobExplanation, Situation
+from paictl.i18n import Text, text
 from paictl.scheduler.explain import render, to_data
 from paictl.workload.job import PRIORITIES
 
 _CLASSES: Final = {priority: name for name, priority in PRIORITIES.items()}
-_WITHOUT: Final[Mapping[str, str]] = {
-    "frameworkcontroller": "no pods are made for it",
-    "hivedscheduler": "nothing new is placed",
-}
-"""What does not happen while a service is stopped."""
 
 
 def lines(found: JobExplanation) -> list[str]:
-    """An explanation for people, line by line."""
+    """An explanation for people, line by line, each of them a text that can be said in every language."""
     if found.scheduler is not None:
-        head = f"job {found.job}: {found.waiting} of {found.tasks} tasks wait"
+        head = text("job {job}: {waiting} of {tasks} tasks wait", job=found.job, waiting=found.waiting,
+                    tasks=found.tasks)  # fmt: skip
         return [*([head] if found.waiting > 1 else []), *render(found.scheduler, _CLASSES.get)]
-    text, hint = _plain(found)
-    return [text, f"hint: {hint}"] if hint else [text]
+    said, hint = _plain(found)
+    return [said, text("hint: {hint}", hint=hint)] if hint else [said]
 
 
 def data(found: JobExplanation) -> dict[str, Any]:
     """An explanation for programs."""
     if found.scheduler is not None:
         return {"job": found.job, **to_data(found.scheduler)}
-    text, hint = _plain(found)
+    said, hint = _plain(found)
     return {
-        "job": found.job, "state": found.state.value, "situation": found.situation.value, "text": text, "hint": hint,
+        "job": found.job, "state": found.state.value, "situation": found.situation.value, "text": str(said),
+        "hint": str(hint or ""),
     }  # fmt: skip
 
 
-def _plain(found: JobExplanation) -> tuple[str, str]:
+def _plain(found: JobExplanation) -> tuple[Text, Text | None]:
     """(text, hint) where the scheduler has not looked."""
     match found.situation:
         case Situation.SERVICE_STOPPED:
-            then = _WITHOUT.get(found.service, "nothing is done for it")
-            return (
-                f"job {found.job} waits because {found.service} is stopped: {then}",
-                f"start it: paictl service start -n {found.service}",
-            )
+            said = text("job {job} waits because {service} is stopped: {consequence}", job=found.job,
+                        service=found.service, consequence=_without(found.service))  # fmt: skip
+            return said, text("start it: paictl service start -n {service}", service=found.service)
         case Situation.UNKNOWN_TERMS:
             return (
-                f"job {found.job} waits because it asks for what the scheduler's configuration does not have: "
-                f"{found.reason}",
-                f"stop it and submit it again for what there is: paictl job stop {found.job}",
-            )
+                text("job {job} waits because it asks for what the scheduler's configuration does not have: {reason}",
+                     job=found.job, reason=found.reason),
+                text("stop it and submit it again for what there is: paictl job stop {job}", job=found.job),
+            )  # fmt: skip
         case Situation.NO_SCHEDULER | Situation.NO_ROOM:
-            return f"job {found.job} waits because the cluster has no scheduler", ""
+            return text("job {job} waits because the cluster has no scheduler", job=found.job), None
         case Situation.NOT_WAITING:
-            return f"job {found.job} does not wait: it is {found.state.value}", ""
+            return text("job {job} does not wait: it is {state}", job=found.job, state=found.state.value), None
+
+
+def _without(service: str) -> Text:
+    """What does not happen while a service is stopped."""
+    match service:
+        case "frameworkcontroller":
+            return text("no pods are made for it")
+        case "hivedscheduler":
+            return text("nothing new is placed")
+    return text("nothing is done for it")

@@ -9,7 +9,8 @@ import typer
 from paictl.cli.cluster import embedded, view
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, plain, span_text
 from paictl.cli.command import App
-from paictl.cli.console import Output, write, write_data, write_table
+from paictl.cli.console import Output, said, spoken, write, write_data, write_table
+from paictl.cluster.eventtext import detail
 from paictl.cluster.interface import Cluster, HandClock
 from paictl.operate.status import Summary, summary
 from paictl.units import rfc3339
@@ -28,8 +29,9 @@ def status(output: OutputOption = Output.TABLE, state: StateOption = None) -> No
     if output is not Output.TABLE:
         write_data(_data(found, pace), output)
         return
-    clock = "runs out after every command" if pace is None else f"x{pace:g}"
-    write(f"cluster {found.name}, {clock_text(found.now)} (up {span_text(found.now - found.epoch)}, clock {clock})")
+    clock = said("runs out after every command") if pace is None else f"x{pace:g}"
+    write(spoken("cluster {name}, {time} (up {span}, clock {clock})", name=found.name, time=clock_text(found.now),
+                 span=span_text(found.now - found.epoch), clock=clock))  # fmt: skip
     counts: dict[str, dict[str, int]] = {
         "nodes": found.nodes,
         "devices": {"used": found.used, "in all": found.devices},
@@ -37,9 +39,10 @@ def status(output: OutputOption = Output.TABLE, state: StateOption = None) -> No
         "jobs": found.jobs,
     }
     for what, numbers in counts.items():
-        write(f"{what + ':':<10}" + (", ".join(f"{number} {word}" for word, number in numbers.items()) or "none yet"))
+        words = ", ".join(f"{number} {said(word)}" for word, number in numbers.items())
+        write(f"{said(what) + ':':<10}" + (words or said("none yet")))
     for remark in found.remarks:
-        write(f"note: {remark}")
+        write(f"{said('note')}: {said(remark)}")
 
 
 def _data(found: Summary, pace: float | None) -> dict[str, Any]:
@@ -82,7 +85,7 @@ def show_events(cluster: Cluster, subject: str | None, output: Output) -> None:
     if output is not Output.TABLE:
         write_data([plain(event) for event in found], output)
         return
-    rows = [(clock_text(event.at), event.kind, event.subject, event.message) for event in found]
+    rows = [(clock_text(event.at), said(event.kind), event.subject, said(detail(event))) for event in found]
     columns = ("TIME", "WHAT", "OF", "DETAIL")
     if subject is not None:  # it stands on the command line
         columns, rows = ("TIME", "WHAT", "DETAIL"), [(time, kind, message) for time, kind, _, message in rows]  # type: ignore[assignment,misc]

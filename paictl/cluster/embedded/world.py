@@ -125,13 +125,13 @@ class World:
                 for uid in uids:
                     if uid in self.pods:
                         self.jobs[self.pods[uid][0]].preemptions += 1
-                        self._pod_over(uid, Happening.PREEMPTED, f"preempted by {self._who(preemptor)}")
+                        who = self._who(preemptor)
+                        self._pod_over(uid, Happening.PREEMPTED, f"preempted by {who}", by=who)
             case Demoted(group, preemptor):
                 for key in {key for key, job in self.jobs.items() if group in job.plan.groups}:
                     self.jobs[key].demoted_by = self._who(preemptor)
-                    self._say(
-                        EventKind.DEMOTED, f"job/{key}", f"lost its guarantee to {self._who(preemptor)} and runs on"
-                    )
+                    who = self._who(preemptor)
+                    self._say(EventKind.DEMOTED, f"job/{key}", f"lost its guarantee to {who} and runs on", by=who)
 
     def _who(self, group: str) -> str:
         """The job that a group belongs to; the group where it belongs to none that goes on."""
@@ -139,11 +139,12 @@ class World:
 
     # --- pods and jobs
 
-    def _pod_over(self, uid: str, what: Happening, reason: str) -> None:
-        """A running pod has come to its end; its devices are free."""
+    def _pod_over(self, uid: str, what: Happening, reason: str, **more: object) -> None:
+        """A running pod has come to its end; its devices are free. `more` is what a machine may want to know."""
         key, ref = self.pods[uid]
         self._forget_pod(key, ref, reason)
-        self._say(ENDS[what], f"job/{key}", f"{_task(ref)}: {reason}" if reason else _task(ref), ref, reason=reason)
+        said = f"{_task(ref)}: {reason}" if reason else _task(ref)
+        self._say(ENDS[what], f"job/{key}", said, ref, reason=reason, **more)
         self._notify(key, ref, what)
 
     def _forget_pod(self, key: str, ref: TaskRef, reason: str) -> bool:
@@ -177,6 +178,7 @@ class World:
                 EventKind.RETRIED,
                 f"job/{job.key}",
                 f"starts again from the beginning, attempt {step.status.attempt + 1}",
+                next=step.status.attempt + 1,
             )
         restarts = bool(step.start)
         reason = "the job starts again" if restarts else "the job is over"
@@ -210,7 +212,12 @@ class World:
             self.jobs[job.key] = job
             tasks = {role.name: role.instances for role in job.job.roles}
             self._say(
-                EventKind.SUBMITTED, f"job/{job.key}", f"to {job.job.vc} as {job.job.priority_class}", tasks=tasks
+                EventKind.SUBMITTED,
+                f"job/{job.key}",
+                f"to {job.job.vc} as {job.job.priority_class}",
+                tasks=tasks,
+                vc=job.job.vc,
+                priority=job.job.priority_class,
             )
             if self.services.runs(CONTROLLER):
                 self._follow(job, lifecycle.submit(job.job))
@@ -289,7 +296,11 @@ class World:
         version = Pushed(number, self.now, message, dict(files))
         self.pushed.append(version)
         self._say(
-            EventKind.PUSHED, "config/cluster", f"version {number}: {message}" if message else f"version {number}"
+            EventKind.PUSHED,
+            "config/cluster",
+            f"version {number}: {message}" if message else f"version {number}",
+            version=number,
+            note=message,
         )
         return version
 
@@ -309,7 +320,10 @@ class World:
             self.dispatcher.resume(None)
         service = self.services.set(name, self.now, running=running, loaded=loaded)
         kind = EventKind.STARTED if running else EventKind.STOPPED
-        self._say(kind, f"service/{name}", f"configuration {loaded}" if loaded else "")
+        if loaded:
+            self._say(kind, f"service/{name}", f"configuration {loaded}", loaded=loaded)
+        else:
+            self._say(kind, f"service/{name}", "")
         if running and name == CONTROLLER:
             self._catch_up()
         self.configs.keep(self.services.loaded)

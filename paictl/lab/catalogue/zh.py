@@ -94,7 +94,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "event.Finished": "完成",
     "event.Succeeded": "成功",
     "event.Stopped": "停止",
-    "event.Failed": "故障",
+    "event.Failed": "失败",
     "event.Lost": "丢失",
     "event.Killed": "被终止",
     "event.Pushed": "推送",

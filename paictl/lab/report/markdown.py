@@ -7,7 +7,16 @@ from typing import Any
 
 from paictl.lab.embedded import ORIGIN
 from paictl.lab.report.content import clock_of, phenomena
-from paictl.lab.report.phrases import event_name, finding_text, help_text, made_text, remarks, typed_text, when_text
+from paictl.lab.report.phrases import (
+    event_detail,
+    event_name,
+    finding_text,
+    help_text,
+    made_text,
+    remarks,
+    typed_text,
+    when_text,
+)
 from paictl.lab.report.timeline import drawn, lines_of
 from paictl.lab.report.words import labelled, word
 from paictl.units import millis_between
@@ -95,7 +104,7 @@ def _events(experiment: Experiment, lang: str) -> Iterator[str]:
     clock = clock_of(experiment)
     for event in events:
         at, name = clock(millis_between(ORIGIN, event.at)), event_name(event, lang)
-        yield f"| {at} | {name} | {_cell(event.subject)} | {_cell(event.message)} |"
+        yield f"| {at} | {name} | {_cell(event.subject)} | {_cell(event_detail(event, lang))} |"
 
 
 def _check(check: Mapping[str, Any], lang: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from paictl.lab.embedded import ORIGIN
 from paictl.lab.report.content import clock_of, phenomena
-from paictl.lab.report.phrases import event_name, finding_text, help_text, made_text, remarks, when_text
+from paictl.lab.report.phrases import event_detail, event_name, finding_text, help_text, made_text, remarks, when_text
 from paictl.lab.report.timeline import INSTANT, LEGEND, lines_of, svg
 from paictl.lab.report.words import labelled, word
 from paictl.units import millis_between
@@ -164,7 +164,12 @@ def _events(experiment: Mapping[str, Any], lang: str) -> Iterator[str]:
     yield "".join(f"<th>{escape(word(key, lang))}</th>" for key in ("time", "what", "of", "detail")) + "</tr>"
     clock = clock_of(experiment)
     for event in events:
-        cells = (clock(millis_between(ORIGIN, event.at)), event_name(event, lang), event.subject, event.message)
+        cells = (
+            clock(millis_between(ORIGIN, event.at)),
+            event_name(event, lang),
+            event.subject,
+            event_detail(event, lang),
+        )
         yield "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
     yield "</table>"
 

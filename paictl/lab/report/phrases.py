@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from paictl.cluster.eventtext import detail
 from paictl.cluster.interface import Event
+from paictl.i18n import in_language
 from paictl.lab.messages import catalogue, say
 from paictl.lab.report.words import labelled, word
 
@@ -73,6 +75,11 @@ def event_name(event: Event, lang: str) -> str:
     """The kind of an event in a language; one that the labs have no word for stays as it is."""
     key = f"event.{event.kind}"
     return say(key, lang) if key in catalogue(lang) else event.kind
+
+
+def event_detail(event: Event, lang: str) -> str:
+    """What an event tells, in a language; the message as it was noted in English."""
+    return event.message if lang == "en" else in_language(detail(event), lang)
 
 
 def finding_text(one: Mapping[str, Any], lang: str) -> str:

@@ -1,31 +1,25 @@
-"""An explanation in plain English: one line a thought, from the request over the views to what would help."""
+"""An explanation in words: one line a thought, from the request over the views to what would help.
+
+Every line is an `i18n.Text`: English as it is, and the language of its reader where it is shown.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from paictl.i18n import Text, counted, joined, text
 from paictl.scheduler.decision import Failure
 from paictl.scheduler.explain.data import ChangeKind, Hold, Verdict
 from paictl.scheduler.occupancy import OPPORTUNISTIC
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from paictl.scheduler.explain.data import Change, Explanation, Holder, Outcome, ViewReport
+    from paictl.scheduler.explain.data import Change, Explanation, Holder, Outcome, PodFit, Promise, ViewReport
 
 SHOWN: Final = 3
 """So many groups, nodes or pods are named before the rest is only counted."""
 DETAILED: Final = 2
 """So many views are shown in detail; of the others one line each."""
-
-_FAILURES: Final = {
-    Failure.CAPACITY: "there is not enough room",
-    Failure.BAD_NODE: "there is not enough room on healthy nodes",
-    Failure.NOT_SUGGESTED: "there is room, but not on the nodes that kube-scheduler suggests",
-    Failure.MAPPING: "the quota is free, but only on nodes that are bad or not suggested",
-}
-
 
 ClassName: TypeAlias = Callable[[int], str | None]
 """How jobs call a priority; None where they have no name for it."""
@@ -38,142 +32,221 @@ def _nameless(_: int) -> None:
 def render(explanation: Explanation, class_name: ClassName = _nameless) -> list[str]:
     """The lines of an explanation, without line ends; priorities to take are said by class where they have one."""
     request = explanation.request
-    kind = f"priority {request.priority}, guaranteed" if request.guaranteed else "opportunistic"
-    pods = " and ".join(f"{_count(number, 'pod')} of {_count(leaves, 'device')}" for leaves, number in request.members)
-    asks = f"group {request.group} of VC {request.vc} asks for {pods} ({kind})"
+    kind = (
+        text("priority {priority}, guaranteed", priority=request.priority)
+        if request.guaranteed else text("opportunistic")
+    )  # fmt: skip
+    sizes = [text("{pods} of {devices}", pods=_pods(number), devices=_devices(leaves))
+             for leaves, number in request.members]  # fmt: skip
+    asks = text("group {group} of VC {vc} asks for {pods} ({kind})", group=request.group, vc=request.vc,
+                pods=joined(" and ", sizes), kind=kind)  # fmt: skip
     if explanation.outcome is not None:
-        verb = "can run now" if explanation.decision is Verdict.BIND else "waits for others to go"
-        return [f"Pod {request.name} {verb}: {asks}.", f"  It would {outcome_text(explanation.outcome)}."]
-    lines = [f"Pod {request.name} waits: {asks}."]
+        verb = (
+            "Pod {pod} can run now: {asks}."
+            if explanation.decision is Verdict.BIND
+            else ("Pod {pod} waits for others to go: {asks}.")
+        )
+        return [text(verb, pod=request.name, asks=asks),
+                text("  It would {outcome}.", outcome=outcome_text(explanation.outcome))]  # fmt: skip
+    lines: list[str] = [text("Pod {pod} waits: {asks}.", pod=request.name, asks=asks)]
     for number, view in enumerate(explanation.views, 1):
-        where = f"{view.view} of VC {view.vc}" if view.vc else f"{view.view}, whoever it is promised to"
-        lines.append(f"{number}. Tried {where}: {_FAILURES[view.failure]}.")
+        lines.append(_tried(number, view))
         if number <= DETAILED:
-            lines += [f"   {line}" for line in _view(view)]
+            lines += [joined("", ["   ", line]) for line in _view(view)]
     if not explanation.views:
-        lines.append(f"VC {request.vc} has no quota where this pod could run.")
+        lines.append(text("VC {vc} has no quota where this pod could run.", vc=request.vc))
     if explanation.physical:
-        pinned = f", or pinned, for jobs that name {_listed(explanation.pins, 'cell')}" if explanation.pins else ""
-        unused = f"Unused devices ({request.leaf_type})" if request.leaf_type else "Unused devices"
-        lines.append(f"{unused} are there, but they are not promised to VC {request.vc}{pinned}.")
+        lines.append(_unpromised(explanation))
     return [*lines, *_changes(explanation, class_name)]
 
 
-def _view(view: ViewReport) -> list[str]:
+def _tried(number: int, view: ViewReport) -> Text:
+    """Where was looked, and why that was in vain."""
+    where = (
+        text("{view} of VC {vc}", view=view.view, vc=view.vc)
+        if view.vc else text("{view}, whoever it is promised to", view=view.view)
+    )  # fmt: skip
+    return text("{number}. Tried {where}: {why}.", number=number, where=where, why=_failure(view.failure))
+
+
+def _failure(failure: Failure) -> Text:
+    match failure:
+        case Failure.CAPACITY:
+            return text("there is not enough room")
+        case Failure.BAD_NODE:
+            return text("there is not enough room on healthy nodes")
+        case Failure.NOT_SUGGESTED:
+            return text("there is room, but not on the nodes that kube-scheduler suggests")
+        case Failure.MAPPING:
+            return text("the quota is free, but only on nodes that are bad or not suggested")
+
+
+def _unpromised(explanation: Explanation) -> Text:
+    """That there are devices, but not for this VC."""
+    request = explanation.request
+    unused = (
+        text("Unused devices ({type})", type=request.leaf_type) if request.leaf_type else text("Unused devices")
+    )  # fmt: skip
+    if not explanation.pins:
+        return text("{unused} are there, but they are not promised to VC {vc}.", unused=unused, vc=request.vc)
+    return text(
+        "{unused} are there, but they are not promised to VC {vc}, or pinned, for jobs that name {pins}.",
+        unused=unused, vc=request.vc, pins=_listed(explanation.pins, "more cell", "more cells"),
+    )  # fmt: skip
+
+
+def _view(view: ViewReport) -> list[Text]:
     """Quota, devices, nodes and groups of one view."""
     lines = []
     if view.promises:
-        promised = "; ".join(
-            f"{_count(one.number, 'cell')} of {one.cell_type}, {one.free} of them free"
-            + (f", {one.doomed} on bad hardware only" if one.doomed else "")
-            for one in view.promises
-        )
-        lines.append(f"Promised: {promised}.")
+        lines.append(text("Promised: {promised}.", promised=joined("; ", map(_promise, view.promises))))
     leaves, nodes = view.leaves, view.nodes
     parts = (
-        (leaves.free, "free"),
-        (leaves.weaker, "used by weaker groups"),
-        (leaves.used, "used by groups it may not preempt"),
-        (leaves.reserved, "reserved for a preemption"),
-        (leaves.bad, "on bad nodes"),
-        (leaves.doomed, "doomed: only bad hardware can serve them"),
-        (leaves.not_suggested, "on nodes not suggested"),
+        (leaves.free, "{number} free"),
+        (leaves.weaker, "{number} used by weaker groups"),
+        (leaves.used, "{number} used by groups it may not preempt"),
+        (leaves.reserved, "{number} reserved for a preemption"),
+        (leaves.bad, "{number} on bad nodes"),
+        (leaves.doomed, "{number} doomed: only bad hardware can serve them"),
+        (leaves.not_suggested, "{number} on nodes not suggested"),
     )
-    shown = ", ".join(f"{number} {what}" for number, what in parts if number)
-    lines.append(f"Devices ({view.leaf_type}): {view.needed} needed; of {leaves.total}: {shown}.")
-    lines.append(
-        f"Cells wholly free: {', '.join(f'{one.free} of {one.total} {one.cell_type}' for one in view.levels)}."
+    shown = joined(", ", (text(what, number=number) for number, what in parts if number))
+    lines.append(text("Devices ({type}): {needed} needed; of {total}: {shown}.", type=view.leaf_type,
+                      needed=view.needed, total=leaves.total, shown=shown))  # fmt: skip
+    free = joined(", ", (text("{free} of {total} {type}", free=one.free, total=one.total, type=one.cell_type)
+                         for one in view.levels))  # fmt: skip
+    lines.append(text("Cells wholly free: {free}.", free=free))
+    kinds = (
+        (nodes.idle, "{number} idle"),
+        (nodes.bad, "{number} bad"),
+        (nodes.not_suggested, "{number} not suggested"),
     )
-    rooms = "; ".join(
-        f"of {_count(pod.pods, 'pod')} with {_count(pod.leaf_number, 'device')} "
-        f"{min(pod.room, pod.pods) or 'none'} would fit ({_count(pod.nodes, 'node')} with room)"
-        for pod in view.pods
-    )
-    extra = "".join(
-        f", {number} {what}"
-        for number, what in ((nodes.idle, "idle"), (nodes.bad, "bad"), (nodes.not_suggested, "not suggested"))
-        if number
-    )
-    lines.append(f"Nodes: {nodes.total}{extra}; {rooms}.")
+    extra = [text(what, number=number) for number, what in kinds if number]
+    lines.append(text("Nodes: {nodes}; {rooms}.", nodes=joined(", ", [str(nodes.total), *extra]),
+                      rooms=joined("; ", map(_room, view.pods))))  # fmt: skip
     if view.holders:
-        lines.append(f"In the way: {_listed([_holder(one, one.here) for one in view.holders], 'group')}.")
+        groups = _listed([_holder(one, one.here) for one in view.holders], "more group", "more groups")
+        lines.append(text("In the way: {groups}.", groups=groups))
     if view.by_order:
         lines.append(
-            "All its pods would fit, but not as nodes are filled: smallest pods first, fullest and then largest nodes "
-            "first, never back. Put the larger pods into a group of their own."
+            text(
+                "All its pods would fit, but not as nodes are filled: smallest pods first, fullest and then largest "
+                "nodes first, never back. Put the larger pods into a group of their own."
+            )
         )
     elif not view.ever:
-        owner = "This part of the VC's quota" if view.vc else "This chain"
-        lines.append(f"{owner} could not hold the group even if all of it was healthy and idle.")
+        lines.append(
+            text("This part of the VC's quota could not hold the group even if all of it was healthy and idle.")
+            if view.vc else text("This chain could not hold the group even if all of it was healthy and idle.")
+        )  # fmt: skip
     return lines
 
 
-def _changes(explanation: Explanation, class_name: ClassName) -> list[str]:
+def _promise(one: Promise) -> Text:
+    """One kind of cell that a VC is promised."""
+    cells, what = counted("{count} cell", "{count} cells", one.number), one.cell_type
+    if not one.doomed:
+        return text("{cells} of {type}, {free} of them free", cells=cells, type=what, free=one.free)
+    return text("{cells} of {type}, {free} of them free, {doomed} on bad hardware only", cells=cells, type=what,
+                free=one.free, doomed=one.doomed)  # fmt: skip
+
+
+def _room(pod: PodFit) -> Text:
+    """How many pods of a size would fit."""
+    return text("of {pods} with {devices} {fit} would fit ({nodes} with room)", pods=_pods(pod.pods),
+                devices=_devices(pod.leaf_number), fit=min(pod.room, pod.pods) or text("none"),
+                nodes=counted("{count} node", "{count} nodes", pod.nodes))  # fmt: skip
+
+
+def _changes(explanation: Explanation, class_name: ClassName) -> list[Text]:
     if not explanation.changes:
-        return ["No single change of nodes, quota, priority or running groups was found that would let it run now."]
+        return [
+            text("No single change of nodes, quota, priority or running groups was found that would let it run now.")
+        ]
     return [
-        "Any one of these would let it run now, least disturbing first:",
-        *(
-            f"- {change_text(change, class_name)}: it would {outcome_text(change.outcome)}"
-            f"{'' if change.smallest else ' (less may do: not everything was tried)'}."
-            for change in explanation.changes
-        ),
+        text("Any one of these would let it run now, least disturbing first:"),
+        *(_change(change, class_name) for change in explanation.changes),
     ]
 
 
-def change_text(change: Change, class_name: ClassName = _nameless) -> str:
+def _change(change: Change, class_name: ClassName) -> Text:
+    """One change and what would come of it."""
+    what, outcome = change_text(change, class_name), outcome_text(change.outcome)
+    if change.smallest:
+        return text("- {change}: it would {outcome}.", change=what, outcome=outcome)
+    return text(
+        "- {change}: it would {outcome} (less may do: not everything was tried).", change=what, outcome=outcome
+    )  # fmt: skip
+
+
+def change_text(change: Change, class_name: ClassName = _nameless) -> Text:
     """What has to be changed, as the beginning of a sentence."""
     match change.kind:
         case ChangeKind.ANY_NODE:
-            return "do not insist on suggested nodes (ignoreK8sSuggestedNodes: true)"
+            return text("do not insist on suggested nodes (ignoreK8sSuggestedNodes: true)")
         case ChangeKind.HEAL:
-            some = "node becomes healthy again" if len(change.nodes) == 1 else "nodes become healthy again"
-            return f"{some} (ready, not cordoned): {_listed(change.nodes, 'node')}"
+            nodes = _listed(change.nodes, "more node", "more nodes")
+            one = len(change.nodes) == 1
+            return (
+                text("node becomes healthy again (ready, not cordoned): {nodes}", nodes=nodes)
+                if one else text("nodes become healthy again (ready, not cordoned): {nodes}", nodes=nodes)
+            )  # fmt: skip
         case ChangeKind.OPPORTUNISTIC:
             name = class_name(OPPORTUNISTIC)
-            if name is not None:
-                return f"give it the class {name} (opportunistic, priority -1; others may preempt it)"
-            return "run it as opportunistic (priority -1; others may preempt it)"
+            if name is None:
+                return text("run it as opportunistic (priority -1; others may preempt it)")
+            return text("give it the class {name} (opportunistic, priority -1; others may preempt it)", name=name)
         case ChangeKind.QUOTA:
             quota = change.quota
             assert quota is not None  # noqa: S101 (that is what the kind says)
-            return (
-                f"promise VC {quota.vc} {_count(quota.number, 'more cell')} of {quota.chain}.{quota.cell_type} "
-                f"({quota.unpromised} promised to nobody)"
-            )
+            return text(
+                "promise VC {vc} {cells} of {type} ({number} promised to nobody)", vc=quota.vc,
+                cells=counted("{count} more cell", "{count} more cells", quota.number),
+                type=f"{quota.chain}.{quota.cell_type}", number=quota.unpromised,
+            )  # fmt: skip
         case ChangeKind.PRIORITY:
             name = None if change.priority is None else class_name(change.priority)
-            if name is not None:
-                return f"give it the class {name} (priority {change.priority})"
-            return f"give it priority {change.priority}"
+            if name is None:
+                return text("give it priority {priority}", priority=change.priority)
+            return text("give it the class {name} (priority {priority})", name=name, priority=change.priority)
         case ChangeKind.END:
-            some = "group ends" if len(change.groups) == 1 else "groups end"
-            return f"{some}: {_listed([_holder(one, one.leaves) for one in change.groups], 'group')}"
+            groups = _listed([_holder(one, one.leaves) for one in change.groups], "more group", "more groups")
+            return (
+                text("group ends: {groups}", groups=groups)
+                if len(change.groups) == 1 else text("groups end: {groups}", groups=groups)
+            )  # fmt: skip
 
 
-def outcome_text(outcome: Outcome) -> str:
+def outcome_text(outcome: Outcome) -> Text:
     """Where a pod and the rest of its group would run, and at whose cost, after "would"."""
     places = [f"{node} [{','.join(map(str, sorted(devices)))}]" for node, devices in outcome.places]
-    text = f"run on {_listed(places, 'pod')}"
+    said = text("run on {places}", places=_listed(places, "more pod", "more pods"))
     if outcome.victims:
-        text = f"preempt {_listed([one.group for one in outcome.victims], 'group')}, then {text}"
+        victims = _listed([one.group for one in outcome.victims], "more group", "more groups")
+        said = text("preempt {victims}, then {rest}", victims=victims, rest=said)
     if outcome.lazy:
-        text += f", while {_listed([one.group for one in outcome.lazy], 'group')} would lose the guarantee and run on"
-    return text
+        lazy = _listed([one.group for one in outcome.lazy], "more group", "more groups")
+        said = text("{rest}, while {lazy} would lose the guarantee and run on", rest=said, lazy=lazy)
+    return said
 
 
-def _holder(one: Holder, leaves: int) -> str:
-    what = f"priority {one.priority}" if one.hold is Hold.GUARANTEED else f"{one.hold}"
-    return f"{one.group} ({_count(leaves, 'device')}, VC {one.vc}, {what})"
+def _holder(one: Holder, leaves: int) -> Text:
+    what = text("priority {priority}", priority=one.priority) if one.hold is Hold.GUARANTEED else text(str(one.hold))
+    return text("{group} ({devices}, VC {vc}, {what})", group=one.group, devices=_devices(leaves), vc=one.vc, what=what)
 
 
-def _listed(texts: Sequence[str], what: str) -> str:
-    """The first few of some texts, and how many more there are."""
+def _listed(texts: Sequence[str], one: str, many: str) -> Text:
+    """The first few of some texts, and how many more there are; `one` and `many` say of what."""
     rest = len(texts) - SHOWN
     if rest <= 1:  # naming the last one is no longer than counting it
-        return ", ".join(texts)
-    return f"{', '.join(texts[:SHOWN])} and {_count(rest, f'more {what}')}"
+        return joined(", ", texts)
+    return text("{first} and {more}", first=joined(", ", texts[:SHOWN]),
+                more=counted(f"{{count}} {one}", f"{{count}} {many}", rest))  # fmt: skip
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _pods(number: int) -> Text:
+    return counted("{count} pod", "{count} pods", number)
+
+
+def _devices(number: int) -> Text:
+    return counted("{count} device", "{count} devices", number)

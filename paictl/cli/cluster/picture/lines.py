@@ -17,6 +17,7 @@ from paictl.cli.cluster.picture.marks import BAD, BAD_STYLE, FREE, OTHER, RESERV
 from paictl.cli.cluster.picture.tables import job_table, vc_cells, vc_table
 from paictl.cli.cluster.picture.text import HEADING, INDENT, NAME, Line, clipped, cut, flow, padded
 from paictl.cli.clusters import span_text
+from paictl.cli.console import said, spoken
 from paictl.cluster.interface import JobState, NodeCondition, NodeView
 from paictl.cluster.picture import CellState, ChainPicture, Hold, PhysicalCell, Picture
 from paictl.config.reading.text import printable
@@ -66,16 +67,40 @@ def _summary(picture: Picture, width: int) -> Iterator[Line]:
     bad = sum(not leaf.healthy for leaf in leaves)
     reserved = states[CellState.RESERVED] + states[CellState.RESERVING]
     items: list[Line] = [[(HEADING, cut(picture.cluster, NAME))], [("", when)]]
-    items += [[("", f"{len(leaves)} devices: {used} used ({without} without guarantee), {free} free")]]
-    items += [[(BAD_STYLE, f"{bad} bad")]] if bad else []
-    items += [[("", f"{reserved} reserved")]] if reserved else []
-    items += [[("", f"jobs: {jobs[JobState.RUNNING]} running, {jobs[JobState.WAITING]} waiting")]]
+    items += [
+        [
+            (
+                "",
+                spoken(
+                    "{all} devices: {used} used ({without} without guarantee), {free} free",
+                    all=len(leaves),
+                    used=used,
+                    without=without,
+                    free=free,
+                ),
+            )
+        ]
+    ]
+    items += [[(BAD_STYLE, spoken("{number} bad", number=bad))]] if bad else []
+    items += [[("", spoken("{number} reserved", number=reserved))]] if reserved else []
+    items += [
+        [
+            (
+                "",
+                spoken(
+                    "jobs: {running} running, {waiting} waiting",
+                    running=jobs[JobState.RUNNING],
+                    waiting=jobs[JobState.WAITING],
+                ),
+            )
+        ]
+    ]
     yield from flow(items, width)
     if picture.note:
         yield from flow(([("bold", word)] for word in printable(picture.note).split()), width, gap=" ")
     away = [node for node in picture.nodes if node.condition is not NodeCondition.READY]
     if away:
-        words: list[Line] = [[("", "not ready:")]]
+        words: list[Line] = [[("", said("not ready:"))]]
         words += [[(BAD_STYLE, _condition(node, picture))] for node in away[:_FEW_ROWS]]
         words += [[("", f"and {len(away) - _FEW_ROWS} more: paictl node list")]] if len(away) > _FEW_ROWS else []
         yield from flow(words, width)
@@ -101,7 +126,7 @@ def _nodes_by_top(chain: ChainPicture) -> Iterator[tuple[Line, list[PhysicalCell
 def _title(words: str, cells: Sequence[PhysicalCell]) -> Line:
     leaves = [leaf for cell in cells for leaf in cell.leaves()]
     used = sum(bool(leaf.job) for leaf in leaves)
-    return [(HEADING, cut(words, 40)), ("", f"  {used} of {len(leaves)} devices used")]
+    return [(HEADING, cut(words, 40)), ("", "  " + spoken("{used} of {all} devices used", used=used, all=len(leaves)))]
 
 
 def _name_width(nodes: Iterable[PhysicalCell]) -> int:
@@ -116,7 +141,7 @@ def _chain(chain: ChainPicture, nodes: Mapping[str, NodeView], marks: Marks, wid
         yield from flow(([("dim", word)] for word in _shape(found[0])), width, indent="  ", gap=" ")
         for node in found:
             view = nodes.get(node.name)
-            condition = "not there" if view is None else view.condition.value
+            condition = said("not there") if view is None else view.condition.value
             after = "" if condition == NodeCondition.READY else f"  {condition}"
             rows = _labelled(node.name, _grouped(node, marks), name, width)
             for number, row in enumerate(rows):
@@ -172,16 +197,16 @@ def _dense(chain: ChainPicture, marks: Marks, width: int) -> Iterator[Line]:
 
 
 def _legend(marks: Marks, width: int) -> Iterator[Line]:
-    what = "job" if marks.by is By.JOB else "virtual cluster"
+    what = said("job, guaranteed") if marks.by is By.JOB else said("virtual cluster, guaranteed")
     yield from flow(
         [
-            [("bold", "A"), ("", f" {what}, guaranteed")],
-            [("bold", "a"), ("", " without guarantee")],
-            [("dim", FREE), ("", " free")],
-            [(BAD_STYLE, BAD), ("", " bad")],
-            [(RESERVED_STYLE, RESERVED), ("", " reserved")],
-            [(RESERVED_STYLE, RESERVING), ("", " reserved, still used")],
-            [("", f"{OTHER} no letter left")],
+            [("bold", "A"), ("", f" {what}")],
+            [("bold", "a"), ("", " " + said("without guarantee"))],
+            [("dim", FREE), ("", " " + said("free"))],
+            [(BAD_STYLE, BAD), ("", " " + said("bad"))],
+            [(RESERVED_STYLE, RESERVED), ("", " " + said("reserved"))],
+            [(RESERVED_STYLE, RESERVING), ("", " " + said("reserved, still used"))],
+            [("", f"{OTHER} " + said("no letter left"))],
         ],
         width,
     )

@@ -1,0 +1,44 @@
+"""What an event tells, in words that can be said in every language: made anew from its kind and data.
+
+An event whose data do not say enough (it was noted by an older paictl, or its cluster is of another kind) keeps the
+message that came with it.
+"""
+
+from __future__ import annotations
+
+from paictl.cluster.interface import Event, EventKind
+from paictl.i18n import Text, text
+
+
+def detail(event: Event) -> str:
+    """The detail of an event: a text where its data tell, else its message."""
+    data = event.data
+    match event.kind:
+        case EventKind.SUBMITTED if "vc" in data and "priority" in data:
+            return text("to {vc} as {priority}", vc=data["vc"], priority=data["priority"])
+        case EventKind.STARTED if "node" in data:
+            devices = ",".join(map(str, data["devices"]))
+            return text(
+                "{task} runs on {node}, devices {devices}", task=_task(event), node=data["node"], devices=devices
+            )
+        case EventKind.STARTED if "loaded" in data:
+            return text("configuration {version}", version=data["loaded"])
+        case EventKind.RETRIED if "next" in data:
+            return text("starts again from the beginning, attempt {attempt}", attempt=data["next"])
+        case EventKind.DEMOTED if "by" in data:
+            return text("lost its guarantee to {job} and runs on", job=data["by"])
+        case EventKind.PUSHED if "version" in data and data.get("note"):
+            return text("version {version}: {note}", version=data["version"], note=text(str(data["note"])))
+    if "role" in data and data.get("reason"):
+        return text("{task}: {reason}", task=_task(event), reason=_reason(event))
+    return event.message
+
+
+def _task(event: Event) -> str:
+    return f"{event.data['role']}[{event.data['index']}]"
+
+
+def _reason(event: Event) -> Text:
+    if "by" in event.data:
+        return text("preempted by {job}", job=event.data["by"])
+    return text("{reason}", reason=event.data["reason"])

@@ -1,0 +1,28 @@
+"""Details of events: the message in English, and the same in another language from kind and data."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from paictl.cli.lab.inprocess import called, silent_runner
+from paictl.cluster.eventtext import detail
+from paictl.i18n import in_language
+from paictl.lab.manifest import find_lab
+from paictl.lab.session import Session
+
+
+def test_every_detail_is_its_message_in_english_and_chinese_in_chinese(tmp_path: Path) -> None:
+    session = Session(find_lab("13"), tmp_path)
+    session.start()
+    with called("ann"):
+        for step in session.lab.steps[:4]:
+            session.play(step, step.solution, silent_runner(session))
+        silent_runner(session)("paictl job submit early.yaml --name x --priority oppo")
+    events = session.observation().events
+    assert {event.kind.value for event in events} >= {"Submitted", "Started", "Cordoned", "Failed", "Ready"}
+    for event in events:
+        assert detail(event) == event.message
+        chinese = in_language(detail(event), "zh")
+        names = r"(pod|master|worker)"  # words that are the same in both languages
+        assert not event.message or re.search(r"[\u4e00-\u9fff]", chinese) or re.search(names, chinese), chinese
