@@ -29,11 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A decision that has not taken effect, and its annotation as of a version of the engine."""
+    """A decision that has not taken effect, and its annotation."""
 
     decision: Bind
     info: BindInfo
-    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +169,7 @@ class Book:
         return Answer(decision, outcomes=tuple(self._carry_out(decision, now)))
 
     def _planned(self, decision: Bind) -> Planned:
-        return Planned(decision, self.engine.bind_info(decision), self.engine.version)
+        return Planned(decision, self.engine.bind_info(decision))
 
     def _carry_out(self, decision: Preempt | Wait, now: float | None) -> list[Outcome]:
         if isinstance(decision, Wait) and not decision.cancel:
@@ -186,8 +185,6 @@ class Book:
         if pod is None or pod.planned is None:
             raise RequestError(pod.request.name if pod else uid, "uid", "there is no decision to bind")
         decision, info = pod.planned.decision, pod.planned.info
-        if pod.planned.version != self.engine.version:  # its group may have lost its guarantee since
-            info = self.engine.bind_info(decision)
         outcomes = self.engine.apply(decision, now)
         self.pods[uid] = BookedPod(pod.request, None, info)
         return Allocation(pod.request, info, self.engine.state.groups.by_name[pod.request.group], tuple(outcomes))

@@ -118,3 +118,12 @@ def test_a_burst_of_reports_is_settled_once(monkeypatch: pytest.MonkeyPatch) -> 
     assert not settled
     assert engine.state.doomed.present(engine.state.physical.chain_indexes()[0]) == []
     assert len(settled) == 1
+
+
+def test_a_change_of_the_choice_is_not_forgotten_after_one_of_numbers() -> None:
+    engine = healthy(config(A={"NODE": 4}))
+    doomed, chain = engine.state.doomed, engine.state.physical.chain_indexes()[0]
+    doomed._unsettle(chain, choice=False)
+    doomed._unsettle(chain, choice=True)
+    doomed._unsettle(chain, choice=False)
+    assert doomed.unsettled == {chain: True}
