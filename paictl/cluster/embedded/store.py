@@ -25,7 +25,7 @@ from paictl.units import Millis
 FILE = "cluster.db"
 BEGINNING = "beginning.json"
 """Says when a cluster begins that comes up in this folder, as labs want it."""
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 BUSY_SECONDS = 30.0
 """How long a command waits for another one that is at work on the same cluster."""
 
