@@ -23,11 +23,12 @@ from paictl.cli import interrupts
 from paictl.cli.lab.hook import after_command
 from tests.conftest import ROOT
 
-MOMENTS = int(os.environ.get("PAICTL_MOMENTS", "20"))
-"""In each of two places; the issue's 200 are for `make soak`."""
+MOMENTS = int(os.environ.get("PAICTL_MOMENTS", "100"))
+"""In each of two places."""
 
 STOPPED_AT = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits that it is ignored
 from paictl.cli import interrupts; interrupts.install()  # what comes before is the start of Python itself
 calls, at = 0, int(sys.argv.pop(1))
 def count(frame, event, _):
@@ -103,7 +104,7 @@ def _ended_well(done: subprocess.CompletedProcess[str]) -> bool:
 
 @pytest.fixture
 def own_handler() -> Iterator[None]:
-    before = signal.getsignal(signal.SIGINT)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     interrupts.install()
     yield
     signal.signal(signal.SIGINT, before)
