@@ -13,6 +13,7 @@ import yaml
 
 from paictl.extender.desk import Options
 from paictl.extender.nodes import SeenNode
+from paictl.extender.views import Fresh
 from paictl.scheduler.wire import BIND_INFO, ISOLATION, Json
 from tests.golden.support import GOLDEN, load_spec, read_trace, replayer
 from tests.unit.extender.stand import Caller, Stand, pod, served
@@ -21,7 +22,13 @@ TRACES = sorted((GOLDEN / "traces").glob("*/*.jsonl.gz"))
 EVERY = 40
 """One of so many traces; the decisions themselves are compared in full by `test_traces`."""
 
-pytestmark = pytest.mark.usefixtures("shared")
+pytestmark = pytest.mark.usefixtures("shared", "no_stale_looks")
+
+
+@pytest.fixture
+def no_stale_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An expensive look may be a little old; a trace compares what is so."""
+    monkeypatch.setattr(Fresh, "SHARE", 0)
 
 
 class Scheduler:

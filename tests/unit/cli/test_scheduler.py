@@ -51,7 +51,7 @@ def written(folder: Path, *operations: object) -> Path:
     ("old", "new", "said"),
     [
         ("childCellNumber: 4", "childCellNumber: x", ":3:49: physicalCluster.cellTypes.NODE.childCellNumber: expected"),
-        ("cellNumber: 1", "cellNumber: 3", ":7:1: virtualClusters: chain NODE: 3 cells of NODE are assigned"),
+        ("cellNumber: 1", "cellNumber: 3", ":7:1: virtualClusters: cells of NODE in chain NODE: 3 assigned"),
         (
             "{cellType: NODE, cellNumber",
             "{cellType: NODES, cellNumber",
@@ -140,7 +140,7 @@ def test_a_restart_with_an_unusable_configuration_is_refused_and_the_old_process
     assert [result["r"] for result in results] == ["ok", "bind", "error", "error", "error", "status"]
     assert [result["field"] for result in results[2:5]] == ["config"] * 3
     assert "none.yaml" in results[2]["message"]
-    assert "3 cells of NODE are assigned" in results[3]["message"]
+    assert "3 assigned, 2 there" in results[3]["message"]
     assert "broken.yaml:" in results[4]["message"]
     assert results[5]["pods"] == [{"uid": "a", "node": "n0", "devices": [0, 1, 2, 3]}]
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import re
 
-from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
+from paictl.config.linting.rule import ERROR, WARNING, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
 
 _FORM = re.compile(r"[a-z0-9]+")
@@ -41,7 +41,8 @@ def check(document: Document) -> Findings:
     for vc in hived(document).vcs:
         if vc.key.plain and vc.key.tag == "bool":
             message = f"YAML reads the name {vc.name} as {str(vc.key.value).lower()}, and so may the scheduler"
-            yield Finding(vc.key, message, f'write "{vc.name}" in quotes, or choose another name')
+            hint = f'write "{vc.name}" in quotes, or choose another name'
+            yield Finding(vc.key, message, hint, severity=ERROR)  # the scheduler does not start with it
             continue
         if not _FORM.fullmatch(vc.name):
             message = f"virtual cluster {vc.name!r} must be named with lower-case letters and digits only"
