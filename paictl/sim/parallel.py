@@ -50,6 +50,7 @@ def play(
         return found
     # `spawn` everywhere: what a forked process inherits of threads and buffers is not worth the start that it saves
     context = multiprocessing.get_context("spawn")
+    others = {child.pid for child in multiprocessing.active_children()}
     with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(jobs,)) as pool:
         futures = [pool.submit(_one, one) for one in wanted]
         try:
@@ -58,9 +59,10 @@ def play(
                 if done:
                     done(number)
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
             for child in multiprocessing.active_children():  # nobody waits for runs that nobody wants any more
-                child.terminate()
+                if child.pid not in others:
+                    child.terminate()
+            pool.shutdown(wait=True, cancel_futures=True)  # and nobody is left behind: they end at once now
             raise
         return [future.result() for future in futures]
 
