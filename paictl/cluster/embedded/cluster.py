@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from paictl.cluster.embedded import commands, written
@@ -24,6 +25,7 @@ from paictl.cluster.embedded.store import JobRow, Store, damaged, planned_beginn
 from paictl.cluster.embedded.views import losses_of, node_views, service_view
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import (
+    About,
     ClusterError,
     ConfigVersion,
     ConflictError,
@@ -33,6 +35,7 @@ from paictl.cluster.interface import (
     Machine,
     NodeChange,
     NodeView,
+    Port,
     ServiceView,
 )
 from paictl.cluster.picture import Picture
@@ -104,6 +107,15 @@ class EmbeddedCluster:
     def name(self) -> str:
         """The cluster's id."""
         return str(self._store.meta("name"))
+
+    @property
+    def lacks(self) -> Mapping[Port, str]:
+        """Nothing: it answers all ports."""
+        return MappingProxyType({})
+
+    def about(self) -> About:
+        """Where it lives; its software is this program."""
+        return About("embedded", str(self._store.folder))
 
     @property
     def epoch(self) -> datetime:
@@ -268,7 +280,10 @@ class EmbeddedCluster:
             epoch = self.epoch
             return [pushed.version(epoch) for pushed in self._store.configs()]
 
-    def push(self, files: Mapping[str, str], message: str, *, base: int | None = None) -> ConfigVersion:
+    def push(
+        self, files: Mapping[str, str], message: str, *, base: int | None = None,
+        secrets: Mapping[str, str] | None = None,  # noqa: ARG002 - imagined services need no password
+    ) -> ConfigVersion:  # fmt: skip
         """Store a new version; running services go on with what they loaded.
 
         Raises `ConflictError` if `base` is given and is not the newest version any more.
