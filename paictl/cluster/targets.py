@@ -111,3 +111,10 @@ _OPENERS: Final[Mapping[Kind, Callable[[Target], Cluster]]] = {
     Kind.EMBEDDED: _open_embedded,
     Kind.KUBERNETES: _open_kubernetes,
 }
+
+
+def pinned_now(name: str, kubeconfig: str | None, context: str | None) -> Pinned:
+    """A context as it is now, to be kept under a name (`registry.add`); raises `PaictlError` if there is none."""
+    from paictl.cluster.kubernetes.opening import pin
+
+    return pin(name, kubeconfig, context)

@@ -40,6 +40,7 @@ from paictl.cluster.interface import (
 )
 from paictl.cluster.picture import Picture
 from paictl.cluster.scheduling import Impact, JobExplanation
+from paictl.cluster.versions import moved_on, no_version
 from paictl.errors import PaictlError
 from paictl.units import Millis, from_unix, instant
 
@@ -48,6 +49,8 @@ Given = TypeVar("Given")
 
 class EmbeddedCluster:
     """A cluster in a folder of this machine. `wall` gives Unix time in seconds (tests have their own)."""
+
+    lacks: Mapping[Port, str] = MappingProxyType({})
 
     def __init__(self, store: Store, wall: Callable[[], float] = wall_time) -> None:
         self._store = store
@@ -107,11 +110,6 @@ class EmbeddedCluster:
     def name(self) -> str:
         """The cluster's id."""
         return str(self._store.meta("name"))
-
-    @property
-    def lacks(self) -> Mapping[Port, str]:
-        """Nothing: it answers all ports."""
-        return MappingProxyType({})
 
     def about(self) -> About:
         """Where it lives; its software is this program."""
@@ -268,11 +266,7 @@ class EmbeddedCluster:
         for version in found:
             if version.number == number:
                 return version
-        if not found:
-            raise ClusterError("no configuration was pushed yet", hint="paictl config push -p DIR")
-        raise ClusterError(
-            f"there is no version {number}", hint=f"the newest is {found[-1].number}; see: paictl config history"
-        )
+        raise no_version(number, found[-1].number if found else 0)
 
     def configurations(self) -> Sequence[ConfigVersion]:
         """All versions, oldest first."""
@@ -292,8 +286,7 @@ class EmbeddedCluster:
         def check() -> None:
             newest = self._store.newest_config()
             if base not in (None, newest):
-                now = f"its newest version is {newest}" if newest else "all versions are gone"
-                raise ConflictError(f"somebody changed the configuration meanwhile: {now}", hint="look, and push again")
+                raise moved_on(newest)
 
         return self._write(commands.Push(files, message), lambda world: world.pushed[-1].version(self.epoch), check)
 

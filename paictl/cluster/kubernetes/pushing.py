@@ -33,6 +33,7 @@ from paictl.cluster.kubernetes.pieces import ROOM, Packed, digest, pack
 from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.kubernetes.times import read_time
 from paictl.cluster.values import ClusterError, ConfigVersion, ConflictError, UnreachableError
+from paictl.cluster.versions import moved_on
 from paictl.config.pushing.fileset import seals_of
 from paictl.errors import PaictlError
 from paictl.remote.kube.client import Json, KubeClient, KubeError
@@ -65,12 +66,12 @@ class Pusher:
         for _ in range(1 if base is not None else _TRIES):
             head = self._store.head() or Head(cluster_id)
             if base not in (None, head.newest):
-                raise _conflict(head.newest)
+                raise moved_on(head.newest)
             stored = self._attempt(files, message, packed, head, secrets)
             if stored is not None:
                 return stored
         now = self._store.head()
-        raise _conflict(now.newest if now else 0)
+        raise moved_on(now.newest if now else 0)
 
     def _attempt(
         self, files: Mapping[str, str], message: str, packed: Packed, head: Head, secrets: Mapping[str, str]
@@ -218,11 +219,6 @@ def _manifest(kind: str, number: int, name: str, data: Mapping[str, str]) -> Jso
         "apiVersion": "v1", "kind": kind, "immutable": True, "data": dict(data),
         "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels},
     }  # fmt: skip
-
-
-def _conflict(newest: int) -> ConflictError:
-    now = f"its newest version is {newest}" if newest else "all versions are gone"
-    return ConflictError(f"somebody changed the configuration meanwhile: {now}", hint="look, and push again")
 
 
 def _key(seal: str) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 from paictl.cluster.kubernetes.head import HEAD, NAMESPACE, NUMBER, Entry, Head, read_head
 from paictl.cluster.kubernetes.pieces import digest, unpack
 from paictl.cluster.values import ClusterError, ConfigVersion
+from paictl.cluster.versions import no_version
 from paictl.remote.kube.client import Json, KubeClient
 from paictl.remote.kube.objects import find, path_of
 
@@ -42,11 +43,7 @@ class VersionStore:
                 raise _damaged(entry)
             return version
         head = self.head()
-        if head is None or not head.newest:
-            raise ClusterError("no configuration was pushed yet", hint="paictl config push -p DIR")
-        raise ClusterError(
-            f"there is no version {number}", hint=f"the newest is {head.newest}; see: paictl config history"
-        )
+        raise no_version(number, head.newest if head else 0)
 
     def _read(self, number: int | None) -> list[tuple[Entry, ConfigVersion | None]]:
         """What the head names, of one version or (None: and the newest comes last) of all."""
