@@ -1,4 +1,4 @@
-"""What every kind of cluster says about versions of the configuration that are not there, or not the newest any more."""
+"""What every kind of cluster says about versions that are not there, or not the newest any more."""
 
 from __future__ import annotations
 
