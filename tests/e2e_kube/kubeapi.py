@@ -67,8 +67,8 @@ class KubeApi:
         return self.call("PATCH", path, body, "application/merge-patch+json")
 
     def apply(self, manifest: Mapping[str, Any], path: str) -> Any:
-        """Server-side apply."""
-        query = "?fieldManager=test&force=true"
+        """Server-side apply; a field that the API server does not know is an error."""
+        query = "?fieldManager=test&force=true&fieldValidation=Strict"
         return self.call("PATCH", f"{path}{query}", manifest, "application/apply-patch+yaml")
 
     # --- nodes
@@ -122,6 +122,7 @@ class KubeApi:
     def delete_all(self, namespace: str = "default") -> None:
         self.call("DELETE", f"/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0")
         until(lambda: not self.pods(namespace), 60, "all pods are gone")
+        self.call("DELETE", f"/api/v1/namespaces/{namespace}/events")  # what is said later is about other pods
 
     def node_of(self, name: str) -> str:
         """Where a pod is bound; empty if it is not."""
