@@ -129,6 +129,11 @@ class KubeApi:
         found = self.pod(name)
         return str(found["spec"].get("nodeName", "")) if found else ""
 
+    def phase(self, name: str) -> str:
+        """What a pod's status says; empty if there is none of that name."""
+        found = self.pod(name)
+        return str(found["status"].get("phase", "")) if found else ""
+
     def await_bound(self, names: Iterable[str], seconds: float = 30) -> dict[str, Json]:
         """The pods once all of them are bound."""
         wanted = set(names)
