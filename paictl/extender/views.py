@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from paictl.cluster.cells import chain_pictures, vc_pictures
 from paictl.cluster.interface import JobState, JobView, Machine, NodeCondition, NodeView, Role
 from paictl.cluster.picture import Picture
-from paictl.scheduler import inspect
+from paictl.scheduler import inspect, inspection
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain import Verdict, explain, render, to_data
 from paictl.scheduler.groups import Group, GroupState
@@ -70,13 +70,13 @@ def _status(state: State, found: Group) -> Json:
 def cluster_status(core: ExtenderCore) -> Json:
     """``GET /v1/inspect/clusterstatus``."""
     with core.guarded():
-        return inspect.cluster_status(core.book.engine.state)
+        return inspect.ClusterStatus(core.book.engine.state).all()
 
 
 def physical_cluster(core: ExtenderCore) -> list[Json]:
     """``GET /v1/inspect/clusterstatus/physicalcluster``."""
     with core.guarded():
-        return inspect.physical_cluster(core.book.engine.state)
+        return inspect.ClusterStatus(core.book.engine.state).physical_cluster()
 
 
 def virtual_clusters(core: ExtenderCore, name: str = "") -> object:
@@ -84,10 +84,10 @@ def virtual_clusters(core: ExtenderCore, name: str = "") -> object:
     with core.guarded():
         state = core.book.engine.state
         if not name:
-            return {vc: inspect.virtual_cluster(state, vc) for vc in sorted(state.vcs)}
+            return inspect.ClusterStatus(state).virtual_clusters()
         if name not in state.vcs:
             raise UnknownError(f"VC {name} not found")
-        return inspect.virtual_cluster(state, name)
+        return inspect.ClusterStatus(state).virtual_cluster(name)
 
 
 def explain_pod(core: ExtenderCore, namespace: str, name: str) -> Json:
@@ -151,12 +151,13 @@ def picture(core: ExtenderCore, cluster: str) -> Picture:
             entry for entry in core.table
             if entry.reading is not None and entry.cached is not None and not entry.cached.node
         ]  # fmt: skip
+        seen = inspection.inspect(state)
         return Picture(
             cluster=cluster,
             now=now,
             epoch=EPOCH,
-            chains=chain_pictures(state, {}),
-            vcs=vc_pictures(state, {}, Counter(_vc(entry) for entry in waiting)),
+            chains=chain_pictures(seen),
+            vcs=vc_pictures(seen, Counter(_vc(entry) for entry in waiting)),
             nodes=tuple(_node(core, name) for name in state.physical.nodes),
             jobs=tuple(_jobs(core, waiting, now)),
             note="" if core.is_open else "the scheduler is starting: it does not know all pods yet",
