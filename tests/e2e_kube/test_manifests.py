@@ -14,9 +14,21 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e_kube.accounts import EXTENDER, PAICTL, SCHEDULER, SPACE, Right, calls, found, granted, install, printed
+from tests.e2e_kube.accounts import (
+    EXTENDER,
+    PAICTL,
+    SCHEDULER,
+    SPACE,
+    Right,
+    calls,
+    found,
+    granted,
+    install,
+    printed,
+    refused,
+)
 from tests.e2e_kube.churn import gang
-from tests.e2e_kube.controlplane import HOST, ControlPlane, answers
+from tests.e2e_kube.controlplane import HOST, ControlPlane, answers, free_ports
 from tests.e2e_kube.kubeapi import Json, KubeApi, hived_pod, until
 from tests.e2e_kube.rig import Rig, nodes_of
 
@@ -105,6 +117,17 @@ def test_both_hold_the_leases_that_their_roles_name(up: Rig, api: KubeApi) -> No
 def _holder(api: KubeApi, name: str) -> str:
     held = {one["metadata"]["name"]: one for one in api.get(LEASES)["items"]}
     return str(held.get(name, {"spec": {}})["spec"].get("holderIdentity", ""))
+
+
+def test_a_lease_that_no_role_allows_is_said(up: Rig) -> None:
+    """Instead of waiting in silence for ever."""
+    at = free_ports(1)[0]
+    program = up.start_extender("--leader-elect", "--lease", "default/none", port=at, name="stranger", wait=False)
+    try:
+        program.wait_until(lambda: "the lease cannot be had" in program.tail())
+        assert "forbidden" in program.tail()
+    finally:
+        program.stop()
 
 
 def test_what_cannot_be_read_is_told_once_by_two_terms(up: Rig, api: KubeApi) -> None:
@@ -196,8 +219,9 @@ def test_devices_that_nobody_binds_are_given_back(up: Rig, api: KubeApi) -> None
 def test_every_right_is_used_and_none_is_missing(up: Rig, plane: ControlPlane) -> None:
     """Last: by now each scene above, and each module before, has done what the extender does."""
     rights = granted(up.objects, EXTENDER)
-    made = list(calls(plane, EXTENDER))
-    assert {call.right for call in made} == rights, "used, and allowed by the manifests"
+    made = [call for call in calls(plane, EXTENDER) if call.allowed]
+    assert {call.right for call in made} == rights, "a right that nobody uses"
+    assert not refused(plane, up.objects), "a right that is missing"
     assert Right("", "pods", "delete") not in granted(printed(), EXTENDER), "only with --delete-after"
     for call in made:
         if call.right.resource == "leases":
