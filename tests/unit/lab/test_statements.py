@@ -115,7 +115,7 @@ YES_AND_NO: list[tuple[str, Any, Any, str]] = [
     ("figures", {"file": "runs.csv", "run": "srtf", "is": 0},
      {"file": "runs.csv", "run": "srtf", "column": "jct", "is": {"at-most": 9}}, "nothing"),
     ("figures", {"file": "runs.csv", "run": "fifo", "is": 2},
-     {"file": "runs.csv", "run": "fifo", "column": "jct", "below": "srtf"}, "2h"),
+     {"file": "runs.csv", "run": "fifo", "column": "jct", "below": "srtf"}, "90m30s"),
     ("figures", {"file": "runs.csv", "run": "fifo", "is": 2}, {"file": "none.csv", "is": 2}, "no such file"),
     ("figures", {"file": "runs.csv", "is": 2}, {"file": "job-1.yaml", "column": "jct", "is": 2}, "nothing"),
 ]  # fmt: skip
