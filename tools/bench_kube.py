@@ -78,20 +78,20 @@ def rss() -> float:
 
 def alone(nodes: int, pods: int) -> None:
     """Over HTTP, with the API server played by the test; measured at the caller, so more than the extender sees."""
-    from tests.unit.extender.stand import Stand, pod, served
+    from tests.unit.extender.harness import Harness, pod, served
 
     began = time.perf_counter()
     spec = ClusterSpec.from_mapping(configuration(nodes))
-    stand = Stand(spec)
+    harness = Harness(spec)
     names = [f"w{i:05}" for i in range(nodes)]
-    stand.open(names)
+    harness.open(names)
     started = time.perf_counter() - began
     filters: list[float] = []
     binds: list[float] = []
     waits: list[float] = []
-    with served(stand) as caller:
+    with served(harness) as caller:
         for name, asked in questions(pods):
-            made = stand.create(pod(name, asked))
+            made = harness.create(pod(name, asked))
             body = json.dumps({"Pod": made, "Nodes": None, "NodeNames": names}).encode()
             began = time.perf_counter()
             _, answer = caller.call("POST", "/v1/extender/filter", body)
@@ -112,11 +112,11 @@ def alone(nodes: int, pods: int) -> None:
                 f"p99 {quantile(values, 0.99):.2f} ms"
             )
     _seen(text)
-    running = {name: dict(made) for name, made in stand.server.pods.items() if made["spec"].get("nodeName")}
+    running = {name: dict(made) for name, made in harness.server.pods.items() if made["spec"].get("nodeName")}
     began = time.perf_counter()
-    stand.begin(spec)
-    stand.server.pods = running
-    stand.open(names)
+    harness.begin(spec)
+    harness.server.pods = running
+    harness.open(names)
     print(f"  recovery of {len(running):,} bound pods without their list: {time.perf_counter() - began:.1f} s")
 
 

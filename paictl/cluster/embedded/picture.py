@@ -16,6 +16,7 @@ from paictl.cluster.interface import Event, NodeView
 from paictl.cluster.picture import Picture
 from paictl.cluster.timeline import timeline
 from paictl.errors import PaictlError
+from paictl.scheduler.inspection import inspect
 from paictl.scheduler.state import State as SchedulerState
 from paictl.units import instant
 from paictl.workload.lifecycle import State
@@ -34,13 +35,14 @@ def picture(
     waiting = Counter(
         job.job.vc for job in world.jobs.values() if job.status.state is State.WAITING
     )  # fmt: skip
+    seen = inspect(state, jobs) if state else None
     shown = sorted([*world.jobs.values(), *ended], key=lambda job: job.number)
     return Picture(
         cluster=world.name,
         now=instant(epoch, world.now),
         epoch=epoch,
-        chains=chain_pictures(state, jobs) if state else (),
-        vcs=vc_pictures(state, jobs, waiting) if state else (),
+        chains=chain_pictures(seen) if seen else (),
+        vcs=vc_pictures(seen, waiting) if seen else (),
         nodes=tuple(nodes),
         jobs=tuple(view_of(job, epoch, tasks=False) for job in shown),
         note=note,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from paictl.i18n import Text, counted, joined, text
 from paictl.scheduler.decision import Failure
-from paictl.scheduler.explain.data import ChangeKind, Hold, Verdict
+from paictl.scheduler.explain.data import ChangeKind, Verdict
+from paictl.scheduler.groups import Hold
 from paictl.scheduler.occupancy import OPPORTUNISTIC
 
 if TYPE_CHECKING:

@@ -19,8 +19,11 @@ from paictl.cli.cluster.picture.text import HEADING, INDENT, NAME, Line, clipped
 from paictl.cli.clusters import span_text
 from paictl.cli.console import said, spoken
 from paictl.cluster.interface import JobState, NodeCondition, NodeView
-from paictl.cluster.picture import CellState, ChainPicture, Hold, PhysicalCell, Picture
+from paictl.cluster.picture import ChainPicture, Picture
 from paictl.config.reading.text import printable
+from paictl.scheduler.groups import Hold
+from paictl.scheduler.inspection import PhysicalCellStatus
+from paictl.scheduler.occupancy import CellState
 
 _FEW_DEVICES: Final = 128
 """Up to here a cluster is shown node by node."""
@@ -114,7 +117,7 @@ def _condition(node: NodeView, picture: Picture) -> str:
 # --- physical cells
 
 
-def _nodes_by_top(chain: ChainPicture) -> Iterator[tuple[Line, list[PhysicalCell]]]:
+def _nodes_by_top(chain: ChainPicture) -> Iterator[tuple[Line, list[PhysicalCellStatus]]]:
     """(title, nodes) for each top cell; together where the top cells are the nodes."""
     if all(top.is_node for top in chain.cells):
         yield _title(chain.name, chain.cells), list(chain.cells)
@@ -123,13 +126,13 @@ def _nodes_by_top(chain: ChainPicture) -> Iterator[tuple[Line, list[PhysicalCell
         yield _title(f"{top.kind} {top.address}", [top]), list(top.nodes())
 
 
-def _title(words: str, cells: Sequence[PhysicalCell]) -> Line:
+def _title(words: str, cells: Sequence[PhysicalCellStatus]) -> Line:
     leaves = [leaf for cell in cells for leaf in cell.leaves()]
     used = sum(bool(leaf.job) for leaf in leaves)
     return [(HEADING, cut(words, 40)), ("", "  " + spoken("{used} of {all} devices used", used=used, all=len(leaves)))]
 
 
-def _name_width(nodes: Iterable[PhysicalCell]) -> int:
+def _name_width(nodes: Iterable[PhysicalCellStatus]) -> int:
     return min(NAME, max((cell_len(printable(node.name)) for node in nodes), default=0))
 
 
@@ -148,7 +151,7 @@ def _chain(chain: ChainPicture, nodes: Mapping[str, NodeView], marks: Marks, wid
                 yield [*row, (BAD_STYLE, after)] if after and number == 0 else row
 
 
-def _shape(cell: PhysicalCell) -> list[str]:
+def _shape(cell: PhysicalCellStatus) -> list[str]:
     """What a cell is made of, in words."""
     words = [printable(cell.kind)]
     while cell.parts:
@@ -165,7 +168,7 @@ def _labelled(label: str, characters: Line, name: int, width: int) -> Iterator[L
         yield [("", f"{INDENT}{before}  "), *characters[start : start + room]]
 
 
-def _grouped(node: PhysicalCell, marks: Marks) -> Line:
+def _grouped(node: PhysicalCellStatus, marks: Marks) -> Line:
     """A node's devices, a segment each, with gaps that grow with the level of the cells between them."""
     if not node.parts:
         return [marks.device(node)]

@@ -14,8 +14,9 @@ from paictl.cli.cluster.picture.text import HEADING, INDENT, Line, Segment, clip
 from paictl.cli.clusters import span_text
 from paictl.cli.console import said, spoken
 from paictl.cluster.interface import JobState, JobView
-from paictl.cluster.picture import Hold, Picture, Promise, VcPicture, VirtualCell
+from paictl.cluster.picture import Picture, Promise, VcPicture, VirtualCell
 from paictl.config.reading.text import printable
+from paictl.scheduler.groups import Hold
 
 _BAR: Final = 20
 """Columns of a bar."""
