@@ -26,7 +26,7 @@ class UnreachableError(ClusterError):
     exit_code = ExitCode.UNREACHABLE
 
 
-class Role(StrEnum):
+class NodeRole(StrEnum):
     """What a machine is for."""
 
     MASTER = "master"
@@ -39,7 +39,7 @@ class Machine:
 
     name: str
     address: str
-    role: Role
+    role: NodeRole
     sku: str = ""
     cpu: int = 0
     memory: int = 0

@@ -16,7 +16,7 @@ from paictl.cluster.interface import (
     Machine,
     NodeChange,
     NodeCondition,
-    Role,
+    NodeRole,
 )
 from paictl.cluster.picture import picture_data
 from paictl.cluster.scheduling import Situation
@@ -96,10 +96,10 @@ def test_a_node_fails_and_heals_where_machines_are_imagined(contract: Contract) 
 
 def test_a_name_or_address_is_taken_once_and_a_node_leaves(contract: Contract) -> None:
     cluster = contract.cluster
-    like = next(view.machine for view in cluster.nodes() if view.machine.role is Role.WORKER)
+    like = next(view.machine for view in cluster.nodes() if view.machine.role is NodeRole.WORKER)
     with pytest.raises(ConflictError):
         cluster.add_node(like)
-    added = cluster.add_node(Machine("worker9", "10.0.9.9", Role.WORKER, like.sku, like.cpu, like.memory))
+    added = cluster.add_node(Machine("worker9", "10.0.9.9", NodeRole.WORKER, like.sku, like.cpu, like.memory))
     assert added.machine.name == "worker9"
     assert added.reason, "no configuration names it, so that nothing can run there, and it says so"
     cluster.remove_node("worker9")
