@@ -206,13 +206,16 @@ def test_only_the_seam_of_a_package_knows_which_kind_of_cluster_it_has() -> None
 
 def test_only_targets_knows_all_kinds_of_clusters() -> None:
     """Beside the kinds themselves; whoever else wants a cluster asks for one by name."""
-    users = {
-        str(path.relative_to(PACKAGE))
-        for path in modules()
-        if package_of(path) not in ONE_KIND_OF_CLUSTER and not path.is_relative_to(PACKAGE / "cluster" / "embedded")
-        if any(module == SEAM or module.startswith(f"{SEAM}.") for _, module in imports_of(path))
-    }
-    assert users == {"cluster/targets.py"}
+    for kind in ("embedded", "kubernetes"):
+        seam = f"paictl.cluster.{kind}"
+        users = {
+            str(path.relative_to(PACKAGE))
+            for path in modules()
+            if kind != "embedded" or package_of(path) not in ONE_KIND_OF_CLUSTER
+            if not path.is_relative_to(PACKAGE / "cluster" / kind)
+            if any(module == seam or module.startswith(f"{seam}.") for _, module in imports_of(path))
+        }
+        assert users == {"cluster/targets.py"}
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))

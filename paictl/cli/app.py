@@ -26,7 +26,7 @@ for each command, as [job.submit]).
 
 GROUPS = {
     "config": Lazy("paictl.cli.config.commands", "Validate, generate and compare configuration files."),
-    "cluster": Lazy("paictl.cli.cluster.commands", "A cluster on this machine: up, status, time, down."),
+    "cluster": Lazy("paictl.cli.cluster.commands", "Choose a cluster, its status; on this machine: up, time, down."),
     "node": Lazy("paictl.cli.node", "List and change the nodes of a cluster."),
     "job": Lazy("paictl.cli.job", "Submit jobs, follow them, understand why they wait."),
     "service": Lazy("paictl.cli.service", "List, start, stop, restart, refresh and delete services."),

@@ -26,6 +26,31 @@ class UnreachableError(ClusterError):
     exit_code = ExitCode.UNREACHABLE
 
 
+class Port(StrEnum):
+    """The groups of requests that a cluster may answer; each is a protocol in `interface`."""
+
+    NODES = "nodes"
+    JOBS = "jobs"
+    SCHEDULING = "scheduling"
+    CONFIGURATION = "configuration"
+    SERVICES = "services"
+
+
+class UnsupportedError(ClusterError):
+    """This kind of cluster cannot do it, or not yet; `hint` says what can be done instead. Asking again is no use."""
+
+    exit_code = ExitCode.USAGE
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a cluster is: its `kind`, `where` it is (folder, or server and context), the `version` of its software."""
+
+    kind: str
+    where: str
+    version: str = ""
+
+
 class NodeRole(StrEnum):
     """What a machine is for."""
 

@@ -71,7 +71,7 @@ class FakePushed(FakeServices):
     def configuration(self, number: int | None = None) -> ConfigVersion:
         return ConfigVersion(number or 1, NOON, "", {SERVICES: "", "layout.yaml": ""})
 
-    def push(self, files: Any, message: str, *, base: int | None = None) -> ConfigVersion:
+    def push(self, files: Any, message: str, *, base: int | None = None, secrets: Any = None) -> ConfigVersion:
         raise NotImplementedError
 
 
