@@ -37,8 +37,8 @@ bench: $(STAMP)  ## the figures of README and CHANGELOG (those of a real control
 kube:  ## build Kubernetes, etcd and kwok into a cache outside the tree (once; KUBE_VERSION=v1.37.1)
 	@tools/kube/build.sh
 
-e2e: $(STAMP)  ## the extender on a real control plane (needs make kube and openssl)
-	@PAICTL_E2E=1 $(BIN)/python -W ignore::ResourceWarning -m pytest -q tests/e2e_kube \
+e2e: $(STAMP)  ## extender and cluster interface on a real control plane (needs make kube and openssl)
+	@PAICTL_E2E=1 $(BIN)/python -W ignore::ResourceWarning -m pytest -q tests/e2e_kube tests/contract \
 	  -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
 
 bench-kube: $(STAMP)  ## the extender's figures, alone and on a real control plane (ten minutes)
