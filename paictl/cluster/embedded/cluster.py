@@ -8,15 +8,18 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from paictl.cluster.embedded import commands, written
 from paictl.cluster.embedded.admission import refuse_excess
 from paictl.cluster.embedded.clock import Clock, anchor_row, steady, wall_time
 from paictl.cluster.embedded.commands import Command, Line, RunOut, Submit, Tick, Up
+from paictl.cluster.embedded.explain import explain_job
+from paictl.cluster.embedded.impact import impact_of
 from paictl.cluster.embedded.jobcodec import dump_job, dump_view, load_job, view_from
 from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.jobviews import meant_job, view_of
+from paictl.cluster.embedded.picture import picture
 from paictl.cluster.embedded.records import History
 from paictl.cluster.embedded.store import JobRow, Store, damaged, planned_beginning
 from paictl.cluster.embedded.views import losses_of, node_views, service_view
@@ -35,13 +38,11 @@ from paictl.cluster.interface import (
     Port,
     ServiceView,
 )
+from paictl.cluster.picture import Picture
 from paictl.cluster.scheduling import Impact, JobExplanation
 from paictl.cluster.versions import moved_on, no_version
 from paictl.errors import PaictlError
 from paictl.units import Millis, from_unix, instant
-
-if TYPE_CHECKING:
-    from paictl.cluster.picture import Picture
 
 Given = TypeVar("Given")
 
@@ -218,8 +219,6 @@ class EmbeddedCluster:
 
     def explain(self, key: str) -> JobExplanation:
         """Why a job waits, and what would let it run."""
-        from paictl.cluster.embedded.explain import explain_job  # late, like two more below: most commands need neither
-
         with self._world() as world:
             return explain_job(world, self._job(world, key))
 
@@ -234,8 +233,6 @@ class EmbeddedCluster:
 
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
         """The jobs that would be worse off by other configuration files."""
-        from paictl.cluster.embedded.impact import impact_of
-
         with self._world() as world:
             return list(impact_of(world, files))
 
@@ -244,8 +241,6 @@ class EmbeddedCluster:
 
     def picture(self, *, history: bool = False) -> Picture:
         """Cells, virtual clusters, nodes and jobs at one instant; with `history` ended jobs and the timeline, too."""
-        from paictl.cluster.embedded.picture import picture
-
         with self._world() as world:
             epoch, nodes = self.epoch, node_views(world, self.epoch)
             if not history:
