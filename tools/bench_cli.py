@@ -1,8 +1,8 @@
 """How long short commands take to start, against a bare Python that imports json and argparse.
 
 Processor seconds, user and system, the best of several runs in turns, so that both sides see the same machine. Fails
-when a command takes more than its share: 5 times for `version` and `--help`, 9 for `lab list`, 18 for those that look at
-a cluster: they load the scheduler, and its modules alone are as many as all that the others load. 9 is wanted.
+when a command takes more than its share: 5 times for `version` and `--help`, 9 for `lab list`, 18 where a cluster is
+looked at: they load the scheduler, and its modules alone are as many as all that the others load. 9 is wanted.
 """
 
 from __future__ import annotations
