@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cluster.cells import chain_pictures, vc_pictures
-from paictl.cluster.interface import JobState, JobView, Machine, NodeCondition, NodeView, Role
+from paictl.cluster.interface import JobState, JobView, Machine, NodeCondition, NodeRole, NodeView
 from paictl.cluster.picture import Picture
 from paictl.scheduler import inspect, inspection
 from paictl.scheduler.errors import RequestError
@@ -176,7 +176,7 @@ def _node(core: ExtenderCore, name: str) -> NodeView:
         cordoned = seen is not None and seen.ready and not seen.schedulable
         condition = NodeCondition.CORDONED if cordoned else NodeCondition.FAILED
     kind = state.physical.chains[state.physical.chain[leaves[0]]].leaf_type if leaves else ""
-    machine = Machine(name, "", Role.WORKER, kind, device_type=kind, devices=len(leaves))
+    machine = Machine(name, "", NodeRole.WORKER, kind, device_type=kind, devices=len(leaves))
     used = sum(leaf in state.occupancy.user for leaf in leaves)
     return NodeView(machine, condition, EPOCH, used, reason=core.bad.get(name, ""))
 
