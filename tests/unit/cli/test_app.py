@@ -247,7 +247,7 @@ def test_start_up_imports_nothing_heavy() -> None:
     [
         (
             "lab list",
-            "yaml sqlite3 jsonschema rich.markdown paictl.config.reading paictl.cluster paictl.scheduler",
+            "yaml sqlite3 jsonschema rich.markdown paictl.cluster paictl.scheduler",
         ),
         (
             "lab verify",
