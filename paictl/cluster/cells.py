@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from paictl.cells import ids
@@ -17,16 +17,24 @@ from paictl.scheduler.state import State
 T = TypeVar("T", bound=str)
 
 
-def chain_pictures(state: State, jobs: Mapping[str, str]) -> tuple[ChainPicture, ...]:
+def _nothing() -> None:
+    return None
+
+
+def chain_pictures(
+    state: State, jobs: Mapping[str, str], between: Callable[[], None] = _nothing
+) -> tuple[ChainPicture, ...]:
     """The physical cells, chain by chain; `jobs` maps a group to its job (a group that is not in it is shown itself).
 
-    Cells with parts know what their parts have in common, so each cell is looked at once.
+    Cells with parts know what their parts have in common, so each cell is looked at once. `between` is called after
+    each top cell: who shares the state may let others change it there.
     """
     tree = state.physical
     tops: dict[int, list[PhysicalCell]] = {index: [] for index in range(len(tree.chains))}
     for cell in tree.cells():
         if tree.parent[cell] == NO_PARENT:
             tops[tree.chain[cell]].append(_physical(state, jobs, cell, ""))
+            between()
     return tuple(
         ChainPicture(chain.name, chain.types[LEAF_LEVEL:], tuple(tops[index]))
         for index, chain in enumerate(tree.chains)
@@ -80,8 +88,10 @@ def _hold(group: Group | None) -> Hold:
     return Hold.OPPORTUNISTIC if group.priority < 0 else Hold.LAZY
 
 
-def vc_pictures(state: State, jobs: Mapping[str, str], waiting: Mapping[str, int]) -> tuple[VcPicture, ...]:
-    """The virtual clusters in order of declaration; `waiting` counts the jobs that wait, by VC."""
+def vc_pictures(
+    state: State, jobs: Mapping[str, str], waiting: Mapping[str, int], between: Callable[[], None] = _nothing
+) -> tuple[VcPicture, ...]:
+    """The virtual clusters in order of declaration; `waiting` counts the jobs that wait, by VC; `between` as above."""
     extra: Counter[str] = Counter()
     for name in state.occupancy.user.values():
         group = state.groups.by_name[name]
@@ -91,6 +101,7 @@ def vc_pictures(state: State, jobs: Mapping[str, str], waiting: Mapping[str, int
     users = dict(_virtual_users(state, jobs))
     for root, top in state.virtual.preassigned.items():
         cells.setdefault(top.vc, []).append(_virtual(state, users, root))
+        between()
     cells |= {name: [] for name in sorted(state.vcs - cells.keys())}
     return tuple(VcPicture(name, tuple(own), extra[name], waiting.get(name, 0)) for name, own in cells.items())
 

@@ -33,7 +33,7 @@ POLL: Final = 1.0
 KEEP_ALIVE: Final = 100
 """Seconds that an idle connection stays open: Go's client drops its own after 90."""
 CONNECTIONS: Final = 512
-COLLECT: Final = (50_000, 20, 100)
+COLLECT: Final = (10_000, 50, 1000)
 """Allocations before the collector looks for circles: there are hardly any, while pods by the thousand are read, and
 walking them all again and again took more than half of a restart."""
 

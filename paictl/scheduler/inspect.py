@@ -177,15 +177,32 @@ def virtual_status(state: State, cell: VirtualCell, *, deep: bool = True) -> Jso
     return out
 
 
-def physical_cluster(state: State) -> list[Json]:
-    """`GET /v1/inspect/clusterstatus/physicalcluster`."""
-    tree = state.physical
-    return [physical_status(state, cell) for cell in tree.cells() if tree.parent[cell] == NO_PARENT]
+def _nothing() -> None:
+    return None
 
 
-def virtual_cluster(state: State, vc: str) -> list[Json]:
-    """`GET /v1/inspect/clusterstatus/virtualclusters/VC`; leaves used opportunistically come last, as ``…-opp``."""
-    out = [virtual_status(state, root) for root, top in state.virtual.preassigned.items() if top.vc == vc]
+def physical_cluster(state: State, between: Callable[[], None] = _nothing) -> list[Json]:
+    """`GET /v1/inspect/clusterstatus/physicalcluster`.
+
+    `between` is called after each top cell: who shares the state may let others change it there, and each top cell is
+    then shown as it was at one instant.
+    """
+    tree, out = state.physical, []
+    for cell in (cell for cell in tree.cells() if tree.parent[cell] == NO_PARENT):
+        out.append(physical_status(state, cell))
+        between()
+    return out
+
+
+def virtual_cluster(state: State, vc: str, between: Callable[[], None] = _nothing) -> list[Json]:
+    """`GET /v1/inspect/clusterstatus/virtualclusters/VC`; leaves used opportunistically come last, as ``…-opp``.
+
+    `between` as in `physical_cluster`, after each preassigned cell.
+    """
+    out = []
+    for root in (root for root, top in state.virtual.preassigned.items() if top.vc == vc):
+        out.append(virtual_status(state, root))
+        between()
     for leaf, name in sorted(state.occupancy.user.items()):
         group = state.groups.by_name[name]
         if group.vc == vc and leaf not in state.occupancy.reserver and state.occupancy.priority[leaf] < 0:
@@ -197,9 +214,9 @@ def virtual_cluster(state: State, vc: str) -> list[Json]:
     return out
 
 
-def cluster_status(state: State) -> Json:
-    """`GET /v1/inspect/clusterstatus`."""
+def cluster_status(state: State, between: Callable[[], None] = _nothing) -> Json:
+    """`GET /v1/inspect/clusterstatus`; `between` as in `physical_cluster`."""
     return {
-        "physicalCluster": physical_cluster(state),
-        "virtualClusters": {vc: virtual_cluster(state, vc) for vc in sorted(state.vcs)},
+        "physicalCluster": physical_cluster(state, between),
+        "virtualClusters": {vc: virtual_cluster(state, vc, between) for vc in sorted(state.vcs)},
     }
