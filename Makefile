@@ -36,8 +36,8 @@ bench: $(STAMP)  ## the figures of README and CHANGELOG
 kube:  ## build Kubernetes, etcd and kwok into a cache outside the tree (once; needs Go)
 	@tools/kube/build.sh
 
-e2e: $(STAMP)  ## the extender on a real control plane (needs make kube and openssl)
-	@PAICTL_E2E=1 $(BIN)/python -W ignore::ResourceWarning -m pytest -q tests/e2e_kube \
+e2e: $(STAMP)  ## extender and cluster interface on a real control plane (needs make kube and openssl)
+	@PAICTL_E2E=1 $(BIN)/python -W ignore::ResourceWarning -m pytest -q tests/e2e_kube tests/contract \
 	  -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
 
 bench-kube: $(STAMP)  ## the extender's figures, alone and on a real control plane (needs make kube; ten minutes)

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cluster.cells import chain_pictures, vc_pictures
-from paictl.cluster.interface import JobState, JobView, Machine, NodeCondition, NodeView, Role
+from paictl.cluster.interface import JobState, JobView, Machine, NodeCondition, NodeRole, NodeView
 from paictl.cluster.picture import Picture
-from paictl.scheduler import inspect
+from paictl.scheduler import inspect, inspection
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain import Verdict, explain, render, to_data
 from paictl.scheduler.groups import Group, GroupState
@@ -74,25 +74,27 @@ def _status(state: State, found: Group) -> Json:
 
 def cluster_status(core: ExtenderCore) -> Json:
     """``GET /v1/inspect/clusterstatus``."""
-    with core.sharing() as give_way:
-        return inspect.cluster_status(core.book.engine.state, give_way)
+    return _status_of(core).all()
 
 
 def physical_cluster(core: ExtenderCore) -> list[Json]:
     """``GET /v1/inspect/clusterstatus/physicalcluster``."""
-    with core.sharing() as give_way:
-        return inspect.physical_cluster(core.book.engine.state, give_way)
+    return _status_of(core).physical_cluster()
 
 
 def virtual_clusters(core: ExtenderCore, name: str = "") -> object:
     """``GET /v1/inspect/clusterstatus/virtualclusters/[VC]``."""
+    if name and name not in core.book.engine.state.vcs:
+        raise UnknownError(f"VC {name} not found")
+    found = _status_of(core)
+    return found.virtual_cluster(name) if name else found.virtual_clusters()
+
+
+def _status_of(core: ExtenderCore) -> inspect.ClusterStatus:
+    """What it looks like; only the look itself needs the lock."""
     with core.sharing() as give_way:
-        state = core.book.engine.state
-        if not name:
-            return {vc: inspect.virtual_cluster(state, vc, give_way) for vc in sorted(state.vcs)}
-        if name not in state.vcs:
-            raise UnknownError(f"VC {name} not found")
-        return inspect.virtual_cluster(state, name, give_way)
+        seen = inspection.inspect(core.book.engine.state, between=give_way)
+    return inspect.ClusterStatus(seen)
 
 
 def explain_pod(core: ExtenderCore, namespace: str, name: str) -> Json:
@@ -156,12 +158,13 @@ def picture(core: ExtenderCore, cluster: str) -> Picture:
             entry for entry in core.table
             if entry.reading is not None and entry.cached is not None and not entry.cached.node
         ]  # fmt: skip
+        seen = inspection.inspect(state, between=give_way)
         return Picture(
             cluster=cluster,
             now=now,
             epoch=EPOCH,
-            chains=chain_pictures(state, {}, give_way),
-            vcs=vc_pictures(state, {}, Counter(_vc(entry) for entry in waiting), give_way),
+            chains=chain_pictures(seen),
+            vcs=vc_pictures(seen, Counter(_vc(entry) for entry in waiting)),
             nodes=tuple(_nodes(core, give_way)),
             jobs=tuple(_jobs(core, waiting, now)),
             note="" if core.is_open else "the scheduler is starting: it does not know all pods yet",
@@ -186,7 +189,7 @@ def _node(core: ExtenderCore, name: str) -> NodeView:
         cordoned = seen is not None and seen.ready and not seen.schedulable
         condition = NodeCondition.CORDONED if cordoned else NodeCondition.FAILED
     kind = state.physical.chains[state.physical.chain[leaves[0]]].leaf_type if leaves else ""
-    machine = Machine(name, "", Role.WORKER, kind, device_type=kind, devices=len(leaves))
+    machine = Machine(name, "", NodeRole.WORKER, kind, device_type=kind, devices=len(leaves))
     used = sum(leaf in state.occupancy.user for leaf in leaves)
     return NodeView(machine, condition, EPOCH, used, reason=core.bad.get(name, ""))
 
