@@ -197,8 +197,8 @@ class ExtenderCore:
             self.pod_gone(str(pod["metadata"].get("uid")))
             return
         with self.guarded():
-            known = self.table.by_uid.get(str(pod["metadata"].get("uid")))
-            if known is None and not asks(pod):
+            uid = str(pod["metadata"].get("uid"))
+            if self.table.has_gone(uid) or (uid not in self.table.by_uid and not asks(pod)):
                 return
             entry, spec = self.table.meet(pod, self.clock()), pod.get("spec") or {}
             entry.deleting = bool(pod["metadata"].get("deletionTimestamp"))

@@ -96,10 +96,11 @@ class Reconciler:
         for ref in housekeeping.overdue(self.core):
             self._check(ref)
         for ref in housekeeping.to_requeue(self.core):
-            pods.annotate(self.client, (ref.namespace, ref.name, ref.uid), {REQUEUE: f"{time.time():.3f}"})
+            if not pods.annotate(self.client, (ref.namespace, ref.name, ref.uid), {REQUEUE: f"{time.time():.3f}"}):
+                self._check(ref)
 
     def _check(self, ref: PodRef) -> None:
-        """A pod whose binding is overdue: only the API server knows whether it came."""
+        """A pod whose binding is overdue, or that may be gone: only the API server knows."""
         now = pods.get(self.client, ref.namespace, ref.name)
         if now is None or now["metadata"].get("uid") != ref.uid:
             self.core.pod_gone(ref.uid)
@@ -112,10 +113,10 @@ class Reconciler:
         """Evict victims gang by gang."""
         found = housekeeping.preemptions(self.core)
         for preemption in found:
+            self._nominate(preemption)  # first: it finds out whether those who wait are still there
             for _, uids in preemption.victims:
                 for uid in uids:
                     self._evict(preemption, uid)
-            self._nominate(preemption)
         wanted = {uid for preemption in found for _, uids in preemption.victims for uid in uids}
         self._attempts = {uid: one for uid, one in self._attempts.items() if uid in wanted}
         self._nominated &= {uid for preemption in found for uid in preemption.waiting}
@@ -153,4 +154,5 @@ class Reconciler:
         for ref, node in housekeeping.places(self.core, preemption):
             if ref.uid not in self._nominated:
                 self._nominated.add(ref.uid)
-                pods.nominate(self.client, (ref.namespace, ref.name, ref.uid), node)
+                if not pods.nominate(self.client, (ref.namespace, ref.name, ref.uid), node):
+                    self._check(ref)

@@ -123,6 +123,8 @@ class Service:
         current = self.current
         if current is not None:
             return current
+        if self.elector is not None and self.elector.problem:
+            return f"this process does not lead: {self.elector.problem}"
         holder = self.elector.holder if self.elector is not None else ""
         return f"this process does not lead{f', {holder} does' if holder else ''}"
 
@@ -190,9 +192,13 @@ class Service:
             )
 
     def _supervise(self) -> None:
-        """Look after the configuration and the engine."""
-        refused = ""
+        """Look after the configuration, the lease and the engine."""
+        refused = told = ""
         while not self._stop.wait(POLL):
+            problem = self.elector.problem if self.elector is not None else ""
+            if problem not in ("", told):
+                self.log(f"the lease cannot be had: {problem}")
+            told = problem
             term = self.current
             if term is not None and term.core.broken:
                 self.failed = f"{term.core.broken}; the state is in {term.dump(self.settings.dump)}"
