@@ -21,7 +21,7 @@ ROOM = 4000
 
 
 def files_of(word: str) -> dict[str, str]:
-    """A configuration that says who pushed it, with a secret of its own, so large that `ROOM` makes it three objects."""
+    """A configuration that says who pushed it, with a secret of its own; by `ROOM` it takes three objects."""
     line = "# " + "x" * 97 + "\n"
     return {
         SERVICES: f"rest-server:\n  jwt-secret: {SECRET.format(word)}\n",

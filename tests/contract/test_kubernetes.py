@@ -7,23 +7,27 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
-from paictl.cluster.interface import Cluster, ClusterError, ConfigVersion
+from paictl.cluster.interface import Cluster, ClusterError, ConfigVersion, NodeChange
 from paictl.cluster.kubernetes.opening import open_pinned, pin
 from paictl.cluster.presets import preset_files
+from paictl.config.pushing.fileset import seal_files, secrets_of
 from tests.conftest import ROOT
 from tests.contract.conftest import forget_configuration
 from tests.contract.pushers import LOST, SERVICES, WON, Pushers, files_of
-from tests.e2e_kube.controlplane import ControlPlane
-from tests.e2e_kube.kubeapi import KubeApi
+from tests.e2e_kube.controlplane import ControlPlane, kubeconfig
+from tests.e2e_kube.kubeapi import Json, KubeApi, until
 
 OURS = "/api/v1/namespaces/paictl-system"
 
@@ -119,6 +123,67 @@ def test_the_largest_configuration_is_stored_and_a_larger_one_is_not_even_tried(
     with pytest.raises(ClusterError, match="a cluster takes 8"):
         cluster.push({"layout.yaml": largest["layout.yaml"] + line * 2}, "larger")
     assert len(api.get(f"{OURS}/configmaps?labelSelector=paictl.io/configuration-version")["items"]) == 10
+
+
+def test_the_rights_in_the_documentation_are_enough_and_looking_is_not_pushing(
+    session_plane: ControlPlane, api: KubeApi, tmp_path: Path
+) -> None:
+    opened(session_plane).push({"layout.yaml": "machine-list: []\n"}, "by an administrator")
+    look, push = documented_rights()
+    looker = as_user(session_plane, api, tmp_path, "looker", look)
+    assert looker.configuration().message == "by an administrator"
+    assert looker.about().version.startswith("v1.")
+    assert looker.nodes() is not None
+    assert looker.epoch < looker.now
+    with pytest.raises(ClusterError, match="forbidden") as caught:
+        looker.push({"layout.yaml": "machine-list: [] # mine\n"}, "not mine to push")
+    assert "docs/clusters.md" in str(caught.value.hint)
+    with pytest.raises(ClusterError, match="forbidden"):
+        looker.set_node("worker1", NodeChange.CORDON)
+    pusher = as_user(session_plane, api, tmp_path, "pusher", [*look, *push])
+    sealed = seal_files(files_of("pusher"))
+    assert pusher.push(sealed, "pusher", secrets=secrets_of(files_of("pusher"), sealed)).number == 2
+    assert pusher.push(sealed, "the same again").number == 3
+    assert [version.number for version in looker.configurations()] == [1, 2, 3]
+
+
+def documented_rights() -> tuple[list[Json], list[Json]]:
+    """The roles in docs/clusters.md: to look, and to push."""
+    text = (ROOT / "docs" / "clusters.md").read_text(encoding="utf-8").partition("## Rights")[2]
+    blocks = re.findall(r"(?:^    .*\n|^\n(?=    ))+", text, re.MULTILINE)
+    look, push = ([one for one in yaml.safe_load_all(textwrap.dedent(block)) if one] for block in blocks)
+    return look, push
+
+
+def as_user(plane: ControlPlane, api: KubeApi, folder: Path, name: str, roles: list[Json]) -> Cluster:
+    """The cluster as somebody sees it who has some roles and no more."""
+    group = "/apis/rbac.authorization.k8s.io/v1"
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    api.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}, f"{accounts}/{name}")
+    for role in roles:
+        about = role["metadata"]
+        at = f"{group}/namespaces/{about['namespace']}" if "namespace" in about else group
+        api.apply(role, f"{at}/{role['kind'].lower()}s/{about['name']}")
+        binding = {
+            "apiVersion": role["apiVersion"], "kind": f"{role['kind']}Binding",
+            "metadata": {"name": f"{about['name']}-{name}"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role["kind"], "name": about["name"]},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}],
+        }  # fmt: skip
+        api.apply(binding, f"{at}/{role['kind'].lower()}bindings/{about['name']}-{name}")
+    token = api.call("POST", f"{accounts}/{name}/token", {"spec": {}})["status"]["token"]
+    kubeconfig(folder / f"{name}.conf", plane.server, plane.folder / "ca.crt", token)
+    cluster = open_pinned(pin(name, str(folder / f"{name}.conf"), None))
+    until(lambda: _may_look(cluster), 30, "the roles are in force")
+    return cluster
+
+
+def _may_look(cluster: Cluster) -> bool:
+    try:
+        cluster.configurations()
+    except ClusterError:
+        return False
+    return True
 
 
 # --- the command line
