@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -31,6 +31,7 @@ from paictl.config.quotas.diff import VcChange
 from paictl.config.reading.schema import named_schemas
 from paictl.errors import ExitCode, PaictlError
 from paictl.files import write_together
+from paictl.i18n import counted
 from paictl.operate.pushing.folder import note_base
 from paictl.operate.pushing.mode import Mode
 from paictl.operate.pushing.plan import Order, Plan, StaleFilesError, compare, plan, plan_rollback, send
@@ -136,9 +137,29 @@ def show_plan(made: Plan) -> None:
     for vc in made.vcs:
         console.info(f"virtual cluster {vc.name}: {_vc_words(vc)}")
     for harm, jobs in _by_harm(made).items():
-        number = "1 job" if len(jobs) == 1 else f"{len(jobs)} jobs"
-        console.warning(f"{number} then {harm.value}: {listed(jobs)}")
+        console.warning(counted(*HARM[harm], count=len(jobs), jobs=listed(jobs)))
     warn(made.warnings, "paictl config validate DIR")
+
+
+HARM: Final = {
+    Harm.NO_GUARANTEE: (
+        "{count} job then runs on without its guarantee: {jobs}",
+        "{count} jobs then run on without their guarantee: {jobs}",
+    ),
+    Harm.NO_CELL: (
+        "{count} job then runs on devices of which the scheduler knows nothing: {jobs}",
+        "{count} jobs then run on devices of which the scheduler knows nothing: {jobs}",
+    ),
+    Harm.NO_VC: (
+        "{count} job then waits for a virtual cluster that is gone: {jobs}",
+        "{count} jobs then wait for a virtual cluster that is gone: {jobs}",
+    ),
+    Harm.NEVER: (
+        "{count} job then waits and can never run: {jobs}",
+        "{count} jobs then wait and can never run: {jobs}",
+    ),
+}
+"""What a push does to one job, and to several."""
 
 
 def _by_harm(made: Plan) -> dict[Harm, list[str]]:

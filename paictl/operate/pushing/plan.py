@@ -191,7 +191,7 @@ def compare(cluster: Ports, path: str) -> Plan:
     """What a push of a folder would change; raises `RefusedFilesError` for files that cannot be read."""
     found, now = folders.read(path), newest(cluster)
     files = found.files
-    check_alone(files, found.places)
+    check_alone(files, found.places, "the files have errors, so they cannot be compared")
     stored = dict(now.files) if now else {}
     push = prepare_push(files, stored)
     kept = tuple((name, dotted(path)) for name, merged in push.merged.items() for path in merged.kept)
