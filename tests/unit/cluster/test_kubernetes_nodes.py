@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paictl.cluster.interface import ClusterError, NodeChange, NodeCondition, Role, UnsupportedError
+from paictl.cluster.interface import ClusterError, NodeChange, NodeCondition, NodeRole, UnsupportedError
 from paictl.cluster.kubernetes.cluster import KubernetesCluster
 from paictl.cluster.kubernetes.nodes import devices_of, view_of
 from paictl.scheduler.wire import ISOLATION
@@ -43,7 +43,7 @@ def pod(name: str, limits: list[dict[str, str]], **changes: Any) -> dict[str, An
 def test_a_machine_has_what_the_node_says() -> None:
     view = view_of(node(labels={"node-role.kubernetes.io/control-plane": "", "nvidia.com/gpu.product": "H200"}), [])
     machine = view.machine
-    assert (machine.name, machine.address, machine.role, machine.sku) == ("w1", "10.0.0.1", Role.MASTER, "H200")
+    assert (machine.name, machine.address, machine.role, machine.sku) == ("w1", "10.0.0.1", NodeRole.MASTER, "H200")
     assert (machine.cpu, machine.memory, machine.device_type, machine.devices) == (
         95, 791234 * 1024, "nvidia.com/gpu", 8,
     )  # fmt: skip
