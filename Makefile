@@ -26,23 +26,23 @@ format: $(STAMP)  ## rewrite the sources in house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(STAMP)  ## the figures of README and CHANGELOG
+bench: $(STAMP)  ## the figures of README and CHANGELOG (those of a real control plane if make kube has been run)
 	@$(BIN)/python tools/bench_config.py
 	@$(BIN)/python tools/bench_scheduler.py
 	@$(BIN)/python tools/bench_cluster.py
 	@$(BIN)/python tools/bench_sim.py
 	@$(BIN)/python tools/bench_cli.py
+	@$(BIN)/python tools/bench_kube.py
 
-kube:  ## build Kubernetes, etcd and kwok into a cache outside the tree (once; needs Go)
+kube:  ## build Kubernetes, etcd and kwok into a cache outside the tree (once; KUBE_VERSION=v1.37.1)
 	@tools/kube/build.sh
 
-e2e: $(STAMP)  ## the extender on a real control plane (needs make kube and openssl)
-	@PAICTL_E2E=1 $(BIN)/python -W ignore::ResourceWarning -m pytest -q tests/e2e_kube \
+e2e: $(STAMP)  ## extender and cluster interface on a real control plane (needs make kube and openssl)
+	@PAICTL_E2E=1 $(BIN)/python -W ignore::ResourceWarning -m pytest -q tests/e2e_kube tests/contract \
 	  -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
 
-bench-kube: $(STAMP)  ## the extender's figures, alone and on a real control plane (needs make kube; ten minutes)
-	@$(BIN)/python tools/bench_kube.py alone
-	@$(BIN)/python tools/bench_kube.py real
+bench-kube: $(STAMP)  ## the extender's figures, alone and on a real control plane (ten minutes)
+	@$(BIN)/python tools/bench_kube.py
 
 fuzz: $(STAMP)  ## 20,000 mutated files; no input may give a traceback
 	@$(BIN)/python tools/fuzz_config.py --count 20000

@@ -61,7 +61,9 @@ def replace_file(path: Path, data: bytes) -> None:
     except BaseException:
         name.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
+    if not hasattr(os, "O_DIRECTORY"):
+        return  # Windows opens no folders
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)
     finally:
@@ -88,8 +90,8 @@ def _write_beside(target: Path, data: bytes, mode: int) -> Path:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
-            os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
+        Path(name).chmod(mode)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise

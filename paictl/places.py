@@ -12,3 +12,9 @@ def state_folder() -> Path:
         return Path(chosen)
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(base) / "paictl"
+
+
+def config_folder() -> Path:
+    """What the user has set: `paictl` in XDG's folder of configurations (`~/.config`)."""
+    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base) / "paictl"

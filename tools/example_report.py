@@ -68,9 +68,7 @@ def study(lang: str, labs: Sequence[str]) -> None:
         session.start()
         with called("student"), speaking(lang):
             for step in lab.steps:
-                if step.predict is not None:
-                    session.predict(step, step.predict.of(lang))
-                session.play(step, step.solution, silent_runner(session))
+                session.play(step, step.solution, silent_runner(session), language=lang)
         for number, question in enumerate(lab.questions, 1):
             paictl("lab", "answer", str(number), " ".join(question.answer.of(lang).split()), "--lab", lab.number)
         print(f"{lang} {lab.id}", file=sys.stderr)

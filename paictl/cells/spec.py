@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from paictl.errors import PaictlError
 
@@ -193,13 +194,18 @@ def _physical_cell(value: object, path: str, default_type: str | None, depth: in
     cell_type = fields.get("cellType")
     return PhysicalCellSpec(
         cell_type=_name(cell_type, f"{path}.cellType") if cell_type or default_type is None else default_type,
-        address=None if address is None or address == "" else _name(address, f"{path}.cellAddress"),
+        address=None if address is None or address == "" else _address(address, f"{path}.cellAddress"),
         pinned_id=None if pinned is None or pinned == "" else _name(pinned, f"{path}.pinnedCellId"),
         children=tuple(
             _physical_cell(item, f"{path}.cellChildren[{i}]", "", depth + 1)
             for i, item in enumerate(_list(fields.get("cellChildren") or [], f"{path}.cellChildren"))
         ),
     )
+
+
+def _address(value: object, path: str) -> str:
+    """An address as a name; a number without quotes is taken as it reads, as HiveD does."""
+    return str(value) if isinstance(value, float) else _name(value, path)
 
 
 def _virtual_cluster(name: str, value: object, path: str) -> VirtualClusterSpec:
@@ -217,12 +223,18 @@ def _virtual_cluster(name: str, value: object, path: str) -> VirtualClusterSpec:
     return VirtualClusterSpec(name, tuple(cells), pinned)
 
 
+_SKU_KEYS: Final = frozenset({"gpu", "cpu", "memory"})
+"""What a SKU can say; what stands beside it is ignored, as HiveD does, and `config validate` warns."""
+
+
 def _sku_types(value: object, path: str) -> dict[str, dict[str, int | str]]:
     skus: dict[str, dict[str, int | str]] = {}
     for name, item in _mapping(value, path).items():
         resources: dict[str, int | str] = {}
         for resource, amount in _mapping(item, f"{path}.{name}").items():
             if isinstance(amount, bool) or not isinstance(amount, int | str):
+                if resource not in _SKU_KEYS:
+                    continue
                 raise SpecError(f"{path}.{name}.{resource}", f"expected an amount, found {_kind(amount)}")
             resources[resource] = amount
         skus[str(name)] = resources

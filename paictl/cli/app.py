@@ -26,12 +26,12 @@ for each command, as [job.submit]).
 
 GROUPS = {
     "config": Lazy("paictl.cli.config.commands", "Validate, generate and compare configuration files."),
-    "cluster": Lazy("paictl.cli.cluster.commands", "A cluster on this machine: up, status, time, down."),
+    "cluster": Lazy("paictl.cli.cluster.commands", "Choose a cluster, its status; on this machine: up, time, down."),
     "node": Lazy("paictl.cli.node", "List and change the nodes of a cluster."),
     "job": Lazy("paictl.cli.job", "Submit jobs, follow them, understand why they wait."),
     "service": Lazy("paictl.cli.service", "List, start, stop, restart, refresh and delete services."),
     "scheduler": Lazy("paictl.cli.scheduler.commands", "Replay and explain decisions of the HiveD scheduler."),
-    "extender": Lazy("paictl.cli.extender.commands", "services-configuration.yaml or hivedscheduler.yaml."),
+    "extender": Lazy("paictl.cli.extender.commands", "Serve a real kube-scheduler: HiveD's guarantees on Kubernetes."),
     "sim": Lazy("paictl.cli.sim.commands", "Simulate scheduling policies on traces of jobs."),
     "lab": Lazy("paictl.cli.lab.commands", "Guided labs: learn cluster scheduling by doing."),
     "completion": Lazy("paictl.cli.completion", "Print or install the completion of a shell: bash, zsh, fish."),

@@ -15,8 +15,9 @@ import typer
 from paictl.cli import console
 from paictl.cli.options import OutputOption as OutputOption
 from paictl.cli.settings import settings
-from paictl.cluster.interface import Cluster, Identity, UnreachableError
-from paictl.cluster.targets import open_target
+from paictl.cluster.interface import Cluster, Identity, UnreachableError, UnsupportedError
+from paictl.cluster.registry import LOCAL
+from paictl.cluster.targets import chosen_name, open_target
 from paictl.config.reading.problem import Problem
 from paictl.errors import PaictlError
 from paictl.i18n import text
@@ -41,11 +42,22 @@ ClusterId = Annotated[
 
 def open_cluster(state: Path | None) -> Cluster:
     """The cluster that a command is about."""
+    name = chosen_name(settings.cluster, state_given=settings.state_given)
     try:
-        return open_target(folder=state)
+        return open_target(name, folder=state)
     except UnreachableError as error:
-        error.hint = (state is None and _way_to_lab()) or error.hint
+        error.hint = (name == LOCAL and state is None and _way_to_lab()) or error.hint
         raise
+
+
+def local_only(verb: str) -> None:
+    """Raise `UnsupportedError` if a command that only a cluster on this machine has is asked of another one."""
+    name = chosen_name(settings.cluster, state_given=settings.state_given)
+    if name != LOCAL:
+        raise UnsupportedError(
+            f"paictl cluster {verb} is for a cluster on this machine, and {name} is none",
+            hint=f"paictl cluster {verb} --cluster {LOCAL}; for what others can do: paictl cluster status",
+        )
 
 
 def _way_to_lab() -> str:
@@ -64,7 +76,7 @@ def check_id(cluster: Identity, wanted: str | None) -> None:
     """Raise `PaictlError` if a command names another cluster than the one that it would reach."""
     if wanted is not None and wanted != cluster.name:
         said = text("this is cluster {name}, not {wanted}", name=cluster.name, wanted=wanted)
-        raise PaictlError(said, hint="nothing was done; check --state")
+        raise PaictlError(said, hint="nothing was done; check --cluster and --state")
 
 
 def clock_text(at: datetime | None) -> str:

@@ -18,6 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from paictl.cli import console, helptext, interrupts
 from paictl.cli.console import Output
+from paictl.cli.names import clusters
 from paictl.cli.settings import settings
 from paictl.cli.synonyms import SYNONYMS
 from paictl.cli.userconfig import defaults_for
@@ -102,6 +103,32 @@ def global_options() -> tuple[Any, ...]:
     return options
 
 
+def _cluster(name: str | None) -> None:
+    settings.cluster = name or settings.cluster
+
+
+@cache
+def _cluster_option() -> Any:
+    """The option that says which cluster a command is about."""
+
+    def held(
+        cluster: Annotated[
+            str | None,
+            typer.Option(
+                "--cluster", metavar="NAME", expose_value=False, callback=_cluster, autocompletion=clusters,
+                help="Which cluster (default: PAICTL_CLUSTER, else: paictl cluster use).",
+            ),
+        ] = None,
+    ) -> None:  # fmt: skip
+        """Hold the option."""
+
+    holder = typer.Typer(add_completion=False)
+    holder.command()(held)
+    (option,) = typer.main.get_command(holder).params
+    make_plain(option)
+    return option
+
+
 @cache
 def _forms() -> tuple[Any, Any]:
     """The option for the form of the result, as ``-o`` and as ``--format`` where ``-o`` names a file or folder."""
@@ -163,7 +190,8 @@ class Command(TyperCommand):
             make_plain(param)
             if param.param_type_name == "option" and param.metavar is None:
                 param.metavar = kind_of(param)
-        self.params = [*self.params, *_form_option(self.params), *global_options()]
+        named = [_cluster_option()] if any("--state" in param.opts for param in self.params) else []
+        self.params = [*self.params, *named, *_form_option(self.params), *global_options()]
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """The context of a call, with the defaults that the user has set."""
@@ -175,6 +203,8 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         """Run the command: from here on, Ctrl-C lets it clean up."""
         begun = time.monotonic()
+        source = ctx.get_parameter_source("state")
+        settings.state_given = source is not None and source.name == "COMMANDLINE"
         try:
             with interrupts.working():
                 return super().invoke(ctx)

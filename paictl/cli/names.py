@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from paictl.cli.settings import settings
 from paictl.errors import PaictlError
 
 if TYPE_CHECKING:
@@ -23,11 +24,21 @@ Names = Iterable[str]
 
 def _of_cluster(context: typer.Context, ask: Callable[[Cluster], Names]) -> list[str]:
     """What a cluster answers; nothing where there is none, or it is broken."""
-    from paictl.cluster.targets import open_target
+    from paictl.cluster.targets import chosen_name, open_target
 
     state = context.params.get("state")
     with suppress(PaictlError, OSError):
-        return list(ask(open_target(folder=Path(state) if state else None)))
+        name = chosen_name(settings.cluster, state_given=state is not None)
+        return list(ask(open_target(name, folder=Path(state) if state else None)))
+    return []
+
+
+def clusters() -> list[str]:
+    """Clusters that can be named."""
+    from paictl.cluster.targets import targets
+
+    with suppress(PaictlError, OSError):
+        return list(targets())
     return []
 
 

@@ -20,13 +20,18 @@ class Settings:
     output: str = "table"
     """The form that was asked for: errors are said in it as well where it is JSON."""
 
+    cluster: str | None = None
+    """What ``--cluster`` says; what it means is `targets.chosen_name`'s to say."""
+    state_given: bool = False
+    """Whether ``--state`` stands on the command line, and not only in a file of defaults."""
+
     language: str | None = None
     """Of messages, from the configuration file; PAICTL_LANG comes before it."""
 
     def reset(self) -> None:
         """Forget what an earlier command line of this process said."""
         self.verbosity, self.debug, self.color, self.interactive, self.output = 0, False, None, True, "table"
-        self.language = None
+        self.language, self.cluster, self.state_given = None, None, False
 
     @property
     def may_ask(self) -> bool:

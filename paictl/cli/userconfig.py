@@ -22,6 +22,7 @@ from typing import Any
 
 from paictl.cli.values import choices_of
 from paictl.errors import PaictlError
+from paictl.places import config_folder
 from paictl.words import did_you_mean
 
 EVERYWHERE: Mapping[str, type] = {"output": str, "lang": str, "state": str, "color": bool}
@@ -34,8 +35,7 @@ ENVIRONMENT = {"output": "PAICTL_OUTPUT", "lang": "PAICTL_LANG"}
 
 def user_file() -> Path:
     """Where the user's own defaults are."""
-    home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")  # noqa: PTH111, PTH118
-    return Path(home, "paictl", "config.toml")
+    return config_folder() / "config.toml"
 
 
 def project_file() -> Path | None:

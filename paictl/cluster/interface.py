@@ -20,6 +20,7 @@ Instants are aware datetimes of the cluster's own clock, which need not be that 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
@@ -27,6 +28,7 @@ from paictl.cluster.picture import Picture
 from paictl.cluster.scheduling import Impact, JobExplanation
 from paictl.cluster.values import (
     FOREVER,
+    About,
     ClusterError,
     ConfigVersion,
     ConflictError,
@@ -38,16 +40,19 @@ from paictl.cluster.values import (
     Machine,
     NodeChange,
     NodeCondition,
+    NodeRole,
     NodeView,
-    Role,
+    Port,
     ServiceView,
     TaskView,
     UnreachableError,
+    UnsupportedError,
 )
 from paictl.units import Millis
 
 __all__ = [
     "FOREVER",
+    "About",
     "Cluster",
     "ClusterError",
     "ConfigVersion",
@@ -64,14 +69,18 @@ __all__ = [
     "Machine",
     "NodeChange",
     "NodeCondition",
+    "NodeRole",
     "NodeView",
     "Nodes",
-    "Role",
+    "OpenPaiLeft",
+    "OpenPaiStore",
+    "Port",
     "Scheduling",
     "ServiceView",
     "Services",
     "TaskView",
     "UnreachableError",
+    "UnsupportedError",
 ]
 
 
@@ -89,6 +98,16 @@ class Identity(Protocol):
     @property
     def epoch(self) -> datetime:
         """When the cluster came up, or when paictl first knew of it: nothing that it tells happened before."""
+
+    @property
+    def lacks(self) -> Mapping[Port, str]:
+        """The ports that this kind of cluster does not answer yet, each with what to do instead; nothing is asked.
+
+        Every method of such a port raises `UnsupportedError`.
+        """
+
+    def about(self) -> About:
+        """What it is; raises `UnreachableError` if it does not answer."""
 
 
 class Nodes(Protocol):
@@ -150,13 +169,17 @@ class Configuration(Protocol):
         """A version of the configuration, the newest without a number."""
 
     def configurations(self) -> Sequence[ConfigVersion]:
-        """All versions, oldest first."""
+        """All versions that are kept, oldest first."""
 
-    def push(self, files: Mapping[str, str], message: str, *, base: int | None = None) -> ConfigVersion:
-        """Store a new version of all files together; running services go on with what they loaded.
+    def push(
+        self, files: Mapping[str, str], message: str, *, base: int | None = None,
+        secrets: Mapping[str, str] | None = None,
+    ) -> ConfigVersion:  # fmt: skip
+        """Store a new version of all files together, whole or not at all; running services go on with what they loaded.
 
         `base` is the version that the files were made from, 0 for none: `ConflictError` if it is not the newest any
-        more. None pushes over whatever is there.
+        more. None pushes over whatever is there. `secrets` are the values behind seals in `files` that the cluster may
+        not know yet, as `config.secrets.sealing.values_behind` gives them; what it has no use for it forgets.
         """
 
 
@@ -196,3 +219,19 @@ class HandClock(Protocol):
 
     def tick(self, span: Millis | None) -> datetime:
         """Let a span pass, or (None) everything that will happen; the new instant."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPaiLeft:
+    """What OpenPAI's own tool left in a cluster: the id, empty for none, and its files with their secrets in clear."""
+
+    cluster_id: str
+    files: Mapping[str, str] = field(repr=False)
+
+
+@runtime_checkable
+class OpenPaiStore(Protocol):
+    """A cluster in which OpenPAI may have left its configuration."""
+
+    def left_by_openpai(self) -> OpenPaiLeft:
+        """What is there; raises `ClusterError` if nothing is."""

@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any, Final
 
 from paictl.cluster.interface import JobView, NodeView
-from paictl.cluster.picture import Attempt, ChainPicture, JobLine, PhysicalCell, Picture, TaskLine, VcPicture
+from paictl.cluster.picture import Attempt, ChainPicture, JobLine, Picture, TaskLine, VcPicture
 from paictl.resources import filled_page
+from paictl.scheduler.inspection import PhysicalCellStatus
 from paictl.units import millis_between
 
 _SHELL, _STYLE, _SCRIPTS = "view.html", "view.css", ("view-cells.js", "view-timeline.js", "view.js")
@@ -114,7 +115,7 @@ def _chain(chain: ChainPicture, jobs: Mapping[str, int], vcs: Mapping[str, int])
     return {"name": chain.name, "types": list(chain.types), "cells": cells}
 
 
-def _cell(cell: PhysicalCell, jobs: Mapping[str, int], vcs: Mapping[str, int]) -> list[Any]:
+def _cell(cell: PhysicalCellStatus, jobs: Mapping[str, int], vcs: Mapping[str, int]) -> list[Any]:
     """Last part of the address, level, is it a node, healthy, virtual cell, then the parts or the device.
 
     The device is state, VC, job, with which right, job for which it is reserved.

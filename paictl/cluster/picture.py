@@ -14,71 +14,8 @@ from enum import StrEnum
 from typing import Any
 
 from paictl.cluster.values import JobView, NodeView
+from paictl.scheduler.inspection import PhysicalCellStatus
 from paictl.units import rfc3339
-
-
-class CellState(StrEnum):
-    """What a cell is doing; that of a cell with parts is Used if a part is, else what all parts are, else Free."""
-
-    FREE = "Free"
-    USED = "Used"
-    RESERVING = "Reserving"
-    """Used by one job, reserved by another that waits for it."""
-    RESERVED = "Reserved"
-
-
-class Hold(StrEnum):
-    """With which right a job uses a cell."""
-
-    NONE = ""
-    GUARANTEED = "guaranteed"
-    OPPORTUNISTIC = "opportunistic"
-    LAZY = "lazily preempted"
-    """It had a guarantee, lost it to another job, and runs on until its devices are needed."""
-
-
-@dataclass(frozen=True, slots=True)
-class PhysicalCell:
-    """A cell of the cluster and its parts. `job`, `hold` and `reserver` are those of all its leaves, else empty."""
-
-    address: str
-    """Full address, for example ``0/worker1/0/3``."""
-    kind: str
-    """The cell type."""
-    level: int
-    is_node: bool
-    state: CellState
-    healthy: bool
-    """Whether none of its leaves is bad."""
-    vc: str = ""
-    """The virtual cluster that it serves, or whose job uses it without a guarantee."""
-    virtual: str = ""
-    """Address of the virtual cell that it is bound to."""
-    job: str = ""
-    hold: Hold = Hold.NONE
-    reserver: str = ""
-    """The job for which it is kept free, or will be once its user is gone."""
-    parts: tuple[PhysicalCell, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """Last part of the address: the node's name, or the device's index."""
-        return self.address.rpartition("/")[2]
-
-    def leaves(self) -> Iterator[PhysicalCell]:
-        """The devices below (itself if it is one), in order of the configuration."""
-        if not self.parts:
-            yield self
-        for part in self.parts:
-            yield from part.leaves()
-
-    def nodes(self) -> Iterator[PhysicalCell]:
-        """The node-level cells below (itself if it is one)."""
-        if self.is_node:
-            yield self
-            return
-        for part in self.parts:
-            yield from part.nodes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +24,10 @@ class ChainPicture:
 
     name: str
     types: tuple[str, ...]
-    cells: tuple[PhysicalCell, ...]
+    cells: tuple[PhysicalCellStatus, ...]
 
 
-class Promise(StrEnum):
+class PromiseState(StrEnum):
     """What became of a preassigned cell."""
 
     FREE = "Free"
@@ -100,13 +37,13 @@ class Promise(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class VirtualCell:
+class PromisedCell:
     """A preassigned cell, the unit of a virtual cluster's quota."""
 
     address: str
     kind: str
     level: int
-    state: Promise
+    state: PromiseState
     users: tuple[str, ...]
     """Job on each of its leaves, empty where none is."""
     physical: str = ""
@@ -127,7 +64,7 @@ class VcPicture:
     """A virtual cluster; `extra` counts the leaf cells that its jobs use without a guarantee."""
 
     name: str
-    cells: tuple[VirtualCell, ...]
+    cells: tuple[PromisedCell, ...]
     extra: int = 0
     waiting: int = 0
     """Jobs that wait."""
@@ -145,10 +82,10 @@ class VcPicture:
     @property
     def doomed(self) -> int:
         """Preassigned cells that only bad hardware can serve."""
-        return sum(cell.state is Promise.DOOMED for cell in self.cells)
+        return sum(cell.state is PromiseState.DOOMED for cell in self.cells)
 
 
-class Outcome(StrEnum):
+class AttemptOutcome(StrEnum):
     """How an attempt of a task ended."""
 
     RUNNING = "running"
@@ -167,7 +104,7 @@ class Attempt:
 
     start: datetime
     end: datetime | None
-    outcome: Outcome
+    outcome: AttemptOutcome
     node: str
     devices: tuple[int, ...] = ()
     reason: str = ""
@@ -227,12 +164,12 @@ class Picture:
     timeline: Timeline | None = None
     """Only with history."""
 
-    def top_cells(self) -> Iterator[PhysicalCell]:
+    def top_cells(self) -> Iterator[PhysicalCellStatus]:
         """The top cells of all chains."""
         for chain in self.chains:
             yield from chain.cells
 
-    def leaves(self) -> Iterator[PhysicalCell]:
+    def leaves(self) -> Iterator[PhysicalCellStatus]:
         """All devices."""
         for cell in self.top_cells():
             yield from cell.leaves()

@@ -5,6 +5,7 @@ The one place that knows all kinds. Whoever has a name gets a `Cluster` and need
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,52 +13,108 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from paictl.cluster.interface import ClusterError
+from paictl.cluster.registry import LOCAL, Pinned, read_registry
+from paictl.errors import PaictlError
 from paictl.places import state_folder
 from paictl.words import did_you_mean
 
 if TYPE_CHECKING:
     from paictl.cluster.interface import Cluster
 
-LOCAL: Final = "local"
-"""The name of the cluster on this machine."""
+VARIABLE: Final = "PAICTL_CLUSTER"
+"""Names the cluster of commands that do not."""
+STATE_VARIABLE: Final = "PAICTL_STATE"
 
 
 class Kind(StrEnum):
     """What can be behind a name."""
 
     EMBEDDED = "embedded"
+    KUBERNETES = "kubernetes"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A cluster that can be named; `folder` is where an embedded one lives."""
+    """A cluster that can be named: one in a `folder` of this machine, or one that was added (`pinned`)."""
 
     name: str
     kind: Kind
-    folder: Path
+    folder: Path | None = None
+    pinned: Pinned | None = None
+
+    @property
+    def where(self) -> str:
+        """The place, for people."""
+        return self.pinned.server if self.pinned else str(self.folder)
 
 
 def targets(folder: Path | None = None) -> dict[str, Target]:
     """All clusters that can be named; the local one lives in `folder`, else in this shell's state folder."""
-    return {LOCAL: Target(LOCAL, Kind.EMBEDDED, folder if folder is not None else state_folder())}
+    local = Target(LOCAL, Kind.EMBEDDED, folder if folder is not None else state_folder())
+    added = {name: Target(name, Kind.KUBERNETES, pinned=one) for name, one in read_registry().clusters.items()}
+    return {LOCAL: local, **added}
+
+
+def chosen_name(flag: str | None = None, *, state_given: bool = False) -> str:
+    """The cluster that a command is about: ``--cluster``, ``--state``, PAICTL_CLUSTER, PAICTL_STATE, ``cluster use``.
+
+    PAICTL_STATE is set in the shell of a lab, whose commands must not reach a real cluster because somebody used one
+    elsewhere. Raises `PaictlError` where the two variables contradict each other.
+    """
+    if flag is not None:
+        return flag
+    if state_given:
+        return LOCAL
+    named, folder = os.environ.get(VARIABLE), os.environ.get(STATE_VARIABLE)
+    if named and folder and named != LOCAL:
+        raise PaictlError(
+            f"{VARIABLE} says {named} and {STATE_VARIABLE} a folder of this machine, and one of them is meant",
+            hint=f"say it: --cluster {named}, or --cluster {LOCAL}; or: unset {VARIABLE}",
+        )
+    return named or (LOCAL if folder else read_registry().current)
+
+
+def find_target(name: str, folder: Path | None = None) -> Target:
+    """What is behind a name; raises `ClusterError` with the nearest names if it is not known."""
+    known = targets(folder)
+    if name not in known:
+        hint = did_you_mean(name, known) or f"one of: {', '.join(known)}; to add one: paictl cluster add NAME"
+        raise ClusterError(f"there is no cluster {name!r}", hint=hint)
+    return known[name]
 
 
 def open_target(name: str = LOCAL, *, folder: Path | None = None) -> Cluster:
     """The cluster of a name.
 
-    Raises `ClusterError` for a name that is not known, `UnreachableError` if nothing answers there.
+    Raises `ClusterError` for a name that is not known, and for one behind which another cluster stands than the one
+    that was added; `UnreachableError` if nothing answers there.
     """
-    known = targets(folder)
-    if name not in known:
-        hint = did_you_mean(name, known) or f"one of: {', '.join(known)}"
-        raise ClusterError(f"there is no cluster {name!r}", hint=hint)
-    return _OPENERS[known[name].kind](known[name])
+    target = find_target(name, folder)
+    return _OPENERS[target.kind](target)
 
 
 def _open_embedded(target: Target) -> Cluster:
     from paictl.cluster.embedded.cluster import EmbeddedCluster  # its engine is loaded only where it is used
 
-    return EmbeddedCluster.at(target.folder)
+    return EmbeddedCluster.at(target.folder or state_folder())
 
 
-_OPENERS: Final[Mapping[Kind, Callable[[Target], Cluster]]] = {Kind.EMBEDDED: _open_embedded}
+def _open_kubernetes(target: Target) -> Cluster:
+    from paictl.cluster.kubernetes.opening import open_pinned  # as is the library
+
+    if target.pinned is None:
+        raise ClusterError(f"{target.name} was never added", hint=f"paictl cluster add {target.name}")
+    return open_pinned(target.pinned)
+
+
+_OPENERS: Final[Mapping[Kind, Callable[[Target], Cluster]]] = {
+    Kind.EMBEDDED: _open_embedded,
+    Kind.KUBERNETES: _open_kubernetes,
+}
+
+
+def pinned_now(name: str, kubeconfig: str | None, context: str | None) -> Pinned:
+    """A context as it is now, to be kept under a name (`registry.add`); raises `PaictlError` if there is none."""
+    from paictl.cluster.kubernetes.opening import pin
+
+    return pin(name, kubeconfig, context)

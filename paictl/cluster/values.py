@@ -26,7 +26,32 @@ class UnreachableError(ClusterError):
     exit_code = ExitCode.UNREACHABLE
 
 
-class Role(StrEnum):
+class Port(StrEnum):
+    """The groups of requests that a cluster may answer; each is a protocol in `interface`."""
+
+    NODES = "nodes"
+    JOBS = "jobs"
+    SCHEDULING = "scheduling"
+    CONFIGURATION = "configuration"
+    SERVICES = "services"
+
+
+class UnsupportedError(ClusterError):
+    """This kind of cluster cannot do it, or not yet; `hint` says what can be done instead. Asking again is no use."""
+
+    exit_code = ExitCode.USAGE
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a cluster is: its `kind`, `where` it is (folder, or server and context), the `version` of its software."""
+
+    kind: str
+    where: str
+    version: str = ""
+
+
+class NodeRole(StrEnum):
     """What a machine is for."""
 
     MASTER = "master"
@@ -39,7 +64,7 @@ class Machine:
 
     name: str
     address: str
-    role: Role
+    role: NodeRole
     sku: str = ""
     cpu: int = 0
     memory: int = 0

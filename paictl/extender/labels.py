@@ -14,6 +14,7 @@ from typing import Any, Final
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.request import PodRequest
 from paictl.scheduler.wire import read_request
+from paictl.workload.devices import DEVICES as DEVICES
 
 PREFIX: Final = "paictl.io/"
 VC: Final = f"{PREFIX}virtual-cluster"
@@ -27,12 +28,6 @@ PINNED: Final = f"{PREFIX}pinned-cell"
 LAZY: Final = f"{PREFIX}lazy-preemption"
 IGNORE: Final = f"{PREFIX}ignore-suggested-nodes"
 KEYS: Final = (VC, PRIORITY, GROUP, GROUP_SIZE, MEMBERS, LEAF_CELLS, LEAF_TYPE, PINNED, LAZY, IGNORE)
-
-DEVICES: Final = (
-    "nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe", "habana.ai/gaudi",
-    "aws.amazon.com/neuron", "google.com/tpu", "huawei.com/Ascend910",
-)  # fmt: skip
-"""Resources of device plugins that count as devices."""
 
 _JOBSET: Final = "jobset.sigs.k8s.io/jobset-name"
 _JOBSET_UID: Final = "jobset.sigs.k8s.io/jobset-uid"

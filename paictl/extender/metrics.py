@@ -18,7 +18,7 @@ from paictl.scheduler.binding import UNBOUND
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
-    from paictl.extender.desk import Desk
+    from paictl.extender.core import ExtenderCore
 
 BUCKETS: Final = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 FRESH: Final = 5.0
@@ -28,11 +28,11 @@ REASONS: Final = 20
 
 
 class Metrics:
-    """Counts of one process; what belongs to a desk is read from it when asked."""
+    """Counts of one process; what belongs to a core is read from it when asked."""
 
-    def __init__(self, desk: Callable[[], Desk | None]) -> None:
+    def __init__(self, core: Callable[[], ExtenderCore | None]) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
-        self.desk = desk
+        self.core = core
         self.seconds = Histogram(
             "paictl_extender_request_seconds", "Seconds from a whole request to its answer.", ("verb",),
             registry=self.registry, buckets=BUCKETS,
@@ -43,7 +43,7 @@ class Metrics:
         """How often this process began to lead."""
         self.evicted: Callable[[], int] = lambda: 0
         self._decisions: Counter[str] = Counter()
-        self._cells: tuple[float, Desk | None, int, Counter[tuple[str, str, str]]] = (0.0, None, -1, Counter())
+        self._cells: tuple[float, ExtenderCore | None, int, Counter[tuple[str, str, str]]] = (0.0, None, -1, Counter())
         self._lock = threading.Lock()
         self.registry.register(self)
         ProcessCollector(registry=self.registry)
@@ -52,17 +52,17 @@ class Metrics:
         """All of it in Prometheus' text format."""
         return generate_latest(self.registry)
 
-    def keep(self, desk: Desk) -> None:
-        """Add up what a desk has decided that is given up: counters never go back."""
-        self._decisions.update(desk.decisions)
+    def keep(self, core: ExtenderCore) -> None:
+        """Add up what a core has decided that is given up: counters never go back."""
+        self._decisions.update(core.decisions)
 
     def collect(self) -> Iterator[Metric]:
         """Called by the registry."""
-        desk = self.desk()
+        core = self.core()
         decisions = CounterMetricFamily(
             "paictl_extender_decisions", "Answers to filter and preempt by kind.", labels=["kind"]
         )
-        for kind, number in sorted((self._decisions + (desk.decisions if desk else Counter())).items()):
+        for kind, number in sorted((self._decisions + (core.decisions if core else Counter())).items()):
             decisions.add_metric([kind], number)
         yield decisions
         errors = CounterMetricFamily("paictl_extender_errors", "Requests answered with an error.", labels=["verb"])
@@ -71,20 +71,20 @@ class Metrics:
         yield errors
         yield CounterMetricFamily("paictl_extender_evictions", "Victims asked to go.", value=self.evicted())
         yield CounterMetricFamily("paictl_extender_terms", "Times this process began to lead.", value=self.terms)
-        yield GaugeMetricFamily("paictl_extender_leader", "Whether this process leads.", value=desk is not None)
-        if desk is not None:
-            yield from self._of_desk(desk)
+        yield GaugeMetricFamily("paictl_extender_leader", "Whether this process leads.", value=core is not None)
+        if core is not None:
+            yield from self._of_core(core)
 
-    def _of_desk(self, desk: Desk) -> Iterator[Metric]:
-        with desk.lock:
+    def _of_core(self, core: ExtenderCore) -> Iterator[Metric]:
+        with core.lock:
             reasons = Counter(
-                entry.verdict.kind if entry.verdict.kind != "wait" else entry.verdict.reason.removeprefix("pod waits: ")
-                for entry in desk.table
-                if entry.verdict is not None and not entry.verdict.node
+                entry.cached.kind if entry.cached.kind != "wait" else entry.cached.reason.removeprefix("pod waits: ")
+                for entry in core.table
+                if entry.cached is not None and not entry.cached.node
             )
-            pods = Counter("bound" if pod.bound else "assumed" for pod in desk.book.pods.values() if pod.info)
-            bad, nodes, risk = len(desk.bad), len(desk.nodes), _at_risk(desk)
-            cells = self._counted(desk)
+            pods = Counter("bound" if pod.bound else "assumed" for pod in core.book.pods.values() if pod.info)
+            bad, nodes, risk = len(core.bad), len(core.nodes), _at_risk(core)
+            cells = self._counted(core)
         waiting = GaugeMetricFamily("paictl_extender_waiting_pods", "Pods that wait, by reason.", labels=["reason"])
         common = reasons.most_common(REASONS)
         for reason, number in sorted(common):
@@ -113,27 +113,27 @@ class Metrics:
             family.add_metric(list(labels), number)
         yield family
 
-    def _counted(self, desk: Desk) -> Counter[tuple[str, str, str]]:
+    def _counted(self, core: ExtenderCore) -> Counter[tuple[str, str, str]]:
         """Preassigned cells, the unit of promises: (VC, cell type, state)."""
         with self._lock:
             at, of, version, cells = self._cells
-            now, current = time.monotonic(), desk.book.engine.version
-            if of is desk and (version == current or now - at < FRESH):
+            now, current = time.monotonic(), core.book.engine.version
+            if of is core and (version == current or now - at < FRESH):
                 return cells
-            state, found = desk.book.engine.state, Counter[tuple[str, str, str]]()
+            state, found = core.book.engine.state, Counter[tuple[str, str, str]]()
             for root, top in state.virtual.preassigned.items():
                 bound, used = state.binding.physical[root], state.counts.used[root]
                 word = "Used" if used else "Free"
                 if not used and bound != UNBOUND and state.doomed.is_doomed(bound, top.vc):
                     word = "Doomed"
                 found[top.vc, state.virtual.type_of(root), word] += 1
-            self._cells = now, desk, current, found
+            self._cells = now, core, current, found
             return found
 
 
-def _at_risk(desk: Desk) -> Counter[str]:
+def _at_risk(core: ExtenderCore) -> Counter[str]:
     """Preassigned cells by VC whose promise only bad hardware could keep; VCs without any count 0."""
-    state = desk.book.engine.state
+    state = core.book.engine.state
     found = Counter[str](dict.fromkeys(state.vcs, 0))
     for (vc, _, _), ranks in state.doomed.cells.items():
         found[vc] += ranks.bit_count()

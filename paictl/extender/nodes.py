@@ -10,7 +10,7 @@ from paictl.extender.labels import DEVICES
 
 
 @dataclass(frozen=True, slots=True)
-class SeenNode:
+class NodeStatus:
     """What matters of a node. `devices` is what its device plugin offers now, None if it has none."""
 
     name: str
@@ -19,7 +19,7 @@ class SeenNode:
     devices: int | None = None
 
 
-def see(node: Mapping[str, Any], resources: Sequence[str] = DEVICES) -> SeenNode:
+def node_status(node: Mapping[str, Any], resources: Sequence[str] = DEVICES) -> NodeStatus:
     """What matters of a node object; the resource that the node has most of counts as its devices."""
     spec, status = node.get("spec") or {}, node.get("status") or {}
     ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in status.get("conditions") or ())
@@ -29,10 +29,10 @@ def see(node: Mapping[str, Any], resources: Sequence[str] = DEVICES) -> SeenNode
     if known:
         most = max(known, key=lambda name: known[name])
         devices = _count(allocatable.get(most, 0))
-    return SeenNode(str(node["metadata"]["name"]), ready, not spec.get("unschedulable"), devices)
+    return NodeStatus(str(node["metadata"]["name"]), ready, not spec.get("unschedulable"), devices)
 
 
-def why_bad(node: SeenNode | None, promised: int) -> str:
+def why_bad(node: NodeStatus | None, promised: int) -> str:
     """Why nothing new goes to a node whose cells promise so many devices; empty if something may.
 
     A node without any device plugin is not judged by its devices: its cells may stand for something else.

@@ -24,8 +24,8 @@ from starlette.routing import Route
 from paictl.cluster.page import page
 from paictl.cluster.picture import picture_data
 from paictl.errors import PaictlError
-from paictl.extender import views, wire
-from paictl.extender.desk import Desk, NotServingError
+from paictl.extender import filtering, preemption, views, wire
+from paictl.extender.core import ExtenderCore, NotServingError
 from paictl.extender.metrics import Metrics
 from paictl.extender.term import Term
 from paictl.extender.wire import FilterResult, WireError
@@ -56,11 +56,11 @@ class Api:
     term: Callable[[], Term | str]
     metrics: Metrics
     cluster: str = "kubernetes"
-    _fresh: views.Fresh | None = None
+    _views: views.ViewCache | None = None
 
     def app(self) -> Starlette:
         """The ASGI application."""
-        self._fresh = views.Fresh()
+        self._views = views.ViewCache()
         return Starlette(routes=[Route("/{path:path}", self._any, methods=_METHODS)])
 
     async def _any(self, request: Request) -> Response:
@@ -82,7 +82,7 @@ class Api:
             if method != "POST":
                 raise HttpError(400, f"NotImplemented: {method}: {path}")
             return await self._verb(verb, request)
-        look = _LOOKS.get(path) or next((found for start, found in _BELOW if path.startswith(start)), None)
+        look = _VIEWS.get(path) or next((found for start, found in _BELOW if path.startswith(start)), None)
         if look is None:
             raise HttpError(404, f"Path not found: {path}")
         if method != "GET":
@@ -116,7 +116,7 @@ class Api:
     def _filter(self, body: bytes) -> bytes:
         try:
             args = wire.read_filter(body)
-            return wire.write_filter(self._serving().desk.filter(args), args)
+            return wire.write_filter(filtering.filter_nodes(self._serving().core, args), args)
         except (WireError, NotServingError) as error:
             self.metrics.errors["filter"] += 1
             return wire.write_filter(FilterResult(error=str(error)))
@@ -127,7 +127,7 @@ class Api:
     def _bind(self, body: bytes) -> bytes:
         try:
             args = wire.read_bind(body)
-            said = self._serving().hands.bind(args)
+            said = self._serving().binder.bind(args)
         except (WireError, NotServingError) as error:
             said = str(error)
         except PaictlError as error:
@@ -141,7 +141,7 @@ class Api:
     def _preempt(self, body: bytes) -> bytes:
         try:
             args = wire.read_preempt(body)
-            return wire.write_preempt(self._serving().desk.preempt(args))
+            return wire.write_preempt(preemption.candidates(self._serving().core, args))
         except (WireError, RequestError) as error:
             self.metrics.errors["preempt"] += 1
             raise HttpError(400, str(error)) from None
@@ -154,19 +154,19 @@ class Api:
 
     # --- looking
 
-    def desk(self) -> Desk:
-        """The desk of whoever leads. Raises `NotServingError`."""
-        return self._serving().desk
+    def core(self) -> ExtenderCore:
+        """The core of whoever leads. Raises `NotServingError`."""
+        return self._serving().core
 
     async def _root(self, request: Request) -> Response:
         if "text/html" not in request.headers.get("accept", ""):
             return _json({"paths": views.PATHS})
-        text = await run_in_threadpool(lambda: page(views.picture(self.desk(), self.cluster)))
+        text = await run_in_threadpool(lambda: page(views.picture(self.core(), self.cluster)))
         return HTMLResponse(text, headers={"Refresh": str(RELOAD), "Cache-Control": "no-store"})
 
     async def _healthz(self, _request: Request) -> Response:
         term = self.term()
-        broken = "" if isinstance(term, str) else term.desk.broken
+        broken = "" if isinstance(term, str) else term.core.broken
         return Response(broken or "ok", 500 if broken else 200, media_type="text/plain")
 
     async def _readyz(self, _request: Request) -> Response:
@@ -180,32 +180,34 @@ class Api:
 
     async def _groups(self, request: Request) -> Response:
         name = unquote(request.url.path.removeprefix(_GROUPS)).strip("/")
-        return await self._seen(request, lambda: views.group(self.desk(), name) if name else views.groups(self.desk()))
+        return await self._cached(
+            request, lambda: views.group(self.core(), name) if name else views.groups(self.core())
+        )
 
     async def _status(self, request: Request) -> Response:
-        return await self._seen(request, lambda: views.cluster_status(self.desk()))
+        return await self._cached(request, lambda: views.cluster_status(self.core()))
 
     async def _physical(self, request: Request) -> Response:
-        return await self._seen(request, lambda: views.physical_cluster(self.desk()))
+        return await self._cached(request, lambda: views.physical_cluster(self.core()))
 
     async def _virtual(self, request: Request) -> Response:
         name = unquote(request.url.path.removeprefix(_VIRTUAL)).strip("/")
-        return await self._seen(request, lambda: views.virtual_clusters(self.desk(), name))
+        return await self._cached(request, lambda: views.virtual_clusters(self.core(), name))
 
     async def _picture(self, request: Request) -> Response:
-        return await self._seen(request, lambda: picture_data(views.picture(self.desk(), self.cluster)))
+        return await self._cached(request, lambda: picture_data(views.picture(self.core(), self.cluster)))
 
     async def _explain(self, request: Request) -> Response:
         namespace, found, name = unquote(request.url.path.removeprefix(_EXPLAIN)).partition("/")
         if not found or not name:
             raise HttpError(404, f"Path not found: {request.url.path}; it is {_EXPLAIN}NAMESPACE/NAME")
-        return _json(await run_in_threadpool(views.explain_pod, self.desk(), namespace, name.rstrip("/")))
+        return _json(await run_in_threadpool(views.explain_pod, self.core(), namespace, name.rstrip("/")))
 
-    async def _seen(self, request: Request, make: Callable[[], object]) -> Response:
+    async def _cached(self, request: Request, make: Callable[[], object]) -> Response:
         """What walks the cluster, in a thread."""
-        key, desk, fresh = request.url.path, self.desk(), self._fresh
-        assert fresh is not None  # noqa: S101 - made with the application
-        data = await run_in_threadpool(fresh.get, key, desk, lambda: orjson.dumps(make()))
+        key, core, cache = request.url.path, self.core(), self._views
+        assert cache is not None  # noqa: S101 - made with the application
+        data = await run_in_threadpool(cache.get, key, core, lambda: orjson.dumps(make()))
         return Response(data, media_type="application/json")
 
 
@@ -213,8 +215,8 @@ _GROUPS: Final = "/v1/inspect/affinitygroups"
 _VIRTUAL: Final = "/v1/inspect/clusterstatus/virtualclusters"
 _EXPLAIN: Final = "/v1/explain/pods/"
 _VERBS: Final = {f"/v1/extender/{verb}": verb for verb in ("filter", "bind", "preempt")}
-_Look = Callable[[Api, Request], Awaitable[Response]]
-_LOOKS: Final[dict[str, _Look]] = {
+_View = Callable[[Api, Request], Awaitable[Response]]
+_VIEWS: Final[dict[str, _View]] = {
     "/": Api._root,
     "/healthz": Api._healthz,
     "/readyz": Api._readyz,
@@ -226,7 +228,7 @@ _LOOKS: Final[dict[str, _Look]] = {
     "/v1/inspect/clusterstatus/": Api._status,
     "/v1/inspect/clusterstatus/physicalcluster": Api._physical,
 }
-_BELOW: Final[tuple[tuple[str, _Look], ...]] = (
+_BELOW: Final[tuple[tuple[str, _View], ...]] = (
     (f"{_GROUPS}/", Api._groups),
     (f"{_VIRTUAL}/", Api._virtual),
     (_EXPLAIN, Api._explain),

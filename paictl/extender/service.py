@@ -17,18 +17,18 @@ import uvicorn
 
 from paictl.errors import PaictlError
 from paictl.extender import configuration
-from paictl.extender.desk import Options
+from paictl.extender.core import Options
 from paictl.extender.labels import DEVICES, Rules
 from paictl.extender.metrics import Metrics
+from paictl.extender.pod_events import PodEvent
 from paictl.extender.server import Api
 from paictl.extender.term import Term
-from paictl.extender.tidings import Tiding
 from paictl.remote.kube.client import KubeClient
-from paictl.remote.kube.events import Events, Note, Subject
+from paictl.remote.kube.events import Event, EventRecorder, PodReference
 from paictl.remote.kube.informer import Times
-from paictl.remote.kube.leases import Elector, Terms
+from paictl.remote.kube.leases import LeaderElector, LeaseTimes
 
-LOOK: Final = 1.0
+POLL: Final = 1.0
 """Seconds between looks at the configuration file and at the engine's health."""
 KEEP_ALIVE: Final = 100
 """Seconds that an idle connection stays open: Go's client drops its own after 90."""
@@ -53,20 +53,20 @@ class Settings:
     events: bool = True
     dump: Path | None = None
     times: Times = field(default_factory=Times)
-    terms: Terms = field(default_factory=Terms)
+    terms: LeaseTimes = field(default_factory=LeaseTimes)
 
 
 class Service:
     """From `start` to `stop`; `run` does both around the HTTP server."""
 
-    def __init__(self, client: KubeClient, settings: Settings, say: Callable[[str], None]) -> None:
+    def __init__(self, client: KubeClient, settings: Settings, log: Callable[[str], None]) -> None:
         self.client = client
         self.settings = settings
-        self.say = say
+        self.log = log
         self.read = configuration.read(settings.config)
-        self.events = Events(client, "hivedscheduler-extender", enabled=settings.events)
-        self.metrics = Metrics(lambda: self.current.desk if self.current and not self.current.problem else None)
-        self.metrics.evicted = lambda: self._evicted + (self.current.hands.evicted if self.current else 0)
+        self.events = EventRecorder(client, "hivedscheduler-extender", enabled=settings.events)
+        self.metrics = Metrics(lambda: self.current.core if self.current and not self.current.problem else None)
+        self.metrics.evicted = lambda: self._evicted + (self.current.reconciler.evicted if self.current else 0)
         self.current: Term | None = None
         self.failed = ""
         """Why the process has to end."""
@@ -76,9 +76,9 @@ class Service:
         self._stop = threading.Event()
         self._server: uvicorn.Server | None = None
 
-    def _elector(self) -> Elector:
+    def _elector(self) -> LeaderElector:
         identity = f"{socket.gethostname()}-{os.getpid()}"
-        return Elector(
+        return LeaderElector(
             self.client, self.settings.lease, identity, gained=self.begin, lost=self.end, terms=self.settings.terms
         )
 
@@ -89,7 +89,7 @@ class Service:
         return self.elector.remaining if self.elector is not None else math.inf
 
     def begin(self) -> None:
-        """Lead: a new desk from new lists."""
+        """Lead: a new core from new lists."""
         with self._lock:
             self.end()
             options = Options(
@@ -98,20 +98,20 @@ class Service:
                 rules=Rules(self.settings.devices, self.read.spec.sku_types),
             )
             self.current = Term(
-                self.client, self.read.spec, options, self.tell,
+                self.client, self.read.spec, options, self.record,
                 remaining=self.remaining, delete_after=self.settings.delete_after, times=self.settings.times,
             )  # fmt: skip
             self.metrics.terms += 1
             self.current.start()
-            self.say(f"leading: cells of {len(self.current.desk.book.engine.state.physical.nodes)} nodes")
+            self.log(f"leading: cells of {len(self.current.core.book.engine.state.physical.nodes)} nodes")
 
     def end(self) -> None:
         """Lead no longer."""
         with self._lock:
             if self.current is not None:
                 self.current.stop()
-                self.metrics.keep(self.current.desk)
-                self._evicted += self.current.hands.evicted
+                self.metrics.keep(self.current.core)
+                self._evicted += self.current.reconciler.evicted
                 self.current = None
 
     def term(self) -> Term | str:
@@ -119,13 +119,15 @@ class Service:
         current = self.current
         if current is not None:
             return current
+        if self.elector is not None and self.elector.problem:
+            return f"this process does not lead: {self.elector.problem}"
         holder = self.elector.holder if self.elector is not None else ""
         return f"this process does not lead{f', {holder} does' if holder else ''}"
 
-    def tell(self, tiding: Tiding) -> None:
+    def record(self, event: PodEvent) -> None:
         """An event of a pod."""
-        subject = Subject(tiding.pod.namespace, tiding.pod.name, tiding.pod.uid)
-        self.events.note(Note(subject, tiding.reason, tiding.message, tiding.warning))
+        subject = PodReference(event.pod.namespace, event.pod.name, event.pod.uid)
+        self.events.record(Event(subject, event.reason, event.message, event.warning))
 
     # --- the process
 
@@ -136,10 +138,10 @@ class Service:
             self.elector.start()
         else:
             self.begin()
-        threading.Thread(target=self._look, name="look", daemon=True).start()
+        threading.Thread(target=self._supervise, name="supervisor", daemon=True).start()
 
     def stop(self) -> None:
-        """End in good order: give the lease back, tell what is still to be told."""
+        """End in good order: give the lease back, send the events that wait."""
         self._stop.set()
         self.end()
         if self.elector is not None:
@@ -186,13 +188,17 @@ class Service:
                 f"cannot listen on {settings.host}:{settings.port}", hint="choose another with --listen HOST:PORT"
             )
 
-    def _look(self) -> None:
-        """Look after the configuration and the engine."""
-        refused = ""
-        while not self._stop.wait(LOOK):
+    def _supervise(self) -> None:
+        """Look after the configuration, the lease and the engine."""
+        refused = told = ""
+        while not self._stop.wait(POLL):
+            problem = self.elector.problem if self.elector is not None else ""
+            if problem not in ("", told):
+                self.log(f"the lease cannot be had: {problem}")
+            told = problem
             term = self.current
-            if term is not None and term.desk.broken:
-                self.failed = f"{term.desk.broken}; the state is in {term.dump(self.settings.dump)}"
+            if term is not None and term.core.broken:
+                self.failed = f"{term.core.broken}; the state is in {term.dump(self.settings.dump)}"
                 if self._server is not None:
                     self._server.should_exit = True
                 return
@@ -203,9 +209,9 @@ class Service:
                 found = configuration.read(self.settings.config)
             except PaictlError as error:
                 refused = digest
-                self.say(f"the changed configuration is not taken: {getattr(error, 'report', '') or error}")
+                self.log(f"the changed configuration is not taken: {getattr(error, 'report', '') or error}")
                 continue
-            self.say("the configuration has changed: starting anew with it")
+            self.log("the configuration has changed: starting anew with it")
             with self._lock:
                 self.read = found
                 if self.current is not None:

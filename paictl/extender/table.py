@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from paictl.extender.labels import Reading, Rules
 from paictl.extender.reading import read_pod, source_of
@@ -13,7 +14,7 @@ from paictl.scheduler.errors import RequestError
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CachedDecision:
     """What was answered about a pod, good for as long as the engine has this version."""
 
     version: int
@@ -26,7 +27,7 @@ class Verdict:
 
 
 @dataclass(slots=True)
-class Entry:
+class PodEntry:
     """One pod. Seconds are those of a clock that never goes back."""
 
     ref: PodRef
@@ -34,7 +35,7 @@ class Entry:
     reading: Reading | None = None
     problem: RequestError | None = None
     """Why it cannot be read."""
-    verdict: Verdict | None = None
+    cached: CachedDecision | None = None
     asked: float = 0.0
     """When kube-scheduler last asked about it; before it has, when the pod was first heard of."""
     assumed: float = 0.0
@@ -48,47 +49,59 @@ class Entry:
     """Whether it has scheduling gates: nobody is to schedule it yet."""
     runs: bool = False
     """Whether it is bound, by whomever."""
-    touched: float = 0.0
+    requeued: float = 0.0
     """When kube-scheduler was last made to ask again."""
-    touches: int = 0
+    requeues: int = 0
     """How often since it last asked."""
     confirmed: str = ""
     """The bind annotation under which it is known to run."""
 
 
-class Table:
+REMEMBERED: Final = 10_000
+"""Pods that are remembered as gone: more than can go while one question is under way."""
+
+
+class PodTable:
     """Entries by uid and by name."""
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
-        self.by_uid: dict[str, Entry] = {}
+        self.by_uid: dict[str, PodEntry] = {}
         self._uid: dict[str, str] = {}
+        self._gone: OrderedDict[str, None] = OrderedDict()
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[PodEntry]:
         return iter(self.by_uid.values())
 
-    def meet(self, pod: Mapping[str, Any], now: float = 0.0) -> Entry:
+    def meet(self, pod: Mapping[str, Any], now: float = 0.0) -> PodEntry:
         """The entry of a pod object, read anew if what it asks for has changed."""
         ref = pod_ref(pod)
         entry = self.by_uid.get(ref.uid)
         if entry is None:
-            entry = self.by_uid[ref.uid] = Entry(ref, asked=now)
+            entry = self.by_uid[ref.uid] = PodEntry(ref, asked=now)
             self._uid[ref.key] = ref.uid
         source = source_of(pod)
         if entry.source != source:
-            entry.source, entry.verdict = source, None
+            entry.source, entry.cached = source, None
             try:
                 entry.reading, entry.problem = read_pod(pod, ref.uid, ref.key, self.rules), None
             except RequestError as error:
                 entry.reading, entry.problem = None, error
         return entry
 
-    def find(self, namespace: str, name: str) -> Entry | None:
+    def find(self, namespace: str, name: str) -> PodEntry | None:
         """The pod of that name that was met last."""
         return self.by_uid.get(self._uid.get(f"{namespace}/{name}", ""))
 
-    def forget(self, uid: str) -> Entry | None:
-        """A pod is gone."""
+    def has_gone(self, uid: str) -> bool:
+        """Whether a pod is known to be gone: a question about it that was under way must not bring it back."""
+        return uid in self._gone
+
+    def forget(self, uid: str) -> PodEntry | None:
+        """A pod is gone, for good: its uid never comes again."""
+        self._gone[uid] = None
+        while len(self._gone) > REMEMBERED:
+            self._gone.popitem(last=False)
         entry = self.by_uid.pop(uid, None)
         if entry is not None and self._uid.get(entry.ref.key) == uid:
             del self._uid[entry.ref.key]

@@ -1,4 +1,4 @@
-"""One term of leadership: a desk of its own, informers that fill it, hands that work for it.
+"""One term of leadership: a core of its own, informers that fill it, a binder and a reconciler that act for it.
 
 Everything is made anew when a term begins, from lists that are as new as the moment: what another leader bound last is
 in them. Without an election there is one term, for as long as the process lives or its configuration stays the same.
@@ -10,14 +10,16 @@ import json
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from paictl.cells.spec import ClusterSpec
-from paictl.extender.desk import Desk, NotServingError, Options
-from paictl.extender.hands import Hands
-from paictl.extender.nodes import see
-from paictl.extender.tidings import Tiding
+from paictl.extender.binder import Binder
+from paictl.extender.core import ExtenderCore, NotServingError, Options
+from paictl.extender.nodes import node_status
+from paictl.extender.pod_events import PodEvent
+from paictl.extender.reconciler import Reconciler
 from paictl.remote.kube.client import Json, KubeClient
 from paictl.remote.kube.informer import Informer, Times
 from paictl.scheduler import snapshot
@@ -34,16 +36,17 @@ class Term:
         client: KubeClient,
         spec: ClusterSpec,
         options: Options,
-        tell: Callable[[Tiding], None],
+        record: Callable[[PodEvent], None],
         *,
         remaining: Callable[[], float],
         delete_after: float | None = None,
         times: Times | None = None,
     ) -> None:
-        self.desk = Desk(spec, options, tell)
-        self.hands = Hands(client, self.desk, tell, remaining=remaining, delete_after=delete_after)
-        self.nodes = Informer(client, "/api/v1/nodes", _Nodes(self), times=times)
-        self.pods = Informer(client, "/api/v1/pods", _Pods(self), query=PODS, times=times)
+        self.core = ExtenderCore(spec, options, record)
+        self.binder = Binder(client, self.core, remaining=remaining)
+        self.reconciler = Reconciler(client, self.core, remaining=remaining, delete_after=delete_after)
+        self.nodes = Informer(client, "/api/v1/nodes", _NodeListener(self), times=times)
+        self.pods = Informer(client, "/api/v1/pods", _PodListener(self), query=PODS, times=times)
         self.remaining = remaining
         self._opening = threading.Lock()
         self.ended = False
@@ -52,35 +55,35 @@ class Term:
         """List nodes and pods, and answer as soon as both are known."""
         self.nodes.start()
         self.pods.start()
-        self.hands.start()
+        self.reconciler.start()
 
     def stop(self) -> None:
         """Answer nothing more."""
         self.ended = True
-        for part in (self.nodes, self.pods, self.hands):
+        for part in (self.nodes, self.pods, self.reconciler, self.binder):
             part.stop()
 
     def synced(self) -> None:
-        """A list has been told; when both have, the desk opens."""
+        """A list has been told; when both have, the core opens."""
         with self._opening:
-            if not self.desk.is_open and self.nodes.ready.is_set() and self.pods.ready.is_set():
-                self.desk.open()
+            if not self.core.is_open and self.nodes.ready.is_set() and self.pods.ready.is_set():
+                self.core.open()
 
     @property
     def problem(self) -> str:
         """Why questions cannot be answered; empty if they can."""
-        if self.desk.broken:
-            return self.desk.broken
+        if self.core.broken:
+            return self.core.broken
         if self.ended or self.remaining() <= 0:
             return "this process does not lead"
-        if not self.desk.is_open:
+        if not self.core.is_open:
             found = self.nodes.problem or self.pods.problem
             return f"the scheduler is starting: {found or 'it does not know all pods yet'}"
         return ""
 
     def dump(self, folder: Path | None = None) -> Path:
         """Write the state of an engine that contradicts itself, for whoever looks into it; returns the file."""
-        data: Json = {"error": self.desk.broken, "engine": snapshot.dump(self.desk.book.engine)}
+        data: Json = {"error": self.core.broken, "engine": snapshot.dump(self.core.book.engine)}
         text = json.dumps(data, default=str)
         with tempfile.NamedTemporaryFile(
             "w", dir=folder, prefix="paictl-extender-", suffix=".json", delete=False, encoding="utf-8"
@@ -89,51 +92,41 @@ class Term:
         return Path(file.name)
 
 
-class _Nodes:
+class _NodeListener:
     """What the informer of nodes tells."""
 
     def __init__(self, term: Term) -> None:
         self.term = term
 
     def changed(self, thing: Json) -> None:
-        with _unless_broken():
-            self.term.desk.node_changed(see(thing, self.term.desk.options.rules.devices))
+        with suppress(NotServingError):  # a broken core has said so already
+            self.term.core.node_changed(node_status(thing, self.term.core.options.rules.devices))
 
     def gone(self, key: str, uid: str) -> None:  # noqa: ARG002 - nodes have one name each
-        with _unless_broken():
-            self.term.desk.node_gone(key)
+        with suppress(NotServingError):  # a broken core has said so already
+            self.term.core.node_gone(key)
 
     def synced(self) -> None:
         self.term.nodes.ready.set()
-        with _unless_broken():
+        with suppress(NotServingError):  # a broken core has said so already
             self.term.synced()
 
 
-class _Pods:
+class _PodListener:
     """What the informer of pods tells."""
 
     def __init__(self, term: Term) -> None:
         self.term = term
 
     def changed(self, thing: Json) -> None:
-        with _unless_broken():
-            self.term.desk.pod_changed(thing)
+        with suppress(NotServingError):  # a broken core has said so already
+            self.term.core.pod_changed(thing)
 
     def gone(self, key: str, uid: str) -> None:  # noqa: ARG002 - another pod may have the name
-        with _unless_broken():
-            self.term.desk.pod_gone(uid)
+        with suppress(NotServingError):  # a broken core has said so already
+            self.term.core.pod_gone(uid)
 
     def synced(self) -> None:
         self.term.pods.ready.set()
-        with _unless_broken():
+        with suppress(NotServingError):  # a broken core has said so already
             self.term.synced()
-
-
-class _unless_broken:  # noqa: N801 - reads as the statement that it is
-    """What a broken desk says is known already: the informer goes on until the process ends."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: object, trace: object) -> bool:
-        return isinstance(error, NotServingError)

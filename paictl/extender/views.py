@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cluster.cells import chain_pictures, vc_pictures
-from paictl.cluster.interface import JobState, JobView, Machine, NodeCondition, NodeView, Role
+from paictl.cluster.interface import JobState, JobView, Machine, NodeCondition, NodeRole, NodeView
 from paictl.cluster.picture import Picture
-from paictl.scheduler import inspect
+from paictl.scheduler import inspect, inspection
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain import Verdict, explain, render, to_data
 from paictl.scheduler.groups import Group, GroupState
@@ -19,8 +19,8 @@ from paictl.units import from_unix
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from paictl.extender.desk import Desk
-    from paictl.extender.table import Entry
+    from paictl.extender.core import ExtenderCore
+    from paictl.extender.table import PodEntry
     from paictl.scheduler.state import State
 
 Json = dict[str, Any]
@@ -41,20 +41,20 @@ class UnknownError(Exception):
     """There is nothing of that name; the message is for the user."""
 
 
-def groups(desk: Desk) -> Json:
+def groups(core: ExtenderCore) -> Json:
     """``GET /v1/inspect/affinitygroups/``."""
-    with desk.guarded():
-        state = desk.book.engine.state
+    with core.guarded():
+        state = core.book.engine.state
         return {"items": [_status(state, group) for group in state.groups.by_name.values()] or None}
 
 
-def group(desk: Desk, name: str) -> Json:
+def group(core: ExtenderCore, name: str) -> Json:
     """``GET /v1/inspect/affinitygroups/NAME``."""
-    with desk.guarded():
-        found = desk.book.engine.state.groups.by_name.get(name)
+    with core.guarded():
+        found = core.book.engine.state.groups.by_name.get(name)
         if found is None:
             raise UnknownError(f"Affinity group {name} does not exist since it is not allocated or preempting")
-        return _status(desk.book.engine.state, found)
+        return _status(core.book.engine.state, found)
 
 
 def _status(state: State, found: Group) -> Json:
@@ -67,44 +67,44 @@ def _status(state: State, found: Group) -> Json:
     return data
 
 
-def cluster_status(desk: Desk) -> Json:
+def cluster_status(core: ExtenderCore) -> Json:
     """``GET /v1/inspect/clusterstatus``."""
-    with desk.guarded():
-        return inspect.cluster_status(desk.book.engine.state)
+    with core.guarded():
+        return inspect.ClusterStatus(core.book.engine.state).all()
 
 
-def physical_cluster(desk: Desk) -> list[Json]:
+def physical_cluster(core: ExtenderCore) -> list[Json]:
     """``GET /v1/inspect/clusterstatus/physicalcluster``."""
-    with desk.guarded():
-        return inspect.physical_cluster(desk.book.engine.state)
+    with core.guarded():
+        return inspect.ClusterStatus(core.book.engine.state).physical_cluster()
 
 
-def virtual_clusters(desk: Desk, name: str = "") -> object:
+def virtual_clusters(core: ExtenderCore, name: str = "") -> object:
     """``GET /v1/inspect/clusterstatus/virtualclusters/[VC]``."""
-    with desk.guarded():
-        state = desk.book.engine.state
+    with core.guarded():
+        state = core.book.engine.state
         if not name:
-            return {vc: inspect.virtual_cluster(state, vc) for vc in sorted(state.vcs)}
+            return inspect.ClusterStatus(state).virtual_clusters()
         if name not in state.vcs:
             raise UnknownError(f"VC {name} not found")
-        return inspect.virtual_cluster(state, name)
+        return inspect.ClusterStatus(state).virtual_cluster(name)
 
 
-def explain_pod(desk: Desk, namespace: str, name: str) -> Json:
+def explain_pod(core: ExtenderCore, namespace: str, name: str) -> Json:
     """``GET /v1/explain/pods/NAMESPACE/NAME``: what it does; if it waits, why and what would let it run."""
-    with desk.guarded():
-        entry = desk.table.find(namespace, name)
+    with core.guarded():
+        entry = core.table.find(namespace, name)
         if entry is None:
             raise UnknownError(f"pod {namespace}/{name} is not known: it does not ask for this scheduler, or is gone")
         data: Json = {"pod": entry.ref.key, "uid": entry.ref.uid}
         if entry.reading is None:
             assert entry.problem is not None  # noqa: S101 - one of the two
             return data | {"situation": "refused", "text": [f"Pod {entry.ref.key} cannot be read: {entry.problem}"]}
-        known = desk.book.pods.get(entry.ref.uid)
+        known = core.book.pods.get(entry.ref.uid)
         if known is not None and known.info is not None:
-            return data | _running(desk, entry)
+            return data | _running(core, entry)
         try:
-            found = explain(desk.book.engine, entry.reading.request)
+            found = explain(core.book.engine, entry.reading.request)
         except RequestError as error:
             return data | {"situation": "refused", "text": [f"Pod {entry.ref.key} was refused: {error.message}"]}
         kind = {Verdict.BIND: "ready", Verdict.PREEMPT: "preempting"}.get(found.decision, "waiting")
@@ -116,9 +116,9 @@ def explain_pod(desk: Desk, namespace: str, name: str) -> Json:
         }
 
 
-def _running(desk: Desk, entry: Entry) -> Json:
-    state = desk.book.engine.state
-    known = desk.book.pods[entry.ref.uid]
+def _running(core: ExtenderCore, entry: PodEntry) -> Json:
+    state = core.book.engine.state
+    known = core.book.pods[entry.ref.uid]
     info, name = known.info, known.request.group
     assert info is not None  # noqa: S101 - it runs
     found = state.groups.by_name.get(name)
@@ -143,47 +143,48 @@ def _running(desk: Desk, entry: Entry) -> Json:
     }  # fmt: skip
 
 
-def picture(desk: Desk, cluster: str) -> Picture:
+def picture(core: ExtenderCore, cluster: str) -> Picture:
     """The cells at this instant, as ``paictl cluster view`` draws them."""
-    with desk.guarded():
-        state, now = desk.book.engine.state, from_unix(desk.wall())
+    with core.guarded():
+        state, now = core.book.engine.state, from_unix(core.wall())
         waiting = [
-            entry for entry in desk.table
-            if entry.reading is not None and entry.verdict is not None and not entry.verdict.node
+            entry for entry in core.table
+            if entry.reading is not None and entry.cached is not None and not entry.cached.node
         ]  # fmt: skip
+        seen = inspection.inspect(state)
         return Picture(
             cluster=cluster,
             now=now,
             epoch=EPOCH,
-            chains=chain_pictures(state, {}),
-            vcs=vc_pictures(state, {}, Counter(_vc(entry) for entry in waiting)),
-            nodes=tuple(_node(desk, name) for name in state.physical.nodes),
-            jobs=tuple(_jobs(desk, waiting, now)),
-            note="" if desk.is_open else "the scheduler is starting: it does not know all pods yet",
+            chains=chain_pictures(seen),
+            vcs=vc_pictures(seen, Counter(_vc(entry) for entry in waiting)),
+            nodes=tuple(_node(core, name) for name in state.physical.nodes),
+            jobs=tuple(_jobs(core, waiting, now)),
+            note="" if core.is_open else "the scheduler is starting: it does not know all pods yet",
         )
 
 
-def _vc(entry: Entry) -> str:
+def _vc(entry: PodEntry) -> str:
     return entry.reading.request.vc if entry.reading else ""
 
 
-def _node(desk: Desk, name: str) -> NodeView:
-    state, seen = desk.book.engine.state, desk.nodes.get(name)
+def _node(core: ExtenderCore, name: str) -> NodeView:
+    state, seen = core.book.engine.state, core.nodes.get(name)
     leaves = [leaf for cell in state.physical.nodes[name] for leaf in state.physical.leaves(cell)]
     condition = NodeCondition.READY
-    if name in desk.bad:
+    if name in core.bad:
         cordoned = seen is not None and seen.ready and not seen.schedulable
         condition = NodeCondition.CORDONED if cordoned else NodeCondition.FAILED
     kind = state.physical.chains[state.physical.chain[leaves[0]]].leaf_type if leaves else ""
-    machine = Machine(name, "", Role.WORKER, kind, device_type=kind, devices=len(leaves))
+    machine = Machine(name, "", NodeRole.WORKER, kind, device_type=kind, devices=len(leaves))
     used = sum(leaf in state.occupancy.user for leaf in leaves)
-    return NodeView(machine, condition, EPOCH, used, reason=desk.bad.get(name, ""))
+    return NodeView(machine, condition, EPOCH, used, reason=core.bad.get(name, ""))
 
 
-def _jobs(desk: Desk, waiting: list[Entry], now: datetime) -> list[JobView]:
+def _jobs(core: ExtenderCore, waiting: list[PodEntry], now: datetime) -> list[JobView]:
     """Groups that hold devices, and groups of which pods wait."""
     shown: dict[str, JobView] = {}
-    for one in desk.book.engine.state.groups.by_name.values():
+    for one in core.book.engine.state.groups.by_name.values():
         devices = sum(size * number for size, number in one.members)
         used = sum(size for (size, _), row in zip(one.members, one.pods, strict=True) for uid in row if uid)
         running = JobState.WAITING if one.state is GroupState.PREEMPTING else JobState.RUNNING
@@ -192,18 +193,18 @@ def _jobs(desk: Desk, waiting: list[Entry], now: datetime) -> list[JobView]:
             number=len(shown) + 1, used=used,
         )  # fmt: skip
     for entry in waiting:
-        if entry.reading is None or entry.verdict is None or entry.reading.request.group in shown:
+        if entry.reading is None or entry.cached is None or entry.reading.request.group in shown:
             continue
         asked = entry.reading.request
         devices = sum(size * number for size, number in asked.members)
         shown[asked.group] = JobView(
             asked.group, asked.vc, str(asked.priority), JobState.WAITING, now, devices,
-            number=len(shown) + 1, reason=entry.verdict.reason,
+            number=len(shown) + 1, reason=entry.cached.reason,
         )  # fmt: skip
     return list(shown.values())
 
 
-class Fresh:
+class ViewCache:
     """An answer that was expensive, for a while: looking must not keep scheduling waiting.
 
     It is made anew as soon as something has changed, but never in more than a tenth of the time.
@@ -215,15 +216,15 @@ class Fresh:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
-        self._known: dict[str, tuple[float, Desk, int, bytes]] = {}
+        self._known: dict[str, tuple[float, ExtenderCore, int, bytes]] = {}
 
-    def get(self, key: str, desk: Desk, make: Callable[[], bytes]) -> bytes:
-        """The answer to a question (a path) at a desk."""
-        began, version, known = self.clock(), desk.book.engine.version, self._known.get(key)
-        if known is not None and known[1] is desk and (known[2] == version or began < known[0]):
+    def get(self, key: str, core: ExtenderCore, make: Callable[[], bytes]) -> bytes:
+        """The answer to a question (a path) at a core."""
+        began, version, known = self.clock(), core.book.engine.version, self._known.get(key)
+        if known is not None and known[1] is core and (known[2] == version or began < known[0]):
             return known[3]
         data, now = make(), self.clock()
         if len(self._known) >= self.MOST:
             self._known.clear()
-        self._known[key] = now + self.SHARE * (now - began), desk, version, data
+        self._known[key] = now + self.SHARE * (now - began), core, version, data
         return data

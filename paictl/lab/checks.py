@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from paictl.lab import statements
+from paictl.lab.figures import figures
 from paictl.lab.findings import Finding
 from paictl.lab.manifest import Check, Statement
 from paictl.lab.observation import Observation
@@ -31,6 +32,7 @@ KINDS: Final[Mapping[str, Callable[[Observation, Any], Iterator[Finding]]]] = {
     "typed": statements.typed,
     "refused": statements.refused,
     "file": statements.file,
+    "figures": figures,
     "predicted": statements.predicted,
 }
 """By the key of the manifest; the schema lists the same."""

@@ -15,6 +15,9 @@ NOTHING: Final = message("nothing")
 
 YES_OR_NO: Final = {True: message("yes"), False: message("no")}
 
+_HOURS_FROM: Final = 120
+"""Minutes."""
+
 WHOLE: Final = frozenset({"no-such-job", "not-typed", "not-refused", "not-both"})
 """Keys of observations that need no aspect before them."""
 
@@ -69,17 +72,17 @@ def _value(value: Any) -> Message:
 
 def number(subject: Message, aspect: str, wanted: int | Mapping[str, int], seen: int) -> Finding:
     """`seen` must be a number, or at least and at most some."""
-    least, most, words = _bounds(wanted)
+    least, most, words = bounds(wanted)
     ok = int(least) <= seen <= (seen if most is None else int(most))
     return Finding(ok, subject, aspect, words, literal(seen))
 
 
 def span(subject: Message, aspect: str, wanted: str | Mapping[str, str], seen: int | None) -> Finding:
     """`seen` (milliseconds, None for not at all) must be a span, or at least and at most one."""
-    least, most, words = _bounds(wanted)
+    least, most, words = bounds(wanted)
     low, high = _millis(least), None if most is None else _millis(most)
     ok = seen is not None and seen >= low and (high is None or seen <= high)
-    return Finding(ok, subject, aspect, words, NOTHING if seen is None else literal(_span_text(seen)))
+    return Finding(ok, subject, aspect, words, NOTHING if seen is None else literal(span_text(seen)))
 
 
 def text(subject: Message, aspect: str, pattern: str, seen: str) -> Finding:
@@ -94,7 +97,8 @@ def quoted(words: str) -> Message:
     return literal(f"“{words}”")
 
 
-def _bounds(wanted: Any) -> tuple[Any, Any, Message]:
+def bounds(wanted: Any) -> tuple[Any, Any, Message]:
+    """(least, most or None, in words) of what a manifest wants: a value, or ``at-least`` and ``at-most`` some."""
     if not isinstance(wanted, Mapping):
         return wanted, wanted, literal(wanted)
     least, most = wanted.get("at-least", 0), wanted.get("at-most")
@@ -109,7 +113,10 @@ def _millis(word: Any) -> int:
     return round(parse_duration(str(word)) * 1000)
 
 
-def _span_text(millis: int) -> str:
+def span_text(millis: int) -> str:
+    """A span as ``40s``, ``5m``, ``5m30s``; from two hours on as ``2h05m``."""
     seconds = millis // 1000
     minutes, rest = divmod(seconds, 60)
+    if minutes >= _HOURS_FROM:
+        return f"{minutes // 60}h{minutes % 60:02}m"
     return (f"{minutes}m{rest:02}s" if rest else f"{minutes}m") if minutes else f"{seconds}s"

@@ -43,6 +43,8 @@ class CheckResult:
     """Jobs in the cluster that the lab does not know, and that may be in the way."""
     stuck: bool = False
     """Whether it fails though everything was typed, and no known mistake is to be seen."""
+    unpredicted: str = ""
+    """A step of which it wants a prediction, and there is none."""
     left_out: tuple[str, ...] = ()
     """Steps before it that were skipped and not typed: it may need what they do."""
 
@@ -83,9 +85,10 @@ def _result(session: Session, check: Check, seen: Observation, done: LabProgress
         return CheckResult(check, Status.SKIPPED, verdict, reason=skipped)
     if lab.step_ids.index(check.after) > reached:
         return CheckResult(check, Status.LATER, verdict)
+    unpredicted = _unpredicted(seen, check)
     advice = tuple(miss.says for miss in mistakes(session, seen, check))
-    if advice:
-        return CheckResult(check, Status.FAILED, verdict, advice)
+    if advice or unpredicted:
+        return CheckResult(check, Status.FAILED, verdict, advice, unpredicted=unpredicted)
     guesses = tuple(miss.says for miss in _suspected(session, seen, check))
     odd = strangers(session, seen)
     stuck = not guesses and not odd and not session.missing(lab.step(check.after))
@@ -98,6 +101,12 @@ def _result(session: Session, check: Check, seen: Observation, done: LabProgress
 def _left_out(session: Session, check: Check, done: LabProgress) -> tuple[str, ...]:
     before = session.lab.steps[: session.lab.step_ids.index(check.after)]
     return tuple(step.id for step in before if step.id in done.skipped and session.missing(step))
+
+
+def _unpredicted(seen: Observation, check: Check) -> str:
+    """The step of which a check wants a prediction that was not made, empty if there is none."""
+    wanted = (statement.says["step"] for statement in check.expect if statement.kind == "predicted")
+    return next((step for step in wanted if step not in seen.predictions), "")
 
 
 def mistakes(session: Session, seen: Observation, check: Check) -> list[NearMiss]:

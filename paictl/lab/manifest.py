@@ -58,7 +58,8 @@ class Act:
 class Step:
     """One thing that the student does; `solution` where the student has to find out what.
 
-    `predict` asks what will come of it, to be answered before it is done.
+    `predict` asks what will come of it, to be answered before it is done; `guess` is what a student may say, right or
+    wrong, and is noted where paictl does the step.
     """
 
     id: str
@@ -67,6 +68,7 @@ class Step:
     hints: tuple[Text, ...] = ()
     solution: Act = Act()
     predict: Text | None = None
+    guess: Text | None = None
 
     def done_by(self, act: Act) -> tuple[str, ...]:
         """The commands that an act types in this step."""
@@ -277,7 +279,7 @@ def _step(row: Mapping[str, Any]) -> Step:
     return Step(
         row["id"], _text(row["text"]), tuple(row["commands"]),
         tuple(_text(hint) for hint in row.get("hints", ())), _act(row.get("solution", {})),
-        _text(row["predict"]) if "predict" in row else None,
+        _text(row["predict"]) if "predict" in row else None, _text(row["guess"]) if "guess" in row else None,
     )  # fmt: skip
 
 

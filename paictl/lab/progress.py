@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -109,6 +108,8 @@ class ProgressFile:
     @contextmanager
     def changing(self) -> Iterator[Progress]:
         """Read, let the block change it, write; waits for another command that does the same."""
+        import fcntl  # only here, so that on systems without it the commands that need no lab work
+
         with writing(self.path):
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = self.path.with_suffix(".lock").open("w")

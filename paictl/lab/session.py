@@ -234,12 +234,21 @@ class Session:
         return typed[-1] if typed and typed[-1].exit not in harmless else None
 
     def play(
-        self, step: Step, act: Act, runner: Runner, edited: Callable[[list[str]], None] | None = None
+        self,
+        step: Step,
+        act: Act,
+        runner: Runner,
+        edited: Callable[[list[str]], None] | None = None,
+        *,
+        language: str = "en",
     ) -> list[Command]:
         """Do a step as an act says, observing after each command as if a student typed it.
 
-        `edited` is told what was changed in the student's files.
+        What the step asks to foretell is foretold first, in `language`, unless the student did that. `edited` is told
+        what was changed in the student's files.
         """
+        if step.guess is not None and step.id not in self.progress.predictions:
+            self._note_prediction(step, step.guess.of(language))
         changes = prepare(self.lab, act, self.workspace.require_files())
         if edited is not None and changes:
             edited(changes)
@@ -250,11 +259,14 @@ class Session:
             self.observe()
         return ended
 
-    def solve(self, step: Step, runner: Runner, edited: Callable[[list[str]], None] | None = None) -> list[Command]:
+    def solve(
+        self, step: Step, runner: Runner, edited: Callable[[list[str]], None] | None = None, *, language: str = "en"
+    ) -> list[Command]:
         """Do a step for the student, or what is left of it; it counts as solved if its checks pass then."""
         left, done = tuple(self.missing(step)), self.is_done(step, self.progress)
         begun = step.solution == Act() and step.id == self.progress.shown and left
-        ended = self.play(step, Act(commands=left) if done or begun else step.solution, runner, edited)
+        act = Act(commands=left) if done or begun else step.solution
+        ended = self.play(step, act, runner, edited, language=language)
         with self.file.changing() as progress:
             mine = progress.lab(self.lab.id)
             if all(check.id in {*mine.passed, *mine.skipped} for check in self.lab.checks_after(step.id)):
@@ -306,9 +318,12 @@ class Session:
         typed = [one.line for one in commandlog.read(self.workspace.folder)]
         if step.commands and any(covered(command, typed) for command in step.commands):
             raise LabError("predicted-too-late", lab=self.lab.number, step=step.id)
+        self._note_prediction(step, words)
+        self.observe()
+
+    def _note_prediction(self, step: Step, words: str) -> None:
         with self.file.changing() as progress:
             progress.lab(self.lab.id).predictions[step.id] = words.strip()
-        self.observe()
 
 
 def session_of(word: str | None) -> Session:

@@ -313,10 +313,10 @@ def file(seen: Observation, says: Says) -> Iterator[Finding]:
 
 
 def predicted(seen: Observation, says: Says) -> Iterator[Finding]:
-    """A prediction that was made before its step was carried out, whatever it says."""
+    """A prediction that was made before its step was carried out, whatever it says; or with `absent`, that was not."""
+    words = {True: message("was-made"), False: message("not-made")}
     there = says["step"] in seen.predictions
-    yield Finding(there, message("prediction", step=says["step"]), "", message("was-made"),
-                  message("was-made" if there else "not-made"))  # fmt: skip
+    yield exact(message("prediction", step=says["step"]), "", words[not says.get("absent")], words[there])
 
 
 def matching(typed: Iterable[Command], pattern: str) -> list[Command]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from paictl.cluster.interface import Cluster, NodeView, ServiceView
+from paictl.cluster.interface import About, Cluster, NodeView, Port, ServiceView
 from paictl.words import listed
 
 
@@ -16,6 +16,7 @@ class Summary:
     """A cluster at an instant: counts by condition or state, and what its administrator should know, a line each."""
 
     name: str
+    about: About
     now: datetime
     epoch: datetime
     nodes: dict[str, int]
@@ -24,13 +25,19 @@ class Summary:
     services: dict[str, int]
     jobs: dict[str, int]
     remarks: tuple[str, ...]
+    lacks: Mapping[Port, str]
+    """What this kind of cluster cannot do yet, each with what to do instead; their counts above are empty."""
 
 
 def summary(cluster: Cluster) -> Summary:
     """The summary of a cluster."""
-    nodes, services, jobs = cluster.nodes(), cluster.services(), cluster.jobs()
+    lacks = cluster.lacks
+    nodes = cluster.nodes()
+    services = [] if Port.SERVICES in lacks else cluster.services()
+    jobs = [] if Port.JOBS in lacks else cluster.jobs()
     return Summary(
         name=cluster.name,
+        about=cluster.about(),
         now=cluster.now,
         epoch=cluster.epoch,
         nodes=dict(Counter(node.condition.value.lower() for node in nodes)),
@@ -39,6 +46,7 @@ def summary(cluster: Cluster) -> Summary:
         services=dict(Counter("running" if service.running else "stopped" for service in services)),
         jobs=dict(Counter(job.state.value.lower() for job in jobs)),
         remarks=tuple(remarks(nodes, services)),
+        lacks=lacks,
     )
 
 

@@ -28,6 +28,19 @@ class GroupState(StrEnum):
     BEING_PREEMPTED = "BeingPreempted"
 
 
+class Hold(StrEnum):
+    """By what right a group holds its leaves."""
+
+    NONE = ""
+    """Nobody holds them."""
+    GUARANTEED = "guaranteed"
+    OPPORTUNISTIC = "opportunistic"
+    LAZY = "lazily preempted"
+    """It had a guarantee, lost it to another group, and runs on until its devices are needed."""
+    PREEMPTING = "preempting"
+    """It does not run yet: it has reserved leaves and waits for those who use them."""
+
+
 TRANSITIONS: Final = frozenset(
     {
         (None, GroupState.ALLOCATED),  # a bind, or a recovery
@@ -89,6 +102,17 @@ class Group:
             if leaves == leaf_number and "" in self.pods[member]:
                 return Slot(member, self.pods[member].index(""))
         return None
+
+
+def hold_of(group: Group | None) -> Hold:
+    """By what right a group holds its leaves."""
+    if group is None:
+        return Hold.NONE
+    if group.state is GroupState.PREEMPTING:
+        return Hold.PREEMPTING
+    if group.virtual is not None:
+        return Hold.GUARANTEED
+    return Hold.OPPORTUNISTIC if group.priority < 0 else Hold.LAZY
 
 
 def new_group(

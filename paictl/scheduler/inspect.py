@@ -1,18 +1,17 @@
-"""The state as HiveD's inspection API shows it; every function walks what it shows."""
+"""The state as HiveD's inspection API and the rows of a replay show it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from paictl.cells.spec import LEAF_LEVEL
-from paictl.cells.tree import NO_PARENT
 from paictl.scheduler.binding import UNBOUND
-from paictl.scheduler.occupancy import FREE_PRIORITY, LeafState
+from paictl.scheduler.inspection import PhysicalCellStatus, VirtualCellStatus, inspect
+from paictl.scheduler.occupancy import CellState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from paictl.cells.ids import C, PhysicalCell, VirtualCell
+    from paictl.cells.ids import C
     from paictl.scheduler.decision import Placed
     from paictl.scheduler.groups import Group
     from paictl.scheduler.state import State
@@ -68,138 +67,85 @@ def group_record(state: State, group: Group) -> Json:
     }
 
 
-def _states(state: State, leaves: Iterator[PhysicalCell]) -> str:
-    """State of a cell from those of its leaves: Used if one is, else what all of them are, else Free."""
-    found = {state.occupancy.state(leaf) for leaf in leaves}
-    return str(LeafState.USED if LeafState.USED in found else found.pop() if len(found) == 1 else LeafState.FREE)
-
-
-def physical_priority(state: State, cell: PhysicalCell) -> int:
-    """Highest priority of a physical cell's leaves."""
-    priority = state.occupancy.priority
-    return max(priority.get(leaf, FREE_PRIORITY) for leaf in state.physical.leaves(cell))
-
-
-def virtual_priority(state: State, cell: VirtualCell) -> int:
-    """Highest priority of a virtual cell's leaves."""
-    if not state.counts.used[cell]:
-        return FREE_PRIORITY
-    priority = state.occupancy.virtual_priority
-    return max(priority.get(leaf, FREE_PRIORITY) for leaf in state.virtual.leaves(cell))
-
-
-def physical_state(state: State, cell: PhysicalCell) -> str:
-    """State of a physical cell."""
-    return _states(state, iter(state.physical.leaves(cell)))
-
-
-def virtual_state(state: State, cell: VirtualCell) -> str:
-    """State of a virtual cell: that of the physical leaves its used leaves are bound to."""
-    used = state.occupancy.virtual_priority
-    leaves = state.virtual.leaves(cell)
-    found = {state.occupancy.state(state.binding.physical[leaf]) if leaf in used else LeafState.FREE for leaf in leaves}
-    return str(LeafState.USED if LeafState.USED in found else found.pop() if len(found) == 1 else LeafState.FREE)
-
-
-def physical_row(state: State, cell: PhysicalCell) -> list[object]:
+def physical_row(cell: PhysicalCellStatus) -> list[object]:
     """Address, level, state, healthy, priority, VC and virtual cell of a physical cell."""
-    twin = state.binding.virtual[cell]
-    return [
-        state.physical.address(cell),
-        state.physical.level[cell],
-        physical_state(state, cell),
-        not state.counts.bad[cell],
-        physical_priority(state, cell),
-        state.virtual.vc(twin) if twin != UNBOUND else "",
-        state.virtual.address(twin) if twin != UNBOUND else "",
-    ]
+    vc = cell.vc if cell.virtual else ""
+    return [cell.address, cell.level, str(cell.state), cell.healthy, cell.priority, vc, cell.virtual]
 
 
-def virtual_row(state: State, cell: VirtualCell) -> list[object]:
+def virtual_row(cell: VirtualCellStatus) -> list[object]:
     """Address, level, state, healthy, priority and physical cell of a virtual cell."""
-    bound = state.binding.physical[cell]
-    return [
-        state.virtual.address(cell),
-        state.virtual.level[cell],
-        virtual_state(state, cell),
-        bound == UNBOUND or not state.counts.bad[bound],
-        virtual_priority(state, cell),
-        state.physical.address(bound) if bound != UNBOUND else "",
-    ]
+    physical = cell.physical.address if cell.physical else ""
+    return [cell.address, cell.level, str(cell.state), cell.healthy, cell.priority, physical]
 
 
-def physical_status(state: State, cell: PhysicalCell, *, deep: bool = True) -> Json:
-    """A physical cell (with its subtree and virtual cell if `deep`) as the original's API shapes it."""
-    tree, twin = state.physical, state.binding.virtual[cell]
-    level = tree.level[cell]
-    chain = tree.chains[tree.chain[cell]]
-    out: Json = {"leafCellType": chain.leaf_type} if tree.parent[cell] == NO_PARENT else {}
-    out["cellType"] = chain.types[level]
-    if level == chain.node_level:
+class ClusterStatus:
+    """The cells as the original's API shapes them."""
+
+    def __init__(self, state: State) -> None:
+        self.seen = inspect(state)
+        self.roots = {top.cell.address for own in self.seen.vcs.values() for top in own}
+        self.virtual = {
+            cell.address: cell for own in self.seen.vcs.values() for top in own for cell in top.cell.cells()
+        }
+
+    def all(self) -> Json:
+        """`GET /v1/inspect/clusterstatus`."""
+        return {"physicalCluster": self.physical_cluster(), "virtualClusters": self.virtual_clusters()}
+
+    def physical_cluster(self) -> list[Json]:
+        """`GET /v1/inspect/clusterstatus/physicalcluster`."""
+        return [self._physical(top, self.seen.chains[top.kind]) for top in self.seen.tops]
+
+    def virtual_clusters(self) -> Json:
+        """`GET /v1/inspect/clusterstatus/virtualclusters/`."""
+        return {vc: self.virtual_cluster(vc) for vc in sorted(self.seen.vcs)}
+
+    def virtual_cluster(self, vc: str) -> list[Json]:
+        """`GET /v1/inspect/clusterstatus/virtualclusters/VC`; leaves used opportunistically come last, as ``…-opp``.
+
+        Raises `KeyError` for a virtual cluster that does not exist.
+        """
+        out = [self._virtual(top.cell, self.seen.chains[top.chain]) for top in self.seen.vcs[vc]]
+        for leaf in self.seen.without_guarantee.get(vc, ()):
+            if leaf.state is CellState.USED:
+                shown = self._physical(leaf, (), deep=False)
+                out.append(
+                    {key: shown[key] for key in ("cellType", "cellState", "cellHealthiness", "cellPriority")}
+                    | {"cellAddress": f"{shown['cellAddress']}-opp", "physicalCell": shown}
+                )
+        return out
+
+    def _physical(self, cell: PhysicalCellStatus, types: tuple[str, ...], *, deep: bool = True) -> Json:
+        """A physical cell, with its subtree and virtual cell if `deep`; `types` are those of its chain."""
+        out = _cell(cell, types[0] if cell.level == len(types) else "")
+        if deep and cell.parts:
+            out["cellChildren"] = [self._physical(part, types) for part in cell.parts]
+        if cell.vc and (cell.virtual or not cell.parts):
+            out["vc"] = cell.vc
+        if deep and cell.virtual:
+            out["virtualCell"] = self._virtual(self.virtual[cell.virtual], types, deep=False)
+        return out
+
+    def _virtual(self, cell: VirtualCellStatus, types: tuple[str, ...], *, deep: bool = True) -> Json:
+        """A virtual cell, with its subtree and physical cell if `deep`; `types` are those of its chain."""
+        out = _cell(cell, types[0] if cell.address in self.roots else "")
+        if deep and cell.parts:
+            out["cellChildren"] = [self._virtual(part, types) for part in cell.parts]
+        if deep and cell.physical is not None:
+            out["physicalCell"] = self._physical(cell.physical, types, deep=False)
+        return out
+
+
+def _cell(cell: PhysicalCellStatus | VirtualCellStatus, leaf_type: str) -> Json:
+    """What is said of both kinds of cells; the leaf type only of top and preassigned ones."""
+    out: Json = {"leafCellType": leaf_type} if leaf_type else {}
+    out["cellType"] = cell.kind
+    if cell.is_node:
         out["isNodeLevel"] = True
-    out |= {
-        "cellAddress": tree.address(cell),
-        "cellState": physical_state(state, cell),
-        "cellHealthiness": "Bad" if state.counts.bad[cell] else "Healthy",
-        "cellPriority": physical_priority(state, cell),
-    }
-    if deep and level > LEAF_LEVEL:
-        out["cellChildren"] = [physical_status(state, child) for child in tree.children(cell)]
-    name = state.occupancy.user.get(cell)
-    if twin != UNBOUND:
-        out["vc"] = state.virtual.vc(twin)
-        if deep:
-            out["virtualCell"] = virtual_status(state, twin, deep=False)
-    elif name is not None:
-        out["vc"] = state.groups.by_name[name].vc
-    return out
-
-
-def virtual_status(state: State, cell: VirtualCell, *, deep: bool = True) -> Json:
-    """A virtual cell (with its subtree and physical cell if `deep`) as the original's API shapes it."""
-    tree, bound = state.virtual, state.binding.physical[cell]
-    level = tree.level[cell]
-    chain = tree.chains[tree.chain[cell]]
-    out: Json = {"leafCellType": chain.leaf_type} if tree.parent[cell] == NO_PARENT else {}
-    out["cellType"] = chain.types[level]
-    if level == chain.node_level:
-        out["isNodeLevel"] = True
-    out |= {
-        "cellAddress": tree.address(cell),
-        "cellState": virtual_state(state, cell),
-        "cellHealthiness": "Bad" if bound != UNBOUND and state.counts.bad[bound] else "Healthy",
-        "cellPriority": virtual_priority(state, cell),
-    }
-    if deep and level > LEAF_LEVEL:
-        out["cellChildren"] = [virtual_status(state, child) for child in tree.children(cell)]
-    if deep and bound != UNBOUND:
-        out["physicalCell"] = physical_status(state, bound, deep=False)
-    return out
-
-
-def physical_cluster(state: State) -> list[Json]:
-    """`GET /v1/inspect/clusterstatus/physicalcluster`."""
-    tree = state.physical
-    return [physical_status(state, cell) for cell in tree.cells() if tree.parent[cell] == NO_PARENT]
-
-
-def virtual_cluster(state: State, vc: str) -> list[Json]:
-    """`GET /v1/inspect/clusterstatus/virtualclusters/VC`; leaves used opportunistically come last, as ``…-opp``."""
-    out = [virtual_status(state, root) for root, top in state.virtual.preassigned.items() if top.vc == vc]
-    for leaf, name in sorted(state.occupancy.user.items()):
-        group = state.groups.by_name[name]
-        if group.vc == vc and leaf not in state.occupancy.reserver and state.occupancy.priority[leaf] < 0:
-            shown = physical_status(state, leaf, deep=False)
-            out.append(
-                {key: shown[key] for key in ("cellType", "cellState", "cellHealthiness", "cellPriority")}
-                | {"cellAddress": f"{shown['cellAddress']}-opp", "physicalCell": shown}
-            )
-    return out
-
-
-def cluster_status(state: State) -> Json:
-    """`GET /v1/inspect/clusterstatus`."""
-    return {
-        "physicalCluster": physical_cluster(state),
-        "virtualClusters": {vc: virtual_cluster(state, vc) for vc in sorted(state.vcs)},
+    return out | {
+        "cellAddress": cell.address,
+        "cellState": str(cell.state),
+        "cellHealthiness": "Healthy" if cell.healthy else "Bad",
+        "cellPriority": cell.priority,
     }

@@ -27,8 +27,8 @@ FREE_PRIORITY: Final = -2
 """Priority of a cell that nobody uses."""
 
 
-class LeafState(StrEnum):
-    """What a leaf is doing."""
+class CellState(StrEnum):
+    """What a cell is doing; that of a cell with parts is Used if a part is, else what all parts are, else Free."""
 
     FREE = "Free"
     USED = "Used"
@@ -59,11 +59,11 @@ class Occupancy:
         self.priority: dict[PhysicalCell, int] = journal.table("occupancy.priority", {})
         self.virtual_priority: dict[VirtualCell, int] = journal.table("occupancy.virtual_priority", {})
 
-    def state(self, leaf: PhysicalCell) -> LeafState:
+    def state(self, leaf: PhysicalCell) -> CellState:
         """State of a physical leaf."""
         if leaf in self.user:
-            return LeafState.RESERVING if leaf in self.reserver else LeafState.USED
-        return LeafState.RESERVED if leaf in self.reserver else LeafState.FREE
+            return CellState.RESERVING if leaf in self.reserver else CellState.USED
+        return CellState.RESERVED if leaf in self.reserver else CellState.FREE
 
     def use(self, leaves: Iterable[PhysicalCell], group: str) -> None:
         """A group uses physical leaves that no other group uses."""

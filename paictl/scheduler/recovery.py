@@ -55,7 +55,7 @@ def adopt(
     if virtual is None:
         for pods in physical:
             for leaves in pods:
-                _occupy(state, claim, leaves, (NO_VIRTUAL,) * len(leaves))
+                _occupy(state, claim, leaves, guaranteed=False)
         if wanted:
             group = replace(group, preemptor=group.name, preempted_at=now, levels=levels)
     return state.groups.put(group)
@@ -78,7 +78,7 @@ def _guarantee(
             if found is None:
                 state.journal.rollback(mark)
                 return None
-            _occupy(state, claim, leaves, found)
+            _occupy(state, claim, leaves, guaranteed=any(twin != NO_VIRTUAL for twin in found))
             twins.append(found)
         virtual.append(tuple(twins))
     state.journal.commit()
@@ -119,17 +119,12 @@ def _cancel_in_the_way(state: State, physical: Placed[PhysicalCell]) -> None:
         cancel_preemption(state, state.groups.by_name[name])
 
 
-def _occupy(state: State, claim: Claim, leaves: tuple[PhysicalCell, ...], virtual: tuple[VirtualCell, ...]) -> None:
-    """The leaves of a pod get their user and priority; without virtual leaves, as opportunistic ones."""
-    occupancy = state.occupancy
+def _occupy(state: State, claim: Claim, leaves: tuple[PhysicalCell, ...], *, guaranteed: bool) -> None:
+    """The physical leaves of a pod get their user and priority."""
     here = [leaf for leaf in leaves if leaf != NO_LEAF]
-    occupancy.use(here, claim.group)
-    held = [twin for twin in virtual if twin != NO_VIRTUAL]
-    if held:
-        occupancy.rank(here, claim.priority)
-        occupancy.rank_virtual(held, claim.priority)
-    elif here:
-        occupancy.rank(here, OPPORTUNISTIC)
+    state.occupancy.use(here, claim.group)
+    if here:
+        state.occupancy.rank(here, claim.priority if guaranteed else OPPORTUNISTIC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,14 +139,16 @@ class Claim:
 
 
 class _VirtualFinder:
-    """Finds (and binds) virtual leaves for physical ones on behalf of one group."""
+    """Finds (and binds, and counts as used) virtual leaves for physical ones on behalf of one group."""
 
     def __init__(self, state: State, claim: Claim, now: float | None) -> None:
         self.state = state
         self.claim = claim
         self.now = now
         self.mine: set[VirtualCell] = set()
-        """Preassigned cells of the present pod's leaves: these are bound, but their use is not counted yet."""
+        """Preassigned cells of the present pod's leaves."""
+        self.uncounted: list[VirtualCell] = []
+        """Leaves of the present pod that are bound, but whose use is not counted yet."""
 
     def pod(self, leaves: tuple[PhysicalCell, ...], levels: tuple[int, ...]) -> tuple[VirtualCell, ...] | None:
         """The virtual leaf for each leaf of a pod, `NO_VIRTUAL` for one that is gone; None if one has none."""
@@ -165,8 +162,16 @@ class _VirtualFinder:
                     twin = self._leaf_without_doomed(leaf, level)
                 if twin == NO_VIRTUAL:
                     return None
+                self.uncounted.append(twin)
             out.append(twin)
+        self._count()
         return tuple(out)
+
+    def _count(self) -> None:
+        """Count the use of what was found, for all leaves at once as far as that can wait."""
+        if self.uncounted:
+            self.state.occupancy.rank_virtual(self.uncounted, self.claim.priority)
+            self.uncounted.clear()
 
     def _leaf_without_doomed(self, leaf: PhysicalCell, level: int) -> VirtualCell:
         """A virtual leaf as if no cell of the chain was bound only to show badness: what runs goes before."""
@@ -270,6 +275,7 @@ class _VirtualFinder:
         state = self.state
         binding, user = state.binding, state.occupancy.user
         if binding.physical[root] != UNBOUND:
+            self._count()  # a preassigned cell that the pod shares with the preempted one must not seem idle
             for leaf in state.virtual.leaves(root):
                 held = binding.physical[leaf]
                 if leaf in state.occupancy.virtual_priority and held in user:

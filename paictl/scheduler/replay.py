@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from paictl.errors import PaictlError
-from paictl.scheduler import inspect, snapshot
+from paictl.scheduler import inspect, inspection, snapshot
 from paictl.scheduler.book import Allocation, Book, BookedPod, Insist, changes, ignored
 from paictl.scheduler.decision import Bind, Phase, Preempt, Wait
 from paictl.scheduler.engine import Engine
@@ -170,18 +170,14 @@ class Replayer:
             case "groups":
                 return {"r": "status", "groups": [inspect.group_status(state, group) for group in groups]}
             case "cells":
+                seen = inspection.inspect(state)
                 return {
                     "r": "status",
                     "groups": [inspect.group_record(state, group) for group in groups],
-                    "physical": [inspect.physical_row(state, cell) for cell in state.physical.cells()],
+                    "physical": [inspect.physical_row(cell) for top in seen.tops for cell in top.cells()],
                     "virtual": {
-                        vc: [
-                            inspect.virtual_row(state, cell)
-                            for root, top in state.virtual.preassigned.items()
-                            if top.vc == vc
-                            for cell in state.virtual.subtree(root)
-                        ]
-                        for vc in sorted(state.vcs)
+                        vc: [inspect.virtual_row(cell) for top in seen.vcs[vc] for cell in top.cell.cells()]
+                        for vc in sorted(seen.vcs)
                     },
                 }
             case "pods":
@@ -195,7 +191,7 @@ class Replayer:
                 return {
                     "r": "status",
                     "affinityGroups": [inspect.group_status(state, group) for group in groups],
-                    "clusterStatus": inspect.cluster_status(state),
+                    "clusterStatus": inspect.ClusterStatus(state).all(),
                 }
 
     def dump(self) -> Json:

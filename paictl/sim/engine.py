@@ -15,7 +15,7 @@ from paictl.sim.cluster import Cluster, Devices
 from paictl.sim.interface import Scheduler
 from paictl.sim.job import Fate, Job
 from paictl.sim.loop import Loop, Urgency
-from paictl.sim.occupancy import FREE, Occupancy
+from paictl.sim.occupancy import FREE, occupancy
 from paictl.sim.run import Ending, Entry, Outcome
 from paictl.sim.state import ONE, JobState
 from paictl.sim.timeline import Timeline
@@ -54,7 +54,8 @@ class Engine:
         self.check = check
         self.live: dict[int, JobState] = {}
         """Jobs that are there, by number."""
-        self.occupancy = Occupancy(cluster, located=policy.rates.located)
+        rates = policy.rates
+        self.occupancy = occupancy(cluster, located=rates.located, groups=rates.vicinity())
         self.counters = dict.fromkeys(("events", "decisions", "preemptions", "migrations", "resizes", "impossible"), 0)
         self.timeline = Timeline(Millis(0))
         self.now = Millis(0)

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from typing import Final
 
 from paictl.errors import PaictlError
 from paictl.sim.cluster import ClusterSpec
@@ -25,6 +26,9 @@ class Wanted:
     seed: int = 0
 
 
+FEW: Final = 100
+"""Jobs."""
+
 _jobs: Sequence[Job] = ()
 """The trace, in a process that plays it."""
 
@@ -38,9 +42,10 @@ def play(
 ) -> list[RunResult]:
     """Every run; `done` is told after each how many there are.
 
-    Without `processes` as many as there are processors, or runs. What a run raises is raised here.
+    Without `processes` as many as there are processors, or runs; one for a trace of few jobs, which is played sooner
+    than a process starts. What a run raises is raised here.
     """
-    workers = min(processes or os.cpu_count() or 1, len(wanted))
+    workers = min(processes or (os.cpu_count() if len(jobs) > FEW else 1) or 1, len(wanted))
     if workers < 2:
         found = []
         for one in wanted:

@@ -7,22 +7,27 @@ assume no more than `paictl.cluster.interface` promises.
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import pytest
 
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.interface import FOREVER, Cluster, HandClock, JobRequest, JobState, JobView
+from paictl.cluster.kubernetes.lacking import LACKS
+from paictl.cluster.kubernetes.opening import open_pinned, pin
 from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import preset_files
-from paictl.config.pushing.fileset import seal_files
+from paictl.config.pushing.fileset import seal_files, secrets_of
 from paictl.service.catalogue import load_catalogue
 from paictl.units import Millis
+from tests.e2e_kube.controlplane import ControlPlane, binaries, control_plane, missing
+from tests.e2e_kube.kubeapi import KubeApi
 
 T = TypeVar("T")
 
@@ -87,11 +92,62 @@ def embedded(folder: Path) -> Contract:
     return Contract(cluster, lambda: EmbeddedCluster.at(place), 0.0, imagined=True)
 
 
-KINDS: dict[str, Callable[[Path], Contract]] = {"embedded": embedded}
+def on_kubernetes(plane: ControlPlane) -> Contract:
+    """The same machines as nodes that kwok keeps ready, and nothing left of the test before."""
+    api = KubeApi(plane)
+    fresh_nodes(api)
+    forget_configuration(api)
+    pinned = pin("real", str(plane.kubeconfig), "x")
+    files = preset_files("lab")
+    sealed = seal_files(files)
+    cluster = open_pinned(pinned)
+    cluster.push(sealed, "first", base=0, secrets=secrets_of(files, sealed))
+    return Contract(cluster, lambda: open_pinned(pinned), 30.0, imagined=False)
+
+
+def fresh_nodes(api: KubeApi) -> None:
+    """A master and two workers of one device each, ready and not cordoned."""
+    if not api.get("/api/v1/nodes")["items"]:
+        api.add_nodes(["worker1", "worker2"], **{"nvidia.com__gpu": "1"})
+        api.add_nodes(["master1"])
+        api.patch("/api/v1/nodes/master1", {"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}})
+        api.await_nodes(3)
+    for name in ("master1", "worker1", "worker2"):
+        api.patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": None}})
+
+
+def forget_configuration(api: KubeApi) -> None:
+    """As before the first push of all, but for the namespace."""
+    for kind in ("configmaps", "secrets"):
+        api.call("DELETE", f"/api/v1/namespaces/paictl-system/{kind}?labelSelector=app.kubernetes.io/part-of=paictl")
+
+
+KINDS: Final = ("embedded", "kubernetes")
 """Every kind of cluster that paictl can open."""
 
 
-@pytest.fixture(params=list(KINDS))
+def why_no_control_plane() -> str:
+    """The reason why no real cluster can be had; empty where one can."""
+    if os.environ.get("PAICTL_E2E") != "1":
+        return "needs a real control plane: make kube, then make e2e"
+    return f"{', '.join(missing())} not in {binaries()}: make kube" if missing() else ""
+
+
+@pytest.fixture(scope="session")
+def session_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """One control plane for all tests of this folder; they are skipped, saying why, where there can be none."""
+    if reason := why_no_control_plane():
+        pytest.skip(reason)
+    with control_plane(tmp_path_factory.mktemp("cp")) as up:
+        yield up
+
+
+@pytest.fixture(params=KINDS)
 def contract(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Contract:
     monkeypatch.setattr("paictl.config.secrets.sealing.COST", (4, 1, 1))
-    return KINDS[request.param](tmp_path)
+    if request.param == "embedded":
+        return embedded(tmp_path)
+    needed = next((mark.args for mark in request.node.iter_markers("needs")), ())
+    if lacking := [port for port in needed if port in LACKS]:
+        pytest.skip(f"not on Kubernetes yet: {', '.join(lacking)}")
+    return on_kubernetes(request.getfixturevalue("session_plane"))

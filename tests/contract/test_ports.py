@@ -16,7 +16,9 @@ from paictl.cluster.interface import (
     Machine,
     NodeChange,
     NodeCondition,
-    Role,
+    NodeRole,
+    Port,
+    UnsupportedError,
 )
 from paictl.cluster.picture import picture_data
 from paictl.cluster.scheduling import Situation
@@ -27,6 +29,9 @@ from tests.contract.conftest import KINDS, Contract
 
 SERVICES = "services-configuration.yaml"
 
+needs = pytest.mark.needs
+"""Ports that a test uses beside nodes and configuration, which every kind has."""
+
 
 def test_every_kind_that_can_be_opened_is_under_contract() -> None:
     assert set(KINDS) == {kind.value for kind in Kind}
@@ -35,6 +40,39 @@ def test_every_kind_that_can_be_opened_is_under_contract() -> None:
 # --- identity and time
 
 
+def test_every_answer_is_dated_and_the_clock_goes_on(contract: Contract) -> None:
+    cluster = contract.cluster
+    dates = [*(view.since for view in cluster.nodes()), *(version.at for version in cluster.configurations())]
+    assert dates
+    before = cluster.now
+    for at in dates:
+        assert at.tzinfo is not None
+        assert cluster.epoch <= at <= cluster.now + timedelta(seconds=contract.patience)
+    other = contract.again()
+    assert before <= cluster.now <= other.now
+    assert (other.name, other.epoch) == (cluster.name, cluster.epoch)
+
+
+def test_what_a_kind_lacks_is_the_same_error_at_every_try(contract: Contract) -> None:
+    cluster = contract.cluster
+    asked = {
+        Port.JOBS: (cluster.jobs, lambda: cluster.submit([]), lambda: cluster.job("a~b"), cluster.events,
+                    lambda: cluster.stop_job("a~b")),
+        Port.SCHEDULING: (cluster.picture, lambda: cluster.explain("a~b"), lambda: cluster.impact({})),
+        Port.SERVICES: (cluster.services, lambda: cluster.restart_services(["x"]), lambda: cluster.losses("x"),
+                        lambda: cluster.wipe_service("x"), lambda: cluster.set_service("x", running=True)),
+    }  # fmt: skip
+    assert Port.NODES not in cluster.lacks
+    assert Port.CONFIGURATION not in cluster.lacks
+    for port, instead in cluster.lacks.items():
+        for ask in asked[port] * 2:
+            with pytest.raises(UnsupportedError) as caught:
+                ask()
+            assert (caught.value.exit_code, caught.value.hint) == (2, instead)
+            assert instead
+
+
+@needs(Port.JOBS, Port.SERVICES, Port.SCHEDULING)
 def test_instants_are_aware_and_lie_between_the_epoch_and_now(contract: Contract) -> None:
     key = contract.submit("one", seconds=60)
     contract.job_in(key, JobState.RUNNING)
@@ -52,6 +90,7 @@ def test_instants_are_aware_and_lie_between_the_epoch_and_now(contract: Contract
         assert cluster.epoch <= at <= cluster.now + timedelta(seconds=contract.patience)
 
 
+@needs(Port.JOBS)
 def test_time_never_goes_back_and_another_process_sees_the_same_cluster(contract: Contract) -> None:
     before = contract.cluster.now
     contract.submit("one")
@@ -64,6 +103,29 @@ def test_time_never_goes_back_and_another_process_sees_the_same_cluster(contract
 # --- nodes
 
 
+def test_nodes_are_listed_by_name_with_what_they_have(contract: Contract) -> None:
+    nodes = {view.machine.name: view.machine for view in contract.cluster.nodes()}
+    assert list(nodes) == ["master1", "worker1", "worker2"]
+    assert [machine.role for machine in nodes.values()] == [NodeRole.MASTER, NodeRole.WORKER, NodeRole.WORKER]
+    worker = nodes["worker1"]
+    assert (worker.devices, worker.device_type) == (1, nodes["worker2"].device_type)
+    assert worker.memory >= 2**30
+    assert worker.cpu >= 1
+
+
+def test_a_cordon_is_a_level_and_another_process_sees_it(contract: Contract) -> None:
+    cluster = contract.cluster
+    for change, wanted in ((NodeChange.CORDON, NodeCondition.CORDONED), (NodeChange.UNCORDON, NodeCondition.READY)):
+        for _ in range(2):
+            view = cluster.set_node("worker1", change)
+            assert (view.machine.name, view.condition) == ("worker1", wanted)
+        conditions = {view.machine.name: view.condition for view in contract.again().nodes()}
+        assert conditions == {"master1": NodeCondition.READY, "worker1": wanted, "worker2": NodeCondition.READY}
+    with pytest.raises(ClusterError):
+        cluster.set_node("nobody", NodeChange.CORDON)
+
+
+@needs(Port.JOBS)
 def test_a_cordoned_node_gets_no_new_pods_and_keeps_its_own(contract: Contract) -> None:
     cluster = contract.cluster
     first = contract.submit("first", vc="default")
@@ -85,8 +147,9 @@ def _used(contract: Contract, name: str) -> int:
 
 def test_a_node_fails_and_heals_where_machines_are_imagined(contract: Contract) -> None:
     if not contract.imagined:
-        with pytest.raises(ClusterError):
-            contract.cluster.set_node("worker1", NodeChange.FAIL)
+        for change in (NodeChange.FAIL, NodeChange.HEAL):
+            with pytest.raises(UnsupportedError):
+                contract.cluster.set_node("worker1", change)
         return
     assert contract.cluster.set_node("worker1", NodeChange.FAIL).condition is NodeCondition.FAILED
     assert contract.cluster.set_node("worker1", NodeChange.HEAL).condition is NodeCondition.READY
@@ -96,10 +159,15 @@ def test_a_node_fails_and_heals_where_machines_are_imagined(contract: Contract) 
 
 def test_a_name_or_address_is_taken_once_and_a_node_leaves(contract: Contract) -> None:
     cluster = contract.cluster
-    like = next(view.machine for view in cluster.nodes() if view.machine.role is Role.WORKER)
+    like = next(view.machine for view in cluster.nodes() if view.machine.role is NodeRole.WORKER)
+    if not contract.imagined:
+        for ask in (lambda: cluster.add_node(like), lambda: cluster.remove_node(like.name)):
+            with pytest.raises(UnsupportedError):
+                ask()
+        return
     with pytest.raises(ConflictError):
         cluster.add_node(like)
-    added = cluster.add_node(Machine("worker9", "10.0.9.9", Role.WORKER, like.sku, like.cpu, like.memory))
+    added = cluster.add_node(Machine("worker9", "10.0.9.9", NodeRole.WORKER, like.sku, like.cpu, like.memory))
     assert added.machine.name == "worker9"
     assert added.reason, "no configuration names it, so that nothing can run there, and it says so"
     cluster.remove_node("worker9")
@@ -111,6 +179,7 @@ def test_a_name_or_address_is_taken_once_and_a_node_leaves(contract: Contract) -
 # --- jobs
 
 
+@needs(Port.JOBS)
 def test_a_job_runs_to_its_end_and_its_events_tell_it(contract: Contract) -> None:
     key = contract.submit("short", seconds=1)
     contract.pass_time(2)
@@ -127,6 +196,7 @@ def test_a_job_runs_to_its_end_and_its_events_tell_it(contract: Contract) -> Non
 _LIFE = [EventKind.SUBMITTED, EventKind.STARTED, EventKind.FINISHED, EventKind.SUCCEEDED]
 
 
+@needs(Port.JOBS)
 def test_jobs_are_listed_in_order_and_names_are_taken_once(contract: Contract) -> None:
     keys = [contract.submit(name, vc=vc) for name, vc in (("b", "vc1"), ("a", "default"))]
     assert [job.key for job in contract.cluster.jobs()] == keys == ["ann~b", "ann~a"]
@@ -135,6 +205,7 @@ def test_jobs_are_listed_in_order_and_names_are_taken_once(contract: Contract) -
     assert contract.submit("a", user="bob") == "bob~a"
 
 
+@needs(Port.JOBS)
 def test_a_job_that_cannot_be_taken_takes_the_others_with_it_and_leaves_nothing(contract: Contract) -> None:
     for bad in ({"vc": "nowhere"}, {"gpu": 64}, {"instances": 10**12, "gang": False}):
         with pytest.raises(PaictlError) as caught:
@@ -143,6 +214,7 @@ def test_a_job_that_cannot_be_taken_takes_the_others_with_it_and_leaves_nothing(
     assert [job for job in contract.cluster.jobs() if job.key.endswith("bad")] == []
 
 
+@needs(Port.JOBS)
 def test_to_stop_a_job_can_be_asked_again_and_what_is_not_there_is_an_error(contract: Contract) -> None:
     key = contract.submit("one")
     contract.cluster.stop_job(key)
@@ -156,6 +228,7 @@ def test_to_stop_a_job_can_be_asked_again_and_what_is_not_there_is_an_error(cont
 # --- scheduling
 
 
+@needs(Port.JOBS, Port.SCHEDULING)
 def test_a_waiting_job_is_explained_and_a_running_one_is_not_waiting(contract: Contract) -> None:
     runs, waits = contract.submit("runs"), contract.submit("waits")
     contract.job_in(runs, JobState.RUNNING)
@@ -172,6 +245,7 @@ def test_a_waiting_job_is_explained_and_a_running_one_is_not_waiting(contract: C
     assert "start it: paictl service start -n hivedscheduler" in explaining.lines(stopped)[1]
 
 
+@needs(Port.JOBS, Port.SCHEDULING)
 def test_the_picture_is_that_of_the_nodes_and_jobs(contract: Contract) -> None:
     key = contract.submit("one", vc="vc1")
     contract.job_in(key, JobState.RUNNING)
@@ -186,6 +260,7 @@ def test_the_picture_is_that_of_the_nodes_and_jobs(contract: Contract) -> None:
 # --- configuration
 
 
+@needs(Port.SERVICES, Port.SCHEDULING)
 def test_a_push_is_a_version_that_nobody_has_loaded_yet(contract: Contract) -> None:
     cluster = contract.cluster
     first = cluster.configuration()
@@ -199,6 +274,22 @@ def test_a_push_is_a_version_that_nobody_has_loaded_yet(contract: Contract) -> N
     assert {vc.name for vc in cluster.picture().vcs} == {"default", "vc1"}
     cluster.restart_services(["hivedscheduler", "rest-server"])
     contract.until(lambda: {vc.name for vc in cluster.picture().vcs}, lambda names: names == {"default", "vision"})
+
+
+def test_versions_are_counted_kept_and_read_back_whole(contract: Contract) -> None:
+    cluster = contract.cluster
+    first = cluster.configuration()
+    odd = {"worker.csv": "a,10.0.0.1\n", "big.yaml": "".join(f"k{n}: ünïcode 中文 {'x' * 60}\n" for n in range(20_000))}
+    second = cluster.push({**first.files, **odd}, "with odd names", base=first.number)
+    third = cluster.push(dict(first.files), "without", base=None)
+    assert first.number < second.number < third.number
+    for reader in (cluster, contract.again()):
+        versions = reader.configurations()
+        assert [one.number for one in versions] == [first.number, second.number, third.number]
+        assert [one.message for one in versions[1:]] == ["with odd names", "without"]
+        assert versions[1].files == {**first.files, **odd} == reader.configuration(second.number).files
+        assert reader.configuration().files == first.files
+        assert [one.at for one in versions] == sorted(one.at for one in versions)
 
 
 def test_of_two_who_push_on_the_same_version_one_gets_a_conflict(contract: Contract) -> None:
@@ -215,6 +306,7 @@ def test_of_two_who_push_on_the_same_version_one_gets_a_conflict(contract: Contr
 # --- services
 
 
+@needs(Port.JOBS, Port.SERVICES)
 def test_a_service_stops_and_starts_and_jobs_that_run_are_unharmed(contract: Contract) -> None:
     cluster = contract.cluster
     key = contract.submit("one")
@@ -233,6 +325,7 @@ def _service(contract: Contract) -> bool:
     return next(view.ready for view in contract.cluster.services() if view.name == "hivedscheduler")
 
 
+@needs(Port.JOBS, Port.SERVICES)
 def test_what_needs_a_stopped_service_says_which(contract: Contract) -> None:
     contract.cluster.set_service("rest-server", running=False)
     with pytest.raises(PaictlError) as caught:
@@ -241,6 +334,7 @@ def test_what_needs_a_stopped_service_says_which(contract: Contract) -> None:
     assert "rest-server" in f"{caught.value} {caught.value.hint}"
 
 
+@needs(Port.JOBS, Port.SERVICES)
 def test_a_deleted_service_is_not_there_and_its_data_are_told_before(contract: Contract) -> None:
     key = contract.submit("one")
     contract.cluster.stop_job(key)

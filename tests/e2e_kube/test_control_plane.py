@@ -10,9 +10,9 @@ import pytest
 from paictl.errors import PaictlError
 from paictl.remote.kube import pods
 from paictl.remote.kube.client import Json, KubeError, connect
-from paictl.remote.kube.events import Events, Note, Subject
+from paictl.remote.kube.events import Event, EventRecorder, PodReference
 from paictl.remote.kube.informer import Informer, Times
-from paictl.remote.kube.leases import Elector, Terms
+from paictl.remote.kube.leases import LeaderElector, LeaseTimes
 from tests.e2e_kube.controlplane import ControlPlane
 from tests.e2e_kube.kubeapi import KubeApi, hived_pod, until
 
@@ -101,28 +101,28 @@ def test_a_binding_carries_its_annotations_and_names_one_pod_only(plane: Control
 
 def test_an_event_is_one_object_however_often_it_is_told(plane: ControlPlane, api: KubeApi) -> None:
     client, now = connect(plane.kubeconfig, "x"), [0.0]
-    note = Note(Subject("default", "someone", "uid-1"), "Waiting", "no room")
-    events = Events(client, "test", clock=lambda: now[0])
+    event = Event(PodReference("default", "someone", "uid-1"), "Waiting", "no room")
+    events = EventRecorder(client, "test", clock=lambda: now[0])
     for _ in range(24 * 360):  # every ten seconds, a whole day
-        events.tell(note)
+        events.send(event)
         now[0] += 10
-    Events(client, "test").tell(note)  # another process
-    (event,) = api.events("someone")
-    assert event["count"] > 7000
+    EventRecorder(client, "test").send(event)  # another process
+    (found,) = api.events("someone")
+    assert found["count"] > 7000
     assert events.sent < 20
 
 
 def test_one_leads_and_another_takes_over(plane: ControlPlane) -> None:
     client, changes, lock = connect(plane.kubeconfig, "x"), list[tuple[str, str]](), threading.Lock()
 
-    def elector(name: str) -> Elector:
+    def elector(name: str) -> LeaderElector:
         def note(what: str) -> None:
             with lock:
                 changes.append((name, what))
 
-        return Elector(
+        return LeaderElector(
             client, ("default", "test"), name, gained=lambda: note("gained"), lost=lambda: note("lost"),
-            terms=Terms(duration=3, retry=0.3),
+            terms=LeaseTimes(duration=3, retry=0.3),
         )  # fmt: skip
 
     first, second = elector("a"), elector("b")

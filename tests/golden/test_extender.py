@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from paictl.extender.desk import Options
-from paictl.extender.nodes import SeenNode
-from paictl.extender.views import Fresh
+from paictl.extender.core import Options
+from paictl.extender.nodes import NodeStatus
+from paictl.extender.views import ViewCache
 from paictl.scheduler.wire import BIND_INFO, ISOLATION, Json
 from tests.golden.support import GOLDEN, load_spec, read_trace, replayer
-from tests.unit.extender.stand import Caller, Stand, pod, served
+from tests.unit.extender.harness import Caller, Harness, pod, served
 
 TRACES = sorted((GOLDEN / "traces").glob("*/*.jsonl.gz"))
 EVERY = 40
@@ -28,16 +28,16 @@ pytestmark = pytest.mark.usefixtures("shared", "no_stale_looks")
 @pytest.fixture
 def no_stale_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """An expensive look may be a little old; a trace compares what is so."""
-    monkeypatch.setattr(Fresh, "SHARE", 0)
+    monkeypatch.setattr(ViewCache, "SHARE", 0)
 
 
 class Scheduler:
     """Turns the operations of a trace into what kube-scheduler and the API server would say."""
 
-    def __init__(self, config: Path, caller: Caller, stand: Stand) -> None:
+    def __init__(self, config: Path, caller: Caller, harness: Harness) -> None:
         self.config = config
         self.caller = caller
-        self.stand = stand
+        self.harness = harness
         self.made: dict[str, Json] = {}
         self.health: dict[str, bool] = {}
         self.every = list(load_spec_nodes(config))
@@ -54,13 +54,13 @@ class Scheduler:
     def node(self, operation: dict[str, Any]) -> None:
         if operation.get("deleted"):
             self.health.pop(operation["name"], None)
-            self.stand.desk.node_gone(operation["name"])
+            self.harness.core.node_gone(operation["name"])
         else:
             self._report(operation["name"], bool(operation.get("healthy")))
 
     def _report(self, name: str, healthy: bool) -> None:
         self.health[name] = healthy
-        self.stand.desk.node_changed(SeenNode(name, ready=healthy, schedulable=True))
+        self.harness.core.node_changed(NodeStatus(name, ready=healthy, schedulable=True))
 
     def schedule(self, operation: dict[str, Any]) -> Json:
         asked = operation["pod"]
@@ -70,14 +70,14 @@ class Scheduler:
         if known is None or not bound:
             spec = asked["spec"] if asked.get("spec") is not None else asked.get("annotation", "")
             fresh = pod(asked.get("name") or uid, spec, uid, asked.get("namespace") or "default")
-            self.made[uid] = known = self.stand.create(fresh)
+            self.made[uid] = known = self.harness.create(fresh)
         offered = operation.get("suggested")
         nodes = self.every if offered is None else offered
         if operation.get("phase") == "Preempting":
             return self._preempt(known, nodes)
         answer = self.caller.filter(known, nodes)
         assert not answer["Error"], answer
-        booked = self.stand.desk.book.pods.get(uid)
+        booked = self.harness.core.book.pods.get(uid)
         if not answer["NodeNames"] and booked and booked.assumed:
             # it counts the nodes that are offered, and its place is not among them: it waits until it is
             assert booked.info is not None
@@ -105,12 +105,12 @@ class Scheduler:
         return {"r": "preempt", "victims": victims} if victims else {"r": "wait"}
 
     def bound(self, operation: dict[str, Any]) -> None:
-        self.stand.desk.pod_changed(self.made[operation["uid"]])
+        self.harness.core.pod_changed(self.made[operation["uid"]])
 
     def delete_allocated(self, operation: dict[str, Any]) -> None:
         made = self.made.pop(operation["uid"], None)
         if made is not None:
-            self.stand.delete(made["metadata"]["name"], made["metadata"]["namespace"])
+            self.harness.delete(made["metadata"]["name"], made["metadata"]["namespace"])
 
     delete_unallocated = delete_allocated
 
@@ -118,14 +118,14 @@ class Scheduler:
         for uid in operation.get("lost") or ():
             made = self.made.pop(uid, None)
             if made is not None:
-                self.stand.server.pods.pop(f"{made['metadata']['namespace']}/{made['metadata']['name']}")
+                self.harness.server.pods.pop(f"{made['metadata']['namespace']}/{made['metadata']['name']}")
         config = self.config.parent / operation["config"] if operation.get("config") else self.config
         self.config = config
         self.every = list(load_spec_nodes(config))
-        self.stand.begin(load_spec(config))
+        self.harness.begin(load_spec(config))
         for name, healthy in self.health.items():
-            self.stand.desk.node_changed(SeenNode(name, ready=healthy, schedulable=True))
-        self.stand.open()
+            self.harness.core.node_changed(NodeStatus(name, ready=healthy, schedulable=True))
+        self.harness.open()
 
     def status(self, operation: dict[str, Any]) -> Json | None:
         if operation.get("view") == "groups":
@@ -167,10 +167,10 @@ def _same(operation: dict[str, Any], want: Json, have: Json) -> bool:
 def test_the_same_decisions_over_http(path: Path) -> None:
     meta, trace = read_trace(path)
     config = GOLDEN / "traces" / meta["config"] / meta["yaml"]
-    oracle, stand = replayer(config), Stand(load_spec(config), Options(own_preemption=False))
-    stand.open()
-    with served(stand) as caller:
-        scheduler = Scheduler(config, caller, stand)
+    oracle, harness = replayer(config), Harness(load_spec(config), Options(own_preemption=False))
+    harness.open()
+    with served(harness) as caller:
+        scheduler = Scheduler(config, caller, harness)
         for index, entry in enumerate(trace):
             operation = entry["op"]
             if operation["op"] == "restart" and operation.get("order") == "pods_first":

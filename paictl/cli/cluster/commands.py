@@ -6,18 +6,22 @@ from typing import Annotated, Any
 
 import typer
 
-from paictl.cli.cluster import embedded, view
+from paictl.cli.cluster import embedded, known, view
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, plain, span_text
 from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken, write, write_data, write_table
 from paictl.cluster.eventtext import detail
-from paictl.cluster.interface import Cluster, HandClock
+from paictl.cluster.interface import Cluster, HandClock, Port
 from paictl.operate.status import Summary, summary
 from paictl.units import rfc3339
 
-app = App(help="A cluster: up, status, time, down.")
+app = App(help="Clusters: choose one, its status, one on this machine.")
 app.command(epilog=view.EPILOG)(view.view)
 app.command(epilog=embedded.UP_EPILOG)(embedded.up)
+app.command("list")(known.list_clusters)
+app.command()(known.use)
+app.command(epilog=known.ADD_EPILOG)(known.add)
+app.command()(known.remove)
 
 
 @app.command()
@@ -29,25 +33,41 @@ def status(output: OutputOption = Output.TABLE, state: StateOption = None) -> No
     if output is not Output.TABLE:
         write_data(_data(found, pace), output)
         return
-    clock = said("runs out after every command") if pace is None else f"x{pace:g}"
-    write(spoken("cluster {name}, {time} (up {span}, clock {clock})", name=found.name, time=clock_text(found.now),
-                 span=span_text(found.now - found.epoch), clock=clock))  # fmt: skip
-    counts: dict[str, dict[str, int]] = {
-        "nodes": found.nodes,
-        "devices": {"used": found.used, "in all": found.devices},
-        "services": found.services,
-        "jobs": found.jobs,
-    }
-    for what, numbers in counts.items():
+    if isinstance(cluster, HandClock):
+        clock = said("runs out after every command") if pace is None else f"x{pace:g}"
+        write(spoken("cluster {name}, {time} (up {span}, clock {clock})", name=found.name, time=clock_text(found.now),
+                     span=span_text(found.now - found.epoch), clock=clock))  # fmt: skip
+    else:
+        write(spoken("cluster {name}, {time} (up {span})", name=found.name, time=clock_text(found.now),
+                     span=span_text(found.now - found.epoch)))  # fmt: skip
+        write(spoken("{kind} {version} at {place}", kind=found.about.kind.capitalize(), version=found.about.version,
+                     place=found.about.where))  # fmt: skip
+    for what, numbers in _counts(found).items():
         words = ", ".join(f"{number} {said(word)}" for word, number in numbers.items())
         write(f"{said(what) + ':':<10}" + (words or said("none yet")))
+    for port, instead in found.lacks.items():
+        write(spoken("not yet:  {port}; {instead}", port=port.value, instead=said(instead)))
     for remark in found.remarks:
         write(f"{said('note')}: {said(remark)}")
+
+
+def _counts(found: Summary) -> dict[str, dict[str, int]]:
+    """What there is of everything that this kind of cluster can tell."""
+    counts = {"nodes": found.nodes, "devices": {"used": found.used, "in all": found.devices}}
+    if Port.SERVICES not in found.lacks:
+        counts["services"] = found.services
+    if Port.JOBS not in found.lacks:
+        counts["jobs"] = found.jobs
+    return counts
 
 
 def _data(found: Summary, pace: float | None) -> dict[str, Any]:
     return {
         "name": found.name,
+        "kind": found.about.kind,
+        "where": found.about.where,
+        "version": found.about.version,
+        "ports": {port.value: port not in found.lacks for port in Port},
         "time": rfc3339(found.now),
         "epoch": rfc3339(found.epoch),
         "upSeconds": (found.now - found.epoch).total_seconds(),

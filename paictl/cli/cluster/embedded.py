@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console, names
-from paictl.cli.clusters import StateOption, clock_text, confirm, open_cluster, showing_reports
+from paictl.cli.clusters import StateOption, clock_text, confirm, local_only, open_cluster, showing_reports
 from paictl.cli.console import write
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.clock import parse_speed
@@ -55,6 +55,7 @@ def up(
     state: StateOption = None,
 ) -> None:
     """Bring a cluster up on this machine, with its services running."""
+    local_only("up")
     lists = None
     if masters or workers or config:
         if not (masters and workers and config):
@@ -87,6 +88,7 @@ def tick(
     state: StateOption = None,
 ) -> None:
     """Let the cluster's time pass."""
+    local_only("tick")
     wanted = clock.span_of(span, until_idle=until_idle)
     cluster = open_cluster(state)
     write(clock_text(clock.tick(cluster, wanted)))
@@ -97,6 +99,7 @@ def speed(
     state: StateOption = None,
 ) -> None:
     """Let the cluster's clock run at another speed."""
+    local_only("speed")
     number, run_out = parse_speed(factor)
     cluster = open_cluster(state)
     if not isinstance(cluster, EmbeddedCluster):
@@ -109,6 +112,7 @@ def down(
     state: StateOption = None,
 ) -> None:
     """Take the cluster down; jobs, configuration and history are lost."""
+    local_only("down")
     try:
         cluster = open_cluster(state)
         name = cluster.name

@@ -37,7 +37,7 @@ _EVERY = 1.0
 
 
 def view(
-    watch: Annotated[bool, typer.Option("--watch", help="Draw it anew every second, until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Draw it anew every second, until Ctrl-C.")] = False,
     html: Annotated[
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write a page with the timeline of all jobs; it opens offline."),

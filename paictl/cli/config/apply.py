@@ -44,6 +44,10 @@ def plan(
 
 def apply(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="What config plan -o wrote.")],
+    path: Annotated[
+        str | None,
+        typer.Option("-p", "--path", metavar="DIR", help="The folder it was made of: a plan holds no secrets."),
+    ] = None,
     cluster_id: ClusterId = None,
     yes: Yes = False,
     state: StateOption = None,
@@ -51,7 +55,7 @@ def apply(
     """Carry out a plan, exactly as it was shown; refused if the cluster has moved since."""
     cluster = open_cluster(state)
     check_id(cluster, cluster_id)
-    made, message = read_plan(file, cluster)
+    made, message = read_plan(file, cluster, path)
     show_plan(made)
     confirm(f"cluster {cluster.name} gets a new configuration", cluster.name, yes=yes or cluster_id is not None)
     version = send(cluster, made, message)

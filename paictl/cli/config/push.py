@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -23,13 +24,14 @@ from paictl.cli.clusters import (
     warn,
 )
 from paictl.cli.console import Output, write, write_data, write_table
-from paictl.cluster.interface import Cluster
+from paictl.cluster.interface import Cluster, OpenPaiStore, UnsupportedError
 from paictl.cluster.scheduling import Harm
 from paictl.config.pushing.compare import FileDifference, value_text
 from paictl.config.quotas.diff import VcChange
 from paictl.config.reading.schema import named_schemas
-from paictl.errors import ExitCode
+from paictl.errors import ExitCode, PaictlError
 from paictl.files import write_together
+from paictl.i18n import counted
 from paictl.operate.pushing.folder import note_base
 from paictl.operate.pushing.mode import Mode
 from paictl.operate.pushing.plan import Order, Plan, StaleFilesError, compare, plan, plan_rollback, send
@@ -84,7 +86,8 @@ def push(
     """Check configuration files, merge them into those of the cluster, and store the result as a new version."""
     cluster = open_cluster(state)
     check_id(cluster, cluster_id)
-    made = planned(cluster, Order(path, mode, tuple(drop or ()), base))
+    order = Order(path, mode, tuple(drop or ()), base)
+    made = planned(cluster, order)
     if not made.changes:
         console.info(f"cluster {cluster.name} has this configuration already")
         return
@@ -92,7 +95,8 @@ def push(
     if dry_run:
         return
     confirm(f"cluster {cluster.name} gets a new configuration", cluster.name, yes=yes or cluster_id is not None)
-    version = send(cluster, made, message)
+    with showing_contested():
+        version = send(cluster, made, message, order)
     console.info(f"version {version.number} stored")
     note_base(path, cluster.name, version)
     say_readers(made)
@@ -100,12 +104,18 @@ def push(
 
 def planned(cluster: Cluster, order: Order) -> Plan:
     """The plan of a push; what is wrong with the files, or stands against them, is shown before the error."""
-    with showing_reports():
-        try:
-            return plan(cluster, order)
-        except StaleFilesError as error:
-            _show_contested(error)
-            raise
+    with showing_reports(), showing_contested():
+        return plan(cluster, order)
+
+
+@contextmanager
+def showing_contested() -> Iterator[None]:
+    """Show what others changed before the error that says that they did."""
+    try:
+        yield
+    except StaleFilesError as error:
+        _show_contested(error)
+        raise
 
 
 def _show_contested(error: StaleFilesError) -> None:
@@ -127,9 +137,29 @@ def show_plan(made: Plan) -> None:
     for vc in made.vcs:
         console.info(f"virtual cluster {vc.name}: {_vc_words(vc)}")
     for harm, jobs in _by_harm(made).items():
-        number = "1 job" if len(jobs) == 1 else f"{len(jobs)} jobs"
-        console.warning(f"{number} then {harm.value}: {listed(jobs)}")
+        console.warning(counted(*HARM[harm], count=len(jobs), jobs=listed(jobs)))
     warn(made.warnings, "paictl config validate DIR")
+
+
+HARM: Final = {
+    Harm.NO_GUARANTEE: (
+        "{count} job then runs on without its guarantee: {jobs}",
+        "{count} jobs then run on without their guarantee: {jobs}",
+    ),
+    Harm.NO_CELL: (
+        "{count} job then runs on devices of which the scheduler knows nothing: {jobs}",
+        "{count} jobs then run on devices of which the scheduler knows nothing: {jobs}",
+    ),
+    Harm.NO_VC: (
+        "{count} job then waits for a virtual cluster that is gone: {jobs}",
+        "{count} jobs then wait for a virtual cluster that is gone: {jobs}",
+    ),
+    Harm.NEVER: (
+        "{count} job then waits and can never run: {jobs}",
+        "{count} jobs then wait and can never run: {jobs}",
+    ),
+}
+"""What a push does to one job, and to several."""
 
 
 def _by_harm(made: Plan) -> dict[Harm, list[str]]:
@@ -180,14 +210,36 @@ def pull(
         int | None, typer.Option("--version", metavar="N", autocompletion=names.versions, help="An older version.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    from_openpai: Annotated[
+        bool, typer.Option("--from-openpai", help="What OpenPAI left in the cluster, its secrets in clear.")
+    ] = False,
     state: StateOption = None,
 ) -> None:
     """Write the configuration of the cluster to files; secrets stay sealed, and unchanged when they are pushed."""
     cluster = open_cluster(state)
+    if from_openpai:
+        if number is not None:
+            raise PaictlError("OpenPAI keeps one version only", hint="leave out --version")
+        _pull_from_openpai(cluster, folder, force=force)
+        return
     version = cluster.configuration(number)
     for path in write_together(folder, {**version.files, **named_schemas(version.files.values())}, force=force):
         write(str(path))
     note_base(str(folder), cluster.name, version)
+
+
+def _pull_from_openpai(cluster: Cluster, folder: Path, *, force: bool) -> None:
+    """Write what OpenPAI left, so that only the owner can read it: nothing in it is sealed."""
+    if not isinstance(cluster, OpenPaiStore):
+        raise UnsupportedError(
+            "OpenPAI leaves its configuration in a Kubernetes cluster", hint="name one: --cluster NAME"
+        )
+    left = cluster.left_by_openpai()
+    for path in write_together(folder, left.files, force=force, mode=0o600):
+        write(str(path))
+    if left.cluster_id:
+        console.info(f"its cluster id is {left.cluster_id}")
+    console.warning("secrets in these files are in clear; a push keeps them in a Secret, then remove the files")
 
 
 def history(output: OutputOption = Output.TABLE, state: StateOption = None) -> None:

@@ -73,7 +73,7 @@ def solve(
 
     while (step := session.reading()) is not None:
         show_step(session, step, words)
-        session.solve(step, runner, edited)
+        session.solve(step, runner, edited, language=words)
         if step.id not in session.progress.solved:
             tell("unsolved", words, sign="→ ", step=session.lab.step_ids.index(step.id) + 1)
             raise typer.Exit(ExitCode.NEGATIVE)

@@ -56,7 +56,7 @@ def _play(session: Session, lang: str, pause: float) -> int:
     for step in lab.steps:
         blank()
         show_step(session, step, lang)
-        session.play(step, step.solution, runner, show_edits)
+        session.play(step, step.solution, runner, show_edits, language=lang)
         for result in judged(session):
             if result.check.after == step.id:
                 show_result(result, session, lang)

@@ -68,6 +68,11 @@ def show_result(result: CheckResult, session: Session, lang: str, *, brief: bool
 def ways_on(result: CheckResult, session: Session, lang: str) -> list[str]:
     """What leads on where a check failed: the known mistakes, else what may be in the way, else to begin anew."""
     said = [advice.of(lang).strip() for advice in result.advice]
+    if result.unpredicted:
+        step = session.lab.step(result.unpredicted)
+        typed = len(session.missing(step)) < len(step.commands)
+        at = session.lab.step_ids.index(step.id) + 1
+        return [say("unpredicted-late" if typed else "unpredicted", lang, step=at), *said]
     said += [say("perhaps", lang, text=guess.of(lang).strip()) for guess in result.guesses]
     said += [say("stranger", lang, job=name) for name in result.strangers]
     if result.stuck and result.left_out:

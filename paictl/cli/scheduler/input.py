@@ -44,18 +44,18 @@ def _root(name: str, text: str) -> Node | None:
     if tree.fatal:
         issue = tree.issues[-1]
         line, column = issue.at.source.position(issue.at.start)
-        raise PaictlError(f"not YAML: {_READ[issue.kind]}{issue.detail}", where=f"{name}:{line}:{column}")
+        raise PaictlError(f"not YAML: {_READ[issue.kind].format(issue.detail)}", where=f"{name}:{line}:{column}")
     return None if isinstance(tree.root, Scalar) and tree.root.value is None else tree.root
 
 
 _READ: Final = defaultdict(
-    str,
+    lambda: "{}",
     {
         IssueKind.TAB: "a tab where blanks belong",
-        IssueKind.ALIAS_BOMB: "its aliases stand for too much ",
-        IssueKind.ALIAS_CYCLE: "an alias within what it names ",
-        IssueKind.UNKNOWN_ALIAS: "an alias without anchor ",
-        IssueKind.TOO_DEEP: "nested too deeply ",
+        IssueKind.ALIAS_BOMB: "its aliases (the last is {}) stand for too much",
+        IssueKind.ALIAS_CYCLE: "the alias {} stands within what it names",
+        IssueKind.UNKNOWN_ALIAS: "nothing has the anchor {}",
+        IssueKind.TOO_DEEP: "nested deeper than {} levels",
     },
 )
 """What broke off the reading, where the detail alone does not say it."""

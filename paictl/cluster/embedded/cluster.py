@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from paictl.cluster.embedded import commands, written
@@ -24,6 +25,7 @@ from paictl.cluster.embedded.store import JobRow, Store, damaged, planned_beginn
 from paictl.cluster.embedded.views import losses_of, node_views, service_view
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import (
+    About,
     ClusterError,
     ConfigVersion,
     ConflictError,
@@ -33,10 +35,12 @@ from paictl.cluster.interface import (
     Machine,
     NodeChange,
     NodeView,
+    Port,
     ServiceView,
 )
 from paictl.cluster.picture import Picture
 from paictl.cluster.scheduling import Impact, JobExplanation
+from paictl.cluster.versions import moved_on, no_version
 from paictl.errors import PaictlError
 from paictl.units import Millis, from_unix, instant
 
@@ -45,6 +49,8 @@ Given = TypeVar("Given")
 
 class EmbeddedCluster:
     """A cluster in a folder of this machine. `wall` gives Unix time in seconds (tests have their own)."""
+
+    lacks: Mapping[Port, str] = MappingProxyType({})
 
     def __init__(self, store: Store, wall: Callable[[], float] = wall_time) -> None:
         self._store = store
@@ -104,6 +110,10 @@ class EmbeddedCluster:
     def name(self) -> str:
         """The cluster's id."""
         return str(self._store.meta("name"))
+
+    def about(self) -> About:
+        """Where it lives; its software is this program."""
+        return About("embedded", str(self._store.folder))
 
     @property
     def epoch(self) -> datetime:
@@ -256,11 +266,7 @@ class EmbeddedCluster:
         for version in found:
             if version.number == number:
                 return version
-        if not found:
-            raise ClusterError("no configuration was pushed yet", hint="paictl config push -p DIR")
-        raise ClusterError(
-            f"there is no version {number}", hint=f"the newest is {found[-1].number}; see: paictl config history"
-        )
+        raise no_version(number, found[-1].number if found else 0)
 
     def configurations(self) -> Sequence[ConfigVersion]:
         """All versions, oldest first."""
@@ -268,7 +274,10 @@ class EmbeddedCluster:
             epoch = self.epoch
             return [pushed.version(epoch) for pushed in self._store.configs()]
 
-    def push(self, files: Mapping[str, str], message: str, *, base: int | None = None) -> ConfigVersion:
+    def push(
+        self, files: Mapping[str, str], message: str, *, base: int | None = None,
+        secrets: Mapping[str, str] | None = None,  # noqa: ARG002 - imagined services need no password
+    ) -> ConfigVersion:  # fmt: skip
         """Store a new version; running services go on with what they loaded.
 
         Raises `ConflictError` if `base` is given and is not the newest version any more.
@@ -277,8 +286,7 @@ class EmbeddedCluster:
         def check() -> None:
             newest = self._store.newest_config()
             if base not in (None, newest):
-                now = f"its newest version is {newest}" if newest else "all versions are gone"
-                raise ConflictError(f"somebody changed the configuration meanwhile: {now}", hint="look, and push again")
+                raise moved_on(newest)
 
         return self._write(commands.Push(files, message), lambda world: world.pushed[-1].version(self.epoch), check)
 

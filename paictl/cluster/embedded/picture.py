@@ -16,9 +16,10 @@ from paictl.cluster.interface import Event, NodeView
 from paictl.cluster.picture import Picture
 from paictl.cluster.timeline import timeline
 from paictl.errors import PaictlError
+from paictl.scheduler.inspection import inspect
 from paictl.scheduler.state import State as SchedulerState
 from paictl.units import instant
-from paictl.workload.lifecycle import State
+from paictl.workload.lifecycle import RunState
 
 
 def picture(
@@ -32,15 +33,16 @@ def picture(
     state, note = _state(world)
     jobs = {group: key for key, job in world.jobs.items() for group in job.plan.groups}
     waiting = Counter(
-        job.job.vc for job in world.jobs.values() if job.status.state is State.WAITING
+        job.job.vc for job in world.jobs.values() if job.status.state is RunState.WAITING
     )  # fmt: skip
+    seen = inspect(state, jobs) if state else None
     shown = sorted([*world.jobs.values(), *ended], key=lambda job: job.number)
     return Picture(
         cluster=world.name,
         now=instant(epoch, world.now),
         epoch=epoch,
-        chains=chain_pictures(state, jobs) if state else (),
-        vcs=vc_pictures(state, jobs, waiting) if state else (),
+        chains=chain_pictures(seen) if seen else (),
+        vcs=vc_pictures(seen, waiting) if seen else (),
         nodes=tuple(nodes),
         jobs=tuple(view_of(job, epoch, tasks=False) for job in shown),
         note=note,

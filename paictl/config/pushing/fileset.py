@@ -11,7 +11,7 @@ from paictl.config.reading.kinds import Kind, recognise
 from paictl.config.reading.load import load_file
 from paictl.config.reading.source import Source
 from paictl.config.reading.yamltree import parse_yaml
-from paictl.config.secrets.sealing import mask, seal
+from paictl.config.secrets.sealing import mask, seal, seals_in, values_behind
 from paictl.config.secrets.walk import SecretError
 from paictl.errors import PaictlError
 
@@ -56,6 +56,27 @@ def sealed(name: str, text: str, *known_texts: str) -> str:
     """`seal` for a file with a name."""
     with _naming(name):
         return seal(text, kind_of(name, text), *known_texts)
+
+
+def seals_of(files: Files) -> set[str]:
+    """All seals in some sealed files."""
+    found: set[str] = set()
+    for name, text in files.items():
+        with _naming(name):
+            found |= seals_in(text, kind_of(name, text))
+    return found
+
+
+def secrets_of(files: Files, sealed_files: Files) -> dict[str, str]:
+    """The values behind the seals of files, as `values_behind` gives them; `files` are the same with secrets in clear.
+
+    Only what stands in both is compared.
+    """
+    found: dict[str, str] = {}
+    for name in files.keys() & sealed_files.keys():
+        with _naming(name):
+            found |= values_behind(files[name], sealed_files[name], kind_of(name, files[name]))
+    return found
 
 
 def masked(name: str, text: str) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from paictl.config.pushing.compare import FileDifference, compare_files
-from paictl.config.pushing.fileset import Files, kind_of, seal_files, sealed
+from paictl.config.pushing.fileset import Files, kind_of, seal_files, sealed, secrets_of
 from paictl.config.pushing.merge import Merged, merge
 from paictl.config.reading.keypath import KeyPath, dotted, parse_dotted
 from paictl.config.reading.kinds import Kind
@@ -26,6 +26,8 @@ class Push:
     files: dict[str, str]
     merged: dict[str, Merged]
     differences: tuple[FileDifference, ...]
+    secrets: dict[str, str] = field(default_factory=dict, repr=False)
+    """Seal → value, of the secrets that the pushed files have in clear (`fileset.secrets_of`)."""
 
     @property
     def changes(self) -> bool:
@@ -62,7 +64,7 @@ def prepare_push(pushed: Files, stored: Files, drop: Iterable[str] = ()) -> Push
             merged[name] = merge(has, sealed(name, text, has), drops.get(name, ()), name)
     files = {**stored, **{name: outcome.text for name, outcome in merged.items()}}
     files = {name: text for name, text in files.items() if name not in whole or name in merged}
-    return Push(files, merged, compare_files(stored, files))
+    return Push(files, merged, compare_files(stored, files), secrets_of(pushed, files))
 
 
 def _drops(words: Iterable[str], pushed: Files, stored: Files) -> dict[str, list[KeyPath]]:

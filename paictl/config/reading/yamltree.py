@@ -79,12 +79,17 @@ def parse_yaml(source: Source) -> Tree:
     except yaml.MarkedYAMLError as error:
         at = _error_span(source, error)
         odd = _odd_space(source, at.start)
+        late = builder.closed_late(at.start)
         if _indents_with_tab(source, at.start):
             builder.note(IssueKind.TAB, at)
         elif odd is not None:
             builder.note(IssueKind.SYNTAX, odd, f"U+{ord(source.text[odd.start]):04X} looks like a space and is none")
         elif _never_ends(error):
             builder.note(IssueKind.SYNTAX, at, "the quotation mark here is never closed")
+        elif late is not None:
+            at = Span(source, late.start, late.start + 1)
+            line = source.position(late.end - 1)[0]
+            builder.note(IssueKind.SYNTAX, at, f"the quotation mark here is closed in line {line} only")
         else:
             builder.note(IssueKind.SYNTAX, at, _reason(error))
         return Tree(builder.root, tuple(builder.issues), fatal=True)
@@ -134,6 +139,7 @@ class _Builder:
         self.anchors: dict[str, _Anchored] = {}
         self.written = 0
         self.repeated = 0
+        self.quoted: Scalar | None = None
 
     def note(self, kind: IssueKind, at: Located, detail: str = "", other: Located | None = None) -> None:
         self.issues.append(ReadIssue(kind, at, detail, other))
@@ -161,6 +167,13 @@ class _Builder:
             self.root = None
             self.note(IssueKind.EMPTY, Span(self.source, 0, 0))
 
+    def closed_late(self, offset: int) -> Scalar | None:
+        """The quoted text over several lines after which the scanner gave up at once, in the line where it ends."""
+        last = self.quoted
+        if last is None or last.end > offset or "\n" not in self.source.text[last.start : last.end]:
+            return None
+        return None if "\n" in self.source.text[last.end : offset] else last
+
     def scalar(self, event: yaml.ScalarEvent) -> None:
         start, end = _offsets(event)
         style = event.style
@@ -169,6 +182,8 @@ class _Builder:
         if style in ("|", ">"):  # libyaml ends a block at the start of the next token
             end = start + len(self.source.text[start:end].rstrip())
         node = Scalar(self.source, start, end, event.value, style or None)
+        if style in ("'", '"'):
+            self.quoted = node
         if event.tag not in (None, "!"):
             self.tagged(node, event.tag, Span(self.source, _offsets(event)[0], end))
         elif node.plain if event.tag is None else event.implicit[0]:
@@ -359,7 +374,8 @@ def _never_ends(error: yaml.MarkedYAMLError) -> bool:
 
 
 def _error_span(source: Source, error: yaml.MarkedYAMLError) -> Span:
-    mark = (error.context_mark if _never_ends(error) else None) or error.problem_mark or error.context_mark
+    begun = _never_ends(error) or error.context == "while scanning a simple key"  # said where it is noticed: too late
+    mark = (error.context_mark if begun else None) or error.problem_mark or error.context_mark
     offset = min(mark.index, max(len(source.text) - 1, 0)) if mark else 0
     return Span(source, offset, min(offset + 1, len(source.text)))
 

@@ -84,6 +84,25 @@ def secret_paths(text: str, kind: Kind) -> tuple[Path, ...]:
     return tuple(secret.path for secret in walk(text, kind).secrets)
 
 
+def seals_in(text: str, kind: Kind) -> set[str]:
+    """The seals that a text holds; raises `SecretError` if it cannot be read."""
+    return {found for _, found in _seals(text, kind)}
+
+
+def values_behind(text: str, sealed_text: str, kind: Kind) -> dict[str, str]:
+    """What seals stand for: seal → ``TAG:VALUE`` (the tag is YAML's: ``str``, ``int``), for a store of secrets.
+
+    `text` has the secrets in clear and `sealed_text` was made of it; a seal that `text` had already is not in the
+    outcome, because nobody here knows its value.
+    """
+    clear: dict[Path, list[str]] = {}
+    for secret in walk(text.removeprefix("\ufeff"), kind).secrets:
+        if not is_seal(secret.value):
+            clear.setdefault(secret.path, []).append(f"{secret.tag}:{secret.value}")
+    pairs = ((found, one) for path, found in _seals(sealed_text, kind) for one in clear.get(path, ()))
+    return {found: one for found, one in pairs if _matches(found, one)}
+
+
 def replace_secrets(text: str, kind: Kind, replacement: Callable[[Secret], str]) -> str:
     """The text with another value for each secret; lines, comments and all other bytes stay where they are.
 

@@ -20,6 +20,9 @@ TEXTS: Final[Mapping[str, str]] = {
     "command": "command {line}",
     "file": "file {name}",
     "prediction": "prediction for step {step}",
+    "figure": "{run}: {what} {value}",
+    "below-run": "less than that of {run} ({value})",
+    "above-run": "more than that of {run} ({value})",
     # findings: values
     "nothing": "nothing",
     "yes": "yes",
@@ -143,6 +146,9 @@ TEXTS: Final[Mapping[str, str]] = {
     "reset --step {step}, begin anew with paictl lab reset, or go on with paictl lab skip",
     "stuck": "everything was typed, and still it is not so; compare what is expected with what is observed, or go back "
     "to the beginning of this step: paictl lab reset --step {step}",
+    "unpredicted": 'say first what you expect: paictl lab predict {step} "…"; wrong is no harm, afterwards is too late',
+    "unpredicted-late": "what you expected is not written down, and now you have seen what comes: paictl lab reset "
+    '--step {step}, then paictl lab predict {step} "…" with what you had in mind, then the step again',
     "step-back": "only this step anew, what was before stays: paictl lab reset --step {step}",
     "stranger": "{job} is no job of this lab and may hold what another needs: paictl job stop {job}",
     "left-out": "everything was typed; this may need what {steps} would have done, which was skipped: paictl lab reset "

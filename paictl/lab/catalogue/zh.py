@@ -20,6 +20,9 @@ TEXTS: Final[Mapping[str, str]] = {
     "command": "命令 {line}",
     "file": "文件 {name}",
     "prediction": "步骤 {step} 的预测",
+    "figure": "{run}：{what} {value}",
+    "below-run": "小于 {run} 的值（{value}）",
+    "above-run": "大于 {run} 的值（{value}）",
     # findings: values
     "nothing": "（无）",
     "yes": "是",
@@ -141,6 +144,9 @@ TEXTS: Final[Mapping[str, str]] = {
     "unsolved": "检查没有通过：之前的操作与实验不同；用 paictl lab reset --step {step} 回到这一步的起点，"
     "用 paictl lab reset 重新开始，或用 paictl lab skip 继续",
     "stuck": "所有命令都已输入，结果仍不符；请比较应为与实际，或回到这一步的起点：paictl lab reset --step {step}",
+    "unpredicted": '先写下你的预测：paictl lab predict {step} "…"；预测可以是错的，但必须在动手之前写下',
+    "unpredicted-late": "你还没有写下预测就看到了结果：先运行 paictl lab reset --step {step}，"
+    '再用 paictl lab predict {step} "…" 写下你原来的想法，然后重做这一步',
     "step-back": "只重做这一步，之前的保留：paictl lab reset --step {step}",
     "stranger": "{job} 不是本实验的作业，可能占用了别的作业所需的设备：paictl job stop {job}",
     "left-out": "所有命令都已输入；这一项可能需要已跳过的步骤 {steps} 所做的事：用 paictl lab reset 重新开始，或用 "

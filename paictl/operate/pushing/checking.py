@@ -20,16 +20,17 @@ Files = Mapping[str, str]
 
 EMPTY: Final = "TXT013"
 """The rule about files in which nothing is set: to push one can only be a mistake."""
+UNSENT: Final = "the files have errors, so nothing was sent"
 
 
-def check_alone(files: Files, places: Files) -> Report:
+def check_alone(files: Files, places: Files, message: str = UNSENT) -> Report:
     """What the rules say about files as they were written; `places` are their paths, for messages.
 
-    Raises `RefusedFilesError` for a file that cannot be read as what it is, because nothing can be merged into it.
+    Raises `RefusedFilesError` with `message` for a file that is not readable as what it is: nothing merges into it.
     """
     report = _report(files, places)
     text = [one for one in report.problems if one.rule.startswith("TXT")]
-    _refuse([one for one in text if one.severity is Severity.ERROR or one.rule == EMPTY], report)
+    _refuse([one for one in text if one.severity is Severity.ERROR or one.rule == EMPTY], report, message)
     return report
 
 
@@ -56,10 +57,10 @@ def _report(files: Files, places: Files) -> Report:
     return validate(load_memory(named), Choice(severity=Severity.WARNING))
 
 
-def _refuse(errors: list[Problem], report: Report) -> None:
+def _refuse(errors: list[Problem], report: Report, message: str = UNSENT) -> None:
     if errors:
         raise RefusedFilesError(
-            "the files have errors, so nothing was sent",
+            message,
             Report(tuple(errors), report.files, report.skipped, report.failures),
             hint=f"correct them, see: paictl config validate {errors[0].place.path}",
         )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
-from paictl.cluster.interface import Services
+from paictl.cluster.interface import Identity, Port, Services
 from paictl.config.pushing.compare import FileDifference
 from paictl.config.quotas.capacity import Capacity, capacity, configuration
 from paictl.config.quotas.diff import VcChange, compare
@@ -38,8 +39,14 @@ class Readers:
     to_start: tuple[str, ...] = ()
 
 
-def readers(cluster: Services, differences: Iterable[FileDifference]) -> Readers:
-    """Who has to load a change."""
+class Ports(Identity, Services, Protocol):
+    """What is needed of a cluster to know who reads its configuration."""
+
+
+def readers(cluster: Ports, differences: Iterable[FileDifference]) -> Readers:
+    """Who has to load a change; nobody that is known where a cluster has no services of ours yet."""
+    if Port.SERVICES in cluster.lacks:
+        return Readers()
     running = {service.name: service.running for service in cluster.services()}
     names = [name for name in readers_of(differences, load_catalogue()) if name in running]
     return Readers(

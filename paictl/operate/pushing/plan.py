@@ -8,10 +8,10 @@ meanwhile is absent from them, and would look like a wish to drop it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from paictl.cluster.interface import Configuration, ConfigVersion, ConflictError, Identity, Scheduling, Services
+from paictl.cluster.interface import Configuration, ConfigVersion, ConflictError, Identity, Port, Scheduling, Services
 from paictl.cluster.scheduling import Impact
 from paictl.config.pushing.compare import FileDifference, compare_files
 from paictl.config.pushing.push import of_services, prepare_push
@@ -56,6 +56,8 @@ class Plan:
     harmed: tuple[Impact, ...] = ()
     """Jobs that are worse off once the scheduler has loaded it."""
     readers: Readers = field(default_factory=Readers)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Seal → value, of the secrets that the files have in clear; in no report and in no file."""
 
     @property
     def changes(self) -> bool:
@@ -109,8 +111,8 @@ def plan(cluster: Ports, order: Order) -> Plan:
     kept = tuple((name, dotted(path)) for name, merged in push.merged.items() for path in merged.kept)
     return Plan(
         cluster.name, versions[-1].number if versions else 0, push.files, push.differences, kept, warnings,
-        (*found.notes, *twice), vc_changes(stored, push.files), _harmed(cluster, push.differences, push.files),
-        readers(cluster, push.differences),
+        (*found.notes, *twice, *_unknown(cluster)), vc_changes(stored, push.files),
+        _harmed(cluster, push.differences, push.files), readers(cluster, push.differences), push.secrets,
     )  # fmt: skip
 
 
@@ -171,17 +173,25 @@ def plan_of(cluster: Ports, base: ConfigVersion | None, files: Mapping[str, str]
     )  # fmt: skip
 
 
+def _unknown(cluster: Identity) -> Iterator[str]:
+    """What nobody can say on this kind of cluster."""
+    if Port.SCHEDULING in cluster.lacks:
+        yield "which jobs a push harms cannot be told on this cluster yet"
+
+
 def _harmed(
-    cluster: Scheduling, differences: Iterable[FileDifference], files: Mapping[str, str]
+    cluster: Ports, differences: Iterable[FileDifference], files: Mapping[str, str]
 ) -> tuple[Impact, ...]:  # fmt: skip
-    return tuple(cluster.impact(files)) if any(difference.changes for difference in differences) else ()
+    if Port.SCHEDULING in cluster.lacks or not any(difference.changes for difference in differences):
+        return ()
+    return tuple(cluster.impact(files))
 
 
 def compare(cluster: Ports, path: str) -> Plan:
     """What a push of a folder would change; raises `RefusedFilesError` for files that cannot be read."""
     found, now = folders.read(path), newest(cluster)
     files = found.files
-    check_alone(files, found.places)
+    check_alone(files, found.places, "the files have errors, so they cannot be compared")
     stored = dict(now.files) if now else {}
     push = prepare_push(files, stored)
     kept = tuple((name, dotted(path)) for name, merged in push.merged.items() for path in merged.kept)
@@ -193,6 +203,15 @@ def plan_rollback(cluster: Ports, number: int) -> Plan:
     return plan_of(cluster, newest(cluster), cluster.configuration(number).files)
 
 
-def send(cluster: Configuration, made: Plan, message: str) -> ConfigVersion:
-    """Store what a plan says as a new version; raises `ConflictError` if the cluster has moved since it was made."""
-    return cluster.push(made.files, message, base=made.base)
+def send(cluster: Ports, made: Plan, message: str, order: Order | None = None) -> ConfigVersion:
+    """Store what a plan says as a new version.
+
+    Raises `ConflictError` if the cluster has moved since it was made; where the `order` is given that it was made of,
+    the error is the `StaleFilesError` with what others changed, if they changed anything.
+    """
+    try:
+        return cluster.push(made.files, message, base=made.base, secrets=made.secrets)
+    except ConflictError:
+        if order is not None:
+            plan(cluster, replace(order, base=made.base))
+        raise

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from paictl.cluster.interface import ConflictError
+from paictl.config.pushing.fileset import secrets_of
 from paictl.errors import PaictlError
 from paictl.files import write_together
+from paictl.operate.pushing.folder import read
 from paictl.operate.pushing.plan import Plan, Ports, newest, plan_of
 
 _FORM: Final = {"kind": "paictl-config-plan", "schemaVersion": 1}
@@ -22,9 +25,10 @@ def write_plan(path: Path, made: Plan, message: str) -> None:
     )
 
 
-def read_plan(path: Path, cluster: Ports) -> tuple[Plan, str]:
+def read_plan(path: Path, cluster: Ports, folder: str | None = None) -> tuple[Plan, str]:
     """A plan from a file, and its message, as it would do now.
 
+    The file has no secrets in clear: where a cluster needs new ones, they are read in the `folder` that it was made of.
     Raises `ConflictError` if it is one of another cluster, or the cluster has moved since; `PaictlError` if the file
     holds no plan.
     """
@@ -47,4 +51,5 @@ def read_plan(path: Path, cluster: Ports) -> tuple[Plan, str]:
             f"was made on version {base}, and the newest is {now.number if now else 0}: the cluster has moved",
             where=str(path), hint="make a new one: paictl config plan -p DIR -o FILE",
         )  # fmt: skip
-    return plan_of(cluster, now, files), message
+    made = plan_of(cluster, now, files)
+    return (made if folder is None else replace(made, secrets=secrets_of(read(folder).files, files))), message

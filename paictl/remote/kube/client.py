@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -56,6 +59,10 @@ class KubeClient:
         self.server: str = api.configuration.host.rstrip("/")
         self.context = context
         """Name of the context, ``in cluster`` inside a pod."""
+        self.authority = authority_of(api.configuration)
+        """Whose certificate the server has to show."""
+        self.date: datetime | None = None
+        """What the server's clock showed at its last ordinary answer, in whole seconds."""
 
     @property
     def where(self) -> str:
@@ -75,6 +82,7 @@ class KubeClient:
         """The answer. Raises `KubeError` outside 2xx and `UnreachableError`; nothing is ever sent twice."""
         reply = self._send(method, path, body, query, kind, urllib3.Timeout(connect=CONNECT, read=timeout))
         data: bytes = reply.data
+        self.date = _date(reply.headers.get("Date", "")) or self.date
         if reply.status >= 300:
             raise self._refused(reply.status, data, f"{method} {path}")
         try:
@@ -154,13 +162,17 @@ class Stream:
             self._reply.close()
 
 
-def connect(kubeconfig: Path | None = None, context: str | None = None) -> KubeClient:
+def connect(kubeconfig: Path | str | None = None, context: str | None = None) -> KubeClient:
     """The API server of a kubeconfig's context; in a pod without a kubeconfig, that of the pod's own cluster.
 
     Raises `PaictlError` naming the file if there is none, it cannot be read, or it has no such context.
     """
-    import kubernetes.client
-    import kubernetes.config
+    try:
+        import kubernetes.client
+        import kubernetes.config
+    except ModuleNotFoundError as error:
+        hint = "install it: pip install 'paictl[k8s]'"
+        raise PaictlError(f"the library for Kubernetes is not installed ({error.name})", hint=hint) from None
 
     client: Any = kubernetes.client  # neither has types worth the name
     config: Any = kubernetes.config
@@ -186,6 +198,27 @@ def connect(kubeconfig: Path | None = None, context: str | None = None) -> KubeC
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise PaictlError(f"the kubeconfig cannot be used: {_plain(error)}", where=where) from None
     return KubeClient(client.ApiClient(configuration=settings), chosen)
+
+
+def authority_of(settings: Any) -> str:
+    """Whose certificate a server has to show, as one word: the hash of the authorities, ``system`` or ``nobody``."""
+    if not settings.verify_ssl:
+        return "nobody"
+    if not settings.ssl_ca_cert:
+        return "system"
+    try:
+        data = Path(settings.ssl_ca_cert).read_bytes()
+    except OSError as error:
+        raise PaictlError(f"cannot read the authority: {error.strerror}", where=settings.ssl_ca_cert) from None
+    return f"sha256:{hashlib.sha256(b''.join(data.split())).hexdigest()}"
+
+
+def _date(text: str) -> datetime | None:
+    try:
+        found = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _in_cluster() -> bool:

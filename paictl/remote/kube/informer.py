@@ -114,14 +114,14 @@ class Informer:
             pause = min(pause * 2, PAUSES[1])
 
     def _list(self) -> None:
-        """List everything, tell what differs from what was told."""
+        """List everything, notify of what differs from what was told."""
         seen: set[str] = set()
         version = ""
         for of_list, things in self.client.list(self.path, self.query):
             version = of_list
             self.heard = time.monotonic()
             for thing in things:
-                seen.add(self._tell(thing))
+                seen.add(self._notify(thing))
             if self._stop.is_set():
                 return
         for key in [key for key in self.known if key not in seen]:
@@ -143,26 +143,26 @@ class Informer:
         due = self._listed + self.times.relist
         for line in self.client.open(self.path, query, self.times.silence).lines():
             self.heard = time.monotonic()
-            self._news(_parsed(line, self.client))
+            self._handle(_parsed(line, self.client))
             if self._stop.is_set() or self.heard > due:
                 return
 
-    def _news(self, news: Json) -> None:
-        thing: Json = news.get("object") or {}
-        kind = news.get("type")
+    def _handle(self, change: Json) -> None:
+        thing: Json = change.get("object") or {}
+        kind = change.get("type")
         if kind == "ERROR":
             status = int(thing.get("code") or 500)
             raise KubeError(f"the watch of {self.path} ended: {thing.get('message')}", status=status)
         about = thing.get("metadata") or {}
         if kind in ("ADDED", "MODIFIED"):
-            self._tell(thing)
+            self._notify(thing)
         elif kind == "DELETED":
             key = key_of(about)
             if self.known.get(key, ("", ""))[0] in ("", about.get("uid")):
                 self._forget(key, str(about.get("uid", "")))
         self.version = str(about.get("resourceVersion") or self.version)
 
-    def _tell(self, thing: Json) -> str:
+    def _notify(self, thing: Json) -> str:
         about = thing["metadata"]
         key, uid, version = key_of(about), str(about.get("uid", "")), str(about.get("resourceVersion", ""))
         known = self.known.get(key)

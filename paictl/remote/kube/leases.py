@@ -23,14 +23,14 @@ REQUEST: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class LeaseTimes:
     """Seconds: how long a lease is good for, and between attempts."""
 
     duration: int = 8
     retry: float = 1.5
 
 
-class Elector:
+class LeaderElector:
     """Takes part in the election from `start` until `stop`.
 
     `gained` and `lost` are called from the elector's thread; `lost` also when the time has run out without an answer.
@@ -44,7 +44,7 @@ class Elector:
         *,
         gained: Callable[[], None],
         lost: Callable[[], None],
-        terms: Terms | None = None,
+        terms: LeaseTimes | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.client = client
@@ -52,7 +52,7 @@ class Elector:
         self.identity = identity
         self.gained = gained
         self.lost = lost
-        self.terms = terms or Terms()
+        self.terms = terms or LeaseTimes()
         self.clock = clock
         self.problem = ""
         self.holder = ""

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from paictl.scheduler.decision import Failure
+from paictl.scheduler.groups import Hold
 from paictl.scheduler.request import PodRequest
 
 
@@ -17,17 +18,6 @@ class Verdict(StrEnum):
     BIND = "bind"
     PREEMPT = "preempt"
     WAIT = "wait"
-
-
-class Hold(StrEnum):
-    """By what right a group holds its leaves."""
-
-    GUARANTEED = "guaranteed"
-    OPPORTUNISTIC = "opportunistic"
-    LAZY = "lazily preempted"
-    """It was guaranteed until another group took its virtual leaves."""
-    PREEMPTING = "preempting"
-    """It does not run yet: it has reserved leaves and waits for those who use them."""
 
 
 @dataclass(frozen=True, slots=True)

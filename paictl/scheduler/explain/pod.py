@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from paictl.errors import PaictlError
 from paictl.scheduler.errors import RequestError
-from paictl.scheduler.explain.data import Hold, Verdict, to_data
+from paictl.scheduler.explain.data import Verdict, to_data
 from paictl.scheduler.explain.scratch import holder
 from paictl.scheduler.explain.text import render
 from paictl.scheduler.explain.why import explain
-from paictl.scheduler.groups import GroupState
+from paictl.scheduler.groups import GroupState, Hold
 from paictl.scheduler.operations import fault
 from paictl.scheduler.wire import pod_name
 

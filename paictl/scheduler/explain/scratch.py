@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from paictl.scheduler.decision import NO_LEAF, Bind, Phase, Preempt, Wait
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import NodeHealth, PodGone
-from paictl.scheduler.explain.data import Hold, Holder, Outcome
-from paictl.scheduler.groups import GroupState
+from paictl.scheduler.explain.data import Holder, Outcome
+from paictl.scheduler.groups import hold_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -125,13 +125,7 @@ def outcome(state: State, decision: Decision) -> Outcome | None:
 def holder(group: Group, here: int | None = None) -> Holder:
     """A group as one that holds leaves; `here` is how many of them count, all if not said."""
     leaves = sum(leaf_number * pods for leaf_number, pods in group.members)
-    if group.state is GroupState.PREEMPTING:
-        hold = Hold.PREEMPTING
-    elif group.virtual is not None:
-        hold = Hold.GUARANTEED
-    else:
-        hold = Hold.OPPORTUNISTIC if group.preemptor is None else Hold.LAZY
-    return Holder(group.name, group.vc, group.priority, hold, leaves, leaves if here is None else here)
+    return Holder(group.name, group.vc, group.priority, hold_of(group), leaves, leaves if here is None else here)
 
 
 def smallest(scratch: Scratch, items: Sequence[Item], change: Callable[[Iterable[Item]], None]) -> list[Item] | None:

@@ -116,14 +116,16 @@ def _plain(kind: object, value: Any) -> object:
         return "inf" if value >= FOREVER else value / 1000
     if isinstance(value, float) and math.isinf(value):
         return "inf"
-    return list(value) if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return [_plain(get_args(kind)[0], one) for one in value]
+    return value
 
 
 def _text(value: object) -> object:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
-        return "/".join(map(str, value))
+        return "/".join(str(_text(one)) for one in value)
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

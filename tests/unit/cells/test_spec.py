@@ -149,3 +149,19 @@ def test_as_many_levels_as_are_allowed_can_be_built() -> None:
     }  # fmt: skip
     tree = build_physical(ClusterSpec.from_mapping(data))
     assert (len(tree), tree.chains[0].top) == (MAX_LEVELS, MAX_LEVELS)
+
+
+def test_what_hived_ignores_beside_the_amounts_of_a_sku_is_ignored() -> None:
+    data = config()
+    data["physicalCluster"]["skuTypes"] = {"GPU": {"gpu": 1, "cpu": 4, "memory": "1Gi", "note": {"a": 1}, "spot": True}}
+    assert ClusterSpec.from_mapping(data).sku_types == {"GPU": {"gpu": 1, "cpu": 4, "memory": "1Gi"}}
+    data["physicalCluster"]["skuTypes"]["GPU"]["cpu"] = 1.5
+    with pytest.raises(SpecError, match="expected an amount"):
+        ClusterSpec.from_mapping(data)
+
+
+def test_an_address_without_quotes_is_taken_as_it_reads() -> None:
+    data = config()
+    data["physicalCluster"]["physicalCells"][0]["cellAddress"] = float("inf")
+    data["physicalCluster"]["physicalCells"][1]["cellAddress"] = 10.5
+    assert [cell.address for cell in ClusterSpec.from_mapping(data).physical_cells] == ["inf", "10.5"]

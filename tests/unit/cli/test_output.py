@@ -163,3 +163,15 @@ def test_where_there_is_no_posix_one_line_says_so() -> None:
     told = _unexpected(ModuleNotFoundError("No module named 'fcntl'", name="fcntl"))
     assert "need Linux or macOS" in told.message
     assert "internal error" in _unexpected(ModuleNotFoundError("No module named 'x'", name="x")).message
+
+
+def test_configuration_is_checked_where_there_is_no_posix(tmp_path: Path) -> None:
+    (tmp_path / "worker.csv").write_text("w1,10.0.0.1\n")
+    blocked = "import sys; sys.modules['fcntl'] = None; from paictl.cli.main import main; main(sys.argv[1:])"
+    words = [sys.executable, "-c", blocked]
+    done = subprocess.run([*words, "config", "validate", str(tmp_path)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "1 file checked, all clean\n")
+
+
+def test_no_group_has_the_help_of_an_option(paictl: Paictl) -> None:
+    assert "extender    Serve a real kube-scheduler" in paictl("-h").out

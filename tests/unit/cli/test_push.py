@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from paictl.cli.config.push import HARM
+from paictl.cluster.scheduling import Harm
 from paictl.config.secrets import sealing
+from paictl.i18n import counted, in_language
 from paictl.operate.pushing.folder import MARK
 from tests.unit.cli.conftest import Done, Paictl
 from tests.unit.cli.test_job import JOB
@@ -130,6 +133,21 @@ def test_a_push_says_which_virtual_clusters_and_jobs_lose_what(paictl: Paictl, t
             assert "other" not in said
         else:
             assert "warning" not in said, "nobody has loaded it, and the jobs keep what they have"
+
+
+def test_several_jobs_lose_their_guarantee_in_the_plural() -> None:
+    assert set(HARM) == set(Harm)
+    said = counted(*HARM[Harm.NO_GUARANTEE], count=2, jobs="a, b")
+    assert said == "2 jobs then run on without their guarantee: a, b"
+    assert all(in_language(counted(*words, count=2, jobs="a"), "zh").startswith("2 个作业") for words in HARM.values())
+
+
+def test_a_broken_file_cannot_be_compared_and_says_so(paictl: Paictl, tmp_path: Path) -> None:
+    mine = pull(paictl, tmp_path / "mine")
+    (mine / "services-configuration.yaml").write_text("a: [")
+    done = paictl("config", "diff", str(mine))
+    assert (done.code, "nothing was sent" in done.err) == (2, False)
+    assert "the files have errors, so they cannot be compared" in done.err
 
 
 def test_warnings_of_the_rules_are_shown(paictl: Paictl, tmp_path: Path) -> None:

@@ -21,7 +21,10 @@ from paictl.cli.cluster.picture.marks import marks
 from paictl.cli.cluster.picture.text import Line, cut, flow
 from paictl.cli.settings import settings
 from paictl.cluster.interface import JobState, JobView, NodeChange
-from paictl.cluster.picture import CellState, ChainPicture, Hold, PhysicalCell, Picture
+from paictl.cluster.picture import ChainPicture, Picture
+from paictl.scheduler.groups import Hold
+from paictl.scheduler.inspection import PhysicalCellStatus
+from paictl.scheduler.occupancy import CellState
 from paictl.units import Millis
 from tests.conftest import ROOT
 from tests.unit.cli.conftest import Paictl
@@ -99,16 +102,16 @@ def test_every_device_is_one_character_and_no_line_is_too_wide(bench: MakeBench,
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 
-def cell(name: str, state: CellState, **more: Any) -> PhysicalCell:
-    return PhysicalCell(f"n/{name}", "G", 1, False, state, more.pop("healthy", True), **more)
+def cell(name: str, state: CellState, **more: Any) -> PhysicalCellStatus:
+    return PhysicalCellStatus(f"n/{name}", "G", 1, False, state, more.pop("healthy", True), **more)
 
 
 def job(key: str, number: int, vc: str = "v") -> JobView:
     return JobView(key, vc, "prod", JobState.RUNNING, NOON, 1, NOON, number=number)
 
 
-def made(cells: list[PhysicalCell], jobs: list[JobView]) -> Picture:
-    node = PhysicalCell("n", "N", 2, True, CellState.USED, True, parts=tuple(cells))
+def made(cells: list[PhysicalCellStatus], jobs: list[JobView]) -> Picture:
+    node = PhysicalCellStatus("n", "N", 2, True, CellState.USED, True, parts=tuple(cells))
     chains = (ChainPicture("N", ("G", "N"), (node,)),)
     return Picture("c", NOON, NOON, chains, (), (), tuple(jobs))
 

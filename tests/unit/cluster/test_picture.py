@@ -7,10 +7,13 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
+from paictl.cells.ids import PhysicalCell
 from paictl.cluster.interface import Event, EventKind, JobState, NodeChange
-from paictl.cluster.picture import CellState, Hold, JobLine, Outcome, Picture, Promise, picture_data
+from paictl.cluster.picture import AttemptOutcome, JobLine, Picture, PromiseState, picture_data
 from paictl.cluster.timeline import timeline
-from paictl.scheduler.inspect import physical_state
+from paictl.scheduler.groups import Hold
+from paictl.scheduler.occupancy import CellState
+from paictl.scheduler.state import State as SchedulerState
 from paictl.units import Millis, instant
 from tests.unit.cluster.conftest import MINUTE, Bench, MakeBench
 
@@ -52,6 +55,14 @@ def test_devices_say_who_uses_them_and_with_which_right(bench: MakeBench) -> Non
     assert picture.timeline is None
 
 
+def summary(state: SchedulerState, cell: PhysicalCell) -> str:
+    """A cell's state, from those of all its leaves at once."""
+    found = {state.occupancy.state(leaf) for leaf in state.physical.leaves(cell)}
+    if CellState.USED in found:
+        return "Used"
+    return str(found.pop()) if len(found) == 1 else "Free"
+
+
 def test_cells_have_the_addresses_and_states_of_the_scheduler(bench: MakeBench) -> None:
     lab = bench("three-tenants")
     for number in range(9):
@@ -61,7 +72,7 @@ def test_cells_have_the_addresses_and_states_of_the_scheduler(bench: MakeBench) 
         assert world.dispatcher.engine is not None
         state = world.dispatcher.engine.state
         cells = [
-            (state.physical.address(cell), physical_state(state, cell), not state.counts.bad[cell])
+            (state.physical.address(cell), summary(state, cell), not state.counts.bad[cell])
             for cell in state.physical.cells()
         ]
     found = []
@@ -89,11 +100,11 @@ def test_doomed_cells_are_those_that_only_bad_hardware_can_serve(bench: MakeBenc
     lab.cluster.set_node("worker2", NodeChange.FAIL)
     lab.submit("own", "default", gpu=1)
     vc1 = next(vc for vc in lab.cluster.picture().vcs if vc.name == "vc1")
-    assert [(cell.state, cell.healthy) for cell in vc1.cells] == [(Promise.DOOMED, False)] * 2
+    assert [(cell.state, cell.healthy) for cell in vc1.cells] == [(PromiseState.DOOMED, False)] * 2
     assert all("worker2" in cell.physical for cell in vc1.cells)
     lab.cluster.set_node("worker2", NodeChange.HEAL)
     vc1 = next(vc for vc in lab.cluster.picture().vcs if vc.name == "vc1")
-    assert [cell.state for cell in vc1.cells] == [Promise.FREE] * 2
+    assert [cell.state for cell in vc1.cells] == [PromiseState.FREE] * 2
     assert vc1.doomed == 0
 
 
@@ -137,8 +148,8 @@ def test_the_timeline_of_a_preempted_job(bench: MakeBench) -> None:
     picture = lab.cluster.picture(history=True)
     task = line(picture, low).tasks[0]
     assert [(a.start, a.end, a.outcome) for a in task.attempts] == [
-        (lab.at(0), lab.at(2 * MINUTE), Outcome.PREEMPTED),
-        (lab.at(7 * MINUTE), None, Outcome.RUNNING),
+        (lab.at(0), lab.at(2 * MINUTE), AttemptOutcome.PREEMPTED),
+        (lab.at(7 * MINUTE), None, AttemptOutcome.RUNNING),
     ]
     assert f"preempted by {high}" in task.attempts[0].reason
     assert task.attempts[0].devices == (0,)
@@ -197,7 +208,7 @@ def test_finished_tasks_of_a_gang_that_starts_again_wait_once_more() -> None:
     ]
     events = [Event(n, at(span), EventKind(kind), "job/u~j", "", data) for n, (kind, span, data) in enumerate(said, 1)]
     first, second = timeline(events, at(10)).jobs[0].tasks
-    assert [attempt.outcome for attempt in first.attempts] == [Outcome.FINISHED, Outcome.RUNNING]
+    assert [attempt.outcome for attempt in first.attempts] == [AttemptOutcome.FINISHED, AttemptOutcome.RUNNING]
     assert (first.waits, second.waits) == (((at(7), at(9)),), ((at(7), None),))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from paictl.cells.spec import ClusterSpec
-from tests.unit.extender.stand import Stand
+from tests.unit.extender.harness import Harness
 
 CONFIG: dict[str, Any] = {
     "physicalCluster": {
@@ -31,8 +31,8 @@ def spec(**changes: Any) -> ClusterSpec:
 
 
 @pytest.fixture
-def stand() -> Stand:
+def harness() -> Harness:
     """Open, all nodes healthy."""
-    made = Stand(spec())
+    made = Harness(spec())
     made.open(NODES)
     return made

@@ -15,21 +15,20 @@ import pytest
 
 from paictl.extender import server, wire
 from tests.unit.extender.conftest import NODES, spec
-from tests.unit.extender.stand import Caller, Stand, pod, served
-from tests.unit.extender.test_desk import gang
+from tests.unit.extender.harness import Caller, Harness, gang, pod, served
 
 VERBS = ("filter", "bind", "preempt")
 
 
 @pytest.fixture
-def caller(stand: Stand) -> Iterator[Caller]:
-    with served(stand) as made:
+def caller(harness: Harness) -> Iterator[Caller]:
+    with served(harness) as made:
         yield made
 
 
-def test_the_paths_of_hived(caller: Caller, stand: Stand) -> None:
+def test_the_paths_of_hived(caller: Caller, harness: Harness) -> None:
     made = gang("g", 1, 2)[0]
-    (node,) = caller.filter(stand.create(made), NODES)["NodeNames"]
+    (node,) = caller.filter(harness.create(made), NODES)["NodeNames"]
     assert caller.bind(made, node) == ""
     status, groups = caller.call("GET", "/v1/inspect/affinitygroups/")
     assert status == 200
@@ -67,11 +66,11 @@ def test_nothing_there_is_said_as_hived_says_it(caller: Caller) -> None:
     assert caller.call("GET", "/v1/inspect/affinitygroups/") == (200, {"items": None})
 
 
-def test_explanations_picture_page_and_metrics(caller: Caller, stand: Stand) -> None:
+def test_explanations_picture_page_and_metrics(caller: Caller, harness: Harness) -> None:
     for made in gang("full", 3, 4):
-        (node,) = caller.filter(stand.create(made), NODES)["NodeNames"]
+        (node,) = caller.filter(harness.create(made), NODES)["NodeNames"]
         caller.bind(made, node)
-    caller.filter(stand.create(gang("late", 1, 4)[0]), NODES)
+    caller.filter(harness.create(gang("late", 1, 4)[0]), NODES)
     late = caller.call("GET", "/v1/explain/pods/default/late-0")[1]
     assert late["situation"] == "waiting"
     assert late["explanation"]["changes"]
@@ -96,9 +95,9 @@ def test_explanations_picture_page_and_metrics(caller: Caller, stand: Stand) -> 
         assert line in text
 
 
-def test_guarantees_at_risk_are_counted(caller: Caller, stand: Stand) -> None:
-    stand.desk.node_gone("n0")
-    stand.desk.node_gone("n1")  # two are left, and VC A was promised three
+def test_guarantees_at_risk_are_counted(caller: Caller, harness: Harness) -> None:
+    harness.core.node_gone("n0")
+    harness.core.node_gone("n1")  # two are left, and VC A was promised three
     text = caller.call("GET", "/metrics")[1]
     at_risk = [line for line in text.splitlines() if line.startswith("paictl_extender_guarantees_at_risk{")]
     assert sum(float(line.split()[1]) for line in at_risk) == 1
@@ -106,9 +105,9 @@ def test_guarantees_at_risk_are_counted(caller: Caller, stand: Stand) -> None:
     assert "paictl_extender_bad_nodes 2.0" in text
 
 
-def test_who_does_not_lead_answers_nothing(caller: Caller, stand: Stand) -> None:
+def test_who_does_not_lead_answers_nothing(caller: Caller, harness: Harness) -> None:
     assert caller.call("GET", "/readyz")[0] == 200
-    stand.problem = "this process does not lead"
+    harness.problem = "this process does not lead"
     assert caller.call("GET", "/healthz")[0] == 200
     assert caller.call("GET", "/readyz") == (503, "this process does not lead")
     assert caller.call("GET", "/v1/inspect/affinitygroups/")[0] == 503
@@ -118,9 +117,9 @@ def test_who_does_not_lead_answers_nothing(caller: Caller, stand: Stand) -> None
     assert caller.call("POST", "/v1/extender/preempt", body)[0] == 503
 
 
-def test_whole_nodes_instead_of_names(caller: Caller, stand: Stand) -> None:
+def test_whole_nodes_instead_of_names(caller: Caller, harness: Harness) -> None:
     nodes = [{"metadata": {"name": name}} for name in NODES]
-    body = {"Pod": stand.create(gang("g", 1, 4)[0]), "Nodes": {"items": nodes}}
+    body = {"Pod": harness.create(gang("g", 1, 4)[0]), "Nodes": {"items": nodes}}
     answer = caller.call("POST", "/v1/extender/filter", body)[1]
     assert answer["NodeNames"] is None
     assert len(answer["Nodes"]["items"]) == 1
@@ -151,7 +150,7 @@ def mutated(dice: random.Random, value: Any, depth: int = 0) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_no_call_gives_more_than_an_answer_that_says_what_is_wrong(caller: Caller, stand: Stand, seed: int) -> None:
+def test_no_call_gives_more_than_an_answer_that_says_what_is_wrong(caller: Caller, harness: Harness, seed: int) -> None:
     dice = random.Random(seed)  # noqa: S311
     for number in range(250):
         made = pod(f"p{number}", {"virtualCluster": "A", "priority": 0, "leafCellNumber": 1})
@@ -176,7 +175,7 @@ def test_no_call_gives_more_than_an_answer_that_says_what_is_wrong(caller: Calle
         assert "Traceback" not in text
         assert "internal error" not in text, (verb, data[:500], text)
     good = gang("good", 1, 1, "B")[0]
-    assert caller.filter(stand.create(good), NODES)["NodeNames"], "and the next one is served as if nothing had been"
+    assert caller.filter(harness.create(good), NODES)["NodeNames"], "and the next one is served as if nothing had been"
 
 
 def test_large_bodies_are_refused_and_cost_no_memory(caller: Caller) -> None:
@@ -200,16 +199,16 @@ def test_large_bodies_are_refused_and_cost_no_memory(caller: Caller) -> None:
     assert grown < 3 * wire.MAX_BODY / 2**20, f"{grown:.0f} MB more"
 
 
-def test_slow_senders_are_given_up_and_keep_nobody_waiting(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_senders_are_given_up_and_keep_nobody_waiting(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "PATIENCE", 0.5)
-    with served(stand) as caller:
+    with served(harness) as caller:
         slow = []
         for _ in range(30):
             raw = socket.create_connection(("127.0.0.1", caller.port))
             raw.sendall(b"POST /v1/extender/filter HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
             slow.append(raw)
         began = time.monotonic()
-        assert caller.filter(stand.create(gang("quick", 1, 1)[0]), NODES)["NodeNames"]
+        assert caller.filter(harness.create(gang("quick", 1, 1)[0]), NODES)["NodeNames"]
         assert time.monotonic() - began < 0.5
         for raw in slow:
             raw.settimeout(10)
@@ -217,11 +216,11 @@ def test_slow_senders_are_given_up_and_keep_nobody_waiting(stand: Stand, monkeyp
             raw.close()
 
 
-def test_many_at_once_get_one_answer_each(stand: Stand) -> None:
+def test_many_at_once_get_one_answer_each(harness: Harness) -> None:
     """Twelve pods for twelve devices and eight callers: nothing is given twice, nothing is lost."""
-    made = [stand.create(one) for i in range(16) for one in gang(f"g{i}", 1, 1)]
+    made = [harness.create(one) for i in range(16) for one in gang(f"g{i}", 1, 1)]
     answers: list[str] = []
-    with served(stand) as caller:
+    with served(harness) as caller:
 
         def work(own: list[Any]) -> None:
             mine = Caller(caller.port)
@@ -242,11 +241,11 @@ def test_many_at_once_get_one_answer_each(stand: Stand) -> None:
     assert len(set(taken)) == 12
 
 
-def test_a_new_term_is_not_shown_what_the_old_one_looked_like(caller: Caller, stand: Stand) -> None:
+def test_a_new_term_is_not_shown_what_the_old_one_looked_like(caller: Caller, harness: Harness) -> None:
     """Both may have done as many things."""
     assert len(caller.call("GET", "/v1/inspect/clusterstatus/virtualclusters/A")[1]) == 3
-    version = stand.desk.book.engine.version
-    stand.begin(spec(virtualClusters={"A": {"virtualCells": [{"cellType": "POOL.NODE", "cellNumber": 1}]}}))
-    stand.open(NODES)
-    assert stand.desk.book.engine.version == version
+    version = harness.core.book.engine.version
+    harness.begin(spec(virtualClusters={"A": {"virtualCells": [{"cellType": "POOL.NODE", "cellNumber": 1}]}}))
+    harness.open(NODES)
+    assert harness.core.book.engine.version == version
     assert len(caller.call("GET", "/v1/inspect/clusterstatus/virtualclusters/A")[1]) == 1

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from paictl.cli.lab.shown import ways_on
 from paictl.errors import PaictlError
 from paictl.lab import commandlog
 from paictl.lab.actions import Runner
+from paictl.lab.errors import LabError
 from paictl.lab.judging import Status, judged
-from paictl.lab.manifest import all_labs, find_lab, read_lab
+from paictl.lab.manifest import Act, all_labs, find_lab, read_lab
 from paictl.lab.progress import ProgressFile
 from paictl.lab.session import Session
 from tests.conftest import ROOT
@@ -120,6 +122,31 @@ def test_the_order_of_options_does_not_matter(begin: Begin) -> None:
     typed = commandlog.Command("paictl sim compare --config=services-configuration.yaml trace.yaml", 1)
     commandlog.append(session.workspace.folder, typed)
     assert "paictl sim compare trace.yaml --config services-configuration.yaml" not in session.missing(step)
+
+
+def test_a_prediction_has_to_come_before_what_it_foretells(begin: Begin) -> None:
+    session, runner = begin("17")
+    step = session.lab.step("equal")
+    session.play(session.lab.step("look"), Act(), runner)
+    session.play(session.lab.step("heavy"), Act(), runner)
+    guess = session.lab.step("heavy").guess
+    assert guess is not None
+    assert session.progress.predictions == {"heavy": guess.en}
+    session.show(step)
+    first = next(one for one in judged(session) if one.check.id == "worse-than-fifo")
+    assert (first.unpredicted, first.status) == ("equal", Status.FAILED)
+    assert any("say first what you expect: paictl lab predict 3" in line for line in ways_on(first, session, "en"))
+    types(session, runner, *step.commands)
+    late = next(one for one in judged(session) if one.check.id == "worse-than-fifo")
+    assert [one.ok for one in late.findings].count(False) == 1, "all but the prediction is there"
+    assert any("paictl lab reset --step 3" in line for line in ways_on(late, session, "en"))
+    with pytest.raises(LabError, match="cannot be predicted"):
+        session.predict(step, "all alike")
+    session.reset_to(step)
+    session.predict(step, "all alike")
+    types(session, runner, *step.commands)
+    assert standing(session)["worse-than-fifo"] is Status.PASSED
+    assert session.progress.predictions["equal"] == "all alike"
 
 
 def test_checks_of_later_steps_are_not_failures(begin: Begin) -> None:

@@ -29,7 +29,17 @@ def played(session: Session, runner: Runner) -> Observation:
         commandlog.append(session.workspace.folder, runner(command))
     with session.file.changing() as progress:
         progress.lab(session.lab.id).predictions["told"] = "it waits"
+    (session.workspace.files / "runs.csv").write_text(RUNS)
     return session.observation()
+
+
+RUNS = """run,id,jct,preemptions
+fifo,short-1,60,0
+fifo,long-1,10800,0
+"las:knob=1,promote=reset",short-1,600,1
+"las:knob=1,promote=reset",long-1,1200,2
+"las:knob=2,promote=reset",long-1,1,1
+"""
 
 
 YES_AND_NO: list[tuple[str, Any, Any, str]] = [
@@ -92,6 +102,22 @@ YES_AND_NO: list[tuple[str, Any, Any, str]] = [
      "does not hold it"),
     ("file", {"name": "job-1.yaml", "no-text": "^nothing"}, {"name": "job-1.yaml", "no-text": "^name"}, "holds it"),
     ("predicted", {"step": "told"}, {"step": "other"}, "not made yet"),
+    ("predicted", {"step": "other", "absent": True}, {"step": "told", "absent": True}, "made"),
+    ("figures", {"file": "runs.csv", "run": "las*", "column": "jct", "is": "15m"},
+     {"file": "runs.csv", "run": "las*", "column": "jct", "is": {"at-most": "899s"}}, "las*: jct (mean) 15m"),
+    ("figures", {"file": "runs.csv", "run": "fifo", "job": "long-*", "column": "jct", "of": "most", "is": 10800},
+     {"file": "runs.csv", "run": "fifo", "column": "jct", "of": "least", "is": {"at-least": "2m"}}, "jct (least) 1m"),
+    ("figures", {"file": "runs.csv", "column": "preemptions", "of": "sum", "is": {"at-most": 0}},
+     {"file": "runs.csv", "run": "las*", "column": "preemptions", "of": "sum", "is": 2}, "preemptions (sum) 3"),
+    ("figures", {"file": "runs.csv", "run": "las*", "column": "jct", "below": "fifo"},
+     {"file": "runs.csv", "run": "las*", "column": "jct", "above": "fifo"}, "las*: jct (mean) 15m"),
+    ("figures", {"file": "runs.csv", "run": "fifo", "is": 2}, {"file": "runs.csv", "run": "srtf", "is": 2}, "jobs 0"),
+    ("figures", {"file": "runs.csv", "run": "srtf", "is": 0},
+     {"file": "runs.csv", "run": "srtf", "column": "jct", "is": {"at-most": 9}}, "nothing"),
+    ("figures", {"file": "runs.csv", "run": "fifo", "is": 2},
+     {"file": "runs.csv", "run": "fifo", "column": "jct", "below": "srtf"}, "90m30s"),
+    ("figures", {"file": "runs.csv", "run": "fifo", "is": 2}, {"file": "none.csv", "is": 2}, "no such file"),
+    ("figures", {"file": "runs.csv", "is": 2}, {"file": "job-1.yaml", "column": "jct", "is": 2}, "nothing"),
 ]  # fmt: skip
 
 

@@ -12,8 +12,9 @@ from paictl.errors import PaictlError
 from paictl.scheduler.decision import Phase
 from paictl.scheduler.events import NodeHealth
 from paictl.scheduler.explain import Explanation, explain, render, to_data
-from paictl.scheduler.explain.data import Change, ChangeKind, Hold
+from paictl.scheduler.explain.data import Change, ChangeKind
 from paictl.scheduler.explain.pod import History, Situation, report, report_data, report_lines
+from paictl.scheduler.groups import Hold
 from paictl.scheduler.replay import Replayer
 from paictl.scheduler.request import PodRequest
 from tests.unit.cli.conftest import Paictl, paictl

@@ -141,3 +141,34 @@ def test_no_annotation_breaks_an_invariant(pods: tuple[PodRecovered, ...], bad: 
         engine.observe(PodGone(one.request.uid))
         validate(engine.state)
     assert not engine.state.groups.by_name
+
+
+def test_a_pod_keeps_the_cells_it_shares_with_the_group_that_it_preempts_lazily() -> None:
+    """The VC had three switches and has two: the stronger group gets both, one of which the weaker one lies in too."""
+
+    def place(node: str, *devices: int) -> PodPlacement:
+        return PodPlacement(node, devices, preassigned=("SWITCH",) * len(devices))
+
+    weak, strong = (place("n1", 0), place("n0", 0)), place("n0", 1, 2)
+    pods = [
+        PodRecovered(
+            pod(f"weak{number}", "A", 1, group="weak", pods=2),
+            BindInfo(one.node, one.devices, chain="POOL", members=(weak,)),
+        )
+        for number, one in enumerate(weak)
+    ]
+    pods.append(
+        PodRecovered(
+            pod("x", "A", 2, priority=5, group="strong"),
+            BindInfo(strong.node, strong.devices, chain="POOL", members=((strong,),)),
+        )
+    )
+    engine = healthy(config(A={"SWITCH": 2}))
+    engine.recover(pods)
+    validate(engine.state)
+    groups = engine.state.groups.by_name
+    assert (groups["weak"].virtual, groups["weak"].preemptor) == (None, "strong")
+    assert groups["strong"].virtual is not None
+    assert {engine.state.virtual.root[leaf] for row in groups["strong"].virtual for pod in row for leaf in pod} == set(
+        engine.state.virtual.preassigned
+    )

@@ -179,10 +179,10 @@ BOMB = "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a: " + "[" * 100_000, "nested too deeply"),
-        (BOMB + "physicalCluster: *i\n", "its aliases stand for too much"),
+        ("a: " + "[" * 100_000, "nested deeper than 64 levels"),
+        (BOMB + "physicalCluster: *i\n", "(the last is e) stand for too much"),
         ("a: [1", "not YAML"),
-        ("a: *b", "an alias without anchor"),
+        ("a: *b", "nothing has the anchor b"),
         ("", "is empty"),
         ("# nothing\n", "is empty"),
         ("x" * (33 << 20), "is larger than 32 MiB"),
@@ -201,7 +201,7 @@ def test_a_configuration_is_read_as_safely_as_validate_reads_it(
 
 
 def test_an_annotation_is_read_as_safely() -> None:
-    with pytest.raises(ValueError, match="nested too deeply"):
+    with pytest.raises(ValueError, match="nested deeper than"):
         parse_yaml("[" * 100_000)
     assert parse_yaml("{a: [1, 2]}") == {"a": [1, 2]}
 

@@ -11,7 +11,7 @@ import pytest
 from paictl.sim.cluster import homogeneous
 from paictl.sim.job import Job
 from paictl.sim.policies import table
-from paictl.sim.policies.parameters import ParameterError, described
+from paictl.sim.policies.parameters import ParameterError, as_data, described
 from paictl.sim.simulate import simulate
 from paictl.units import Millis
 from tests.conftest import ROOT
@@ -34,3 +34,9 @@ def test_the_policy_of_the_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ParameterError, match="no parameter 'mots'") as caught:
         simulate(jobs, homogeneous(1, 1), "longest:mots=1")
     assert caught.value.hint == "did you mean 'most'?"
+
+
+def test_thresholds_are_told_as_they_are_typed() -> None:
+    kind, given = table.parse("las:queues=300/7200.5")
+    assert as_data(given)["queues"] == [300, 7200.5]
+    assert next(one.default for one in described(kind.Parameters) if one.name == "queues") == "3200"

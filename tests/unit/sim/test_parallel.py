@@ -30,3 +30,9 @@ def test_how_far_it_is_is_told_after_each_run() -> None:
         )
         assert told == [1, 2, 3]
         assert [run.policy for run in runs] == ["fifo", "srtf", "las"]
+
+
+def test_a_few_jobs_are_played_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paictl.sim.parallel.ProcessPoolExecutor", None)
+    runs = play(load("tiny").jobs, [Wanted(name, homogeneous(2, 8)) for name in ("fifo", "srtf")])
+    assert [run.policy for run in runs] == ["fifo", "srtf"]

@@ -13,7 +13,7 @@ from paictl.sim import promises
 from paictl.sim.cluster import Cluster, Node
 from paictl.sim.cluster import ClusterSpec as Nodes
 from paictl.sim.job import Job
-from paictl.sim.promises import Course, Kind, private_nodes, tenants, worse_off
+from paictl.sim.promises import Kind, PolicyRun, private_nodes, tenants, worse_off
 from paictl.sim.simulate import simulate
 from paictl.sim.specify import hived_cluster
 from paictl.sim.traces.listed import jobs_from as trace_from
@@ -39,7 +39,7 @@ DATA = {
 }  # fmt: skip
 
 
-def play(kind: Kind, jobs: tuple[Job, ...], data: dict[str, Any] = DATA) -> Course:
+def play(kind: Kind, jobs: tuple[Job, ...], data: dict[str, Any] = DATA) -> PolicyRun:
     spec = ClusterSpec.from_mapping(data)
     return promises.play(kind, jobs, spec, hived_cluster(spec, "x", json.dumps(data)))
 

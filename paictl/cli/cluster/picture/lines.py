@@ -19,8 +19,11 @@ from paictl.cli.cluster.picture.text import HEADING, INDENT, NAME, Line, clipped
 from paictl.cli.clusters import span_text
 from paictl.cli.console import said, spoken
 from paictl.cluster.interface import JobState, NodeCondition, NodeView
-from paictl.cluster.picture import CellState, ChainPicture, Hold, PhysicalCell, Picture
+from paictl.cluster.picture import ChainPicture, Picture
 from paictl.config.reading.text import printable
+from paictl.scheduler.groups import Hold
+from paictl.scheduler.inspection import PhysicalCellStatus
+from paictl.scheduler.occupancy import CellState
 
 _FEW_DEVICES: Final = 128
 """Up to here a cluster is shown node by node."""
@@ -56,46 +59,7 @@ def _joined(parts: Iterable[Iterable[Line]]) -> list[Line]:
 
 
 def _summary(picture: Picture, width: int) -> Iterator[Line]:
-    leaves = list(picture.leaves())
-    states = Counter(leaf.state for leaf in leaves)
-    holds = Counter(leaf.hold for leaf in leaves)
-    jobs = Counter(job.state for job in picture.jobs)
-    used = states[CellState.USED] + states[CellState.RESERVING]
-    when = picture.now.astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    without = holds[Hold.OPPORTUNISTIC] + holds[Hold.LAZY]
-    free = sum(leaf.healthy and leaf.state is CellState.FREE for leaf in leaves)
-    bad = sum(not leaf.healthy for leaf in leaves)
-    reserved = states[CellState.RESERVED] + states[CellState.RESERVING]
-    items: list[Line] = [[(HEADING, cut(picture.cluster, NAME))], [("", when)]]
-    items += [
-        [
-            (
-                "",
-                spoken(
-                    "{all} devices: {used} used ({without} without guarantee), {free} free",
-                    all=len(leaves),
-                    used=used,
-                    without=without,
-                    free=free,
-                ),
-            )
-        ]
-    ]
-    items += [[(BAD_STYLE, spoken("{number} bad", number=bad))]] if bad else []
-    items += [[("", spoken("{number} reserved", number=reserved))]] if reserved else []
-    items += [
-        [
-            (
-                "",
-                spoken(
-                    "jobs: {running} running, {waiting} waiting",
-                    running=jobs[JobState.RUNNING],
-                    waiting=jobs[JobState.WAITING],
-                ),
-            )
-        ]
-    ]
-    yield from flow(items, width)
+    yield from flow(_counts(picture), width)
     if picture.note:
         yield from flow(([("bold", word)] for word in printable(picture.note).split()), width, gap=" ")
     away = [node for node in picture.nodes if node.condition is not NodeCondition.READY]
@@ -106,6 +70,30 @@ def _summary(picture: Picture, width: int) -> Iterator[Line]:
         yield from flow(words, width)
 
 
+def _counts(picture: Picture) -> Iterator[Line]:
+    """The cluster at a glance: name, instant, devices and jobs."""
+    leaves = list(picture.leaves())
+    states = Counter(leaf.state for leaf in leaves)
+    holds = Counter(leaf.hold for leaf in leaves)
+    jobs = Counter(job.state for job in picture.jobs)
+    yield [(HEADING, cut(picture.cluster, NAME))]
+    yield [("", picture.now.astimezone().strftime("%Y-%m-%d %H:%M:%S"))]
+    devices = spoken(
+        "{all} devices: {used} used ({without} without guarantee), {free} free",
+        all=len(leaves),
+        used=states[CellState.USED] + states[CellState.RESERVING],
+        without=holds[Hold.OPPORTUNISTIC] + holds[Hold.LAZY],
+        free=sum(leaf.healthy and leaf.state is CellState.FREE for leaf in leaves),
+    )
+    yield [("", devices)]
+    if bad := sum(not leaf.healthy for leaf in leaves):
+        yield [(BAD_STYLE, spoken("{number} bad", number=bad))]
+    if reserved := states[CellState.RESERVED] + states[CellState.RESERVING]:
+        yield [("", spoken("{number} reserved", number=reserved))]
+    running, waiting = jobs[JobState.RUNNING], jobs[JobState.WAITING]
+    yield [("", spoken("jobs: {running} running, {waiting} waiting", running=running, waiting=waiting))]
+
+
 def _condition(node: NodeView, picture: Picture) -> str:
     name = cut(node.machine.name, NAME)
     return f"{name} {node.condition.value.lower()} {span_text(picture.now - node.since)}"
@@ -114,7 +102,7 @@ def _condition(node: NodeView, picture: Picture) -> str:
 # --- physical cells
 
 
-def _nodes_by_top(chain: ChainPicture) -> Iterator[tuple[Line, list[PhysicalCell]]]:
+def _nodes_by_top(chain: ChainPicture) -> Iterator[tuple[Line, list[PhysicalCellStatus]]]:
     """(title, nodes) for each top cell; together where the top cells are the nodes."""
     if all(top.is_node for top in chain.cells):
         yield _title(chain.name, chain.cells), list(chain.cells)
@@ -123,13 +111,13 @@ def _nodes_by_top(chain: ChainPicture) -> Iterator[tuple[Line, list[PhysicalCell
         yield _title(f"{top.kind} {top.address}", [top]), list(top.nodes())
 
 
-def _title(words: str, cells: Sequence[PhysicalCell]) -> Line:
+def _title(words: str, cells: Sequence[PhysicalCellStatus]) -> Line:
     leaves = [leaf for cell in cells for leaf in cell.leaves()]
     used = sum(bool(leaf.job) for leaf in leaves)
     return [(HEADING, cut(words, 40)), ("", "  " + spoken("{used} of {all} devices used", used=used, all=len(leaves)))]
 
 
-def _name_width(nodes: Iterable[PhysicalCell]) -> int:
+def _name_width(nodes: Iterable[PhysicalCellStatus]) -> int:
     return min(NAME, max((cell_len(printable(node.name)) for node in nodes), default=0))
 
 
@@ -148,7 +136,7 @@ def _chain(chain: ChainPicture, nodes: Mapping[str, NodeView], marks: Marks, wid
                 yield [*row, (BAD_STYLE, after)] if after and number == 0 else row
 
 
-def _shape(cell: PhysicalCell) -> list[str]:
+def _shape(cell: PhysicalCellStatus) -> list[str]:
     """What a cell is made of, in words."""
     words = [printable(cell.kind)]
     while cell.parts:
@@ -165,7 +153,7 @@ def _labelled(label: str, characters: Line, name: int, width: int) -> Iterator[L
         yield [("", f"{INDENT}{before}  "), *characters[start : start + room]]
 
 
-def _grouped(node: PhysicalCell, marks: Marks) -> Line:
+def _grouped(node: PhysicalCellStatus, marks: Marks) -> Line:
     """A node's devices, a segment each, with gaps that grow with the level of the cells between them."""
     if not node.parts:
         return [marks.device(node)]

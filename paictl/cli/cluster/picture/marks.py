@@ -13,7 +13,10 @@ from string import ascii_uppercase
 from typing import Final
 
 from paictl.cli.cluster.picture.by import By
-from paictl.cluster.picture import CellState, Hold, PhysicalCell, Picture
+from paictl.cluster.picture import Picture
+from paictl.scheduler.groups import Hold
+from paictl.scheduler.inspection import PhysicalCellStatus
+from paictl.scheduler.occupancy import CellState
 
 LETTERS: Final = ascii_uppercase
 OTHER: Final = "*"
@@ -54,7 +57,7 @@ class Marks:
         letter = self.letter(name)
         return self.style(name, hold), letter if hold is Hold.GUARANTEED else letter.lower()
 
-    def device(self, leaf: PhysicalCell) -> tuple[str, str]:
+    def device(self, leaf: PhysicalCellStatus) -> tuple[str, str]:
         """(style, character) of a device."""
         match leaf.state:
             case CellState.RESERVING:

@@ -1,8 +1,8 @@
 """JSON in a shape of our own, for scripts.
 
-The shape is stable: keys are only added within one `version`.
+The shape is stable: keys are only added within one `schemaVersion`; `version` is its older name, and stays.
 
-    {"version": 1,
+    {"schemaVersion": 1, "version": 1,
      "problems": [{"file", "line", "column", "end_line", "end_column",    places count from 1, characters, end exclusive
                    "rule", "name", "severity", "message", "hint",         hint may be null
                    "fix": [{"line", "column", "end_line", "end_column", "text"}]}],          empty: no obvious repair
@@ -33,6 +33,7 @@ def json(report: Report) -> Iterator[Line]:
     counts = {severity.value: report.count(severity) for severity in Severity}
     yield from json_lines(
         {
+            "schemaVersion": VERSION,
             "version": VERSION,
             "problems": [_problem(problem) for problem in report.problems],
             "files": [{"path": encodable(file.path), "kind": file.kind.value} for file in report.files],

@@ -85,8 +85,8 @@ def test_concise_is_one_line_a_problem() -> None:
 
 def test_json_has_its_documented_shape() -> None:
     data = json.loads(rendered("json", problems_in(BAD)))
-    assert list(data) == ["version", "problems", "files", "skipped", "failures", "summary"]
-    assert data["version"] == 1
+    assert list(data) == ["schemaVersion", "version", "problems", "files", "skipped", "failures", "summary"]
+    assert data["schemaVersion"] == data["version"] == 1
     assert data["summary"] == {"error": 2, "warning": 1, "info": 0, "suppressed": 0, "omitted": 0}
     assert data["files"] == [{"path": "hivedscheduler.yaml", "kind": "hived"}]
     assert data["problems"][0] == {

@@ -278,6 +278,8 @@ def test_a_lone_exclamation_mark_is_read_as_pyyaml_reads_it(text: str) -> None:
     [
         ('user: "openpai\npassword: x\n', "1:7", "never closed"),
         ("a: 1\nb:\u00a02\nc: 3\n", "2:3", "U+00A0"),
+        ('user: "openpai\npassword: "secret"\n', "1:7", "closed in line 2 only"),
+        ("- hostname: a\n  hostip:10.0.0.1\n  type: x\n", "2:3", "could not find expected ':'"),
     ],
 )
 def test_the_place_of_a_mistake_is_where_it_was_made(text: str, place: str, words: str) -> None:

@@ -15,13 +15,16 @@ from typing import Any
 import uvicorn
 
 from paictl.cells.spec import ClusterSpec
-from paictl.extender.desk import Desk, Options
-from paictl.extender.hands import Hands
+from paictl.extender.binder import Binder
+from paictl.extender.core import ExtenderCore, Options
+from paictl.extender.filtering import filter_nodes
 from paictl.extender.labels import Rules
 from paictl.extender.metrics import Metrics
-from paictl.extender.nodes import SeenNode
+from paictl.extender.nodes import NodeStatus
+from paictl.extender.pod_events import PodEvent
+from paictl.extender.reconciler import Reconciler
 from paictl.extender.server import Api
-from paictl.extender.tidings import Tiding
+from paictl.extender.wire import BindArgs, FilterArgs, FilterResult, pod_ref
 from paictl.remote.kube.client import Json, KubeError
 from paictl.scheduler.wire import SCHEDULING_SPEC
 
@@ -32,6 +35,16 @@ def pod(name: str, spec: object, uid: str = "", namespace: str = "default", **ab
     noted = {} if spec is None else {SCHEDULING_SPEC: text}
     metadata = {"name": name, "namespace": namespace, "uid": uid or f"uid-{name}", "annotations": noted, **about}
     return {"metadata": metadata, "spec": {"containers": [{"name": "c"}]}, "status": {"phase": "Pending"}}
+
+
+def gang(name: str, pods: int, leaves: int, vc: str = "A", priority: int = 0, **more: Any) -> list[Json]:
+    """All pods of an affinity group."""
+    members = [{"podNumber": pods, "leafCellNumber": leaves}]
+    asked = {
+        "virtualCluster": vc, "priority": priority, "leafCellNumber": leaves,
+        "affinityGroup": {"name": f"default/{name}", "members": members}, **more,
+    }  # fmt: skip
+    return [pod(f"{name}-{i}", asked) for i in range(pods)]
 
 
 class FakeServer:
@@ -65,32 +78,37 @@ class FakeServer:
         return found
 
 
-class Stand:
-    """One desk with hands on a fake server, served over HTTP. Stands for a term of leadership."""
+class Harness:
+    """A core with a binder and a reconciler on a fake server: what a term of leadership has."""
 
     def __init__(self, spec: ClusterSpec, options: Options | None = None) -> None:
         self.server = FakeServer()
-        self.told: list[Tiding] = []
+        self.recorded: list[PodEvent] = []
         self.now = 1000.0
         self.problem = ""
         self.options = options or Options(rules=Rules(skus=spec.sku_types))
         self.begin(spec)
 
     def begin(self, spec: ClusterSpec) -> None:
-        """A new desk, as a new process has it."""
-        self.desk = Desk(spec, self.options, self.told.append, wall=lambda: self.now, clock=lambda: self.now)
+        """A new core, as a new process has it."""
+        self.core = ExtenderCore(
+            spec, self.options, self.recorded.append, wall=lambda: self.now, clock=lambda: self.now
+        )
         client: Any = self.server
-        self.hands = Hands(client, self.desk, self.told.append, remaining=lambda: math.inf, clock=lambda: self.now)
-        self.desk.force = lambda ticket: self.forced.append(self.hands.carry_out(ticket))
+        self.binder = Binder(client, self.core, remaining=lambda: math.inf)
+        self.reconciler = Reconciler(client, self.core, remaining=lambda: math.inf, clock=lambda: self.now)
+        self.core.force = lambda binding: self.forced.append(self.binder.send(binding))
         self.forced: list[str] = []
+        self.nodes: list[str] = []
 
     def open(self, nodes: Iterable[str] = ()) -> None:
         """Start to answer, with these nodes healthy, and the pods of the server known."""
-        for node in nodes:
-            self.desk.node_changed(SeenNode(node, ready=True, schedulable=True))
+        self.nodes = list(nodes)
+        for node in self.nodes:
+            self.core.node_changed(NodeStatus(node, ready=True, schedulable=True))
         for one in self.server.pods.values():
-            self.desk.pod_changed(one)
-        self.desk.open()
+            self.core.pod_changed(one)
+        self.core.open()
 
     def create(self, made: Json) -> Json:
         about = made["metadata"]
@@ -99,10 +117,27 @@ class Stand:
 
     def delete(self, name: str, namespace: str = "default") -> None:
         made = self.server.pods.pop(f"{namespace}/{name}")
-        self.desk.pod_gone(made["metadata"]["uid"])
+        self.core.pod_gone(made["metadata"]["uid"])
 
-    def told_of(self, name: str) -> list[str]:
-        return [one.reason for one in self.told if one.pod.name == name]
+    def reasons_of(self, name: str) -> list[str]:
+        return [one.reason for one in self.recorded if one.pod.name == name]
+
+    def ask(self, made: Json, nodes: Iterable[str] | None = None) -> FilterResult:
+        """What filter answers about a pod of the server."""
+        self.create(made)
+        return filter_nodes(self.core, FilterArgs(made, self.nodes if nodes is None else list(nodes)))
+
+    def bind(self, made: Json, node: str) -> str:
+        return self.binder.bind(BindArgs(pod_ref(made), node))
+
+    def run(self, made: Json) -> str:
+        """Filter and bind; the node."""
+        (node,) = self.ask(made).names
+        assert self.bind(made, node) == ""
+        return node
+
+    def evictions(self) -> list[str]:
+        return [call for call in self.server.calls if "eviction" in call]
 
 
 class Caller:
@@ -140,10 +175,10 @@ class Caller:
 
 
 @contextmanager
-def served(stand: Stand) -> Iterator[Caller]:
-    """The stand over HTTP on a free port."""
-    metrics = Metrics(lambda: stand.desk)
-    app = Api(lambda: stand, metrics).app()  # type: ignore[arg-type,return-value]
+def served(harness: Harness) -> Iterator[Caller]:
+    """The harness over HTTP on a free port."""
+    metrics = Metrics(lambda: harness.core)
+    app = Api(lambda: harness, metrics).app()  # type: ignore[arg-type,return-value]
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio then sends at once
     sock.bind(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off", ws="none"))

@@ -1,4 +1,4 @@
-"""What people are told about their pods: events that say who, why and for whom."""
+"""The wording of pods' events: who, why and for whom."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from paictl.scheduler.groups import Group
 from paictl.scheduler.request import PodRequest
 
 if TYPE_CHECKING:
-    from paictl.extender.table import Table
+    from paictl.extender.table import PodTable
 
 SHOWN = 3
 """Names in a list before the rest is only counted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tiding:
+class PodEvent:
     """An event of a pod; `reason` is one word."""
 
     pod: PodRef
@@ -30,41 +30,41 @@ class Tiding:
     warning: bool = False
 
 
-def unreadable(pod: PodRef, error: RequestError) -> Tiding:
+def unreadable(pod: PodRef, error: RequestError) -> PodEvent:
     """It cannot be read what a pod asks for."""
-    return Tiding(pod, "Unreadable", f"it cannot be scheduled as it is: {error.message}", warning=True)
+    return PodEvent(pod, "Unreadable", f"it cannot be scheduled as it is: {error.message}", warning=True)
 
 
-def refused(pod: PodRef, error: RequestError) -> Tiding:
+def refused(pod: PodRef, error: RequestError) -> PodEvent:
     """What a pod asks for does not exist here."""
-    return Tiding(pod, "Refused", f"it cannot be scheduled as it is: {error.message}", warning=True)
+    return PodEvent(pod, "Refused", f"it cannot be scheduled as it is: {error.message}", warning=True)
 
 
-def unaccounted(pod: PodRef, error: RequestError) -> Tiding:
+def unaccounted(pod: PodRef, error: RequestError) -> PodEvent:
     """A pod runs, and nobody can say on which devices."""
-    return Tiding(
+    return PodEvent(
         pod, "DevicesUnknown", f"the scheduler does not know its devices and may give them away: {error.message}",
         warning=True,
     )  # fmt: skip
 
 
-def forced(pod: PodRef, node: str) -> Tiding:
+def forced(pod: PodRef, node: str) -> PodEvent:
     """The extender binds a pod by itself."""
-    return Tiding(pod, "ForceBind", f"bound to node {node} although kube-scheduler does not offer it or did not bind")
+    return PodEvent(pod, "ForceBind", f"bound to node {node} although kube-scheduler does not offer it or did not bind")
 
 
-def released(pod: PodRef, node: str, seconds: float) -> Tiding:
+def released(pod: PodRef, node: str, seconds: float) -> PodEvent:
     """Devices were taken for a pod in vain."""
     message = f"its place on node {node} was given up: no binding came within {seconds:g} s"
-    return Tiding(pod, "ReservationReleased", message, warning=True)
+    return PodEvent(pod, "ReservationReleased", message, warning=True)
 
 
-def preempting(pod: PodRef, reason: str) -> Tiding:
+def preempting(pod: PodRef, reason: str) -> PodEvent:
     """A pod waits for others to be evicted."""
-    return Tiding(pod, "Preempting", reason)
+    return PodEvent(pod, "Preempting", reason)
 
 
-def preempting_reason(request: PodRequest, victims: Sequence[tuple[str, tuple[str, ...]]], table: Table) -> str:
+def preempting_reason(request: PodRequest, victims: Sequence[tuple[str, tuple[str, ...]]], table: PodTable) -> str:
     """Whom a pod waits for."""
     uids = [uid for _, found in victims for uid in found]
     nodes = listed([node for node, _ in victims])
@@ -74,24 +74,24 @@ def preempting_reason(request: PodRequest, victims: Sequence[tuple[str, tuple[st
     )
 
 
-def preempted(pod: PodRef, group: Group, node: str) -> Tiding:
+def preempted(pod: PodRef, group: Group, node: str) -> PodEvent:
     """A pod is evicted for a group."""
     who = f"group {group.name} of VC {group.vc} (priority {group.priority})"
-    return Tiding(pod, "Preempted", f"evicted from node {node}: {who} needs the devices of its group", warning=True)
+    return PodEvent(pod, "Preempted", f"evicted from node {node}: {who} needs the devices of its group", warning=True)
 
 
-def hindered(pod: PodRef, victim: str, why: str) -> Tiding:
+def hindered(pod: PodRef, victim: str, why: str) -> PodEvent:
     """A disruption budget protects a victim."""
-    return Tiding(pod, "PreemptionHindered", f"pod {victim} cannot be evicted yet: {why}", warning=True)
+    return PodEvent(pod, "PreemptionHindered", f"pod {victim} cannot be evicted yet: {why}", warning=True)
 
 
-def overruled(pod: PodRef, group: str, why: str) -> Tiding:
+def overruled(pod: PodRef, group: str, why: str) -> PodEvent:
     """A victim is deleted although a disruption budget protects it."""
     message = f"deleted in spite of its disruption budget, as configured, for group {group}: {why}"
-    return Tiding(pod, "BudgetOverruled", message, warning=True)
+    return PodEvent(pod, "BudgetOverruled", message, warning=True)
 
 
-def of_outcomes(outcomes: Iterable[object], table: Table, book: Book, *, recovered: bool) -> Iterator[Tiding]:
+def of_outcomes(outcomes: Iterable[object], table: PodTable, book: Book, *, recovered: bool) -> Iterator[PodEvent]:
     """What the engine's changes mean for pods: a guarantee lost or regained, a place that contradicts the rest."""
     for outcome in outcomes:
         if isinstance(outcome, Ignored) and isinstance(outcome.event, PodRecovered):
@@ -103,24 +103,37 @@ def of_outcomes(outcomes: Iterable[object], table: Table, book: Book, *, recover
             yield from _of_group(outcome.before, outcome.after, table, book, recovered=recovered)
 
 
-def of_recovery(outcomes: Iterable[object], table: Table, book: Book) -> Iterator[Tiding]:
-    """What a restart means for pods: told once all of a group are known, not pod by pod."""
+def of_recovery(outcomes: Iterable[object], table: PodTable, book: Book) -> Iterator[PodEvent]:
+    """What a restart means for pods: said once all of a group are known, not pod by pod."""
     yield from of_outcomes((one for one in outcomes if isinstance(one, Ignored)), table, book, recovered=True)
     for group in book.engine.state.groups.by_name.values():
         yield from _of_group(None, group, table, book, recovered=True)
 
 
-def _of_group(before: Group | None, after: Group, table: Table, book: Book, *, recovered: bool) -> Iterator[Tiding]:
-    had = before.virtual is not None if before is not None else recovered and _was_promised(after, book)
-    if had and after.virtual is None and after.priority >= 0:
-        cause = f"group {after.preemptor} took its cells" if after.preemptor else (
-            f"VC {after.vc} has no cells for it in the present configuration"
-        )  # fmt: skip
-        message = f"group {after.name} lost its guarantee and runs on as opportunistic: {cause}"
-        yield from (Tiding(ref, "GuaranteeLost", message, warning=True) for ref in _pods(after, table))
+def _of_group(
+    before: Group | None, after: Group, table: PodTable, book: Book, *, recovered: bool
+) -> Iterator[PodEvent]:
+    had = _guaranteed(before) if before is not None else recovered and _was_promised(after, book)
+    if had and not _guaranteed(after) and after.priority >= 0:
+        yield from (PodEvent(ref, "GuaranteeLost", _lost(after), warning=True) for ref in _pods(after, table))
     elif before is not None and before.virtual is None and after.virtual is not None and before.preemptor is not None:
         message = f"group {after.name} has its guarantee of VC {after.vc} again"
-        yield from (Tiding(ref, "GuaranteeRegained", message) for ref in _pods(after, table))
+        yield from (PodEvent(ref, "GuaranteeRegained", message) for ref in _pods(after, table))
+
+
+def _guaranteed(group: Group) -> bool:
+    """Whether virtual cells of its VC stand behind all of a group; `info` says that the configuration lacks some."""
+    return group.virtual is not None and group.info is None
+
+
+def _lost(group: Group) -> str:
+    if group.preemptor:
+        how = f"as opportunistic: group {group.preemptor} took its cells"
+    elif group.virtual is None:
+        how = f"as opportunistic: VC {group.vc} has no cells for it in the present configuration"
+    else:
+        how = "unaccounted: the present configuration does not have all of its devices"
+    return f"group {group.name} lost its guarantee and runs on {how}"
 
 
 def _was_promised(group: Group, book: Book) -> bool:
@@ -132,7 +145,7 @@ def _was_promised(group: Group, book: Book) -> bool:
     return False
 
 
-def _pods(group: Group, table: Table) -> list[PodRef]:
+def _pods(group: Group, table: PodTable) -> list[PodRef]:
     found = (table.by_uid.get(uid) for row in group.pods for uid in row if uid)
     return [entry.ref for entry in found if entry is not None]
 

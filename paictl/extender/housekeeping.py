@@ -1,15 +1,15 @@
 """What has to be carried out beside answering: evictions, places that nobody came for, pods to be asked about again.
 
-Functions on the desk, under its lock; they hand out values and wait for nothing.
+Functions on the core, under its lock; they hand out values and wait for nothing.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from paictl.extender import tidings
-from paictl.extender.desk import Desk
-from paictl.extender.table import Entry, Verdict
+from paictl.extender import pod_events
+from paictl.extender.core import ExtenderCore
+from paictl.extender.table import CachedDecision, PodEntry
 from paictl.extender.wire import PodRef
 from paictl.scheduler.book import Preemption
 from paictl.scheduler.decision import Bind, Preempt
@@ -20,49 +20,49 @@ SETTLE: Final = 2.0
 """Seconds that kube-scheduler has for asking about a pod by itself; doubled each time it does not."""
 LONGEST: Final = 300.0
 MOST: Final = 64
-"""Pods that are touched in one round, and ten times as many that are looked at."""
+"""Pods that are requeued in one round, and ten times as many that are looked at."""
 
 
-def overdue(desk: Desk) -> list[PodRef]:
+def overdue(core: ExtenderCore) -> list[PodRef]:
     """Pods that have held devices for too long without a binding."""
-    with desk.guarded():
-        before = desk.clock() - desk.options.deadline
-        found = map(desk.table.by_uid.get, desk.book.assumed())
+    with core.guarded():
+        before = core.clock() - core.options.deadline
+        found = map(core.table.by_uid.get, core.book.assumed())
         return [one.ref for one in found if one is not None and not one.binding and 0 < one.assumed < before]
 
 
-def release(desk: Desk, ref: PodRef) -> None:
+def release(core: ExtenderCore, ref: PodRef) -> None:
     """No binding came, and none will: the devices of a pod are free again."""
-    with desk.guarded():
-        entry, known = desk.table.by_uid.get(ref.uid), desk.book.pods.get(ref.uid)
+    with core.guarded():
+        entry, known = core.table.by_uid.get(ref.uid), core.book.pods.get(ref.uid)
         if entry is None or entry.binding or known is None or not known.assumed:
             return
-        entry.assumed, entry.attempts, entry.verdict = 0.0, 0, None
-        desk.announce(desk.book.cancel(ref.uid, desk.wall()))
-        desk.tell(tidings.released(ref, known.info.node if known.info else "", desk.options.deadline))
-        desk.work.set()
+        entry.assumed, entry.attempts, entry.cached = 0.0, 0, None
+        core.record_outcomes(core.book.cancel(ref.uid, core.wall()))
+        core.record(pod_events.released(ref, known.info.node if known.info else "", core.options.deadline))
+        core.work.set()
 
 
-def preemptions(desk: Desk) -> list[Preemption]:
+def preemptions(core: ExtenderCore) -> list[Preemption]:
     """Whom to evict, for whom."""
-    with desk.guarded():
-        return desk.book.preemptions() if desk.options.own_preemption and desk.is_open else []
+    with core.guarded():
+        return core.book.preemptions() if core.options.own_preemption and core.is_open else []
 
 
-def victim(desk: Desk, group: str, uid: str) -> tuple[PodRef, Group, str] | None:
+def victim(core: ExtenderCore, group: str, uid: str) -> tuple[PodRef, Group, str] | None:
     """A pod that a group's preemption still needs to go: the pod, the group, the pod's node; None if it need not."""
-    with desk.guarded():
-        groups = desk.book.engine.state.groups
-        preemptor, slot, entry = groups.by_name.get(group), groups.slots.get(uid), desk.table.by_uid.get(uid)
+    with core.guarded():
+        groups = core.book.engine.state.groups
+        preemptor, slot, entry = groups.by_name.get(group), groups.slots.get(uid), core.table.by_uid.get(uid)
         if preemptor is None or preemptor.state is not GroupState.PREEMPTING or slot is None or entry is None:
             return None
         return None if entry.deleting else (entry.ref, preemptor, slot[2])
 
 
-def places(desk: Desk, preemption: Preemption) -> list[tuple[PodRef, str]]:
+def places(core: ExtenderCore, preemption: Preemption) -> list[tuple[PodRef, str]]:
     """Pods that wait for a preemption, and a node of their group's place for each."""
-    with desk.guarded():
-        state = desk.book.engine.state
+    with core.guarded():
+        state = core.book.engine.state
         group = state.groups.by_name.get(preemption.group)
         if group is None or group.state is not GroupState.PREEMPTING:
             return []
@@ -73,7 +73,7 @@ def places(desk: Desk, preemption: Preemption) -> list[tuple[PodRef, str]]:
                 free.setdefault(size, []).append(state.physical.node_name(leaves[0]))
         found = []
         for uid in preemption.waiting:
-            entry = desk.table.by_uid.get(uid)
+            entry = core.table.by_uid.get(uid)
             if entry is not None and entry.reading is not None:
                 nodes = free.get(entry.reading.request.leaf_number)
                 if nodes:
@@ -81,51 +81,51 @@ def places(desk: Desk, preemption: Preemption) -> list[tuple[PodRef, str]]:
         return found
 
 
-def to_touch(desk: Desk, settle: float = SETTLE) -> list[PodRef]:
+def to_requeue(core: ExtenderCore, settle: float = SETTLE) -> list[PodRef]:
     """Waiting pods that would get devices now, and about which kube-scheduler does not ask by itself.
 
     It asks again when a bound pod is deleted or a node changes, and for minutes not at all when, say, a preemption was
     called off; and it may have asked just before this process heard of a deletion.
     """
-    with desk.guarded():
-        if not desk.is_open:
+    with core.guarded():
+        if not core.is_open:
             return []
-        engine, now = desk.book.engine, desk.clock()
+        engine, now = core.book.engine, core.clock()
         found: list[PodRef] = []
-        for entry in sorted(_stale(desk, now, settle), key=_urgency)[: 10 * MOST]:
+        for entry in sorted(_stale(core, now, settle), key=_urgency)[: 10 * MOST]:
             assert entry.reading is not None  # noqa: S101 - see _stale
             try:
-                decision = engine.plan(entry.reading.request, entry.verdict.offered if entry.verdict else None)
+                decision = engine.plan(entry.reading.request, entry.cached.offered if entry.cached else None)
             except RequestError:
                 better = False
             else:
-                waits_for_victims = entry.verdict is not None and entry.verdict.kind == "preempt"
+                waits_for_victims = entry.cached is not None and entry.cached.kind == "preempt"
                 better = isinstance(decision, Bind if waits_for_victims else Bind | Preempt)
             if better:
-                entry.touched, entry.touches = now, entry.touches + 1
+                entry.requeued, entry.requeues = now, entry.requeues + 1
                 found.append(entry.ref)
-            elif entry.verdict is not None:
-                known = entry.verdict
-                entry.verdict = Verdict(engine.version, known.kind, known.reason, offered=known.offered)
+            elif entry.cached is not None:
+                known = entry.cached
+                entry.cached = CachedDecision(engine.version, known.kind, known.reason, offered=known.offered)
             if len(found) >= MOST:
                 break
         return found
 
 
-def _stale(desk: Desk, now: float, settle: float) -> list[Entry]:
+def _stale(core: ExtenderCore, now: float, settle: float) -> list[PodEntry]:
     """Pods that wait, by an answer that may no longer be right or by none."""
-    version, pods = desk.book.engine.version, desk.book.pods
+    version, pods = core.book.engine.version, core.book.pods
     return [
         entry
-        for entry in desk.table
+        for entry in core.table
         if entry.reading is not None
         and not (entry.runs or entry.deleting or entry.gated or entry.binding)
-        and (entry.verdict is None or entry.verdict.version != version)
-        and max(entry.asked, entry.touched) < now - min(settle * 2**entry.touches, LONGEST)
+        and (entry.cached is None or entry.cached.version != version)
+        and max(entry.asked, entry.requeued) < now - min(settle * 2**entry.requeues, LONGEST)
         and not ((known := pods.get(entry.ref.uid)) and known.info)
     ]
 
 
-def _urgency(entry: Entry) -> tuple[int, float]:
+def _urgency(entry: PodEntry) -> tuple[int, float]:
     assert entry.reading is not None  # noqa: S101 - see _stale
     return -entry.reading.request.priority, entry.asked

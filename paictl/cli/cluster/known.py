@@ -1,0 +1,93 @@
+"""`paictl cluster list|use|add|remove`: the clusters that a user can name."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from paictl.cli import console, names
+from paictl.cli.clusters import OutputOption
+from paictl.cli.console import Output, write_data, write_table
+from paictl.cluster import registry
+from paictl.cluster.interface import ClusterError, UnreachableError
+from paictl.cluster.targets import VARIABLE, Target, chosen_name, find_target, open_target, pinned_now, targets
+
+ADD_EPILOG = """
+    paictl cluster add prod --kubeconfig ~/.kube/prod.conf --context admin@prod
+    paictl cluster add lab --context lab
+"""
+
+Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=names.clusters, help="Name of a cluster.")]
+
+
+def list_clusters(output: OutputOption = Output.TABLE) -> None:
+    """List the clusters that can be named; the one that is in use has a star."""
+    used, known = chosen_name(), targets()
+    if output is not Output.TABLE:
+        write_data([_data(target, used) for target in known.values()], output)
+        return
+    rows = [
+        ("*" if target.name == used else "", target.name, target.kind.value, target.where,
+         target.pinned.context if target.pinned else "-")
+        for target in known.values()
+    ]  # fmt: skip
+    write_table(("", "NAME", "KIND", "WHERE", "CONTEXT"), rows)
+    if used not in known:
+        console.warning(f"{used} is in use and is not known (any more): paictl cluster use NAME")
+
+
+def _data(target: Target, used: str) -> dict[str, Any]:
+    return {
+        "name": target.name,
+        "kind": target.kind.value,
+        "where": target.where,
+        "context": target.pinned.context if target.pinned else None,
+        "kubeconfig": target.pinned.kubeconfig if target.pinned else None,
+        "authority": target.pinned.authority if target.pinned else None,
+        "inUse": target.name == used,
+    }
+
+
+def use(name: Name) -> None:
+    """Let commands that name no cluster reach this one."""
+    target = find_target(name)
+    registry.use(name)
+    console.outcome(f"commands reach {name} now ({target.where})", name=name)
+    reached = chosen_name()
+    if reached != name:
+        console.warning(f"in this shell they reach {reached} still: {VARIABLE} or PAICTL_STATE is set")
+
+
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="How you want to call it.")],
+    kubeconfig: Annotated[
+        str | None,
+        typer.Option("--kubeconfig", metavar="FILE", help="Default: KUBECONFIG, else ~/.kube/config; never changed."),
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option("--context", metavar="NAME", help="A context in it (default: what is current now).")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a cluster of this name.")] = False,
+) -> None:
+    """Add a Kubernetes cluster by name; the name stands for the context and the server behind it as they are now."""
+    pinned = pinned_now(name, kubeconfig, context)
+    registry.add(pinned, force=force)
+    console.outcome(f"cluster {name} is {pinned.server} (context {pinned.context})", name=name, server=pinned.server)
+    try:
+        about = open_target(name).about()
+    except (UnreachableError, ClusterError) as error:
+        console.warning(f"it does not answer yet: {error}")
+    else:
+        console.info(f"it runs Kubernetes {about.version}; next: paictl cluster use {name}")
+
+
+def remove(name: Name) -> None:
+    """Forget the name of a cluster; the cluster and its kubeconfig stay as they are."""
+    target = find_target(name)
+    if target.pinned is None:
+        raise ClusterError(
+            f"{name} is always there", hint="to take the cluster on this machine down: paictl cluster down"
+        )
+    registry.remove(name)
+    console.outcome(f"{name} is forgotten; the cluster goes on at {target.where}", name=name)

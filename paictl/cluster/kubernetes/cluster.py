@@ -1,0 +1,162 @@
+"""A Kubernetes cluster behind the interface: nodes and configuration; the other ports are in `lacking`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import Final
+from urllib.parse import quote
+
+from paictl.cluster.interface import OpenPaiLeft
+from paictl.cluster.kubernetes.errors import told
+from paictl.cluster.kubernetes.lacking import LACKS, LackingPorts
+from paictl.cluster.kubernetes.nodes import view_of, views_of
+from paictl.cluster.kubernetes.pushing import Pusher
+from paictl.cluster.kubernetes.store import VersionStore
+from paictl.cluster.kubernetes.times import read_time
+from paictl.cluster.values import (
+    About,
+    ClusterError,
+    ConfigVersion,
+    Machine,
+    NodeChange,
+    NodeView,
+    Port,
+    UnreachableError,
+    UnsupportedError,
+)
+from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
+from paictl.remote.kube.objects import NOT_FOUND, find, path_of
+
+_OPENPAI: Final = "default"
+"""The namespace in which OpenPAI keeps what it was told."""
+_OPENPAI_ID: Final = "pai-cluster-id"
+_OPENPAI_FILES: Final = "pai-configuration"
+_RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+class KubernetesCluster(LackingPorts):
+    """One API server, reached through a client that `opening` has checked; `known_as` is the name in the registry."""
+
+    def __init__(self, client: KubeClient, known_as: str) -> None:
+        self._client = client
+        self._known_as = known_as
+        self._store = VersionStore(client)
+        self._pusher = Pusher(client, self._store)
+
+    # --- identity
+
+    @cached_property
+    def name(self) -> str:
+        """The cluster's id: what the first push has fixed, else what OpenPAI had, else the name it was added by."""
+        with told():
+            head = self._store.head()
+            return head.cluster_id if head else self._openpai_id() or self._known_as
+
+    @property
+    def now(self) -> datetime:
+        """The instant on the server's clock, in whole seconds."""
+        with told():
+            self._client.get("/version")
+        if self._client.date is None:
+            raise UnreachableError("the server does not say what time it is", where=self._client.where)
+        return self._client.date
+
+    @cached_property
+    def epoch(self) -> datetime:
+        """When the cluster came up: its namespace `kube-system` is as old as it is."""
+        with told():
+            found = self._client.get("/api/v1/namespaces/kube-system")
+        at = read_time(found["metadata"].get("creationTimestamp"))
+        if at is None:
+            raise ClusterError("the server does not say how old it is", where=self._client.where)
+        return at
+
+    @property
+    def lacks(self) -> Mapping[Port, str]:
+        """Jobs, scheduling and services, for now."""
+        return LACKS
+
+    def about(self) -> About:
+        """Server, context, and the version of Kubernetes."""
+        with told():
+            return About("kubernetes", self._client.where, str(self._client.get("/version").get("gitVersion", "")))
+
+    # --- nodes
+
+    def nodes(self) -> Sequence[NodeView]:
+        """All nodes by name, with the devices that pods hold there."""
+        with told():
+            nodes = self._all("/api/v1/nodes")
+            return views_of(nodes, self._all("/api/v1/pods", f"spec.nodeName!=,{_RUNNING}"))
+
+    def set_node(self, name: str, change: NodeChange) -> NodeView:
+        """Cordon or uncordon a node; raises `UnsupportedError` to let a real machine fail or heal."""
+        if change not in (NodeChange.CORDON, NodeChange.UNCORDON):
+            raise UnsupportedError(
+                f"a real node cannot be made to {change.value}",
+                hint=f"to keep new pods away: paictl node cordon {name}",
+            )
+        wanted: Json = {"spec": {"unschedulable": True if change is NodeChange.CORDON else None}}
+        with told():
+            try:
+                node = self._client.request("PATCH", f"/api/v1/nodes/{quote(name, safe='')}", wanted, kind=MERGE)
+            except KubeError as error:
+                if error.status != NOT_FOUND:
+                    raise
+                raise ClusterError(f"there is no node {name!r}", hint="list them with: paictl node list") from None
+            return view_of(node, self._all("/api/v1/pods", f"spec.nodeName={name},{_RUNNING}"))
+
+    def add_node(self, machine: Machine) -> NodeView:
+        """Not through Kubernetes: a machine joins by its own kubelet."""
+        raise UnsupportedError(
+            f"{machine.name} has to join by itself", hint="run kubeadm join there (docs/clusters.md)"
+        )  # fmt: skip
+
+    def remove_node(self, name: str) -> None:
+        """Not yet: a machine that is only struck off the list comes back."""
+        raise UnsupportedError(
+            f"{name} cannot be taken out of a Kubernetes cluster yet",
+            hint=f"paictl node cordon {name}; then kubectl drain and delete it, and kubeadm reset there",
+        )
+
+    def _all(self, path: str, fields: str = "") -> list[Json]:
+        query = {"fieldSelector": fields} if fields else None
+        return [one for _, page in self._client.list(path, query) for one in page]
+
+    # --- configuration
+
+    def configuration(self, number: int | None = None) -> ConfigVersion:
+        """A version of the configuration, the newest without a number."""
+        with told():
+            return self._store.version(number)
+
+    def configurations(self) -> Sequence[ConfigVersion]:
+        """All versions that are kept, oldest first."""
+        with told():
+            return self._store.versions()
+
+    def push(
+        self, files: Mapping[str, str], message: str, *, base: int | None = None,
+        secrets: Mapping[str, str] | None = None,
+    ) -> ConfigVersion:  # fmt: skip
+        """Store a new version, secrets in a Secret of its own; as the port says."""
+        with told():
+            return self._pusher.push(files, message, self.name, base=base, secrets=secrets or {})
+
+    def left_by_openpai(self) -> OpenPaiLeft:
+        """What OpenPAI's own `config push` has stored."""
+        with told():
+            found = find(self._client, path_of(_OPENPAI, "configmaps", _OPENPAI_FILES))
+            data = (found or {}).get("data") or {}
+            if not data:
+                raise ClusterError(
+                    "OpenPAI has left no configuration here", where=f"configmap {_OPENPAI}/{_OPENPAI_FILES}",
+                    hint="of paictl's own: leave out --from-openpai",
+                )  # fmt: skip
+            return OpenPaiLeft(self._openpai_id(), {str(name): str(text) for name, text in data.items()})
+
+    def _openpai_id(self) -> str:
+        found = find(self._client, path_of(_OPENPAI, "configmaps", _OPENPAI_ID)) or {}
+        return str((found.get("data") or {}).get("cluster-id", "")).strip()

@@ -1,0 +1,31 @@
+"""What the API server refuses, as errors of a cluster with the next thing to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from paictl.cluster.values import ClusterError, UnreachableError
+from paictl.remote.kube.client import KubeError
+from paictl.remote.kube.client import UnreachableError as NoAnswerError
+
+_HINTS = {
+    401: "the credentials of this context are not valid (any more): log in again",
+    403: "ask an administrator for the rights that docs/clusters.md lists",
+    413: "push less at a time",
+    429: "the server is busy: try again in a while",
+}
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Raise what goes wrong with a request as `ClusterError` or `UnreachableError`."""
+    try:
+        yield
+    except NoAnswerError as error:
+        raise UnreachableError(
+            f"does not answer: {error.message}", where=error.where, hint="check the network, VPN or proxy, then repeat"
+        ) from None
+    except KubeError as error:
+        kind = UnreachableError if error.status >= 500 else ClusterError
+        raise kind(error.message, where=error.where, hint=_HINTS.get(error.status)) from None

@@ -1,0 +1,129 @@
+"""Nodes of Kubernetes as the interface shows machines: pure functions from JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from paictl.cluster.kubernetes.times import read_time
+from paictl.cluster.values import Machine, NodeCondition, NodeRole, NodeView
+from paictl.remote.kube.client import Json
+from paictl.scheduler.wire import ISOLATION
+from paictl.units import exact_quantity
+from paictl.workload.devices import DEVICES
+
+_MASTERS: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+_MODELS: Final = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "node.kubernetes.io/instance-type")
+"""Labels that name what a machine has, the most precise first."""
+_OWN: Final = "node.kubernetes.io/"
+"""Taints of Kubernetes itself: what they mean is said by a condition."""
+_CORDON: Final = f"{_OWN}unschedulable"
+_NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def views_of(nodes: Iterable[Json], pods: Iterable[Json]) -> list[NodeView]:
+    """All nodes by name; `pods` are those that are bound and have not ended."""
+    by_node: dict[str, list[Json]] = {}
+    for pod in pods:
+        by_node.setdefault(str((pod.get("spec") or {}).get("nodeName") or ""), []).append(pod)
+    views = [view_of(node, by_node.get(str(node["metadata"]["name"]), ())) for node in nodes]
+    return sorted(views, key=lambda view: view.machine.name)
+
+
+def view_of(node: Json, pods: Iterable[Json]) -> NodeView:
+    """One node and what runs there: pods that hold devices are named, and their devices counted."""
+    holding = {_full_name(pod): held for pod in pods if (held := devices_of(pod))}
+    condition = _condition(node)
+    return NodeView(
+        machine=_machine(node),
+        condition=condition,
+        since=_since(node, condition),
+        used=sum(holding.values()),
+        pods=tuple(sorted(holding)),
+        reason="; ".join(_reasons(node)),
+    )
+
+
+def devices_of(pod: Json) -> int:
+    """The devices that a pod holds: those that HiveD gave it, else what its containers ask device plugins for."""
+    given = ((pod["metadata"].get("annotations")) or {}).get(ISOLATION)
+    if given is not None:
+        return len([word for word in str(given).split(",") if word.strip()])
+    spec = pod.get("spec") or {}
+    at_once = sum(_devices((one.get("resources") or {}).get("limits")) for one in spec.get("containers") or ())
+    first = (_devices((one.get("resources") or {}).get("limits")) for one in spec.get("initContainers") or ())
+    return max(at_once, *first, 0)
+
+
+def _machine(node: Json) -> Machine:
+    about, status = node["metadata"], node.get("status") or {}
+    labels, capacity = about.get("labels") or {}, status.get("capacity") or {}
+    addresses = {str(one.get("type")): str(one.get("address")) for one in status.get("addresses") or ()}
+    return Machine(
+        name=str(about["name"]),
+        address=addresses.get("InternalIP", ""),
+        role=NodeRole.MASTER if any(label in labels for label in _MASTERS) else NodeRole.WORKER,
+        sku=next((str(labels[label]) for label in _MODELS if label in labels), ""),
+        cpu=_amount(capacity.get("cpu")),
+        memory=_amount(capacity.get("memory")),
+        device_type=next((name for name in DEVICES if _amount(capacity.get(name))), ""),
+        devices=_devices(capacity),
+    )
+
+
+def _condition(node: Json) -> NodeCondition:
+    """As elsewhere in paictl, a failure hides that the node is cordoned."""
+    if _ready(node).get("status") != "True":
+        return NodeCondition.FAILED
+    return NodeCondition.CORDONED if (node.get("spec") or {}).get("unschedulable") else NodeCondition.READY
+
+
+def _since(node: Json, condition: NodeCondition) -> datetime:
+    """Since when: the cordon's taint is dated, everything else by the condition Ready, or by when the node joined."""
+    dates: list[object] = [_ready(node).get("lastTransitionTime"), node["metadata"].get("creationTimestamp")]
+    if condition is NodeCondition.CORDONED:
+        dates[:0] = [taint.get("timeAdded") for taint in _taints(node) if taint.get("key") == _CORDON]
+    return next((at for at in map(read_time, dates) if at is not None), _NEVER)
+
+
+def _reasons(node: Json) -> Iterator[str]:
+    """What keeps new pods away, or will, beside a cordon."""
+    status, ready = node.get("status") or {}, _ready(node)
+    if ready.get("status") != "True":
+        yield f"not ready: {ready.get('message') or ready.get('reason') or 'its kubelet says nothing'}"
+    for one in status.get("conditions") or ():
+        if one.get("type") != "Ready" and one.get("status") == "True":
+            yield f"{one.get('type')}: {one.get('message') or one.get('reason') or 'no reason given'}"
+    capacity, usable = _devices(status.get("capacity")), _devices(status.get("allocatable"))
+    if usable < capacity:
+        yield f"{capacity - usable} of {capacity} devices unhealthy"
+    for taint in _taints(node):
+        if taint.get("effect") in ("NoSchedule", "NoExecute") and not str(taint.get("key")).startswith(_OWN):
+            value = f"={taint['value']}" if taint.get("value") else ""
+            yield f"tainted {taint.get('key')}{value}:{taint.get('effect')}"
+
+
+def _ready(node: Json) -> Json:
+    conditions: list[Json] = (node.get("status") or {}).get("conditions") or []
+    return next((one for one in conditions if one.get("type") == "Ready"), {})
+
+
+def _taints(node: Json) -> list[Json]:
+    return (node.get("spec") or {}).get("taints") or []
+
+
+def _devices(amounts: Mapping[str, object] | None) -> int:
+    return sum(_amount((amounts or {}).get(name)) for name in DEVICES)
+
+
+def _amount(value: object) -> int:
+    """A quantity rounded down; 0 for none and for what is no quantity: a node is shown whatever it says."""
+    try:
+        return int(exact_quantity(value)) if isinstance(value, int | str) else 0
+    except ValueError:
+        return 0
+
+
+def _full_name(pod: Json) -> str:
+    return f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"

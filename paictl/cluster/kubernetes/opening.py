@@ -1,0 +1,67 @@
+"""The way from a name to an API server: a context that leads elsewhere today is refused before anything is sent."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from paictl.cluster.kubernetes.cluster import KubernetesCluster
+from paictl.cluster.registry import Pinned
+from paictl.cluster.values import ClusterError
+from paictl.errors import PaictlError
+from paictl.remote.kube.client import KubeClient, connect
+
+_AUTHORITIES = {"system": "those of this machine", "nobody": "none at all, certificates are not checked"}
+
+
+def kubeconfig_files(given: str | None) -> str:
+    """The kubeconfig files that are meant, with absolute paths, joined as in KUBECONFIG: they are merged in order."""
+    words = (given or os.environ.get("KUBECONFIG") or str(Path("~", ".kube", "config"))).split(os.pathsep)
+    return os.pathsep.join(str(Path(word).expanduser().absolute()) for word in words if word)
+
+
+def pin(name: str, kubeconfig: str | None, context: str | None) -> Pinned:
+    """What a context is now, to be kept under a name; the current one without a `context`, by its name.
+
+    Raises `PaictlError` if the kubeconfig cannot be used.
+    """
+    files = kubeconfig_files(kubeconfig)
+    client = connect(files, context)
+    return Pinned(name, files, client.context, client.server, client.authority)
+
+
+def open_pinned(pinned: Pinned) -> KubernetesCluster:
+    """The cluster that was added; raises `ClusterError` if its context leads elsewhere today."""
+    try:
+        client = connect(pinned.kubeconfig, pinned.context)
+    except PaictlError as error:
+        raise ClusterError(
+            f"cluster {pinned.name} cannot be reached as it was added: {error.message}",
+            where=pinned.kubeconfig, hint=_anew(pinned),
+        ) from None  # fmt: skip
+    changes = changes_since(pinned, client)
+    if changes:
+        raise ClusterError(
+            f"context {pinned.context} is not the cluster any more that was added as {pinned.name}: "
+            + "; ".join(changes),
+            where=pinned.kubeconfig, hint=f"nothing was sent; if that is meant: {_anew(pinned)}",
+        )  # fmt: skip
+    return KubernetesCluster(client, pinned.name)
+
+
+def changes_since(pinned: Pinned, client: KubeClient) -> list[str]:
+    """What is different about the server behind a context, in words; nothing if it is the same."""
+    found = []
+    if client.server != pinned.server:
+        found.append(f"its server was {pinned.server} and is {client.server}")
+    if client.authority != pinned.authority:
+        found.append(f"its certificate authority was {_shown(pinned.authority)} and is {_shown(client.authority)}")
+    return found
+
+
+def _anew(pinned: Pinned) -> str:
+    return f"paictl cluster add {pinned.name} --force --kubeconfig {pinned.kubeconfig} --context CONTEXT"
+
+
+def _shown(authority: str) -> str:
+    return _AUTHORITIES.get(authority, authority[:19])

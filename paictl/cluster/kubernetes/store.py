@@ -1,0 +1,98 @@
+"""Versions of the configuration in a cluster, as they are read: what the head names, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from paictl.cluster.kubernetes.head import HEAD, NAMESPACE, NUMBER, Entry, Head, read_head
+from paictl.cluster.kubernetes.pieces import digest, unpack
+from paictl.cluster.values import ClusterError, ConfigVersion
+from paictl.cluster.versions import no_version
+from paictl.remote.kube.client import Json, KubeClient
+from paictl.remote.kube.objects import find, path_of
+
+_TRIES: Final = 4
+"""Times that the head is read when what it names was forgotten meanwhile, because others push."""
+
+
+class VersionStore:
+    """Reads the head and the objects that it names; versions never change, so each is read once."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+        self._known: dict[str, ConfigVersion] = {}
+
+    def head(self) -> Head | None:
+        """The head as it is now, None if nothing was ever pushed."""
+        found = find(self._client, path_of(NAMESPACE, "configmaps", HEAD))
+        return None if found is None else read_head(found)
+
+    def versions(self) -> Sequence[ConfigVersion]:
+        """All versions that are kept, oldest first.
+
+        One whose objects somebody has deleted by hand is left out, unless it is the newest: then `ClusterError`.
+        """
+        found = self._read(None)
+        return [version for _, version in found if version is not None]
+
+    def version(self, number: int | None = None) -> ConfigVersion:
+        """A version, the newest without a number; raises `ClusterError` if there is none, or it is damaged."""
+        for entry, version in self._read(number):
+            if version is None:
+                raise _damaged(entry)
+            return version
+        head = self.head()
+        raise no_version(number, head.newest if head else 0)
+
+    def _read(self, number: int | None) -> list[tuple[Entry, ConfigVersion | None]]:
+        """What the head names, of one version or (None: and the newest comes last) of all."""
+        for _ in range(_TRIES):
+            head = self.head()
+            entries = [one for one in (head.entries if head else ()) if number in (None, one.number)]
+            self._load(entries)
+            found = [(entry, self._known.get(entry.token)) for entry in entries]
+            if all(version is not None for _, version in found):
+                return found
+        if found and found[-1][1] is None:
+            raise _damaged(found[-1][0])
+        return found
+
+    def _load(self, entries: Iterable[Entry]) -> None:
+        """Read what is not known yet: one version by its label, several with one list of all."""
+        unknown = [entry for entry in entries if entry.token not in self._known]
+        if not unknown:
+            return
+        objects = self.objects(unknown[0].number if len(unknown) == 1 else None)
+        by_name = {str(one["metadata"]["name"]): one.get("data") or {} for one in objects}
+        for entry in unknown:
+            version = _version(entry, by_name)
+            if version is not None:
+                self._known[entry.token] = version
+
+    def objects(self, number: int | None = None) -> list[Json]:
+        """The ConfigMaps of one version, or of all, those that no head names among them."""
+        query = {"labelSelector": NUMBER if number is None else f"{NUMBER}={number}"}
+        return [one for _, page in self._client.list(path_of(NAMESPACE, "configmaps"), query) for one in page]
+
+    def knows(self, entry: Entry, version: ConfigVersion) -> None:
+        """Remember what was just stored."""
+        self._known[entry.token] = version
+
+
+def _version(entry: Entry, by_name: Mapping[str, Mapping[str, str]]) -> ConfigVersion | None:
+    """A version put together; None if a piece of it is missing, or not what was stored."""
+    parts = {part for pieces in entry.index.values() for part, _ in pieces}
+    try:
+        files = unpack({part: by_name[entry.name(part)] for part in parts}, entry.index)
+    except KeyError:
+        return None
+    return ConfigVersion(entry.number, entry.at, entry.message, files) if digest(files) == entry.digest else None
+
+
+def _damaged(entry: Entry) -> ClusterError:
+    return ClusterError(
+        f"version {entry.number} is damaged: its objects are not as they were stored",
+        where=f"configmap {NAMESPACE}/{entry.name(0)}",
+        hint="somebody has deleted or replaced them by hand: restore them from a backup of etcd (docs/clusters.md)",
+    )

@@ -1,0 +1,51 @@
+"""The bind verb: what is to be written for a pod that holds devices, and what came of writing it."""
+
+from __future__ import annotations
+
+from paictl.extender.core import Binding, ExtenderCore
+from paictl.extender.wire import BindArgs, PodRef
+from paictl.scheduler.wire import BIND_INFO, ISOLATION, bind_info_text, isolation_text
+
+
+def requested(core: ExtenderCore, args: BindArgs) -> Binding | str:
+    """What to write for a pod that kube-scheduler wants bound; a text says why not."""
+    with core.guarded():
+        if not core.is_open:
+            return "the scheduler is starting: it does not know all pods yet"
+        entry = core.table.by_uid.get(args.pod.uid)
+        binding = booked(core, args.pod)
+        if entry is None or binding is None:
+            return f"pod {args.pod.key} holds no devices: it has to pass filter first"
+        if binding.node != args.node:
+            return f"pod {args.pod.key} has its place on node {binding.node}, not on {args.node}"
+        entry.binding = True
+        return binding
+
+
+def booked(core: ExtenderCore, ref: PodRef) -> Binding | None:
+    """What is to be written for a pod that holds devices; None if it holds none."""
+    known = core.book.pods.get(ref.uid)
+    if known is None or known.info is None:
+        return None
+    info = known.info
+    return Binding(ref, info.node, {ISOLATION: isolation_text(info.devices), BIND_INFO: bind_info_text(info)})
+
+
+def bound(core: ExtenderCore, binding: Binding) -> None:
+    """The API server has taken a binding."""
+    with core.guarded():
+        entry = core.table.by_uid.get(binding.ref.uid)
+        core.book.bound(binding.ref.uid)
+        if entry is not None:
+            entry.binding, entry.assumed, entry.attempts = False, 0.0, 0
+            entry.confirmed, entry.cached = str(binding.annotations[BIND_INFO]), None
+
+
+def not_bound(core: ExtenderCore, ref: PodRef, *, gone: bool = False) -> None:
+    """A binding was refused, or nobody knows; the devices stay assumed until the deadline."""
+    with core.guarded():
+        entry = core.table.by_uid.get(ref.uid)
+        if entry is not None:
+            entry.binding = False
+        if gone:
+            core.pod_gone(ref.uid)

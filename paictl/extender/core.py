@@ -1,0 +1,224 @@
+"""What the extender knows: the book and the pod table behind one lock, kept up to date by what the API server says.
+
+Nobody waits for a network while holding the lock. What has to be done outside (bind, evict, requeue, record) is handed
+out as values and carried out by others, who report back here.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from paictl.cells.spec import ClusterSpec
+from paictl.extender import pod_events
+from paictl.extender.labels import Rules
+from paictl.extender.nodes import NodeStatus, why_bad
+from paictl.extender.pod_events import PodEvent
+from paictl.extender.reading import asks, read_info
+from paictl.extender.table import PodEntry, PodTable
+from paictl.extender.wire import PodRef
+from paictl.scheduler.book import Book, RunningPod
+from paictl.scheduler.decision import BindInfo
+from paictl.scheduler.engine import Engine
+from paictl.scheduler.errors import InvariantError, RequestError
+from paictl.scheduler.wire import BIND_INFO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class NotServingError(Exception):
+    """Nothing can be answered now; the message says why, and kube-scheduler asks again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the extender behaves."""
+
+    own_preemption: bool = True
+    """Whether it evicts victims itself; otherwise kube-scheduler does by the preempt verb (1.38 and newer)."""
+    deadline: float = 60.0
+    """Seconds after which devices that were assumed for a pod and never bound are given back."""
+    rules: Rules = field(default_factory=Rules)
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A binding to be made."""
+
+    ref: PodRef
+    node: str
+    annotations: Mapping[str, str]
+
+
+class ExtenderCore:
+    """Answers for as long as this process leads; made anew whenever it begins to."""
+
+    def __init__(
+        self,
+        spec: ClusterSpec,
+        options: Options,
+        record: Callable[[PodEvent], None],
+        *,
+        wall: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.lock = threading.RLock()
+        self.spec = spec
+        self.options = options
+        self.record = record
+        self.wall = wall
+        self.clock = clock
+        self.table = PodTable(options.rules)
+        self.nodes: dict[str, NodeStatus] = {}
+        self.bad: dict[str, str] = {}
+        """Bad nodes of the configuration, and why."""
+        self.book = Book(Engine(spec))
+        self.is_open = False
+        self.broken = ""
+        """What made the engine stop; nothing is answered any more."""
+        self.decisions: Counter[str] = Counter()
+        self.work = threading.Event()
+        """Set when something has to be carried out."""
+        self.force: Callable[[Binding], None] = lambda _binding: None
+        self._before: dict[str, tuple[PodEntry, BindInfo]] = {}
+        """Pods that run, seen before the core was opened."""
+        tree = self.book.engine.state.physical
+        self.promised = {name: sum(len(tree.leaves(cell)) for cell in cells) for name, cells in tree.nodes.items()}
+
+    # --- opening
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """The lock; an engine that contradicts itself never answers again."""
+        with self.lock:
+            if self.broken:
+                raise NotServingError(self.broken)
+            try:
+                yield
+            except InvariantError as error:
+                self.broken = f"the scheduler has stopped: {error}"
+                self.work.set()
+                raise NotServingError(self.broken) from error
+
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """The lock, for questions that can be answered once everything is known. Raises `NotServingError`."""
+        with self.guarded():
+            if not self.is_open:
+                raise NotServingError("the scheduler is starting: it does not know all pods yet")
+            yield
+
+    def open(self) -> None:
+        """Begin to answer: all nodes and pods have been told, and nodes come in the order of the configuration."""
+        with self.guarded():
+            for name in self.promised:
+                self._judge(name)
+            running = [
+                RunningPod(entry.reading.request, info)
+                for entry, info in self._before.values()
+                if entry.reading is not None
+            ]
+            outcomes = self.book.recover(running, self.wall())
+            self._before.clear()
+            self.is_open = True
+            for event in pod_events.of_recovery(outcomes, self.table, self.book):
+                self.record(event)
+            self.work.set()
+
+    # --- what the API server says
+
+    def node_changed(self, node: NodeStatus) -> None:
+        """A node is like this now."""
+        with self.guarded():
+            if self.nodes.get(node.name) != node:
+                self.nodes[node.name] = node
+                if self.is_open:  # before, they wait to be told in the order of the configuration
+                    self._judge(node.name)
+
+    def node_gone(self, name: str) -> None:
+        """A node is no longer there."""
+        with self.guarded():
+            self.nodes.pop(name, None)
+            if self.is_open:
+                self._judge(name)
+
+    def _judge(self, name: str) -> None:
+        """Tell the engine if the node has turned good or bad."""
+        if name not in self.promised:
+            return
+        reason = why_bad(self.nodes.get(name), self.promised[name])
+        if reason:
+            self.bad[name] = reason
+        else:
+            self.bad.pop(name, None)
+        if self.book.health.get(name) is not (not reason):
+            self.record_outcomes(self.book.report(name, not reason, self.wall()))
+            self.work.set()
+
+    def pod_changed(self, pod: Mapping[str, Any]) -> None:
+        """A pod is like this now."""
+        if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+            self.pod_gone(str(pod["metadata"].get("uid")))
+            return
+        with self.guarded():
+            uid = str(pod["metadata"].get("uid"))
+            if self.table.has_gone(uid) or (uid not in self.table.by_uid and not asks(pod)):
+                return
+            entry, spec = self.table.meet(pod, self.clock()), pod.get("spec") or {}
+            entry.deleting = bool(pod["metadata"].get("deletionTimestamp"))
+            entry.gated = bool(spec.get("schedulingGates"))
+            if spec.get("nodeName"):
+                entry.runs = True
+                self._runs(entry, pod)
+            elif entry.problem is not None and not entry.deleting:
+                self.record(pod_events.unreadable(entry.ref, entry.problem))
+
+    def _runs(self, entry: PodEntry, pod: Mapping[str, Any]) -> None:
+        """A pod is bound; enter it where its annotation says."""
+        noted = pod["metadata"].get("annotations") or {}
+        text, node = str(noted.get(BIND_INFO, "")), str(pod["spec"]["nodeName"])
+        if text and text == entry.confirmed:
+            return
+        entry.assumed, entry.attempts, entry.confirmed = 0.0, 0, text
+        try:
+            info = read_info(pod, entry.ref.key)
+            if entry.problem is not None:
+                raise entry.problem
+            if info is None:
+                raise RequestError(entry.ref.key, BIND_INFO, "the pod was bound without it, by somebody else")
+            if info.node != node:
+                raise RequestError(entry.ref.key, BIND_INFO, f"it says node {info.node}, but the pod runs on {node}")
+        except RequestError as error:
+            self.record(pod_events.unaccounted(entry.ref, error))
+            return
+        assert entry.reading is not None  # noqa: S101 - no problem was found
+        if not self.is_open:
+            self._before[entry.ref.uid] = entry, info
+            return
+        entry.cached = None
+        self.record_outcomes(
+            self.book.observe_bound(RunningPod(entry.reading.request, info), self.wall()), recovered=True
+        )
+
+    def pod_gone(self, uid: str) -> None:
+        """A pod was deleted, or ended."""
+        with self.guarded():
+            self._before.pop(uid, None)
+            if self.table.forget(uid) is None and uid not in self.book.pods:
+                return
+            if self.is_open:
+                self.record_outcomes(self.book.gone(uid, self.wall()))
+                self.work.set()
+
+    # --- events
+
+    def record_outcomes(self, outcomes: Iterable[object], *, recovered: bool = False) -> None:
+        """Events for the pods whose group has changed."""
+        for event in pod_events.of_outcomes(outcomes, self.table, self.book, recovered=recovered):
+            self.record(event)

@@ -1,0 +1,100 @@
+"""Bind: once, with its annotations, and only what was decided."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from paictl.extender.binding import not_bound, requested
+from paictl.extender.wire import BindArgs, pod_ref
+from paictl.remote.kube.client import KubeError
+from paictl.scheduler.wire import ISOLATION
+from tests.unit.extender.conftest import NODES
+from tests.unit.extender.harness import Harness, gang, pod
+
+
+def test_a_pod_is_bound_once_with_its_annotations(harness: Harness) -> None:
+    made = gang("g", 1, 2)[0]
+    node = harness.run(made)
+    assert made["spec"]["nodeName"] == node
+    assert made["metadata"]["annotations"][ISOLATION] == "0,1"
+    before = dict(made["metadata"]["annotations"])
+    assert harness.bind(made, node) == "", "asked again, it is bound already"
+    assert made["metadata"]["annotations"] == before
+
+
+def test_a_node_that_was_not_decided_is_refused(harness: Harness) -> None:
+    made = gang("g", 1, 2)[0]
+    (node,) = harness.ask(made).names
+    other = next(name for name in NODES if name != node)
+    assert "has its place on node" in harness.bind(made, other)
+    assert "has to pass filter first" in harness.bind(pod("stranger", {}), node)
+    assert harness.bind(made, node) == ""
+
+
+def test_a_refused_binding_says_so(harness: Harness) -> None:
+    made = gang("g", 1, 4)[0]
+    (node,) = harness.ask(made).names
+    harness.server.refuse["binding"] = KubeError("no such luck", status=403, reason="Forbidden")
+    assert harness.bind(made, node) == "no such luck"
+    harness.server.refuse.clear()
+    assert harness.run(made) == node
+
+
+def test_another_pod_of_the_name_is_not_bound(harness: Harness) -> None:
+    made = gang("g", 3, 4)
+    for one in made:
+        harness.ask(one)
+    (node,) = harness.ask(made[0]).names
+    harness.create(pod("g-0", {}, "another"))
+    assert harness.bind(made[0], node) == "the pod is gone"
+    assert made[0]["metadata"]["uid"] not in harness.core.book.pods
+    ticketless = harness.server.pods["default/g-0"]
+    assert "nodeName" not in ticketless["spec"]
+
+
+def test_a_term_ends_when_its_last_binding_has_been_answered(harness: Harness) -> None:
+    """The list that the next term begins with must have it."""
+    made = gang("g", 1, 4)[0]
+    (node,) = harness.ask(made).names
+    began, answer, order = threading.Event(), threading.Event(), list[str]()
+    request = harness.server.request
+
+    def slow(method: str, path: str, body: Any = None, **_: object) -> Any:
+        began.set()
+        answer.wait(5)
+        order.append("bound")
+        return request(method, path, body)
+
+    harness.server.request = slow  # type: ignore[method-assign]
+    binding = threading.Thread(target=harness.binder.bind, args=(BindArgs(pod_ref(made), node),))
+    binding.start()
+    assert began.wait(5)
+
+    def end() -> None:
+        harness.binder.stop()
+        order.append("ended")
+
+    ending = threading.Thread(target=end)
+    ending.start()
+    ending.join(0.2)
+    assert ending.is_alive()
+    answer.set()
+    ending.join(5)
+    binding.join(5)
+    assert order == ["bound", "ended"]
+    assert harness.bind(made, node) == "this process no longer leads"
+
+
+def test_an_overdue_binding_that_did_come_is_kept(harness: Harness) -> None:
+    made = gang("g", 1, 4)[0]
+    harness.ask(made)
+    binding = requested(harness.core, BindArgs(pod_ref(made), harness.ask(made).names[0]))
+    assert not isinstance(binding, str)
+    made["metadata"]["annotations"] |= binding.annotations  # the answer was lost on its way
+    made["spec"]["nodeName"] = binding.node
+    not_bound(harness.core, binding.ref)
+    harness.now += 61
+    harness.reconciler.reconcile()
+    assert not harness.recorded
+    assert not harness.core.book.assumed()

@@ -1,0 +1,61 @@
+"""Reservations that nobody came for, and pods to be queued again."""
+
+from __future__ import annotations
+
+from paictl.extender import housekeeping
+from paictl.extender.nodes import NodeStatus
+from tests.unit.extender.harness import Harness, gang, pod
+
+
+def test_devices_that_nobody_comes_for_are_given_back(harness: Harness) -> None:
+    stuck = gang("stuck", 3, 4)
+    for made in stuck:
+        harness.ask(made)
+    harness.now += 61
+    harness.reconciler.reconcile()
+    assert harness.reasons_of("stuck-0") == ["ReservationReleased"]
+    assert "has to pass filter first" in harness.bind(stuck[0], "n0")
+    for made in gang("other", 3, 4):
+        harness.run(made)
+
+
+def test_a_pod_that_would_fit_now_is_queued_again(harness: Harness) -> None:
+    for made in gang("full", 3, 4):
+        harness.run(made)
+    harness.ask(gang("late", 1, 4)[0])
+    harness.now += 10
+    assert housekeeping.to_requeue(harness.core) == []
+    harness.delete("full-0")
+    assert [ref.name for ref in housekeeping.to_requeue(harness.core)] == [], (
+        "the rest of its gang still holds the node"
+    )
+    harness.delete("full-1")
+    harness.delete("full-2")
+    assert [ref.name for ref in housekeeping.to_requeue(harness.core)] == ["late-0"]
+    assert housekeeping.to_requeue(harness.core) == [], "kube-scheduler has time to ask"
+    harness.now += 3
+    assert housekeeping.to_requeue(harness.core) == [], "and ever more time"
+    harness.now += 3
+    assert [ref.name for ref in housekeeping.to_requeue(harness.core)] == ["late-0"]
+
+
+def test_who_waits_for_victims_is_queued_again_only_when_they_are_gone(harness: Harness) -> None:
+    for made in gang("low", 3, 4):
+        harness.run(made)
+    harness.ask(gang("high", 1, 4, priority=5)[0])
+    harness.now += 10
+    harness.core.node_changed(NodeStatus("n3", ready=False, schedulable=True))  # something changes
+    assert housekeeping.to_requeue(harness.core) == []
+    for i in range(3):
+        harness.delete(f"low-{i}")
+    assert [ref.name for ref in housekeeping.to_requeue(harness.core)] == ["high-0"]
+
+
+def test_gated_and_foreign_pods_are_left_alone(harness: Harness) -> None:
+    made = gang("gated", 1, 4)[0]
+    made["spec"]["schedulingGates"] = [{"name": "wait"}]
+    harness.core.pod_changed(made)
+    harness.core.pod_changed(pod("foreign", None))
+    harness.now += 100
+    assert housekeeping.to_requeue(harness.core) == []
+    assert harness.core.table.find("default", "foreign") is None

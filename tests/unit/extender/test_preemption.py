@@ -1,0 +1,145 @@
+"""Preemption: gang by gang, within disruption budgets, and never for nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from paictl.extender.core import Options
+from paictl.extender.filtering import filter_nodes
+from paictl.extender.preemption import candidates
+from paictl.extender.wire import FilterArgs, PreemptArgs, Victims
+from paictl.remote.kube.client import KubeError
+from paictl.scheduler.errors import RequestError
+from tests.unit.extender.conftest import NODES, spec
+from tests.unit.extender.harness import Harness, gang, pod
+
+
+def test_a_gang_is_preempted_as_a_whole_and_everybody_is_told(harness: Harness) -> None:
+    low = gang("low", 3, 4)
+    for made in low:
+        harness.run(made)
+    high = gang("high", 1, 4, priority=5)[0]
+    answer = harness.ask(high)
+    assert not answer.names
+    assert "preempted for group default/high" in answer.failed["n0"]
+    harness.reconciler.reconcile()
+    evicted = harness.evictions()
+    assert evicted == [f"POST eviction low-{i}" for i in range(3)]
+    assert [harness.reasons_of(f"low-{i}") for i in range(3)] == [["Preempted"]] * 3
+    assert harness.reasons_of("high-0") == ["Preempting"]
+    harness.reconciler.reconcile()
+    assert len(harness.evictions()) == 3, "not asked to go twice"
+    for i in range(3):
+        harness.delete(f"low-{i}")
+    assert harness.run(high) in NODES
+
+
+def test_who_no_longer_needs_the_room_evicts_nobody(harness: Harness) -> None:
+    for made in gang("low", 3, 4):
+        harness.run(made)
+    harness.ask(gang("high", 1, 4, priority=5)[0])
+    harness.delete("high-0")
+    harness.reconciler.reconcile()
+    assert not harness.evictions()
+
+
+def test_a_question_about_a_pod_that_has_gone_evicts_nobody_and_holds_nothing(harness: Harness) -> None:
+    """kube-scheduler's question was under way when the pod's end came by the watch."""
+    for made in gang("low", 3, 4):
+        harness.run(made)
+    (late,) = gang("late", 1, 4, priority=5)
+    harness.create(late)
+    harness.delete("late-0")
+    answer = filter_nodes(harness.core, FilterArgs(late, list(NODES)))
+    assert not answer.names
+    assert set(answer.hopeless.values()) == {"the pod is gone"}
+    harness.core.pod_changed(late)  # nor does an old object bring it back
+    assert "default/late" not in harness.core.book.engine.state.groups.by_name
+    harness.reconciler.reconcile()
+    assert not harness.evictions()
+
+
+def test_a_preemptor_that_nobody_saw_go_evicts_nobody_and_holds_nothing(harness: Harness) -> None:
+    """It went before this process began to watch: only the API server can say so, and it is asked first."""
+    for made in gang("low", 3, 4):
+        harness.run(made)
+    (late,) = gang("late", 1, 4, priority=5)
+    assert not harness.ask(late).names
+    harness.server.pods.pop("default/late-0")
+    harness.reconciler.reconcile()
+    assert "default/late" not in harness.core.book.engine.state.groups.by_name
+    assert not harness.evictions()
+
+
+@pytest.mark.parametrize("delete_after", [None, 20.0])
+def test_a_budget_protects_unless_it_is_overruled(harness: Harness, delete_after: float | None) -> None:
+    harness.reconciler.delete_after = delete_after
+    for made in gang("low", 3, 4):
+        harness.run(made)
+    harness.ask(gang("high", 1, 4, priority=5)[0])
+    harness.server.refuse["eviction"] = KubeError("budget", status=429, reason="TooManyRequests")
+    for _ in range(40):
+        harness.reconciler.reconcile()
+        harness.now += 1
+    assert "PreemptionHindered" in harness.reasons_of("high-0")
+    tried = harness.evictions()
+    assert len(tried) < 25, "tried ever less often"
+    deleted = [call for call in harness.server.calls if call.startswith("DELETE")]
+    assert bool(deleted) is (delete_after is not None)
+    assert ("BudgetOverruled" in harness.reasons_of("low-0")) is (delete_after is not None)
+
+
+def test_in_tree_victims_must_not_die_for_nothing(harness: Harness) -> None:
+    """kube-scheduler asks before it evicts for CPU: only the node that filter would give is any use."""
+    held = gang("held", 1, 4)[0]
+    node = harness.run(held)
+    asked = gang("asked", 1, 4)[0]
+    victims = {name: Victims((f"cpu-{name}",), 0) for name in NODES}
+    helpful = candidates(harness.core, PreemptArgs(asked, victims))
+    assert len(helpful) == 1
+    assert node not in helpful
+    (own,) = helpful
+    assert not candidates(harness.core, PreemptArgs(asked, {name: Victims(("x",)) for name in NODES if name != own}))
+    assert not candidates(harness.core, PreemptArgs(asked, {own: Victims((held["metadata"]["uid"],))})), (
+        "it keeps its right"
+    )
+    with pytest.raises(RequestError):
+        candidates(harness.core, PreemptArgs(pod("bad", "]"), victims))
+
+
+def test_the_preempt_verb_names_victims_where_kube_scheduler_evicts() -> None:
+    harness = Harness(spec(), Options(own_preemption=False))
+    harness.open(NODES)
+    for made in gang("low", 3, 4):
+        harness.run(made)
+    high = gang("high", 1, 4, priority=5)[0]
+    assert "preempted for" in harness.ask(high).failed["n0"]
+    found = candidates(harness.core, PreemptArgs(high, {name: Victims() for name in NODES}))
+    assert sorted(uid for one in found.values() for uid in one.uids) == [f"uid-low-{i}" for i in range(3)]
+    harness.reconciler.reconcile()
+    assert not harness.evictions()
+
+
+def test_a_victim_that_is_ending_is_not_asked_again(harness: Harness) -> None:
+    low = gang("low", 1, 4)[0]
+    harness.run(low)
+    for made in gang("rest", 2, 4):
+        harness.run(made)
+    harness.ask(gang("high", 1, 4, priority=5)[0])
+    harness.reconciler.reconcile()
+    (gone,) = harness.evictions()
+    victim = next(one for one in harness.server.pods.values() if one["metadata"]["name"] == gone.rpartition(" ")[2])
+    harness.core.pod_changed({**victim, "metadata": victim["metadata"] | {"deletionTimestamp": "2026-11-22T00:00:00Z"}})
+    for _ in range(20):
+        harness.now += 10
+        harness.reconciler.reconcile()
+    assert len(harness.evictions()) == 1
+
+
+def test_one_pod_with_a_right_saves_its_node_from_in_tree_preemption(harness: Harness) -> None:
+    small = gang("small", 1, 2)[0]
+    node = harness.run(small)
+    asked = gang("asked", 1, 2)[0]
+    mixed = Victims((small["metadata"]["uid"], "cpu-only"))
+    assert candidates(harness.core, PreemptArgs(asked, {node: Victims(("cpu-only",))}))
+    assert not candidates(harness.core, PreemptArgs(asked, {node: mixed}))

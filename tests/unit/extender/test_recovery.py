@@ -1,0 +1,96 @@
+"""Restarts, changed configurations, and what pods are told about their guarantees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from paictl.extender.core import NotServingError
+from paictl.extender.filtering import filter_nodes
+from paictl.extender.wire import FilterArgs
+from paictl.scheduler.book import Book
+from paictl.scheduler.wire import BIND_INFO
+from tests.unit.extender.conftest import CONFIG, NODES, spec
+from tests.unit.extender.harness import Harness, gang
+
+
+def test_a_restart_finds_everything_as_it_was(harness: Harness) -> None:
+    made = [*gang("a", 2, 4), *gang("b", 1, 2, "B", -1), *gang("c", 1, 4, "B")]
+    for one in made:
+        harness.run(one)
+    before = harness.core.book.engine.state.digest()
+    harness.begin(spec())
+    with pytest.raises(NotServingError, match="starting"):
+        filter_nodes(harness.core, FilterArgs(made[0], NODES))
+    harness.open(reversed(NODES))
+    assert harness.core.book.engine.state.digest() == before
+    assert not harness.recorded
+
+
+def test_a_changed_configuration_that_takes_a_promise_away_is_told(harness: Harness) -> None:
+    for made in gang("a", 2, 4):
+        harness.run(made)
+    harness.begin(spec(virtualClusters={"B": {"virtualCells": [{"cellType": "POOL.NODE", "cellNumber": 1}]}}))
+    harness.open(NODES)
+    assert harness.reasons_of("a-0")[0] == harness.reasons_of("a-1")[0] == "GuaranteeLost"
+
+
+def test_devices_that_the_configuration_no_longer_has_are_told(harness: Harness) -> None:
+    """The pods run on; nobody stands behind their guarantee."""
+    names = [harness.run(made) for made in gang("a", 2, 4)]
+    cells = [{"cellAddress": "another" if node == names[0] else node} for node in NODES]
+    physical = CONFIG["physicalCluster"] | {"physicalCells": [{"cellType": "POOL", "cellChildren": cells}]}
+    harness.begin(spec(physicalCluster=physical))
+    harness.open(NODES)
+    assert harness.reasons_of("a-0") == harness.reasons_of("a-1") == ["GuaranteeLost"]
+    assert "does not have all of its devices" in harness.recorded[0].message
+
+
+def test_lazy_preemption_is_told(harness: Harness) -> None:
+    for made in gang("lazy", 3, 4, lazyPreemptionEnable=True):
+        harness.run(made)
+    harness.run(gang("next", 1, 4, priority=5)[0])
+    assert harness.reasons_of("lazy-0") == ["GuaranteeLost"]
+    assert "group default/next took its cells" in harness.recorded[0].message
+
+
+def test_a_pod_that_contradicts_itself_is_told_and_holds_nothing(harness: Harness) -> None:
+    made = gang("odd", 1, 4)[0]
+    made["spec"]["nodeName"] = "n0"
+    for annotation in ("node: n1\nleafCellIsolation: [0]\ncellChain: POOL", "{broken", "[]"):
+        made["metadata"]["annotations"][BIND_INFO] = annotation
+        harness.core.pod_changed(made)
+    assert harness.reasons_of("odd-0") == ["DevicesUnknown"] * 3
+    assert not harness.core.book.engine.state.occupancy.user
+
+
+def test_a_missed_deletion_is_made_good_by_the_next_list(harness: Harness) -> None:
+    made = gang("g", 1, 4)[0]
+    harness.run(made)
+    harness.core.pod_changed({**made, "status": {"phase": "Succeeded"}})
+    assert not harness.core.book.pods
+    harness.core.pod_gone("nobody")  # and what is not known can go
+
+
+def test_a_lost_guarantee_is_told_once(harness: Harness) -> None:
+    for made in gang("lazy", 3, 4, lazyPreemptionEnable=True):
+        harness.run(made)
+    harness.run(gang("next", 1, 4, priority=5)[0])
+    before = harness.reasons_of("lazy-0")
+    harness.delete("lazy-2")
+    assert harness.reasons_of("lazy-0") == before == ["GuaranteeLost"]
+
+
+def test_nodes_are_reported_in_the_order_of_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    report = Book.report
+
+    def noted(book: Book, node: str, *rest: Any) -> Any:
+        told.append(node)
+        return report(book, node, *rest)
+
+    monkeypatch.setattr(Book, "report", noted)
+    made = Harness(spec())
+    made.open(reversed(NODES))
+    assert told == NODES
