@@ -40,6 +40,21 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
     package: tuple(frozenset(names.split()) for names in rows)
     for package, rows in {
         "config": ("reading", "models secrets", "linting", "pushing making quotas"),
+        "scheduler": (
+            "errors journal",
+            "buddy views",
+            "binding ledger occupancy",
+            "doomed request",
+            "decision health",
+            "groups operations wire",
+            "events state",
+            "annotate inspection invariants transitions",
+            "inspect placement recovery",
+            "engine",
+            "book snapshot",
+            "replay",
+            "explain",
+        ),
         "sim": (
             "loop dice trace programs",
             "job",
@@ -132,6 +147,19 @@ def test_inside_a_package_imports_go_down_as_well(package: str) -> None:
             parts = module.split(".")
             if parts[:2] == ["paictl", package] and len(parts) > 2 and parts[2] != own:
                 assert ranks[parts[2]] < ranks[own], f"{path}:{line}: {package}.{own} must not import {parts[2]}"
+
+
+@pytest.mark.parametrize("package", sorted({package_of(path) for path in modules() if path.parent != PACKAGE}))
+def test_the_folders_and_modules_of_a_package_form_no_circle(package: str) -> None:
+    """Also where no module does: a folder is one thing with one place in the order of its package."""
+    graph: dict[str, set[str]] = {}
+    for path in sorted((PACKAGE / package).rglob("*.py")):
+        own = path.relative_to(PACKAGE / package).parts[0].removesuffix(".py")
+        below = (module.split(".") for _, module in imports_of(path))
+        graph.setdefault(own, set()).update(
+            parts[2] for parts in below if parts[:2] == ["paictl", package] and len(parts) > 2 and parts[2] != own
+        )
+    TopologicalSorter(graph).prepare()  # raises CycleError with the parts of the circle
 
 
 def test_the_modules_form_no_circle() -> None:

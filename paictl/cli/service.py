@@ -26,8 +26,8 @@ from paictl.cli.progress import Display
 from paictl.errors import ExitCode
 from paictl.operate import services as operate
 from paictl.operate.services import Prepared, perform, prepare, readiness
-from paictl.service.carry_out import Outcome, Patience
-from paictl.service.plan import Action, Plan, Wish
+from paictl.service.carry_out import Patience, ServiceOutcome
+from paictl.service.plan import Action, Plan, ServiceRequest
 from paictl.units import rfc3339
 
 app = App(help="List, start, stop, restart, refresh and delete the services of a cluster.")
@@ -101,7 +101,7 @@ def status(
     state: StateOption = None,
 ) -> None:
     """Show which services do their work, and why the others do not."""
-    found = readiness(open_cluster(state), _wish("refresh", names, skipped, more))
+    found = readiness(open_cluster(state), _request("refresh", names, skipped, more))
     if output is not Output.TABLE:
         write_data([{**asdict(one), "state": one.state.value, "ready": one.ready} for one in found], output)
     else:
@@ -127,8 +127,8 @@ def start(
     state: StateOption = None,
 ) -> None:
     """Start services, each behind what it needs."""
-    wish = _wish("start", names, skipped, more, with_prerequisites=with_prerequisites)
-    _run(wish, state, cluster_id, dry_run=dry_run, timeout=timeout)
+    request = _request("start", names, skipped, more, with_prerequisites=with_prerequisites)
+    _run(request, state, cluster_id, dry_run=dry_run, timeout=timeout)
 
 
 @app.command(
@@ -147,7 +147,7 @@ def stop(
     state: StateOption = None,
 ) -> None:
     """Stop services, each before what it needs; their data stay."""
-    _run(_wish("stop", names, skipped, more), state, cluster_id, dry_run=dry_run, yes=yes)
+    _run(_request("stop", names, skipped, more), state, cluster_id, dry_run=dry_run, yes=yes)
 
 
 @app.command(epilog="paictl service restart -n hivedscheduler")
@@ -163,8 +163,8 @@ def restart(
     state: StateOption = None,
 ) -> None:
     """Stop services and start them again; running jobs go on."""
-    wish = _wish("restart", names, skipped, more, with_prerequisites=with_prerequisites)
-    _run(wish, state, cluster_id, dry_run=dry_run, yes=yes, timeout=timeout)
+    request = _request("restart", names, skipped, more, with_prerequisites=with_prerequisites)
+    _run(request, state, cluster_id, dry_run=dry_run, yes=yes, timeout=timeout)
 
 
 @app.command(epilog="paictl service refresh -n hivedscheduler -n rest-server")
@@ -179,7 +179,7 @@ def refresh(
     state: StateOption = None,
 ) -> None:
     """Let running services load the configuration that was pushed last."""
-    _run(_wish("refresh", names, skipped, more), state, cluster_id, dry_run=dry_run, yes=yes, timeout=timeout)
+    _run(_request("refresh", names, skipped, more), state, cluster_id, dry_run=dry_run, yes=yes, timeout=timeout)
 
 
 @app.command(epilog="paictl service delete -n grafana --dry-run")
@@ -193,29 +193,35 @@ def delete(
     state: StateOption = None,
 ) -> None:
     """Stop services and delete their data, after saying which and asking."""
-    _run(_wish("delete", names, skipped, more), state, cluster_id, dry_run=dry_run, yes=yes)
+    _run(_request("delete", names, skipped, more), state, cluster_id, dry_run=dry_run, yes=yes)
 
 
-def _wish(
+def _request(
     action: str, names: list[str] | None, skipped: list[str] | None, more: list[str] | None, **options: bool
-) -> Wish:
-    """The wish of a command line: names that stand alone belong to the option that was given, -n if none was."""
+) -> ServiceRequest:
+    """The request of a command line: names that stand alone belong to the option that was given, -n if none was."""
     further = tuple(more or ())
     if skipped and not names:
-        return Wish(Action(action), (), (*skipped, *further), **options)
-    return Wish(Action(action), (*(names or ()), *further), tuple(skipped or ()), **options)
+        return ServiceRequest(Action(action), (), (*skipped, *further), **options)
+    return ServiceRequest(Action(action), (*(names or ()), *further), tuple(skipped or ()), **options)
 
 
 def _run(
-    wish: Wish, state: Path | None, cluster_id: str | None, *, dry_run: bool, yes: bool = True, timeout: float = 300.0
+    request: ServiceRequest,
+    state: Path | None,
+    cluster_id: str | None,
+    *,
+    dry_run: bool,
+    yes: bool = True,
+    timeout: float = 300.0,
 ) -> None:
-    """Plan a wish, show or carry out the plan, and say how it went.
+    """Plan a request, show or carry out the plan, and say how it went.
 
     Whoever names services for a stop means them; what nobody named, and data that are lost, are asked for.
     """
     cluster = open_cluster(state)
     check_id(cluster, cluster_id)
-    prepared = prepare(cluster, wish)
+    prepared = prepare(cluster, request)
     _say(prepared.plan)
     if dry_run:
         for step in prepared.plan.steps:
@@ -235,7 +241,7 @@ def _run(
 
 def _ask(prepared: Prepared, cluster: str, *, yes: bool) -> None:
     """Let somebody name the cluster before services go that nobody named, or data are lost."""
-    action = prepared.plan.wish.action.value
+    action = prepared.plan.request.action.value
     if not prepared.plan.steps or not (prepared.sweeping or action == "delete"):
         return
     done = {**_PAST, "restart": "restarted"}[action]
@@ -259,7 +265,7 @@ def _say(plan: Plan) -> None:
 _PAST = {"start": "started", "stop": "stopped", "delete": "deleted", "refresh": "refreshed"}
 
 
-def _exit_code(outcomes: tuple[Outcome, ...]) -> ExitCode:
+def _exit_code(outcomes: tuple[ServiceOutcome, ...]) -> ExitCode:
     failed = [outcome.error for outcome in outcomes if outcome.error is not None]
     if not failed:
         return ExitCode.OK

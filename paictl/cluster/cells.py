@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from paictl.cluster.picture import ChainPicture, Promise, VcPicture, VirtualCell
+from paictl.cluster.picture import ChainPicture, PromisedCell, PromiseState, VcPicture
 from paictl.scheduler.inspection import Inspection, Preassigned
 
 
@@ -22,14 +22,14 @@ def vc_pictures(seen: Inspection, waiting: Mapping[str, int]) -> tuple[VcPicture
     )
 
 
-def _promise(top: Preassigned) -> VirtualCell:
+def _promise(top: Preassigned) -> PromisedCell:
     cell = top.cell
     users = tuple(part.job for part in cell.cells() if not part.parts)
-    return VirtualCell(
+    return PromisedCell(
         address=cell.address,
         kind=cell.kind,
         level=cell.level,
-        state=Promise.USED if any(users) else Promise.DOOMED if top.doomed else Promise.FREE,
+        state=PromiseState.USED if any(users) else PromiseState.DOOMED if top.doomed else PromiseState.FREE,
         users=users,
         physical=cell.physical.address if cell.physical else "",
         healthy=cell.healthy,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 
-from paictl.cluster.interface import Machine, Role
+from paictl.cluster.interface import Machine, NodeRole
 from paictl.config.making.generate import SERVICES_FILE, Inventory, Named, plan
 from paictl.config.making.generate_text import render
 from paictl.config.making.skus import MachineSku
@@ -34,10 +34,10 @@ def services_for(files: Mapping[str, str]) -> str:
     machines = machines_in(files)
     workers: dict[str, list[Machine]] = {}
     for machine in machines:
-        if machine.role is Role.WORKER:
+        if machine.role is NodeRole.WORKER:
             workers.setdefault(machine.sku, []).append(machine)
     skus = [_sku(name, found) for name, found in workers.items()]
-    masters = [machine for machine in machines if machine.role is Role.MASTER]
+    masters = [machine for machine in machines if machine.role is NodeRole.MASTER]
     inventory = Inventory(_named(masters), _named(one for found in workers.values() for one in found))
     return render(plan(inventory, skus))[SERVICES_FILE]
 
@@ -62,7 +62,7 @@ def _machines(document: Document) -> Iterator[Machine]:
         yield Machine(
             name=entry.name.text if entry.name else "",
             address=entry.address.text if entry.address else "",
-            role=Role.MASTER if entry.has("pai-master") else Role.WORKER,
+            role=NodeRole.MASTER if entry.has("pai-master") else NodeRole.WORKER,
             sku=entry.sku.text if entry.sku else "",
             cpu=(sku.vcores if sku else None) or 0,
             memory=sku.memory.bytes if sku and sku.memory else 0,

@@ -27,7 +27,7 @@ class ChainPicture:
     cells: tuple[PhysicalCellStatus, ...]
 
 
-class Promise(StrEnum):
+class PromiseState(StrEnum):
     """What became of a preassigned cell."""
 
     FREE = "Free"
@@ -37,13 +37,13 @@ class Promise(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class VirtualCell:
+class PromisedCell:
     """A preassigned cell, the unit of a virtual cluster's quota."""
 
     address: str
     kind: str
     level: int
-    state: Promise
+    state: PromiseState
     users: tuple[str, ...]
     """Job on each of its leaves, empty where none is."""
     physical: str = ""
@@ -64,7 +64,7 @@ class VcPicture:
     """A virtual cluster; `extra` counts the leaf cells that its jobs use without a guarantee."""
 
     name: str
-    cells: tuple[VirtualCell, ...]
+    cells: tuple[PromisedCell, ...]
     extra: int = 0
     waiting: int = 0
     """Jobs that wait."""
@@ -82,10 +82,10 @@ class VcPicture:
     @property
     def doomed(self) -> int:
         """Preassigned cells that only bad hardware can serve."""
-        return sum(cell.state is Promise.DOOMED for cell in self.cells)
+        return sum(cell.state is PromiseState.DOOMED for cell in self.cells)
 
 
-class Outcome(StrEnum):
+class AttemptOutcome(StrEnum):
     """How an attempt of a task ended."""
 
     RUNNING = "running"
@@ -104,7 +104,7 @@ class Attempt:
 
     start: datetime
     end: datetime | None
-    outcome: Outcome
+    outcome: AttemptOutcome
     node: str
     devices: tuple[int, ...] = ()
     reason: str = ""

@@ -13,19 +13,19 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from paictl.cluster.picture import Attempt, JobLine, NodeMark, Outcome, TaskLine, Timeline
+from paictl.cluster.picture import Attempt, AttemptOutcome, JobLine, NodeMark, TaskLine, Timeline
 from paictl.cluster.values import Event, EventKind
 
-ENDS: Final[Mapping[EventKind, Outcome]] = {
-    EventKind.FINISHED: Outcome.FINISHED,
-    EventKind.FAILED: Outcome.FAILED,
-    EventKind.PREEMPTED: Outcome.PREEMPTED,
-    EventKind.LOST: Outcome.LOST,
-    EventKind.KILLED: Outcome.STOPPED,
+ENDS: Final[Mapping[EventKind, AttemptOutcome]] = {
+    EventKind.FINISHED: AttemptOutcome.FINISHED,
+    EventKind.FAILED: AttemptOutcome.FAILED,
+    EventKind.PREEMPTED: AttemptOutcome.PREEMPTED,
+    EventKind.LOST: AttemptOutcome.LOST,
+    EventKind.KILLED: AttemptOutcome.STOPPED,
 }
 """How an attempt ended, by the kind of the event that says so."""
 
-_FALLS: Final = (Outcome.PREEMPTED, Outcome.LOST, Outcome.FAILED)
+_FALLS: Final = (AttemptOutcome.PREEMPTED, AttemptOutcome.LOST, AttemptOutcome.FAILED)
 """Ends that bring a gang down."""
 _NOTES: Final = (EventKind.DEMOTED, EventKind.RETRIED)
 _OVER: Final = (EventKind.SUCCEEDED, EventKind.FAILED, EventKind.STOPPED)
@@ -50,7 +50,7 @@ class _Job:
     submitted: datetime
     tasks: dict[Task, _Task] = field(default_factory=dict)
     notes: list[tuple[datetime, str]] = field(default_factory=list)
-    fall: tuple[datetime, Outcome, str] | None = None
+    fall: tuple[datetime, AttemptOutcome, str] | None = None
 
     def task(self, event: Event) -> _Task:
         """The task that an event is about."""
@@ -115,7 +115,7 @@ def _end(job: _Job, event: Event) -> None:
     if outcome in _FALLS:
         job.fall = (event.at, outcome, reason)
     restarted = bool(event.data.get("restarts"))
-    if outcome is Outcome.STOPPED and restarted and job.fall is not None and job.fall[0] == event.at:
+    if outcome is AttemptOutcome.STOPPED and restarted and job.fall is not None and job.fall[0] == event.at:
         _, outcome, reason = job.fall
     if task.start is not None:
         task.attempts.append(_attempt(task.start, event.at, outcome, reason))
@@ -123,7 +123,7 @@ def _end(job: _Job, event: Event) -> None:
     task.since = event.at if restarted or outcome in _FALLS else None
 
 
-def _attempt(start: Event, end: datetime | None, outcome: Outcome, reason: str) -> Attempt:
+def _attempt(start: Event, end: datetime | None, outcome: AttemptOutcome, reason: str) -> Attempt:
     devices = tuple(int(device) for device in start.data.get("devices", ()))
     return Attempt(start.at, end, outcome, str(start.data.get("node", "")), devices, reason)
 
@@ -135,7 +135,7 @@ def _line(key: str, job: _Job, now: datetime) -> JobLine:
 def _task_line(place: Task, task: _Task, now: datetime) -> TaskLine:
     attempts, waits = list(task.attempts), list(task.waits)
     if task.start is not None:
-        attempts.append(_attempt(task.start, None, Outcome.RUNNING, ""))
+        attempts.append(_attempt(task.start, None, AttemptOutcome.RUNNING, ""))
     elif task.since is not None and task.since <= now:
         waits.append((task.since, None))
     return TaskLine(*place, tuple(attempts), tuple(waits))

@@ -51,7 +51,7 @@ class About:
     version: str = ""
 
 
-class Role(StrEnum):
+class NodeRole(StrEnum):
     """What a machine is for."""
 
     MASTER = "master"
@@ -64,7 +64,7 @@ class Machine:
 
     name: str
     address: str
-    role: Role
+    role: NodeRole
     sku: str = ""
     cpu: int = 0
     memory: int = 0

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from paictl.cluster.interface import ClusterError, Machine, NodeChange, Nodes, NodeView, Role
+from paictl.cluster.interface import ClusterError, Machine, NodeChange, NodeRole, Nodes, NodeView
 from paictl.config.making.skus import parse_sku
 from paictl.errors import PaictlError
 from paictl.words import did_you_mean
@@ -55,12 +55,12 @@ def add_worker(cluster: Nodes, name: str, address: str, *, like: str | None = No
         raise PaictlError("say what the machine has", hint="--like NODE, or --sku NAME=gpu:8,cpu:96,memory:900Gi")
     if like is not None:
         return cluster.add_node(
-            replace(find_node(cluster, like).machine, name=name, address=address, role=Role.WORKER)
+            replace(find_node(cluster, like).machine, name=name, address=address, role=NodeRole.WORKER)
         )  # fmt: skip
     has = parse_sku(sku or "")
     return cluster.add_node(
         Machine(
-            name, address, Role.WORKER, has.name, has.cpus, has.memory.bytes, has.device_type if has.devices else "",
-            has.devices,
+            name, address, NodeRole.WORKER, has.name, has.cpus, has.memory.bytes,
+            has.device_type if has.devices else "", has.devices,
         )
     )  # fmt: skip

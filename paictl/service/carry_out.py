@@ -13,7 +13,7 @@ from paictl.plan.events import Listener
 from paictl.plan.phase import Phase, Tell
 from paictl.service.catalogue import Catalogue
 from paictl.service.order import ServiceError, needed_by
-from paictl.service.plan import Action, Plan, Step
+from paictl.service.plan import Action, Plan, ServiceStep
 
 
 class NotReadyError(PaictlError):
@@ -33,10 +33,10 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ServiceOutcome:
     """What became of a step; `error` is None if it was done and the service does what it should."""
 
-    step: Step
+    step: ServiceStep
     error: PaictlError | None = None
 
 
@@ -70,7 +70,7 @@ def _reason(view: ServiceView | None) -> str:
 class ServicePhase(Phase):
     """One step, or several of a restart that the cluster takes as one request; `after` are ids of what it needs."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[ServiceStep, ...]
     cluster: Services
     patience: Patience
     after: frozenset[str] = frozenset()
@@ -109,7 +109,7 @@ class ServicePhase(Phase):
 def carry_out(
     plan: Plan, catalogue: Catalogue, cluster: Services, listen: Listener = lambda _: None,
     patience: Patience | None = None,
-) -> tuple[Outcome, ...]:  # fmt: skip
+) -> tuple[ServiceOutcome, ...]:  # fmt: skip
     """Do the steps of a plan in their order; `listen` hears of everything.
 
     A step that the cluster refuses does not keep others from being done, but nothing is started that needs a service
@@ -117,13 +117,13 @@ def carry_out(
     """
     phases = list(_phases(plan, catalogue, cluster, patience or Patience()))
     found = run.carry_out(phases, listen)
-    outcomes: list[Outcome] = []
+    outcomes: list[ServiceOutcome] = []
     for phase, outcome in zip(phases, found, strict=True):
         error = outcome.error
         if outcome.status is run.Status.BLOCKED:
             missing = outcome.by.rpartition(" ")[2]
             error = ServiceError(f"needs {missing}, which did not start", where=phase.steps[0].service)
-        outcomes += [Outcome(step, error) for step in phase.steps]
+        outcomes += [ServiceOutcome(step, error) for step in phase.steps]
     return tuple(outcomes)
 
 
@@ -139,11 +139,11 @@ def _phases(plan: Plan, catalogue: Catalogue, cluster: Services, patience: Patie
         starts |= {step.service: phase.id for step in steps if step.action is Action.START}
 
 
-def _together(plan: Plan) -> Iterator[tuple[Step, ...]]:
+def _together(plan: Plan) -> Iterator[tuple[ServiceStep, ...]]:
     """Steps by what is asked for at once: all of a restart, unless it starts what did not run; else each alone."""
     started = {step.service for step in plan.steps if step.action is Action.START}
     stopped = {step.service for step in plan.steps if step.action is Action.STOP}
-    if plan.wish.action is Action.RESTART and started == stopped and started:
+    if plan.request.action is Action.RESTART and started == stopped and started:
         yield plan.steps
     else:
         yield from ((step,) for step in plan.steps)

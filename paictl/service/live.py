@@ -9,25 +9,25 @@ from paictl.cluster.interface import Configuration, Services, ServiceView
 from paictl.config.pushing.compare import FileDifference
 from paictl.config.reading.keypath import parse_dotted
 from paictl.service.catalogue import Catalogue
-from paictl.service.plan import Action, Loss, Plan, State
-from paictl.service.readiness import Sight
+from paictl.service.plan import Action, Loss, Plan, ServiceState
+from paictl.service.readiness import Observed
 
 
 class Ports(Services, Configuration, Protocol):
     """What is looked at to know how services are."""
 
 
-def sight_of(cluster: Ports) -> Sight:
+def observe(cluster: Ports) -> Observed:
     """States, reasons and pushed files of a cluster."""
     views = {view.name: view for view in cluster.services()}
     versions = cluster.configurations()
     files = tuple(versions[-1].files) if versions else ()
     details = {name: view.reason for name, view in views.items() if view.running and not view.ready}
-    return Sight({name: _state(view) for name, view in views.items()}, files, details)
+    return Observed({name: _state(view) for name, view in views.items()}, files, details)
 
 
-def _state(view: ServiceView) -> State:
-    return State.RUNNING if view.running else State.STOPPED
+def _state(view: ServiceView) -> ServiceState:
+    return ServiceState.RUNNING if view.running else ServiceState.STOPPED
 
 
 def readers_of(differences: Iterable[FileDifference], catalogue: Catalogue) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""From a wish about services and their states to ordered steps; nothing is done here."""
+"""From a request about services and their states to ordered steps; nothing is done here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paictl.service.order import ServiceError, needed_by, users_of
 
 
 class Action(StrEnum):
-    """What can be wished for services, and what a step does."""
+    """What can be asked for services, and what a step does."""
 
     START = "start"
     STOP = "stop"
@@ -20,7 +20,7 @@ class Action(StrEnum):
     REFRESH = "refresh"
 
 
-class State(StrEnum):
+class ServiceState(StrEnum):
     """What a service is doing."""
 
     ABSENT = "absent"
@@ -33,15 +33,15 @@ class State(StrEnum):
     @property
     def up(self) -> bool:
         """Whether it is there for others, or about to be."""
-        return self in (State.RUNNING, State.STARTING)
+        return self in (ServiceState.RUNNING, ServiceState.STARTING)
 
 
-States = Mapping[str, State]
+States = Mapping[str, ServiceState]
 """State by service; a service that is not in it is absent."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ServiceRequest:
     """An action for services: those in `names`, or all but those in `skip`, or all.
 
     `with_prerequisites` lets a start bring up what the services need and is not running.
@@ -54,7 +54,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ServiceStep:
     """One thing to do to one service, and why; `action` is never `RESTART`, which is a stop and a start."""
 
     service: str
@@ -90,50 +90,50 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a wish comes to.
+    """What a request comes to.
 
     `steps` stand in the order in which they are to be done; `settled` says which services need nothing and why;
     `warnings` who will miss a service that goes; `blocked` is empty unless something must be started first;
     `losses` is what `delete` destroys.
     """
 
-    wish: Wish
-    steps: tuple[Step, ...] = ()
+    request: ServiceRequest
+    steps: tuple[ServiceStep, ...] = ()
     settled: tuple[Remark, ...] = ()
     warnings: tuple[Remark, ...] = ()
     blocked: tuple[Blocked, ...] = ()
     losses: tuple[Loss, ...] = ()
 
 
-def make_plan(wish: Wish, catalogue: Catalogue, states: States) -> Plan:
-    """The steps that fulfil a wish; raises `ServiceError` for unknown names, or names and skipped names together.
+def make_plan(request: ServiceRequest, catalogue: Catalogue, states: States) -> Plan:
+    """The steps that fulfil a request; raises `ServiceError` for unknown names, or names and skipped names together.
 
     Stopping goes from the services that nobody needs down, starting the other way round. A blocked start leaves the
     other steps as they are: whoever carries the plan out decides whether to do any of it.
     """
-    chosen = frozenset(chosen_services(wish, catalogue))
-    return _PLANNERS[wish.action](_Scene(wish, catalogue, states, chosen))
+    chosen = frozenset(chosen_services(request, catalogue))
+    return _PLANNERS[request.action](_Context(request, catalogue, states, chosen))
 
 
-def chosen_services(wish: Wish, catalogue: Catalogue) -> tuple[str, ...]:
-    """The services that a wish is about, in start order; raises `ServiceError` as `make_plan` does."""
-    if wish.names and wish.skip:
+def chosen_services(request: ServiceRequest, catalogue: Catalogue) -> tuple[str, ...]:
+    """The services that a request is about, in start order; raises `ServiceError` as `make_plan` does."""
+    if request.names and request.skip:
         raise ServiceError("services are both named and skipped", hint="use either -n NAMES or -k NAMES")
-    named, skipped = catalogue.known(wish.names), catalogue.known(wish.skip)
+    named, skipped = catalogue.known(request.names), catalogue.known(request.skip)
     return tuple(name for name in catalogue.services if (name in named or not named) and name not in skipped)
 
 
 @dataclass(frozen=True, slots=True)
-class _Scene:
-    """What a planner looks at; `chosen` are the services that the wish is about."""
+class _Context:
+    """What a planner looks at; `chosen` are the services that the request is about."""
 
-    wish: Wish
+    request: ServiceRequest
     catalogue: Catalogue
     states: States
     chosen: frozenset[str]
 
-    def state(self, name: str) -> State:
-        return self.states.get(name, State.ABSENT)
+    def state(self, name: str) -> ServiceState:
+        return self.states.get(name, ServiceState.ABSENT)
 
     def in_order(self, names: Collection[str]) -> tuple[str, ...]:
         """Names in start order."""
@@ -143,7 +143,9 @@ class _Scene:
     def there(self) -> tuple[str, ...]:
         """The chosen services that can be stopped, in start order; a failed one may have left something running."""
         return tuple(
-            name for name in self.in_order(self.chosen) if self.state(name).up or self.state(name) is State.FAILED
+            name
+            for name in self.in_order(self.chosen)
+            if self.state(name).up or self.state(name) is ServiceState.FAILED
         )
 
     def up(self, names: Collection[str]) -> tuple[str, ...]:
@@ -153,39 +155,39 @@ class _Scene:
         return tuple(name for name in self.in_order(names) if not self.state(name).up)
 
 
-def _start(scene: _Scene) -> Plan:
-    settled = tuple(Remark(name, f"is {scene.state(name)} already") for name in scene.up(scene.chosen))
-    steps, blocked = _starts(scene, scene.down(scene.chosen))
-    return Plan(scene.wish, steps, settled, blocked=blocked)
+def _start(context: _Context) -> Plan:
+    settled = tuple(Remark(name, f"is {context.state(name)} already") for name in context.up(context.chosen))
+    steps, blocked = _starts(context, context.down(context.chosen))
+    return Plan(context.request, steps, settled, blocked=blocked)
 
 
-def _starts(scene: _Scene, names: Collection[str]) -> tuple[tuple[Step, ...], tuple[Blocked, ...]]:
+def _starts(context: _Context, names: Collection[str]) -> tuple[tuple[ServiceStep, ...], tuple[Blocked, ...]]:
     """Steps that start services, and those that cannot be started because of what they need."""
-    graph = scene.catalogue.graph
+    graph = context.catalogue.graph
     wanted = set(names)
-    if scene.wish.with_prerequisites:
-        wanted.update(scene.down(needed_by(graph, names) - set(scene.wish.skip)))
-    steps: list[Step] = []
+    if context.request.with_prerequisites:
+        wanted.update(context.down(needed_by(graph, names) - set(context.request.skip)))
+    steps: list[ServiceStep] = []
     blocked: list[Blocked] = []
-    for name in scene.in_order(wanted):
-        missing = scene.down(needed_by(graph, [name]) - wanted)
+    for name in context.in_order(wanted):
+        missing = context.down(needed_by(graph, [name]) - wanted)
         if missing:
-            blocked.append(_blocked(scene, name, missing))
+            blocked.append(_blocked(context, name, missing))
         else:
-            steps.append(Step(name, Action.START, _why_start(scene, name)))
+            steps.append(ServiceStep(name, Action.START, _why_start(context, name)))
     return tuple(steps), tuple(blocked)
 
 
-def _why_start(scene: _Scene, name: str) -> str:
-    if name in scene.chosen:
-        state = scene.state(name)
+def _why_start(context: _Context, name: str) -> str:
+    if name in context.chosen:
+        state = context.state(name)
         return "is wished to run again" if state.up else f"is {state}"
-    users = scene.in_order(users_of(scene.catalogue.graph, [name]) & scene.chosen)
+    users = context.in_order(users_of(context.catalogue.graph, [name]) & context.chosen)
     return f"is needed by {listed(users)}"
 
 
-def _blocked(scene: _Scene, name: str, missing: tuple[str, ...]) -> Blocked:
-    states = listed([f"{need} ({scene.state(need)})" for need in missing])
+def _blocked(context: _Context, name: str, missing: tuple[str, ...]) -> Blocked:
+    states = listed([f"{need} ({context.state(need)})" for need in missing])
     them = "it" if len(missing) == 1 else "them"
     command = " ".join(f"-n {need}" for need in missing)
     return Blocked(
@@ -196,53 +198,57 @@ def _blocked(scene: _Scene, name: str, missing: tuple[str, ...]) -> Blocked:
     )
 
 
-def _stop(scene: _Scene) -> Plan:
-    there = scene.there
-    steps = tuple(Step(name, Action.STOP, f"is {scene.state(name)}") for name in reversed(there))
-    rest = scene.in_order(scene.chosen - frozenset(there))
-    settled = tuple(Remark(name, f"is {scene.state(name)} already") for name in rest)
-    return Plan(scene.wish, steps, settled, _left_alone(scene, there, _FOR_GOOD))
+def _stop(context: _Context) -> Plan:
+    there = context.there
+    steps = tuple(ServiceStep(name, Action.STOP, f"is {context.state(name)}") for name in reversed(there))
+    rest = context.in_order(context.chosen - frozenset(there))
+    settled = tuple(Remark(name, f"is {context.state(name)} already") for name in rest)
+    return Plan(context.request, steps, settled, _left_alone(context, there, _FOR_GOOD))
 
 
 _FOR_GOOD = ("runs on without it", "run on without it")
 _MEANWHILE = ("is without it meanwhile", "are without it meanwhile")
 
 
-def _left_alone(scene: _Scene, going: Collection[str], consequence: tuple[str, str]) -> tuple[Remark, ...]:
+def _left_alone(context: _Context, going: Collection[str], consequence: tuple[str, str]) -> tuple[Remark, ...]:
     """A warning for each service that goes while others that need it stay; `consequence` for one and for several."""
     warnings: list[Remark] = []
-    for name in reversed(scene.in_order(going)):
-        users = scene.up(users_of(scene.catalogue.graph, [name]) - scene.chosen)
+    for name in reversed(context.in_order(going)):
+        users = context.up(users_of(context.catalogue.graph, [name]) - context.chosen)
         if users:
             warnings.append(Remark(name, f"is needed by {listed(users)}, which {consequence[len(users) > 1]}"))
     return tuple(warnings)
 
 
-def _restart(scene: _Scene) -> Plan:
-    starts, blocked = _starts(scene, scene.chosen)
+def _restart(context: _Context) -> Plan:
+    starts, blocked = _starts(context, context.chosen)
     # A service that could not be started again keeps running: half a restart is worse than none.
-    going = frozenset(scene.there) - {found.service for found in blocked}
-    stops = tuple(Step(name, Action.STOP, "is started again afterwards") for name in reversed(scene.in_order(going)))
-    return Plan(scene.wish, stops + starts, (), _left_alone(scene, going, _MEANWHILE), blocked)
+    going = frozenset(context.there) - {found.service for found in blocked}
+    stops = tuple(
+        ServiceStep(name, Action.STOP, "is started again afterwards") for name in reversed(context.in_order(going))
+    )
+    return Plan(context.request, stops + starts, (), _left_alone(context, going, _MEANWHILE), blocked)
 
 
-def _delete(scene: _Scene) -> Plan:
-    there = [name for name in scene.in_order(scene.chosen) if scene.state(name) is not State.ABSENT]
-    steps = tuple(Step(name, Action.DELETE, f"is {scene.state(name)}") for name in reversed(there))
-    settled = tuple(Remark(name, "is absent already") for name in scene.in_order(scene.chosen - frozenset(there)))
-    losses = tuple(Loss(name, scene.catalogue[name].data) for name in reversed(there) if scene.catalogue[name].data)
-    return Plan(scene.wish, steps, settled, _left_alone(scene, there, _FOR_GOOD), losses=losses)
+def _delete(context: _Context) -> Plan:
+    there = [name for name in context.in_order(context.chosen) if context.state(name) is not ServiceState.ABSENT]
+    steps = tuple(ServiceStep(name, Action.DELETE, f"is {context.state(name)}") for name in reversed(there))
+    settled = tuple(Remark(name, "is absent already") for name in context.in_order(context.chosen - frozenset(there)))
+    losses = tuple(Loss(name, context.catalogue[name].data) for name in reversed(there) if context.catalogue[name].data)
+    return Plan(context.request, steps, settled, _left_alone(context, there, _FOR_GOOD), losses=losses)
 
 
-def _refresh(scene: _Scene) -> Plan:
-    running = scene.up(scene.chosen)
-    steps = tuple(Step(name, Action.REFRESH, "reads the configuration that was pushed last") for name in running)
-    rest = scene.down(scene.chosen)
-    settled = tuple(Remark(name, f"is {scene.state(name)} and reads the configuration when it starts") for name in rest)
-    return Plan(scene.wish, steps, settled)
+def _refresh(context: _Context) -> Plan:
+    running = context.up(context.chosen)
+    steps = tuple(ServiceStep(name, Action.REFRESH, "reads the configuration that was pushed last") for name in running)
+    rest = context.down(context.chosen)
+    settled = tuple(
+        Remark(name, f"is {context.state(name)} and reads the configuration when it starts") for name in rest
+    )
+    return Plan(context.request, steps, settled)
 
 
-_PLANNERS: dict[Action, Callable[[_Scene], Plan]] = {
+_PLANNERS: dict[Action, Callable[[_Context], Plan]] = {
     Action.START: _start,
     Action.STOP: _stop,
     Action.RESTART: _restart,

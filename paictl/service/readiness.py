@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from paictl.service.catalogue import Catalogue, Service
-from paictl.service.plan import State, States
+from paictl.service.plan import ServiceState, States
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Observed:
     """What can be seen of a cluster.
 
     `details` holds what the cluster itself says about a service (why it failed, what it waits for); `files` are the
@@ -27,7 +27,7 @@ class Readiness:
     """`ready` iff there are no `reasons`; each is one line without a full stop, the nearest first."""
 
     service: str
-    state: State
+    state: ServiceState
     reasons: tuple[str, ...] = ()
 
     @property
@@ -36,39 +36,39 @@ class Readiness:
         return not self.reasons
 
 
-def readiness_of(name: str, catalogue: Catalogue, sight: Sight) -> Readiness:
+def readiness_of(name: str, catalogue: Catalogue, observed: Observed) -> Readiness:
     """The readiness of one service; raises `ServiceError` for an unknown one.
 
     A running service without one of its prerequisites is not ready: it is there, but cannot do its work.
     """
     service = catalogue[name]
-    state = sight.states.get(name, State.ABSENT)
-    missing = [need for need in service.prerequisites if sight.states.get(need) is not State.RUNNING]
-    chains = [f"needs {_chain(need, catalogue, sight)}" for need in missing]
-    return Readiness(name, state, (*_own(service, state, sight), *_configuration(service, sight), *chains))
+    state = observed.states.get(name, ServiceState.ABSENT)
+    missing = [need for need in service.prerequisites if observed.states.get(need) is not ServiceState.RUNNING]
+    chains = [f"needs {_chain(need, catalogue, observed)}" for need in missing]
+    return Readiness(name, state, (*_own(service, state, observed), *_configuration(service, observed), *chains))
 
 
-def _own(service: Service, state: State, sight: Sight) -> list[str]:
-    detail = sight.details.get(service.name)
+def _own(service: Service, state: ServiceState, observed: Observed) -> list[str]:
+    detail = observed.details.get(service.name)
     if detail:
         return [f"is {state}: {detail}"]
-    if state is State.RUNNING:
+    if state is ServiceState.RUNNING:
         return []
-    if state is State.STARTING:
+    if state is ServiceState.STARTING:
         return ["is starting"]
     return [f"is {state}: start it with paictl service start -n {service.name}"]
 
 
-def _configuration(service: Service, sight: Sight) -> list[str]:
+def _configuration(service: Service, observed: Observed) -> list[str]:
     """Files that it reads and nobody pushed; a missing section is no reason, each section has defaults."""
     files = dict.fromkeys(reference.partition(":")[0] for reference in service.configuration)
-    return [f"reads {file}, which was never pushed" for file in files if file not in sight.files]
+    return [f"reads {file}, which was never pushed" for file in files if file not in observed.files]
 
 
-def _chain(need: str, catalogue: Catalogue, sight: Sight) -> str:
+def _chain(need: str, catalogue: Catalogue, observed: Observed) -> str:
     """A service that does not run, and behind it the one to blame: the first that lacks nothing itself."""
-    state = sight.states.get(need, State.ABSENT)
+    state = observed.states.get(need, ServiceState.ABSENT)
     for deeper in catalogue[need].prerequisites:
-        if sight.states.get(deeper, State.ABSENT) is not State.RUNNING:
-            return f"{need} ({state}), which needs {_chain(deeper, catalogue, sight)}"
+        if observed.states.get(deeper, ServiceState.ABSENT) is not ServiceState.RUNNING:
+            return f"{need} ({state}), which needs {_chain(deeper, catalogue, observed)}"
     return f"{need} ({state})"

@@ -176,6 +176,13 @@ _REWARDS: Final = (10.0, 8.0, 5.0, 2.0)
 _SC17_SPANS: Final = {("bvlc_alexnet", 1): 69, ("bvlc_alexnet", 2): 127, ("bvlc_alexnet", 3): 170,
                       ("bvlc_googlenet", 1): 112, ("bvlc_googlenet", 2): 146, ("bvlc_googlenet", 3): 174}  # fmt: skip
 
+_SC17_BESIDE: Final = {
+    ("bvlc_alexnet", 2): {"bvlc_alexnet/1*2": 0.76, "bvlc_googlenet/1*2": 0.81},
+    ("bvlc_googlenet", 2): {"bvlc_alexnet/1*2": 0.86},
+    ("bvlc_googlenet", 3): {"bvlc_alexnet/1*1": 0.99},
+}  # fmt: skip
+"""The artifact's times alone by those beside another; pairs that are not listed do not slow each other."""
+
 
 def _sc17(streams: Streams, number: int, at: Millis) -> Job:
     kind = streams.model.weighted((("bvlc_alexnet", 80), ("bvlc_googlenet", 20)))
@@ -184,6 +191,7 @@ def _sc17(streams: Streams, number: int, at: Millis) -> Job:
     apart = {"node": 0.8 if kind == "bvlc_alexnet" else 0.97} if gpus == 2 else {}
     return Job(
         str(number), at, gpus, Millis(_SC17_SPANS[kind, gpus] * SECOND), model=f"{kind}/1", sensitivity=apart,
+        beside=_SC17_BESIDE.get((kind, gpus), {}),
         facts={"utility": utility, "memory": 1.0},
     )  # fmt: skip
 

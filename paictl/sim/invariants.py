@@ -19,6 +19,7 @@ class Invariants:
 
     * a device has several jobs only if all but the first came by `Colocate` (the engine's books agree with the jobs'),
     * a gang has all of its devices or none, and never more than it can use,
+    * everybody goes at the pace that the policy's model gives it beside those who are near it now,
     * work is conserved: what a job has done is what its rates add up to, and never more than all of it,
     * the clock never goes back,
     * with `quotas`: guaranteed jobs of a tenant never hold more than it was promised.
@@ -33,7 +34,8 @@ class Invariants:
 
     def __call__(self, engine: Engine) -> None:
         """Raise `BrokenError` with all that is wrong."""
-        found = self._clock(engine) + self._devices(engine) + self._work(engine) + self._quotas(engine)
+        found = self._clock(engine) + self._devices(engine) + self._paces(engine) + self._work(engine)
+        found += self._quotas(engine)
         if found:
             raise BrokenError(f"at {engine.now} ms: " + "; ".join(found))
 
@@ -56,6 +58,20 @@ class Invariants:
             number = len(state.devices)
             if number and number != state.job.gpus and not least <= number <= most:
                 found.append(f"job {state.job.id} has {number} devices of {state.job.gpus}")
+        return found
+
+    def _paces(self, engine: Engine) -> list[str]:
+        rates = engine.policy.rates
+        groups = rates.vicinity() or range(engine.cluster.size)
+        running = [state for state in engine.live.values() if state.devices]
+        near = {state.number: {groups[device] for device in state.devices} for state in running}
+        found = []
+        for state in running:
+            company = [
+                other for other in running if other is not state and near[other.number] & near[state.number]
+            ]  # by number, as the engine gives them: jobs are in the order of their arrival
+            if (pace := rates.rate(state, company)) != state.rate:
+                found.append(f"job {state.job.id} goes at {state.rate} and should at {pace}")
         return found
 
     def _work(self, engine: Engine) -> list[str]:

@@ -100,6 +100,9 @@ class Job:
     """Part of a device's memory it needs, 0 to 1."""
     coloc: Mapping[str, float] = field(default_factory=lambda: NO_RATES)
     """Its rate beside a job of that model on the same devices; `TYPE/MODEL` for a device type goes before `MODEL`."""
+    beside: Mapping[str, float] = field(default_factory=lambda: NO_RATES)
+    """Its rate while a job of that model is near without sharing a device (SC'17: on the same socket); `MODEL*GPUS`,
+    for one with so many devices, goes before `MODEL`."""
     gpu_type: str | None = None
     """The only device type it may run on."""
     iterations: int = 0

@@ -18,7 +18,7 @@ class Knows(Enum):
     SKEW = "shape of the model: skew"
     DEADLINE = "deadlines and what they are worth: urge, deadlines"
     UTILISATION = "how busy it keeps a device, how much memory it needs: gpu_util, gpu_mem"
-    COLOCATION = "rate beside another model: coloc"
+    COLOCATION = "rate beside another model: coloc, beside"
     MODEL = "which network it trains: model"
     RATE = "how fast it runs now, measured: rate"
     FACTS = "numbers for one policy alone: facts"

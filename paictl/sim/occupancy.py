@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from paictl.sim.cluster import Cluster, Devices
 
@@ -93,3 +93,49 @@ class Occupancy:
         if self.used != sum(number > 0 for number in count):
             found.append(f"{self.used} devices counted, {sum(number > 0 for number in count)} in use")
         return found
+
+
+class Vicinity(Occupancy):
+    """The same where jobs feel each other without sharing a device: those with devices in one group are company.
+
+    The groups are those of `Rates.vicinity`. A class of its own, so that models without one pay nothing for it.
+    """
+
+    __slots__ = ("_group_of", "_here")
+
+    def __init__(self, cluster: Cluster, *, located: bool, groups: Sequence[int]) -> None:
+        super().__init__(cluster, located=located)
+        self._group_of = groups
+        self._here: dict[int, dict[int, int]] = {}
+        """By group: the jobs with devices in it, and how many of each; groups without any are left out."""
+
+    def company(self, job: int, devices: Devices) -> list[int]:
+        """The jobs with devices in the groups of these, without itself, by number."""
+        groups = {self._group_of[device] for device in devices}
+        return sorted({other for group in groups for other in self._here.get(group, ())} - {job})
+
+    def put(self, job: int, devices: Devices) -> None:
+        """A job comes."""
+        super().put(job, devices)
+        for device in devices:
+            here = self._here.setdefault(self._group_of[device], {})
+            here[job] = here.get(job, 0) + 1
+
+    def leave(self, job: int, devices: Devices) -> None:
+        """A job goes."""
+        super().leave(job, devices)
+        for device in devices:
+            group = self._group_of[device]
+            here = self._here[group]
+            here[job] -= 1
+            if not here[job]:
+                del here[job]
+                if not here:
+                    del self._here[group]
+
+
+def occupancy(cluster: Cluster, *, located: bool, groups: Sequence[int] | None) -> Occupancy:
+    """The book for a model whose jobs are company within those groups; None: on the same devices only."""
+    if groups is None:
+        return Occupancy(cluster, located=located)
+    return Vicinity(cluster, located=located, groups=groups)

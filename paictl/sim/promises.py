@@ -32,7 +32,7 @@ _POLICIES = {Kind.PRIVATE: "quota", Kind.QUOTA: "quota", Kind.CELLS: "hived"}
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class JobRun:
     """A job that has run; spans are in milliseconds."""
 
     job: Job
@@ -46,11 +46,11 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class PolicyRun:
     """A trace under one kind of promise."""
 
     policy: Kind
-    jobs: tuple[Ran, ...]
+    jobs: tuple[JobRun, ...]
     """In the order of the trace."""
     pieces: float
     """Free devices on nodes that are partly used, on average over the time in which anything ran."""
@@ -72,7 +72,7 @@ class Tenant:
     """Jobs that waited although the count of the VC left enough devices free."""
 
 
-def play(kind: Kind, jobs: Sequence[Job], hived: HivedSpec, spec: ClusterSpec) -> Course:
+def play(kind: Kind, jobs: Sequence[Job], hived: HivedSpec, spec: ClusterSpec) -> PolicyRun:
     """Play a trace under a kind of promise; `spec` is the cluster of the configuration `hived`.
 
     Raises `TraceError` if a job could never run there.
@@ -90,7 +90,7 @@ def play(kind: Kind, jobs: Sequence[Job], hived: HivedSpec, spec: ClusterSpec) -
     return _course(kind, jobs, runs)
 
 
-def tenants(course: Course) -> list[Tenant]:
+def tenants(course: PolicyRun) -> list[Tenant]:
     """What each VC got, in the order in which they first appear in the trace."""
     rows = []
     for vc in dict.fromkeys(ran.job.vc for ran in course.jobs):
@@ -109,7 +109,7 @@ def tenants(course: Course) -> list[Tenant]:
     return rows
 
 
-def worse_off(course: Course, private: Course) -> list[str]:
+def worse_off(course: PolicyRun, private: PolicyRun) -> list[str]:
     """The VCs of which some job waited longer than it would have in the VC's own cluster."""
     alone = {ran.job.id: ran.waited for ran in private.jobs}
     return list(dict.fromkeys(ran.job.vc for ran in course.jobs if ran.waited > alone[ran.job.id]))
@@ -169,8 +169,8 @@ def _never(job: Job) -> TraceError:
 # --- what happened
 
 
-def _course(kind: Kind, jobs: Sequence[Job], runs: Sequence[tuple[ClusterSpec, RunResult]]) -> Course:
-    found: dict[str, Ran] = {}
+def _course(kind: Kind, jobs: Sequence[Job], runs: Sequence[tuple[ClusterSpec, RunResult]]) -> PolicyRun:
+    found: dict[str, JobRun] = {}
     pieces = 0.0
     known = {job.id: job for job in jobs}
     for spec, result in runs:
@@ -181,10 +181,10 @@ def _course(kind: Kind, jobs: Sequence[Job], runs: Sequence[tuple[ClusterSpec, R
             job = known[outcome.id]
             if outcome.ending not in FINISHED or outcome.waiting is None or outcome.jct is None:
                 raise _never(job)
-            found[job.id] = Ran(
+            found[job.id] = JobRun(
                 job, outcome.waiting, outcome.jct, story.nodes[job.id], Millis(story.despite.get(job.id, 0))
             )
-    return Course(kind, tuple(found[job.id] for job in jobs), round(pieces, 1))
+    return PolicyRun(kind, tuple(found[job.id] for job in jobs), round(pieces, 1))
 
 
 class _Story:

@@ -49,8 +49,19 @@ class Rates:
         self.overhead = overhead
         """Part of every rate that the mechanism costs while it runs."""
 
+    def vicinity(self) -> Sequence[int] | None:
+        """Who is company of whom: the number of a group for each device (a row of `Cluster.groups`, say).
+
+        Jobs that have devices of one group are company of each other, and the engine sets their rates again whenever
+        one of them comes, goes or moves. None: only those that share a device are. Asked once, before the run.
+        """
+        return None
+
     def rate(self, state: JobState, company: Sequence[JobState]) -> int:
-        """Units of work a millisecond of a job on its devices; `company`: the jobs with which it shares some."""
+        """Units of work a millisecond of a job on its devices; `company`: the jobs near it, see `vicinity`.
+
+        It may look at nothing but these, or the rates of jobs would depend on what happened elsewhere.
+        """
         job = state.job
         if state.plain and not company and not self.overhead and len(state.devices) == job.gpus:
             return state.limit

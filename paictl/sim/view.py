@@ -166,6 +166,11 @@ class JobView:
         return self._state.job.coloc
 
     @property
+    def beside(self) -> Mapping[str, float]:
+        """Rate while jobs of other models are near (COLOCATION)."""
+        return self._state.job.beside
+
+    @property
     def model(self) -> str:
         """Name of the network (MODEL)."""
         return self._state.job.model
@@ -185,7 +190,8 @@ GUARDED: Mapping[str, Knows] = {
     "work": Knows.DURATION, "remaining": Knows.DURATION, "due": Knows.DURATION, "throughput": Knows.THROUGHPUT,
     "iterations": Knows.THROUGHPUT, "scaling": Knows.SCALING, "sensitivity": Knows.LOCALITY,
     "spread": Knows.LOCALITY, "skew": Knows.SKEW, "urge": Knows.DEADLINE, "deadlines": Knows.DEADLINE,
-    "gpu_util": Knows.UTILISATION, "gpu_mem": Knows.UTILISATION, "coloc": Knows.COLOCATION, "model": Knows.MODEL,
+    "gpu_util": Knows.UTILISATION, "gpu_mem": Knows.UTILISATION, "coloc": Knows.COLOCATION, "beside": Knows.COLOCATION,
+    "model": Knows.MODEL,
     "rate": Knows.RATE, "facts": Knows.FACTS,
 }  # fmt: skip
 """Which declaration each field needs; fields that are not listed need none."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from paictl.workload.job import Completion, Job, TaskRole
 
 
-class State(StrEnum):
+class RunState(StrEnum):
     """Of a task or a job."""
 
     WAITING = "WAITING"
@@ -38,10 +38,10 @@ class State(StrEnum):
         return self not in LIVE
 
 
-LIVE: Final = (State.WAITING, State.RUNNING)
+LIVE: Final = (RunState.WAITING, RunState.RUNNING)
 
 
-class Happening(StrEnum):
+class PodChange(StrEnum):
     """What may happen to a pod."""
 
     STARTED = "started"
@@ -53,17 +53,17 @@ class Happening(StrEnum):
     """Its node went away, or somebody deleted it."""
 
 
-TRANSIENT: Final = frozenset({Happening.PREEMPTED, Happening.LOST})
+TRANSIENT: Final = frozenset({PodChange.PREEMPTED, PodChange.LOST})
 
 _TASK: Final = {
-    (State.WAITING, Happening.STARTED): State.RUNNING,
-    (State.WAITING, Happening.FAILED): State.FAILED,
-    (State.WAITING, Happening.PREEMPTED): State.FAILED,
-    (State.WAITING, Happening.LOST): State.FAILED,
-    (State.RUNNING, Happening.SUCCEEDED): State.SUCCEEDED,
-    (State.RUNNING, Happening.FAILED): State.FAILED,
-    (State.RUNNING, Happening.PREEMPTED): State.FAILED,
-    (State.RUNNING, Happening.LOST): State.FAILED,
+    (RunState.WAITING, PodChange.STARTED): RunState.RUNNING,
+    (RunState.WAITING, PodChange.FAILED): RunState.FAILED,
+    (RunState.WAITING, PodChange.PREEMPTED): RunState.FAILED,
+    (RunState.WAITING, PodChange.LOST): RunState.FAILED,
+    (RunState.RUNNING, PodChange.SUCCEEDED): RunState.SUCCEEDED,
+    (RunState.RUNNING, PodChange.FAILED): RunState.FAILED,
+    (RunState.RUNNING, PodChange.PREEMPTED): RunState.FAILED,
+    (RunState.RUNNING, PodChange.LOST): RunState.FAILED,
 }
 """Where a task goes if it is not retried. What is not listed changes nothing: events may come twice."""
 
@@ -83,7 +83,7 @@ class TaskStatus:
 
     role: str
     index: int
-    state: State = State.WAITING
+    state: RunState = RunState.WAITING
     incarnation: int = 0
     retries: int = 0
     counted: int = 0
@@ -98,7 +98,7 @@ class TaskStatus:
 class JobStatus:
     """A job and its tasks, in the order of the file. `attempt` counts from 0."""
 
-    state: State
+    state: RunState
     tasks: tuple[TaskStatus, ...]
     attempt: int = 0
     counted: int = 0
@@ -106,7 +106,7 @@ class JobStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Transition:
     """What follows from an event: the new status, pods to kill (first) and pods to start, in order."""
 
     status: JobStatus
@@ -130,11 +130,11 @@ class RetryPolicy:
     free_if_transient: bool
     """Whether a transient end is always retried, without counting."""
 
-    def verdict(self, end: Happening, counted: int) -> Verdict:
+    def verdict(self, end: PodChange, counted: int) -> Verdict:
         """What follows an end after `counted` retries."""
         if self.free_if_transient and end in TRANSIENT:
             return Verdict.RETRY
-        failed = end is not Happening.SUCCEEDED
+        failed = end is not PodChange.SUCCEEDED
         if self.limit == -2 or (failed and (self.limit == -1 or counted < self.limit)):
             return Verdict.RETRY_COUNTED
         return Verdict.FINAL
@@ -144,13 +144,13 @@ _AFTER: Final = {Verdict.RETRY: 0, Verdict.RETRY_COUNTED: 1}
 """What a retry adds to the count."""
 
 
-def submit(job: Job) -> Step:
+def submit(job: Job) -> Transition:
     """The first status of a job: all tasks wait, and all of their pods are to be started."""
     tasks = tuple(TaskStatus(role.name, index) for role in job.roles for index in range(role.instances))
-    return Step(JobStatus(State.WAITING, tasks), start=tuple(task.ref for task in tasks))
+    return Transition(JobStatus(RunState.WAITING, tasks), start=tuple(task.ref for task in tasks))
 
 
-def advance(job: Job, status: JobStatus, pod: TaskRef, what: Happening) -> Step:
+def advance(job: Job, status: JobStatus, pod: TaskRef, what: PodChange) -> Transition:
     """What follows from something happening to a pod.
 
     Nothing does if the job is over, if the pod is not its task's present one, or if it has ended already.
@@ -159,29 +159,29 @@ def advance(job: Job, status: JobStatus, pod: TaskRef, what: Happening) -> Step:
     task = status.tasks[position]
     after = _TASK.get((task.state, what))
     if status.state.final or task.incarnation != pod.incarnation or after is None:
-        return Step(status)
-    if what is Happening.STARTED:
-        return Step(_with(status, position, replace(task, state=after)))
+        return Transition(status)
+    if what is PodChange.STARTED:
+        return Transition(_with(status, position, replace(task, state=after)))
     verdict = _task_policy(job, pod.role).verdict(what, task.counted)
     if verdict is not Verdict.FINAL:
         again = replace(
             task,
-            state=State.WAITING,
+            state=RunState.WAITING,
             incarnation=task.incarnation + 1,
             retries=task.retries + 1,
             counted=task.counted + _AFTER[verdict],
         )
-        return Step(_with(status, position, again), start=(again.ref,))
+        return Transition(_with(status, position, again), start=(again.ref,))
     status = _with(status, position, replace(task, state=after))
     end = what if what in TRANSIENT else _outcome(job.roles, status.tasks)
-    return Step(status) if end is None else _end_attempt(job, status, end)
+    return Transition(status) if end is None else _end_attempt(job, status, end)
 
 
-def stop(status: JobStatus) -> Step:
+def stop(status: JobStatus) -> Transition:
     """The user stops the job; nothing follows if it is over."""
     if status.state.final:
-        return Step(status)
-    return _close(status, State.STOPPED)
+        return Transition(status)
+    return _close(status, RunState.STOPPED)
 
 
 def _position(job: Job, pod: TaskRef) -> int:
@@ -199,8 +199,8 @@ def _position(job: Job, pod: TaskRef) -> int:
 def _with(status: JobStatus, position: int, task: TaskStatus) -> JobStatus:
     """The status with one task changed. A job runs from the first start of a pod in an attempt on."""
     tasks = (*status.tasks[:position], task, *status.tasks[position + 1 :])
-    ran = status.state is State.RUNNING or task.state is not State.WAITING
-    return replace(status, tasks=tasks, state=State.RUNNING if ran else State.WAITING)
+    ran = status.state is RunState.RUNNING or task.state is not RunState.WAITING
+    return replace(status, tasks=tasks, state=RunState.RUNNING if ran else RunState.WAITING)
 
 
 def _task_policy(job: Job, name: str) -> RetryPolicy:
@@ -210,34 +210,34 @@ def _task_policy(job: Job, name: str) -> RetryPolicy:
     return RetryPolicy(next(role.retry_count for role in job.roles if role.name == name), free_if_transient=True)
 
 
-def _outcome(roles: Iterable[TaskRole], tasks: tuple[TaskStatus, ...]) -> Happening | None:
+def _outcome(roles: Iterable[TaskRole], tasks: tuple[TaskStatus, ...]) -> PodChange | None:
     """How the attempt has ended by the roles' completion policies, None if it goes on."""
-    counts: dict[tuple[str, State], int] = {}
+    counts: dict[tuple[str, RunState], int] = {}
     for task in tasks:
         counts[task.role, task.state] = counts.get((task.role, task.state), 0) + 1
     policies: list[tuple[str, Completion]] = [(role.name, role.completion) for role in roles]
     for name, policy in policies:
-        if policy.min_failed is not None and counts.get((name, State.FAILED), 0) >= policy.min_failed:
-            return Happening.FAILED
+        if policy.min_failed is not None and counts.get((name, RunState.FAILED), 0) >= policy.min_failed:
+            return PodChange.FAILED
     for name, policy in policies:
-        if policy.min_succeeded is not None and counts.get((name, State.SUCCEEDED), 0) >= policy.min_succeeded:
-            return Happening.SUCCEEDED
+        if policy.min_succeeded is not None and counts.get((name, RunState.SUCCEEDED), 0) >= policy.min_succeeded:
+            return PodChange.SUCCEEDED
     over = all(state.final for _, state in counts)
-    return Happening.SUCCEEDED if over else None
+    return PodChange.SUCCEEDED if over else None
 
 
-def _end_attempt(job: Job, status: JobStatus, end: Happening) -> Step:
+def _end_attempt(job: Job, status: JobStatus, end: PodChange) -> Transition:
     """The job is over, or starts again from the beginning; progress is lost."""
     verdict = RetryPolicy(job.retry_count, free_if_transient=True).verdict(end, status.counted)
     if verdict is Verdict.FINAL:
-        return _close(status, State.SUCCEEDED if end is Happening.SUCCEEDED else State.FAILED)
+        return _close(status, RunState.SUCCEEDED if end is PodChange.SUCCEEDED else RunState.FAILED)
     kill = tuple(task.ref for task in status.tasks if not task.state.final)
     tasks = tuple(TaskStatus(task.role, task.index, incarnation=task.incarnation + 1) for task in status.tasks)
-    again = JobStatus(State.WAITING, tasks, status.attempt + 1, status.counted + _AFTER[verdict])
-    return Step(again, kill, tuple(task.ref for task in tasks))
+    again = JobStatus(RunState.WAITING, tasks, status.attempt + 1, status.counted + _AFTER[verdict])
+    return Transition(again, kill, tuple(task.ref for task in tasks))
 
 
-def _close(status: JobStatus, state: State) -> Step:
+def _close(status: JobStatus, state: RunState) -> Transition:
     kill = tuple(task.ref for task in status.tasks if not task.state.final)
-    tasks = tuple(task if task.state.final else replace(task, state=State.STOPPED) for task in status.tasks)
-    return Step(replace(status, state=state, tasks=tasks), kill)
+    tasks = tuple(task if task.state.final else replace(task, state=RunState.STOPPED) for task in status.tasks)
+    return Transition(replace(status, state=state, tasks=tasks), kill)

@@ -16,8 +16,8 @@ from paictl.cluster.interface import (
     Machine,
     NodeChange,
     NodeCondition,
+    NodeRole,
     Port,
-    Role,
     UnsupportedError,
 )
 from paictl.cluster.picture import picture_data
@@ -106,7 +106,7 @@ def test_time_never_goes_back_and_another_process_sees_the_same_cluster(contract
 def test_nodes_are_listed_by_name_with_what_they_have(contract: Contract) -> None:
     nodes = {view.machine.name: view.machine for view in contract.cluster.nodes()}
     assert list(nodes) == ["master1", "worker1", "worker2"]
-    assert [machine.role for machine in nodes.values()] == [Role.MASTER, Role.WORKER, Role.WORKER]
+    assert [machine.role for machine in nodes.values()] == [NodeRole.MASTER, NodeRole.WORKER, NodeRole.WORKER]
     worker = nodes["worker1"]
     assert (worker.devices, worker.device_type) == (1, nodes["worker2"].device_type)
     assert worker.memory >= 2**30
@@ -159,7 +159,7 @@ def test_a_node_fails_and_heals_where_machines_are_imagined(contract: Contract) 
 
 def test_a_name_or_address_is_taken_once_and_a_node_leaves(contract: Contract) -> None:
     cluster = contract.cluster
-    like = next(view.machine for view in cluster.nodes() if view.machine.role is Role.WORKER)
+    like = next(view.machine for view in cluster.nodes() if view.machine.role is NodeRole.WORKER)
     if not contract.imagined:
         for ask in (lambda: cluster.add_node(like), lambda: cluster.remove_node(like.name)):
             with pytest.raises(UnsupportedError):
@@ -167,7 +167,7 @@ def test_a_name_or_address_is_taken_once_and_a_node_leaves(contract: Contract) -
         return
     with pytest.raises(ConflictError):
         cluster.add_node(like)
-    added = cluster.add_node(Machine("worker9", "10.0.9.9", Role.WORKER, like.sku, like.cpu, like.memory))
+    added = cluster.add_node(Machine("worker9", "10.0.9.9", NodeRole.WORKER, like.sku, like.cpu, like.memory))
     assert added.machine.name == "worker9"
     assert added.reason, "no configuration names it, so that nothing can run there, and it says so"
     cluster.remove_node("worker9")

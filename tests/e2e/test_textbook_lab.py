@@ -126,7 +126,15 @@ def test_the_lab(student: Student) -> None:
     up = student.types("cluster up --embedded --speed 0")
     assert "3 nodes, 2 devices" in up.err
     assert "16 running" in student.types("cluster status").out
+    two_virtual_clusters(student)
+    one_virtual_cluster(student)
+    student.types("cluster down", code=2)
+    student.types("cluster down --yes")
+    assert "no cluster is up" in student.types("cluster status", code=4).err
 
+
+def two_virtual_clusters(student: Student) -> None:
+    """What a job, a priority and an opportunistic job are."""
     # A job of a virtual cluster runs there and ends.
     student.submits("first")
     assert "Running" in student.types("job show me~first").out
@@ -162,6 +170,9 @@ def test_the_lab(student: Student) -> None:
     student.types("cluster tick --until-idle")
     assert set(student.states("low", "high", "second", "guest", "owner")) == {"Succeeded"}
 
+
+def one_virtual_cluster(student: Student) -> None:
+    """What a gang is."""
     # A gang of two can never run in a virtual cluster of one GPU; loose tasks run one after the other.
     refused = student.types("job submit gang.yaml --user me", code=2)
     assert "can never run" in refused.err
@@ -187,10 +198,6 @@ def test_the_lab(student: Student) -> None:
     assert sorted(task["state"] for task in tasks) == ["Running", "Waiting"]
     student.types("cluster tick --until-idle")
     assert set(student.states("busy", "gang", "loose2")) == {"Succeeded"}
-
-    student.types("cluster down", code=2)
-    student.types("cluster down --yes")
-    assert "no cluster is up" in student.types("cluster status", code=4).err
 
 
 def merge_virtual_clusters(student: Student) -> None:

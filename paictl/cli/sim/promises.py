@@ -12,7 +12,7 @@ from paictl.cli.sim.shared import read_trace
 from paictl.errors import ExitCode, PaictlError
 
 if TYPE_CHECKING:
-    from paictl.sim.promises import Course
+    from paictl.sim.promises import PolicyRun
 
 
 def compare_promises(trace: str, config: str, policies: list[str], *, each_job: bool, output: Output) -> None:
@@ -20,7 +20,7 @@ def compare_promises(trace: str, config: str, policies: list[str], *, each_job: 
     from paictl.cells.spec import ClusterSpec
     from paictl.config.quotas.capacity import configuration
     from paictl.config.reading.load import load
-    from paictl.sim.promises import Kind, play, tenants, worse_off
+    from paictl.sim.promises import Kind, play, worse_off
     from paictl.sim.specify import from_hived
     from paictl.sim.traces.source import TraceError
 
@@ -41,20 +41,7 @@ def compare_promises(trace: str, config: str, policies: list[str], *, each_job: 
     if output is not Output.TABLE:
         write_data([_data(course, worse[course.policy]) for course in courses], output)
     else:
-        write_table(
-            ("POLICY", "VC", "JOBS", "MEAN WAIT", "LONGEST", "MEAN JCT", "BLOCKED"),
-            (
-                (one.policy, one.vc, one.jobs, span_text(one.wait), span_text(one.longest), span_text(one.completion),
-                 one.blocked)
-                for course in courses for one in tenants(course)
-            ),
-        )  # fmt: skip
-        if each_job:
-            write("")
-            write_table(("POLICY", "JOB", "DEVICES", "SUBMITTED", "WAITED", "NODES"), map(_row, _all(courses)))
-        write("")
-        for course in courses:
-            write(f"{course.policy}: {course.pieces} free devices on partly used nodes on average")
+        _show(courses, each_job=each_job)
     for policy, vcs in worse.items():
         if vcs:
             info(f"{policy}: {', '.join(vcs)} waited longer than in a cluster of its own")
@@ -62,11 +49,29 @@ def compare_promises(trace: str, config: str, policies: list[str], *, each_job: 
         raise typer.Exit(ExitCode.NEGATIVE)
 
 
-def _all(courses: list[Course]) -> list[tuple[Course, int]]:
+def _show(courses: list[PolicyRun], *, each_job: bool) -> None:
+    from paictl.sim.promises import tenants
+
+    columns = ("POLICY", "VC", "JOBS", "MEAN WAIT", "LONGEST", "MEAN JCT", "BLOCKED")
+    rows = (
+        (one.policy, one.vc, one.jobs, span_text(one.wait), span_text(one.longest), span_text(one.completion),
+         one.blocked)
+        for course in courses for one in tenants(course)
+    )  # fmt: skip
+    write_table(columns, rows)
+    if each_job:
+        write("")
+        write_table(("POLICY", "JOB", "DEVICES", "SUBMITTED", "WAITED", "NODES"), map(_row, _all(courses)))
+    write("")
+    for course in courses:
+        write(f"{course.policy}: {course.pieces} free devices on partly used nodes on average")
+
+
+def _all(courses: list[PolicyRun]) -> list[tuple[PolicyRun, int]]:
     return [(course, number) for course in courses for number in range(len(course.jobs))]
 
 
-def _row(entry: tuple[Course, int]) -> tuple[object, ...]:
+def _row(entry: tuple[PolicyRun, int]) -> tuple[object, ...]:
     course, number = entry
     ran = course.jobs[number]
     job = ran.job
@@ -81,7 +86,7 @@ def _row(entry: tuple[Course, int]) -> tuple[object, ...]:
     )
 
 
-def _data(course: Course, worse: list[str]) -> dict[str, Any]:
+def _data(course: PolicyRun, worse: list[str]) -> dict[str, Any]:
     from dataclasses import asdict
 
     from paictl.sim.promises import tenants

@@ -7,6 +7,7 @@ their form is never changed, only added to.
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -32,18 +33,27 @@ class Command(ABC):
     def act(self, world: World) -> object:
         """Carry it out in a world that has come to its instant."""
 
-    @abstractmethod
     def fields(self) -> dict[str, Any]:
-        """What the log says beside its name, as JSON values."""
+        """What the log says beside its name, as JSON values: its fields, unless a command says otherwise."""
+        return {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
 
     @classmethod
-    @abstractmethod
     def of(cls, line: Line) -> Self:
         """The inverse of `line`."""
+        return cls(**{field.name: line[field.name] for field in dataclasses.fields(cls)})  # type: ignore[arg-type]
 
     def line(self) -> dict[str, Any]:
         """The command as it stands in the log."""
         return {"do": self.do, **self.fields()}
+
+
+def _plain(value: object) -> object:
+    """A field as a JSON value."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return asdict(value) if isinstance(value, Machine | JobRequest) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +75,6 @@ class Up(Command):
     def act(self, world: World) -> None:
         """A world comes up once."""
         raise ValueError(f"{world.name} is up already")
-
-    def fields(self) -> dict[str, Any]:
-        """Name, services and machines."""
-        machines = [asdict(machine) for machine in self.machines]
-        return {"name": self.name, "services": list(self.services), "machines": machines}
 
     @classmethod
     def of(cls, line: Line) -> Self:
@@ -133,15 +138,6 @@ class StopJob(Command):
         """Stop it."""
         world.stop_job(self.key)
 
-    def fields(self) -> dict[str, Any]:
-        """The job."""
-        return {"key": self.key}
-
-    @classmethod
-    def of(cls, line: Line) -> Self:
-        """From the log."""
-        return cls(line["key"])
-
 
 @dataclass(frozen=True, slots=True)
 class SetNode(Command):
@@ -154,10 +150,6 @@ class SetNode(Command):
     def act(self, world: World) -> object:
         """The node as it is then."""
         return world.set_node(self.name, self.change)
-
-    def fields(self) -> dict[str, Any]:
-        """Node and change."""
-        return {"name": self.name, "change": self.change.value}
 
     @classmethod
     def of(cls, line: Line) -> Self:
@@ -176,10 +168,6 @@ class AddNode(Command):
         """Let it join."""
         world.add_node(self.machine)
 
-    def fields(self) -> dict[str, Any]:
-        """The machine."""
-        return {"machine": asdict(self.machine)}
-
     @classmethod
     def of(cls, line: Line) -> Self:
         """From the log."""
@@ -197,15 +185,6 @@ class RemoveNode(Command):
         """Let it leave."""
         world.remove_node(self.name)
 
-    def fields(self) -> dict[str, Any]:
-        """The node."""
-        return {"name": self.name}
-
-    @classmethod
-    def of(cls, line: Line) -> Self:
-        """From the log."""
-        return cls(line["name"])
-
 
 @dataclass(frozen=True, slots=True)
 class Push(Command):
@@ -218,15 +197,6 @@ class Push(Command):
     def act(self, world: World) -> object:
         """The version."""
         return world.push(self.files, self.message)
-
-    def fields(self) -> dict[str, Any]:
-        """Files and message."""
-        return {"files": dict(self.files), "message": self.message}
-
-    @classmethod
-    def of(cls, line: Line) -> Self:
-        """From the log."""
-        return cls(line["files"], line["message"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,15 +211,6 @@ class SetService(Command):
         """The service as it is then."""
         return world.set_service(self.name, running=self.running)
 
-    def fields(self) -> dict[str, Any]:
-        """Service and whether it is to run."""
-        return {"name": self.name, "running": self.running}
-
-    @classmethod
-    def of(cls, line: Line) -> Self:
-        """From the log."""
-        return cls(line["name"], line["running"])
-
 
 @dataclass(frozen=True, slots=True)
 class RestartServices(Command):
@@ -261,10 +222,6 @@ class RestartServices(Command):
     def act(self, world: World) -> None:
         """Restart them."""
         world.restart_services(self.names)
-
-    def fields(self) -> dict[str, Any]:
-        """The services."""
-        return {"names": list(self.names)}
 
     @classmethod
     def of(cls, line: Line) -> Self:
@@ -283,15 +240,6 @@ class WipeService(Command):
         """Delete it."""
         world.wipe_service(self.name)
 
-    def fields(self) -> dict[str, Any]:
-        """The service."""
-        return {"name": self.name}
-
-    @classmethod
-    def of(cls, line: Line) -> Self:
-        """From the log."""
-        return cls(line["name"])
-
 
 @dataclass(frozen=True, slots=True)
 class Tick(Command):
@@ -303,10 +251,6 @@ class Tick(Command):
     def act(self, world: World) -> None:
         """Let it pass."""
         world.advance(Millis(world.now + self.span))
-
-    def fields(self) -> dict[str, Any]:
-        """The span in milliseconds."""
-        return {"span": self.span}
 
     @classmethod
     def of(cls, line: Line) -> Self:
@@ -323,15 +267,6 @@ class RunOut(Command):
     def act(self, world: World) -> None:
         """Let it pass."""
         world.advance(None)
-
-    def fields(self) -> dict[str, Any]:
-        """Nothing."""
-        return {}
-
-    @classmethod
-    def of(cls, line: Line) -> Self:  # noqa: ARG003 - there is nothing in it
-        """From the log."""
-        return cls()
 
 
 _KINDS: Final[tuple[type[Command], ...]] = (

@@ -15,7 +15,7 @@ from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain import Explanation, explain
 from paictl.scheduler.explain.data import Change
 from paictl.workload.job import PRIORITIES
-from paictl.workload.lifecycle import State
+from paictl.workload.lifecycle import RunState
 
 NEEDED = (CONTROLLER, SCHEDULER)
 """The services between a job and its devices, in their order."""
@@ -23,7 +23,7 @@ NEEDED = (CONTROLLER, SCHEDULER)
 
 def explain_job(world: World, job: LiveJob) -> JobExplanation:
     """What a job does, or why it waits and what would let it run."""
-    waiting = [task for task in job.status.tasks if task.state is State.WAITING]
+    waiting = [task for task in job.status.tasks if task.state is RunState.WAITING]
     known = JobExplanation(
         job.key, STATES[job.status.state], Situation.NOT_WAITING, waiting=len(waiting), tasks=len(job.status.tasks)
     )

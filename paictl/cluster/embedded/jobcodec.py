@@ -12,7 +12,7 @@ from paictl.cluster.interface import JobState, JobView
 from paictl.scheduler.wire import bind_info_json, read_bind_info
 from paictl.units import Millis, instant, millis_between
 from paictl.workload.job import Job
-from paictl.workload.lifecycle import JobStatus, State, TaskStatus
+from paictl.workload.lifecycle import JobStatus, RunState, TaskStatus
 from paictl.workload.pods import GroupPlan, JobPlan, Pod
 
 
@@ -44,7 +44,7 @@ def dump_job(job: LiveJob) -> dict[str, Any]:
 def load_job(data: Mapping[str, Any]) -> LiveJob:
     """The inverse of `dump_job`."""
     status = data["status"]
-    tasks = tuple(TaskStatus(row[0], row[1], State(row[2]), *row[3:]) for row in status["tasks"])
+    tasks = tuple(TaskStatus(row[0], row[1], RunState(row[2]), *row[3:]) for row in status["tasks"])
     return LiveJob(
         key=data["key"],
         number=data["number"],
@@ -53,7 +53,7 @@ def load_job(data: Mapping[str, Any]) -> LiveJob:
         plan=load_plan(data["plan"]),
         durations=data["durations"],
         submitted=Millis(data["submitted"]),
-        status=JobStatus(State(status["state"]), tasks, status["attempt"], status["counted"]),
+        status=JobStatus(RunState(status["state"]), tasks, status["attempt"], status["counted"]),
         started=data["started"],
         ended=data["ended"],
         preemptions=data["preemptions"],

@@ -10,17 +10,17 @@ from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.interface import JobState, JobView, TaskView
 from paictl.units import Millis, instant
 from paictl.words import did_you_mean, listed
-from paictl.workload.lifecycle import State, TaskStatus
+from paictl.workload.lifecycle import RunState, TaskStatus
 
 MOST_COMPARED: Final = 400
 """How many of the latest jobs a name that no job has is compared with."""
 
 STATES: Final = {
-    State.WAITING: JobState.WAITING,
-    State.RUNNING: JobState.RUNNING,
-    State.SUCCEEDED: JobState.SUCCEEDED,
-    State.FAILED: JobState.FAILED,
-    State.STOPPED: JobState.STOPPED,
+    RunState.WAITING: JobState.WAITING,
+    RunState.RUNNING: JobState.RUNNING,
+    RunState.SUCCEEDED: JobState.SUCCEEDED,
+    RunState.FAILED: JobState.FAILED,
+    RunState.STOPPED: JobState.STOPPED,
 }
 
 

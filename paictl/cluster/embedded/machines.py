@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from paictl.cluster.interface import ClusterError, ConflictError, Machine, NodeCondition, Role
+from paictl.cluster.interface import ClusterError, ConflictError, Machine, NodeCondition, NodeRole
 from paictl.units import Millis
 
 
@@ -63,7 +63,7 @@ class Machines:
     def remove(self, name: str) -> Node:
         """A machine leaves."""
         node = self.get(name)
-        if node.machine.role is Role.MASTER and sum(other.machine.role is Role.MASTER for other in self) == 1:
+        if node.machine.role is NodeRole.MASTER and sum(other.machine.role is NodeRole.MASTER for other in self) == 1:
             raise ClusterError(f"{name} is the only master", hint="take the cluster down instead: paictl cluster down")
         del self._nodes[name]
         return node
@@ -99,4 +99,4 @@ class Machines:
 
 def machine_from(data: dict[str, Any]) -> Machine:
     """A machine from the JSON values that `dataclasses.asdict` gives."""
-    return Machine(**{**data, "role": Role(data["role"])})
+    return Machine(**{**data, "role": NodeRole(data["role"])})

@@ -19,7 +19,7 @@ from paictl.errors import PaictlError
 from paictl.scheduler.inspection import inspect
 from paictl.scheduler.state import State as SchedulerState
 from paictl.units import instant
-from paictl.workload.lifecycle import State
+from paictl.workload.lifecycle import RunState
 
 
 def picture(
@@ -33,7 +33,7 @@ def picture(
     state, note = _state(world)
     jobs = {group: key for key, job in world.jobs.items() for group in job.plan.groups}
     waiting = Counter(
-        job.job.vc for job in world.jobs.values() if job.status.state is State.WAITING
+        job.job.vc for job in world.jobs.values() if job.status.state is RunState.WAITING
     )  # fmt: skip
     seen = inspect(state, jobs) if state else None
     shown = sorted([*world.jobs.values(), *ended], key=lambda job: job.number)

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from paictl.cluster.interface import ConfigVersion, Event, EventKind, NodeChange
 from paictl.units import Millis, instant
-from paictl.workload.lifecycle import Happening, TaskRef
+from paictl.workload.lifecycle import PodChange, TaskRef
 
 TOLERATION: Final = Millis(300_000)
 """How long pods on a failed node are given, as Kubernetes tolerates an unreachable node by default."""
@@ -77,16 +77,16 @@ class PodNews:
 
     key: str
     ref: TaskRef
-    what: Happening
+    what: PodChange
 
 
 Notice: TypeAlias = NewJob | PodNews
 
 
-ENDS: Final[Mapping[Happening, EventKind]] = {
-    Happening.SUCCEEDED: EventKind.FINISHED,
-    Happening.PREEMPTED: EventKind.PREEMPTED,
-    Happening.LOST: EventKind.LOST,
+ENDS: Final[Mapping[PodChange, EventKind]] = {
+    PodChange.SUCCEEDED: EventKind.FINISHED,
+    PodChange.PREEMPTED: EventKind.PREEMPTED,
+    PodChange.LOST: EventKind.LOST,
 }
 """How the end of a pod is told."""
 

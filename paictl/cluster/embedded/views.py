@@ -7,7 +7,7 @@ from typing import Final
 
 from paictl.cluster.embedded.services import CONFIGURATION, CONTROLLER, HISTORIANS, READERS, SCHEDULER, Service
 from paictl.cluster.embedded.world import World
-from paictl.cluster.interface import NodeView, Role, ServiceView
+from paictl.cluster.interface import NodeRole, NodeView, ServiceView
 from paictl.units import instant
 from paictl.words import listed
 
@@ -27,7 +27,7 @@ def node_views(world: World, epoch: datetime) -> list[NodeView]:
     return [
         NodeView(
             node.machine, node.condition, instant(epoch, node.since), used.get(name, 0), tuple(pods.get(name, ())),
-            NO_CELL if cells is not None and node.machine.role is Role.WORKER and name not in cells else "",
+            NO_CELL if cells is not None and node.machine.role is NodeRole.WORKER and name not in cells else "",
         )
         for node in world.machines
         for name in [node.machine.name]

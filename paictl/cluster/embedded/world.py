@@ -44,13 +44,13 @@ from paictl.cluster.interface import (
     JobRequest,
     Machine,
     NodeChange,
-    Role,
+    NodeRole,
 )  # fmt: skip
 from paictl.scheduler.book import RunningPod
 from paictl.sim.loop import Loop, Urgency
 from paictl.units import Millis
 from paictl.workload import lifecycle
-from paictl.workload.lifecycle import Happening, State, Step, TaskRef
+from paictl.workload.lifecycle import PodChange, RunState, TaskRef, Transition
 
 
 class World:
@@ -94,7 +94,7 @@ class World:
     def _happen(self, timer: Timer) -> None:
         if timer.kind == "end":
             if timer.subject in self.pods:
-                self._pod_over(timer.subject, Happening.SUCCEEDED, "")
+                self._pod_over(timer.subject, PodChange.SUCCEEDED, "")
         elif timer.subject in self.machines:
             node = self.machines.get(timer.subject)
             if node.failed and node.since == timer.detail:
@@ -120,13 +120,13 @@ class World:
                 duration = job.durations[ref.role]
                 if duration is not None:
                     self.loop.schedule(Millis(self.now + duration), Urgency.END, Timer("end", uid))
-                self._notify(key, ref, Happening.STARTED)
+                self._notify(key, ref, PodChange.STARTED)
             case Evicted(uids, preemptor):
                 for uid in uids:
                     if uid in self.pods:
                         self.jobs[self.pods[uid][0]].preemptions += 1
                         who = self._who(preemptor)
-                        self._pod_over(uid, Happening.PREEMPTED, f"preempted by {who}", by=who)
+                        self._pod_over(uid, PodChange.PREEMPTED, f"preempted by {who}", by=who)
             case Demoted(group, preemptor):
                 for key in {key for key, job in self.jobs.items() if group in job.plan.groups}:
                     self.jobs[key].demoted_by = self._who(preemptor)
@@ -139,7 +139,7 @@ class World:
 
     # --- pods and jobs
 
-    def _pod_over(self, uid: str, what: Happening, reason: str, **more: object) -> None:
+    def _pod_over(self, uid: str, what: PodChange, reason: str, **more: object) -> None:
         """A running pod has come to its end; its devices are free. `more` is what a machine may want to know."""
         key, ref = self.pods[uid]
         self._forget_pod(key, ref, reason)
@@ -159,7 +159,7 @@ class World:
             job.runs[ref.role, ref.index] = replace(run, ended=self.now, reason=reason)
         return ran
 
-    def _notify(self, key: str, ref: TaskRef, what: Happening) -> None:
+    def _notify(self, key: str, ref: TaskRef, what: PodChange) -> None:
         """Tell the job controller; it acts now, or when it runs again."""
         if not self.services.runs(CONTROLLER):
             self.backlog.append(PodNews(key, ref, what))
@@ -167,10 +167,10 @@ class World:
             job = self.jobs[key]
             self._follow(job, lifecycle.advance(job.job, job.status, ref, what))
 
-    def _follow(self, job: LiveJob, step: Step) -> None:
+    def _follow(self, job: LiveJob, step: Transition) -> None:
         """Do what the life of a job asks for: kill pods, start others, end."""
         before, job.status = job.status, step.status
-        if job.started is None and step.status.state is State.RUNNING:
+        if job.started is None and step.status.state is RunState.RUNNING:
             job.started = self.now
         if step.status.attempt > before.attempt:
             job.started, job.demoted_by = None, ""
@@ -278,7 +278,7 @@ class World:
 
     def _observe(self, name: str) -> None:
         node = self.machines.get(name)
-        if node.machine.role is Role.WORKER:
+        if node.machine.role is NodeRole.WORKER:
             self.dispatcher.report(name, node.healthy, self.now / 1000)
             self._settle()
 
@@ -286,7 +286,7 @@ class World:
         uids = [job.pod(ref).uid for job in self.jobs.values() for ref, run in job.running() if run.info.node == node]
         for uid in uids:
             if uid in self.pods:
-                self._pod_over(uid, Happening.LOST, reason)
+                self._pod_over(uid, PodChange.LOST, reason)
 
     # --- configuration and services
 
@@ -367,7 +367,7 @@ class World:
 
     def survivors(self) -> tuple[list[str], list[RunningPod]]:
         """What a scheduler finds when it starts: healthy nodes, and the pods that run with their places."""
-        healthy = [node.machine.name for node in self.machines if node.healthy and node.machine.role is Role.WORKER]
+        healthy = [node.machine.name for node in self.machines if node.healthy and node.machine.role is NodeRole.WORKER]
         return healthy, [
             RunningPod(job.request(ref), run.info) for job in self.jobs.values() for ref, run in job.running()
         ]

@@ -14,7 +14,7 @@ from paictl.scheduler import snapshot
 from paictl.scheduler.book import Book, BookedPod
 from paictl.sim.loop import Loop, Urgency
 from paictl.units import Millis
-from paictl.workload.lifecycle import Happening, TaskRef
+from paictl.workload.lifecycle import PodChange, TaskRef
 
 
 def dump(world: World) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def _dump_notice(notice: Notice) -> list[Any]:
 
 def _load_notice(row: Sequence[Any]) -> Notice:
     key, ref, what = row
-    return NewJob(key) if ref is None else PodNews(key, TaskRef(*ref), Happening(what))
+    return NewJob(key) if ref is None else PodNews(key, TaskRef(*ref), PodChange(what))
 
 
 def _find_pods(world: World, waiting: Iterable[str]) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from paictl.cluster.kubernetes.times import read_time
-from paictl.cluster.values import Machine, NodeCondition, NodeView, Role
+from paictl.cluster.values import Machine, NodeCondition, NodeRole, NodeView
 from paictl.remote.kube.client import Json
 from paictl.scheduler.wire import ISOLATION
 from paictl.units import exact_quantity
@@ -63,7 +63,7 @@ def _machine(node: Json) -> Machine:
     return Machine(
         name=str(about["name"]),
         address=addresses.get("InternalIP", ""),
-        role=Role.MASTER if any(label in labels for label in _MASTERS) else Role.WORKER,
+        role=NodeRole.MASTER if any(label in labels for label in _MASTERS) else NodeRole.WORKER,
         sku=next((str(labels[label]) for label in _MODELS if label in labels), ""),
         cpu=_amount(capacity.get("cpu")),
         memory=_amount(capacity.get("memory")),

@@ -57,7 +57,7 @@ class Inputs:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class PlannedMachine:
     """A machine of the layout."""
 
     name: str
@@ -130,7 +130,7 @@ class Plan:
     """All that the two files will say; `notes` is what the administrator should know about it."""
 
     skus: tuple[MachineSku, ...]
-    machines: tuple[Machine, ...]
+    machines: tuple[PlannedMachine, ...]
     pools: tuple[Pool, ...]
     registry: Registry
     qos: bool
@@ -225,8 +225,8 @@ def _vc(index: int) -> str:
     return f"vc{index}" if index else "default"
 
 
-def _machine(one: Named, sku: MachineSku, role: str) -> Machine:
-    return Machine(one.name, one.address, sku.name, role)
+def _machine(one: Named, sku: MachineSku, role: str) -> PlannedMachine:
+    return PlannedMachine(one.name, one.address, sku.name, role)
 
 
 def _pool(sku: MachineSku, nodes: Sequence[str], vc: str, qos: bool) -> Pool:

@@ -7,13 +7,14 @@ from collections.abc import Mapping as Table
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from paictl.cells.spec import LEAF_LEVEL
 from paictl.config.models.hived_cells import Cell
-from paictl.config.models.hived_types import LEAF_LEVEL, CellTypes, Chain, guess, name_under
+from paictl.config.models.hived_types import CellTypes, Chain, guess, name_under
 from paictl.config.reading.nodes import Mapping, Node, Scalar
 from paictl.config.reading.source import Located, Span
 
 
-class Role(Enum):
+class PathRole(Enum):
     """What a component of a cell path is for."""
 
     CHAIN = auto()
@@ -31,7 +32,7 @@ class Fault:
 
     at: Located
     word: str
-    role: Role
+    role: PathRole
     expected: str | None = None
     before: str = ""
     chain: Chain | None = None
@@ -146,7 +147,7 @@ class Reader:
             return None, 0, tuple(faults)
         level = chain.top
         for i, (word, at) in enumerate(parts[1:], 1):
-            role = Role.END if i == len(parts) - 1 else Role.BETWEEN
+            role = PathRole.END if i == len(parts) - 1 else PathRole.BETWEEN
             level, fault_here = self._step(chain, level, (word, at), role)
             if fault_here is not None and not (faults and faults[0].at is at):
                 faults.append(fault_here)
@@ -158,11 +159,11 @@ class Reader:
         if holding:
             chain = holding[0]
             expected = chain.path(chain.level_of(word)) if len(holding) == 1 else None
-            return (chain if len(holding) == 1 else None), Fault(at, word, Role.CHAIN, expected, chain=chain)
+            return (chain if len(holding) == 1 else None), Fault(at, word, PathRole.CHAIN, expected, chain=chain)
         near = guess(word, self.chains)
-        return self.chains.get(near or ""), Fault(at, word, Role.CHAIN, near)
+        return self.chains.get(near or ""), Fault(at, word, PathRole.CHAIN, near)
 
-    def _step(self, chain: Chain, level: int, part: tuple[str, Located], role: Role) -> tuple[int, Fault | None]:
+    def _step(self, chain: Chain, level: int, part: tuple[str, Located], role: PathRole) -> tuple[int, Fault | None]:
         """One component down: the new level and what is wrong with the component."""
         word, at = part
         before = chain.types[level] if level else ""
@@ -177,7 +178,7 @@ class Reader:
         near = None if found else guess(word, chain.types[LEAF_LEVEL:level])
         if near is not None:
             return chain.level_of(near), Fault(at, word, role, near, before, chain)
-        return (level if role is Role.BETWEEN else found), Fault(at, word, role, None, before, chain)
+        return (level if role is PathRole.BETWEEN else found), Fault(at, word, role, None, before, chain)
 
 
 def _parts(path: Scalar) -> Iterator[tuple[str, Located]]:

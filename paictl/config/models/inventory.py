@@ -11,7 +11,7 @@ from paictl.config.models.hived import Hived, hived
 from paictl.config.models.hived_cells import Cell
 from paictl.config.models.hived_types import MOST_NAMES, Chain
 from paictl.config.models.hosts import Host, HostList, host_list
-from paictl.config.models.layout import Layout, Machine, Sku, layout_of
+from paictl.config.models.layout import Layout, MachineEntry, Sku, layout_of
 from paictl.config.reading.document import Bundle, Document
 from paictl.config.reading.kinds import Kind
 from paictl.words import nearest
@@ -54,9 +54,9 @@ def listed_hosts(bundle: Bundle) -> Iterator[Listed]:
         yield from (Listed(host, "pai-worker") for host in workers.hosts)
 
 
-def machines_by_name(layout: Layout) -> dict[str, Machine]:
+def machines_by_name(layout: Layout) -> dict[str, MachineEntry]:
     """The machines that have a name, the first of each name."""
-    found: dict[str, Machine] = {}
+    found: dict[str, MachineEntry] = {}
     for machine in layout.machines:
         if machine.key:
             found.setdefault(machine.key, machine)

@@ -33,7 +33,7 @@ class Prerequisite:
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class JobRole:
     """A task role; `wishes` is what `extras.hivedScheduler` says about it."""
 
     key: Scalar
@@ -86,7 +86,7 @@ class Job:
     top: Mapping
     prerequisites: tuple[Prerequisite, ...]
     named: dict[str, list[Prerequisite]]
-    roles: dict[str, Role]
+    roles: dict[str, JobRole]
     deployments: tuple[tuple[Scalar, Mapping], ...]
 
     @property
@@ -151,9 +151,9 @@ def _prerequisites(top: Mapping) -> Iterator[Prerequisite]:
             yield Prerequisite(name, kind.text if kind else "", node)
 
 
-def _role(entry: Entry, wishes: Mapping) -> Role:
+def _role(entry: Entry, wishes: Mapping) -> JobRole:
     node = entry.value if isinstance(entry.value, Mapping) else Mapping(entry.key.source, entry.key.end, entry.key.end)
-    return Role(entry.key, node, wishes.mapping(entry.name))
+    return JobRole(entry.key, node, wishes.mapping(entry.name))
 
 
 def pod_name_part(role: str) -> str:

@@ -14,7 +14,7 @@ from paictl.cells.spec import ClusterSpec, SpecError
 from paictl.config.models import per_document
 from paictl.config.models.hived import Hived, hived
 from paictl.config.models.hived_promises import VirtualCluster
-from paictl.config.models.job import Job, Role, job_of
+from paictl.config.models.job import Job, JobRole, job_of
 from paictl.config.reading.document import Bundle, Document
 from paictl.config.reading.kinds import Kind
 from paictl.workload.feasible import Judge, Refusal
@@ -58,7 +58,7 @@ class Submission:
         """Device types that the VC has."""
         return {one.chain.leaf_type for one in (self.vc.promises if self.vc else ()) if one.chain is not None}
 
-    def misfits(self) -> Iterator[tuple[Role, JobError]]:
+    def misfits(self) -> Iterator[tuple[JobRole, JobError]]:
         """Task roles that find no cells with all that they ask for, each by itself."""
         if self.judge is None or self.vc is None:
             return
@@ -69,7 +69,7 @@ class Submission:
             except JobError as error:
                 yield self.job.roles[role.name], error
 
-    def lacking_somewhere(self, role: Role) -> tuple[str, ...]:
+    def lacking_somewhere(self, role: JobRole) -> tuple[str, ...]:
         """What a role without wishes asks for and one of the types that it may get has nothing of.
 
         OpenPAI's server reckons with the least of all types of the VC, and refuses such a job; ours keeps it off those.
@@ -81,7 +81,7 @@ class Submission:
         skus = [supply.skus[name] for name in names if name in supply.skus]
         return lacking(smallest(skus), _task_role(role).resources) if skus else ()
 
-    def too_many(self) -> tuple[Role, JobError] | None:
+    def too_many(self) -> tuple[JobRole, JobError] | None:
         """The largest role of a job with more tasks than a cluster is ever asked to hold, and what is said of it."""
         job = self.workload()
         if self.judge is not None:
@@ -114,7 +114,7 @@ class Submission:
         )
 
 
-def _task_role(role: Role) -> TaskRole:
+def _task_role(role: JobRole) -> TaskRole:
     amounts = (max(role.resources.integer(key) or 0, 0) for key in ("gpu", "cpu", "memoryMB"))
     wishes = Wishes(_text(role.sku), _text(role.pin), _text(role.group))
     return TaskRole(role.name, role.instances, Resources(*amounts), "", (), Completion(None, None), 0, wishes)

@@ -59,7 +59,7 @@ class Sku:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MachineEntry:
     """An entry of the machine list; name and address are absent where nothing, or a placeholder, is filled in."""
 
     spec: Mapping
@@ -93,13 +93,13 @@ class Layout:
     """A layout's SKUs by name, and its machines in order."""
 
     skus: dict[str, Sku]
-    machines: tuple[Machine, ...]
+    machines: tuple[MachineEntry, ...]
 
-    def with_role(self, role: str) -> Iterator[Machine]:
+    def with_role(self, role: str) -> Iterator[MachineEntry]:
         """The machines of a role."""
         return (machine for machine in self.machines if machine.has(role))
 
-    def sku_of(self, machine: Machine) -> Sku | None:
+    def sku_of(self, machine: MachineEntry) -> Sku | None:
         """The SKU of a machine, if it is defined."""
         return self.skus.get(machine.sku.text) if machine.sku else None
 
@@ -114,7 +114,7 @@ def layout_of(document: Document) -> Layout:
         if isinstance(entry.value, Mapping)
     }
     machines = (
-        Machine(spec, _given(spec, "hostname"), _given(spec, "hostip"), spec.scalar("machine-type"))
+        MachineEntry(spec, _given(spec, "hostname"), _given(spec, "hostip"), spec.scalar("machine-type"))
         for spec in top.sequence("machine-list").mappings()
     )
     return Layout(skus, tuple(machines))

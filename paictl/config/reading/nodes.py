@@ -62,7 +62,7 @@ class Sequence:
 
 
 class Mapping:
-    """Keys and values in file order; of a key written twice the first counts (YAML011 reports the others)."""
+    """Keys and values in file order; of a key written twice the first counts (TXT005 reports the others)."""
 
     __slots__ = ("end", "entries", "source", "start")
 

@@ -10,7 +10,7 @@ from html import escape
 from typing import Final
 
 from paictl.cluster.interface import Event
-from paictl.cluster.picture import Outcome, TaskLine
+from paictl.cluster.picture import AttemptOutcome, TaskLine
 from paictl.cluster.timeline import timeline
 from paictl.lab.embedded import ORIGIN
 from paictl.lab.report.content import Clock
@@ -94,7 +94,7 @@ def drawn(lines: Sequence[Line], now: int, clock: Clock) -> list[str]:
     return [*rows, f"{'':<{label}}  {clock(0)}{clock(now):>{_WIDTH - 8}}"]
 
 
-_LOST: Final = (Outcome.PREEMPTED.value, Outcome.LOST.value, Outcome.FAILED.value)
+_LOST: Final = (AttemptOutcome.PREEMPTED.value, AttemptOutcome.LOST.value, AttemptOutcome.FAILED.value)
 
 # --- as SVG
 

@@ -5,7 +5,7 @@ Every line is an `i18n.Text`: English as it is, and the language of its reader w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from paictl.i18n import Text, counted, joined, text
@@ -101,30 +101,7 @@ def _view(view: ViewReport) -> list[Text]:
     lines = []
     if view.promises:
         lines.append(text("Promised: {promised}.", promised=joined("; ", map(_promise, view.promises))))
-    leaves, nodes = view.leaves, view.nodes
-    parts = (
-        (leaves.free, "{number} free"),
-        (leaves.weaker, "{number} used by weaker groups"),
-        (leaves.used, "{number} used by groups it may not preempt"),
-        (leaves.reserved, "{number} reserved for a preemption"),
-        (leaves.bad, "{number} on bad nodes"),
-        (leaves.doomed, "{number} doomed: only bad hardware can serve them"),
-        (leaves.not_suggested, "{number} on nodes not suggested"),
-    )
-    shown = joined(", ", (text(what, number=number) for number, what in parts if number))
-    lines.append(text("Devices ({type}): {needed} needed; of {total}: {shown}.", type=view.leaf_type,
-                      needed=view.needed, total=leaves.total, shown=shown))  # fmt: skip
-    free = joined(", ", (text("{free} of {total} {type}", free=one.free, total=one.total, type=one.cell_type)
-                         for one in view.levels))  # fmt: skip
-    lines.append(text("Cells wholly free: {free}.", free=free))
-    kinds = (
-        (nodes.idle, "{number} idle"),
-        (nodes.bad, "{number} bad"),
-        (nodes.not_suggested, "{number} not suggested"),
-    )
-    extra = [text(what, number=number) for number, what in kinds if number]
-    lines.append(text("Nodes: {nodes}; {rooms}.", nodes=joined(", ", [str(nodes.total), *extra]),
-                      rooms=joined("; ", map(_room, view.pods))))  # fmt: skip
+    lines += _sizes(view)
     if view.holders:
         groups = _listed([_holder(one, one.here) for one in view.holders], "more group", "more groups")
         lines.append(text("In the way: {groups}.", groups=groups))
@@ -141,6 +118,34 @@ def _view(view: ViewReport) -> list[Text]:
             if view.vc else text("This chain could not hold the group even if all of it was healthy and idle.")
         )  # fmt: skip
     return lines
+
+
+def _sizes(view: ViewReport) -> Iterator[Text]:
+    """How many devices, cells and nodes there are, and what becomes of them."""
+    leaves, nodes = view.leaves, view.nodes
+    parts = (
+        (leaves.free, "{number} free"),
+        (leaves.weaker, "{number} used by weaker groups"),
+        (leaves.used, "{number} used by groups it may not preempt"),
+        (leaves.reserved, "{number} reserved for a preemption"),
+        (leaves.bad, "{number} on bad nodes"),
+        (leaves.doomed, "{number} doomed: only bad hardware can serve them"),
+        (leaves.not_suggested, "{number} on nodes not suggested"),
+    )
+    shown = joined(", ", (text(what, number=number) for number, what in parts if number))
+    yield text("Devices ({type}): {needed} needed; of {total}: {shown}.", type=view.leaf_type,
+                      needed=view.needed, total=leaves.total, shown=shown)  # fmt: skip
+    free = joined(", ", (text("{free} of {total} {type}", free=one.free, total=one.total, type=one.cell_type)
+                         for one in view.levels))  # fmt: skip
+    yield text("Cells wholly free: {free}.", free=free)
+    kinds = (
+        (nodes.idle, "{number} idle"),
+        (nodes.bad, "{number} bad"),
+        (nodes.not_suggested, "{number} not suggested"),
+    )
+    extra = [text(what, number=number) for number, what in kinds if number]
+    yield text("Nodes: {nodes}; {rooms}.", nodes=joined(", ", [str(nodes.total), *extra]),
+                      rooms=joined("; ", map(_room, view.pods)))  # fmt: skip
 
 
 def _promise(one: Promise) -> Text:

@@ -20,6 +20,7 @@ POLICIES: Mapping[str, str] = {
     "parsync": "parsync:ParSync",
     "pipeswitch": "pipeswitch:PipeSwitch",
     "pooled": "pooled:Pooled",
+    "topology": "topology:Topology",
     "srsf": "srsf:Srsf",
     "las": "las:Las",
     "gittins": "gittins:Gittins",

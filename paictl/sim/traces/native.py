@@ -123,6 +123,7 @@ COLUMNS: Final = (
     Column("gpu_util", "gpu_util", number, _exact),
     Column("gpu_mem", "gpu_mem", number, _exact),
     Column("coloc", "coloc", _rates, _joined),
+    Column("beside", "beside", _rates, _joined),
     Column("gpu_type", "gpu_type", _text),
     Column("iterations", "iterations", partial(whole, least=0)),
     Column("fate", "fate", partial(_one_of, Fate)),

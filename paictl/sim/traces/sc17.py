@@ -34,9 +34,14 @@ def _job(given: Any, known: Topology) -> Job:
         for (*mine, other, other_size, count), seconds in known.beside.items()
         if tuple(mine) == measured and count == 1 and seconds > 0
     }
+    close = {
+        f"{model_name(other, other_size)}*{count}": min(1.0, near / seconds)
+        for (*mine, other, other_size, count), seconds in known.beside.items()
+        if tuple(mine) == own and seconds > 0
+    }
     return Job(
         id=str(given["id"]), submit=span(str(given["arrival"]), "arrival", SECOND), gpus=gpus,
-        work=Millis(round(near * SECOND)), model=model_name(kind, size), coloc=beside,
+        work=Millis(round(near * SECOND)), model=model_name(kind, size), coloc=beside, beside=close,
         sensitivity={"node": near / apart} if apart > 0 else {},
         facts={"utility": number(str(given["minimal_utility"]), "minimal_utility"),
                "memory": number(str(given.get("mem", 0)), "mem")},

@@ -12,7 +12,7 @@ import pytest
 
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.cluster import EmbeddedCluster
-from paictl.cluster.interface import JobRequest, Machine, Role
+from paictl.cluster.interface import JobRequest, Machine, NodeRole
 from paictl.cluster.presets import PRESETS, preset_files
 from paictl.units import Millis, instant
 
@@ -80,8 +80,8 @@ def bench(tmp_path: Path) -> Iterator[MakeBench]:
         folder = tmp_path / f"cluster{len(made)}"
         wall = [1_000_000.0]
         chosen = PRESETS[preset]
-        machines = [Machine("master1", "10.0.0.1", Role.MASTER)] + [
-            Machine(name, f"10.0.{1 + i // 250}.{1 + i % 250}", Role.WORKER, "gpu", devices=chosen.hardware.devices)
+        machines = [Machine("master1", "10.0.0.1", NodeRole.MASTER)] + [
+            Machine(name, f"10.0.{1 + i // 250}.{1 + i % 250}", NodeRole.WORKER, "gpu", devices=chosen.hardware.devices)
             for i, name in enumerate(chosen.nodes)
         ]
         services = options.get("services", SERVICES)

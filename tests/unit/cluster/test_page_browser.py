@@ -10,7 +10,7 @@ import pytest
 
 from paictl.cluster.interface import NodeChange
 from paictl.cluster.page import page
-from paictl.cluster.picture import JobLine, Outcome, Picture
+from paictl.cluster.picture import AttemptOutcome, JobLine, Picture
 from tests.browser import CHROMIUM, Page, browser
 from tests.unit.cluster.conftest import MINUTE, Bench, MakeBench
 from tests.unit.cluster.test_page import HOSTILE, hostile
@@ -167,7 +167,7 @@ def test_2232_devices_and_1500_jobs_open_fast_and_print(tab: Page, bench: MakeBe
     assert picture.timeline is not None
     attempts = [a for job in picture.timeline.jobs for task in job.tasks for a in task.attempts]
     assert len(attempts) > 5000
-    assert {a.outcome for a in attempts} >= {Outcome.RUNNING, Outcome.PREEMPTED}
+    assert {a.outcome for a in attempts} >= {AttemptOutcome.RUNNING, AttemptOutcome.PREEMPTED}
     assert len(page(picture)) < MAX_BYTES
     fastest = min(show(tab, picture, tmp_path) for _ in range(3))
     assert fastest < MAX_SECONDS, "the fastest of three: others may be busy on this machine"

@@ -9,7 +9,7 @@ from typing import Any
 
 from paictl.cells.ids import PhysicalCell
 from paictl.cluster.interface import Event, EventKind, JobState, NodeChange
-from paictl.cluster.picture import JobLine, Outcome, Picture, Promise, picture_data
+from paictl.cluster.picture import AttemptOutcome, JobLine, Picture, PromiseState, picture_data
 from paictl.cluster.timeline import timeline
 from paictl.scheduler.groups import Hold
 from paictl.scheduler.occupancy import CellState
@@ -100,11 +100,11 @@ def test_doomed_cells_are_those_that_only_bad_hardware_can_serve(bench: MakeBenc
     lab.cluster.set_node("worker2", NodeChange.FAIL)
     lab.submit("own", "default", gpu=1)
     vc1 = next(vc for vc in lab.cluster.picture().vcs if vc.name == "vc1")
-    assert [(cell.state, cell.healthy) for cell in vc1.cells] == [(Promise.DOOMED, False)] * 2
+    assert [(cell.state, cell.healthy) for cell in vc1.cells] == [(PromiseState.DOOMED, False)] * 2
     assert all("worker2" in cell.physical for cell in vc1.cells)
     lab.cluster.set_node("worker2", NodeChange.HEAL)
     vc1 = next(vc for vc in lab.cluster.picture().vcs if vc.name == "vc1")
-    assert [cell.state for cell in vc1.cells] == [Promise.FREE] * 2
+    assert [cell.state for cell in vc1.cells] == [PromiseState.FREE] * 2
     assert vc1.doomed == 0
 
 
@@ -148,8 +148,8 @@ def test_the_timeline_of_a_preempted_job(bench: MakeBench) -> None:
     picture = lab.cluster.picture(history=True)
     task = line(picture, low).tasks[0]
     assert [(a.start, a.end, a.outcome) for a in task.attempts] == [
-        (lab.at(0), lab.at(2 * MINUTE), Outcome.PREEMPTED),
-        (lab.at(7 * MINUTE), None, Outcome.RUNNING),
+        (lab.at(0), lab.at(2 * MINUTE), AttemptOutcome.PREEMPTED),
+        (lab.at(7 * MINUTE), None, AttemptOutcome.RUNNING),
     ]
     assert f"preempted by {high}" in task.attempts[0].reason
     assert task.attempts[0].devices == (0,)
@@ -208,7 +208,7 @@ def test_finished_tasks_of_a_gang_that_starts_again_wait_once_more() -> None:
     ]
     events = [Event(n, at(span), EventKind(kind), "job/u~j", "", data) for n, (kind, span, data) in enumerate(said, 1)]
     first, second = timeline(events, at(10)).jobs[0].tasks
-    assert [attempt.outcome for attempt in first.attempts] == [Outcome.FINISHED, Outcome.RUNNING]
+    assert [attempt.outcome for attempt in first.attempts] == [AttemptOutcome.FINISHED, AttemptOutcome.RUNNING]
     assert (first.waits, second.waits) == (((at(7), at(9)),), ((at(7), None),))
 
 

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from paictl.cluster.embedded import commands, written
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.embedded.world import World
-from paictl.cluster.interface import FOREVER, JobRequest, Machine, NodeChange, Role
+from paictl.cluster.interface import FOREVER, JobRequest, Machine, NodeChange, NodeRole
 from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import PRESETS, SERVICES, preset_files
 from paictl.errors import PaictlError
@@ -48,7 +48,7 @@ class Commands(RuleBasedStateMachine):
         self.folder, self.preset, self.names = Path(tempfile.mkdtemp(prefix="paictl-")), preset, []
         files = preset_files(preset)
         machines = machines_in(files)
-        workers = [machine for machine in machines if machine.role is Role.WORKER]
+        workers = [machine for machine in machines if machine.role is NodeRole.WORKER]
         self.workers = [*workers, replace(workers[0], name="worker9", address="10.0.9.9")]
         first, then = commands.bring_up("pai", RUNNING, machines, files)
         wall = [1_000_000.0]
@@ -60,7 +60,7 @@ class Commands(RuleBasedStateMachine):
         return self.bench.cluster
 
     def nodes(self) -> list[str]:
-        return [node.machine.name for node in self.cluster.nodes() if node.machine.role is Role.WORKER]
+        return [node.machine.name for node in self.cluster.nodes() if node.machine.role is NodeRole.WORKER]
 
     # --- what is asked; a refusal is an answer, a crash is not
 

@@ -12,8 +12,8 @@ from paictl.config.pushing.compare import compare_files
 from paictl.plan.events import Event, PhaseSaid
 from paictl.service.carry_out import NotReadyError, Patience, carry_out, wait_ready
 from paictl.service.catalogue import load_catalogue
-from paictl.service.live import losses_on, readers_of, sight_of
-from paictl.service.plan import Action, State, Wish, make_plan
+from paictl.service.live import losses_on, observe, readers_of
+from paictl.service.plan import Action, ServiceRequest, ServiceState, make_plan
 from paictl.service.readiness import readiness_of
 
 CATALOGUE = load_catalogue()
@@ -91,7 +91,7 @@ class Clock:
 
 
 def run(fake: FakePushed, action: Action, *names: str, **options: Any) -> list[tuple[str, bool]]:
-    plan = make_plan(Wish(action, names, **options), CATALOGUE, sight_of(fake).states)
+    plan = make_plan(ServiceRequest(action, names, **options), CATALOGUE, observe(fake).states)
     outcomes = carry_out(plan, CATALOGUE, fake)
     return [(outcome.step.service, outcome.error is None) for outcome in outcomes]
 
@@ -120,7 +120,9 @@ def test_a_restart_of_what_did_not_run_starts_it_in_its_place() -> None:
 
 def test_what_needs_a_service_waits_until_that_is_ready_and_says_why_it_waits() -> None:
     fake, clock, told = FakePushed(["cluster-configuration"], slow={"internal-storage": 3}), Clock(), list[Event]()
-    plan = make_plan(Wish(Action.START, ("postgresql",), with_prerequisites=True), CATALOGUE, sight_of(fake).states)
+    plan = make_plan(
+        ServiceRequest(Action.START, ("postgresql",), with_prerequisites=True), CATALOGUE, observe(fake).states
+    )
     outcomes = carry_out(plan, CATALOGUE, fake, told.append, clock.patience(60))
     assert [outcome.error for outcome in outcomes] == [None, None]
     assert clock.slept == [1.0, 1.0, 1.0]
@@ -130,7 +132,9 @@ def test_what_needs_a_service_waits_until_that_is_ready_and_says_why_it_waits() 
 
 def test_a_service_that_does_not_get_ready_is_named_with_its_reason_and_blocks_the_next() -> None:
     fake, clock = FakePushed(["cluster-configuration"], slow={"internal-storage": 99}), Clock()
-    plan = make_plan(Wish(Action.START, ("postgresql",), with_prerequisites=True), CATALOGUE, sight_of(fake).states)
+    plan = make_plan(
+        ServiceRequest(Action.START, ("postgresql",), with_prerequisites=True), CATALOGUE, observe(fake).states
+    )
     slow, blocked = carry_out(plan, CATALOGUE, fake, patience=clock.patience(5))
     assert isinstance(slow.error, NotReadyError)
     assert "is not ready after 5 s: pulls its image, 94 layers left" in str(slow.error)
@@ -159,7 +163,7 @@ def test_nothing_is_started_on_top_of_what_did_not_start_and_the_rest_is() -> No
 def test_what_is_lost_is_what_the_cluster_says_or_else_the_description() -> None:
     fake = FakePushed(["prometheus", "pylon", "postgresql", "rest-server"])
     fake.data = {"postgresql": ("2 ended jobs",), "rest-server": ()}
-    plan = make_plan(Wish(Action.DELETE), CATALOGUE, sight_of(fake).states)
+    plan = make_plan(ServiceRequest(Action.DELETE), CATALOGUE, observe(fake).states)
     losses = {loss.service: loss.data for loss in losses_on(plan, fake)}
     assert losses["postgresql"] == ("2 ended jobs",)
     assert losses["prometheus"] == ("all metrics collected so far",)
@@ -171,11 +175,11 @@ def test_what_is_lost_is_what_the_cluster_says_or_else_the_description() -> None
 
 
 def test_what_is_seen_of_a_cluster() -> None:
-    sight = sight_of(FakePushed(["cluster-configuration"]))
-    assert sight.states["cluster-configuration"] is State.RUNNING
-    assert sight.states["pylon"] is State.STOPPED
-    assert readiness_of("cluster-configuration", CATALOGUE, sight).ready
-    assert readiness_of("pylon", CATALOGUE, sight).reasons == (
+    observed = observe(FakePushed(["cluster-configuration"]))
+    assert observed.states["cluster-configuration"] is ServiceState.RUNNING
+    assert observed.states["pylon"] is ServiceState.STOPPED
+    assert readiness_of("cluster-configuration", CATALOGUE, observed).ready
+    assert readiness_of("pylon", CATALOGUE, observed).reasons == (
         "is stopped: start it with paictl service start -n pylon",
     )
 

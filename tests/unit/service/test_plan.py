@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from paictl.service.catalogue import Service, catalogue_of, load_catalogue
 from paictl.service.order import ServiceError, needed_by
-from paictl.service.plan import Action, Plan, State, Wish, make_plan
+from paictl.service.plan import Action, Plan, ServiceRequest, ServiceState, make_plan
 
 SMALL = catalogue_of(
     [
@@ -17,12 +17,12 @@ SMALL = catalogue_of(
         Service("lone", "alone", ""),
     ]
 )
-UP = dict.fromkeys(SMALL.services, State.RUNNING)
-DOWN = dict.fromkeys(SMALL.services, State.STOPPED)
+UP = dict.fromkeys(SMALL.services, ServiceState.RUNNING)
+DOWN = dict.fromkeys(SMALL.services, ServiceState.STOPPED)
 
 
-def plan(action: Action, states: dict[str, State], *names: str, **more: object) -> Plan:
-    return make_plan(Wish(action, names, **more), SMALL, states)  # type: ignore[arg-type]
+def plan(action: Action, states: dict[str, ServiceState], *names: str, **more: object) -> Plan:
+    return make_plan(ServiceRequest(action, names, **more), SMALL, states)  # type: ignore[arg-type]
 
 
 def steps(plan: Plan) -> list[str]:
@@ -51,7 +51,7 @@ def test_unknown_names_are_refused_in_both_lists() -> None:
 
 
 def test_a_start_without_what_it_needs_is_blocked_and_says_how_to_go_on() -> None:
-    made = plan(Action.START, {**DOWN, "base": State.RUNNING, "api": State.FAILED}, "web", "lone")
+    made = plan(Action.START, {**DOWN, "base": ServiceState.RUNNING, "api": ServiceState.FAILED}, "web", "lone")
     assert steps(made) == ["start lone"]
     (blocked,) = made.blocked
     assert blocked.message == "web needs store (stopped) and api (failed)"
@@ -60,7 +60,7 @@ def test_a_start_without_what_it_needs_is_blocked_and_says_how_to_go_on() -> Non
 
 
 def test_prerequisites_are_started_on_request_with_who_needs_them() -> None:
-    made = plan(Action.START, {**DOWN, "base": State.RUNNING}, "web", with_prerequisites=True)
+    made = plan(Action.START, {**DOWN, "base": ServiceState.RUNNING}, "web", with_prerequisites=True)
     assert steps(made) == ["start store", "start api", "start web"]
     assert not made.blocked
     assert [step.reason for step in made.steps] == ["is needed by web", "is needed by web", "is stopped"]
@@ -73,7 +73,7 @@ def test_a_skipped_service_is_not_started_as_a_prerequisite_either() -> None:
 
 
 def test_what_runs_already_is_settled() -> None:
-    made = plan(Action.START, {**UP, "web": State.STARTING}, "web", "lone")
+    made = plan(Action.START, {**UP, "web": ServiceState.STARTING}, "web", "lone")
     assert made.steps == ()
     assert [(remark.service, remark.text) for remark in made.settled] == [
         ("lone", "is running already"),
@@ -92,11 +92,11 @@ def test_stopping_what_others_need_warns_of_those_that_stay() -> None:
 
 
 def test_nobody_is_warned_of_services_that_do_not_run() -> None:
-    assert plan(Action.STOP, {**DOWN, "store": State.RUNNING}, "store").warnings == ()
+    assert plan(Action.STOP, {**DOWN, "store": ServiceState.RUNNING}, "store").warnings == ()
 
 
 def test_a_failed_service_can_be_stopped_and_a_stopped_one_is_settled() -> None:
-    made = plan(Action.STOP, {**DOWN, "api": State.FAILED}, "api", "web")
+    made = plan(Action.STOP, {**DOWN, "api": ServiceState.FAILED}, "api", "web")
     assert steps(made) == ["stop api"]
     assert [remark.service for remark in made.settled] == ["web"]
 
@@ -108,17 +108,17 @@ def test_restart_stops_downwards_and_starts_upwards() -> None:
 
 
 def test_restart_starts_what_was_stopped() -> None:
-    assert steps(plan(Action.RESTART, {**UP, "web": State.STOPPED}, "web")) == ["start web"]
+    assert steps(plan(Action.RESTART, {**UP, "web": ServiceState.STOPPED}, "web")) == ["start web"]
 
 
 def test_a_restart_that_could_not_be_finished_is_not_begun() -> None:
-    made = plan(Action.RESTART, {**UP, "store": State.STOPPED}, "api", "lone")
+    made = plan(Action.RESTART, {**UP, "store": ServiceState.STOPPED}, "api", "lone")
     assert steps(made) == ["stop lone", "start lone"]
     assert [blocked.service for blocked in made.blocked] == ["api"]
 
 
 def test_delete_lists_what_will_be_lost() -> None:
-    made = plan(Action.DELETE, {**UP, "web": State.ABSENT}, "base", "store", "web")
+    made = plan(Action.DELETE, {**UP, "web": ServiceState.ABSENT}, "base", "store", "web")
     assert steps(made) == ["delete store", "delete base"]
     assert [(loss.service, loss.data) for loss in made.losses] == [
         ("store", ("all rows",)),
@@ -129,19 +129,19 @@ def test_delete_lists_what_will_be_lost() -> None:
 
 
 def test_only_running_services_are_refreshed() -> None:
-    made = plan(Action.REFRESH, {**UP, "web": State.STOPPED})
+    made = plan(Action.REFRESH, {**UP, "web": ServiceState.STOPPED})
     assert steps(made) == ["refresh base", "refresh lone", "refresh store", "refresh api"]
     assert [remark.text for remark in made.settled] == ["is stopped and reads the configuration when it starts"]
 
 
 CATALOGUE = load_catalogue()
 NAMES = sorted(CATALOGUE.services)
-AFTER = {Action.START: State.RUNNING, Action.STOP: State.STOPPED, Action.DELETE: State.ABSENT}
+AFTER = {Action.START: ServiceState.RUNNING, Action.STOP: ServiceState.STOPPED, Action.DELETE: ServiceState.ABSENT}
 
 
-def carried_out(made: Plan, states: dict[str, State]) -> dict[str, State]:
+def carried_out(made: Plan, states: dict[str, ServiceState]) -> dict[str, ServiceState]:
     """The states after a plan; asserts that nothing starts before what it needs."""
-    result = {name: states.get(name, State.ABSENT) for name in NAMES}
+    result = {name: states.get(name, ServiceState.ABSENT) for name in NAMES}
     for step in made.steps:
         if step.action is Action.START:
             needs = needed_by(CATALOGUE.graph, [step.service])
@@ -155,24 +155,24 @@ def carried_out(made: Plan, states: dict[str, State]) -> dict[str, State]:
 
 @given(
     st.sampled_from(Action),
-    st.dictionaries(st.sampled_from(NAMES), st.sampled_from(State)),
+    st.dictionaries(st.sampled_from(NAMES), st.sampled_from(ServiceState)),
     st.sets(st.sampled_from(NAMES), min_size=1),
     st.booleans(),
 )
 def test_a_plan_that_is_carried_out_gives_what_was_wished(
-    action: Action, states: dict[str, State], names: set[str], with_prerequisites: bool
+    action: Action, states: dict[str, ServiceState], names: set[str], with_prerequisites: bool
 ) -> None:
-    made = make_plan(Wish(action, tuple(names), with_prerequisites=with_prerequisites), CATALOGUE, states)
+    made = make_plan(ServiceRequest(action, tuple(names), with_prerequisites=with_prerequisites), CATALOGUE, states)
     after = carried_out(made, states)
     stuck = {blocked.service for blocked in made.blocked}
     if action in (Action.START, Action.RESTART):
         assert all(after[name].up or name in stuck for name in names)
         assert not (with_prerequisites and stuck)
-        assert not any(states.get(name, State.ABSENT).up and not after[name].up for name in NAMES)
+        assert not any(states.get(name, ServiceState.ABSENT).up and not after[name].up for name in NAMES)
     elif action is Action.STOP:
         assert not any(after[name].up for name in names)
     elif action is Action.DELETE:
-        assert all(after[name] is State.ABSENT for name in names)
+        assert all(after[name] is ServiceState.ABSENT for name in names)
     if not with_prerequisites:
         assert {step.service for step in made.steps} <= names
     if action not in (Action.START, Action.RESTART):

@@ -4,8 +4,8 @@ import pytest
 
 from paictl.service.catalogue import Service, catalogue_of
 from paictl.service.order import ServiceError
-from paictl.service.plan import State
-from paictl.service.readiness import Sight, readiness_of
+from paictl.service.plan import ServiceState
+from paictl.service.readiness import Observed, readiness_of
 
 SMALL = catalogue_of(
     [
@@ -14,12 +14,14 @@ SMALL = catalogue_of(
         Service("api", "", "", prerequisites=("base", "store")),
     ]
 )
-UP = dict.fromkeys(SMALL.services, State.RUNNING)
+UP = dict.fromkeys(SMALL.services, ServiceState.RUNNING)
 FILES = ("config.yaml", "services-configuration.yaml")
 
 
-def reasons(name: str, states: dict[str, State], files: tuple[str, ...] = FILES, **details: str) -> tuple[str, ...]:
-    found = readiness_of(name, SMALL, Sight(states, files, details))
+def reasons(
+    name: str, states: dict[str, ServiceState], files: tuple[str, ...] = FILES, **details: str
+) -> tuple[str, ...]:
+    found = readiness_of(name, SMALL, Observed(states, files, details))
     assert found.ready is (not found.reasons)
     return found.reasons
 
@@ -29,17 +31,21 @@ def test_a_running_service_with_all_it_needs_is_ready() -> None:
 
 
 def test_a_stopped_service_says_how_to_start_it() -> None:
-    assert reasons("base", {"base": State.STOPPED}) == ("is stopped: start it with paictl service start -n base",)
+    assert reasons("base", {"base": ServiceState.STOPPED}) == (
+        "is stopped: start it with paictl service start -n base",
+    )
     assert reasons("base", {})[0].startswith("is absent")
 
 
 def test_what_the_cluster_says_comes_first() -> None:
-    assert reasons("base", {"base": State.FAILED}, base="port 9186 is taken") == ("is failed: port 9186 is taken",)
-    assert reasons("base", {"base": State.STARTING}) == ("is starting",)
+    assert reasons("base", {"base": ServiceState.FAILED}, base="port 9186 is taken") == (
+        "is failed: port 9186 is taken",
+    )
+    assert reasons("base", {"base": ServiceState.STARTING}) == ("is starting",)
 
 
 def test_a_running_service_without_its_prerequisite_is_not_ready_and_names_the_one_to_blame() -> None:
-    states = {**UP, "store": State.STOPPED, "base": State.FAILED}
+    states = {**UP, "store": ServiceState.STOPPED, "base": ServiceState.FAILED}
     assert reasons("api", states) == (
         "needs base (failed)",
         "needs store (stopped), which needs base (failed)",
@@ -52,4 +58,4 @@ def test_a_file_that_was_never_pushed_is_a_reason_a_missing_section_is_none() ->
 
 def test_an_unknown_service_is_refused() -> None:
     with pytest.raises(ServiceError):
-        readiness_of("bose", SMALL, Sight({}))
+        readiness_of("bose", SMALL, Observed({}))

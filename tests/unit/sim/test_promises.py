@@ -13,7 +13,7 @@ from paictl.sim import promises
 from paictl.sim.cluster import Cluster, Node
 from paictl.sim.cluster import ClusterSpec as Nodes
 from paictl.sim.job import Job
-from paictl.sim.promises import Course, Kind, private_nodes, tenants, worse_off
+from paictl.sim.promises import Kind, PolicyRun, private_nodes, tenants, worse_off
 from paictl.sim.simulate import simulate
 from paictl.sim.specify import hived_cluster
 from paictl.sim.traces.listed import jobs_from as trace_from
@@ -39,7 +39,7 @@ DATA = {
 }  # fmt: skip
 
 
-def play(kind: Kind, jobs: tuple[Job, ...], data: dict[str, Any] = DATA) -> Course:
+def play(kind: Kind, jobs: tuple[Job, ...], data: dict[str, Any] = DATA) -> PolicyRun:
     spec = ClusterSpec.from_mapping(data)
     return promises.play(kind, jobs, spec, hived_cluster(spec, "x", json.dumps(data)))
 
@@ -150,6 +150,7 @@ def test_under_cells_it_does_not_matter_what_the_other_tenant_does(
         ({"jobs": [job("x", "a", "0", "1h", 1) | {"gpus": 1}]}, "unknown key 'gpus'"),
         ({"jobs": [job("x", "a", "0", "soon", 1)]}, r"jobs\[0\].runs: 'soon' is not a duration"),
         ({"jobs": [job("x", "a", "0", "infinity", 1)]}, r"jobs\[0\].runs: expected a span that ends"),
+        ({"jobs": [job("x", "a", "0", "0s", 1)]}, r"jobs\[0\].runs: expected a span that ends"),
         ({"jobs": [job("x", "a", "0", "1h", 0)]}, r"jobs\[0\].devices"),
         ({"jobs": [job("x", "a", "0", "1h", 1)] * 2}, r"jobs\[1\].name: there is a job 'x' already"),
     ],

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paictl.sim.cluster import ClusterSpec, Node, homogeneous
+from paictl.sim.actions import Colocate, Migrate, Moment, Preempt, Resize, Start, Stop
+from paictl.sim.cluster import Cluster, ClusterSpec, Node, homogeneous
+from paictl.sim.dice import Dice
 from paictl.sim.engine import Engine
 from paictl.sim.invariants import Invariants
 from paictl.sim.job import Job, Share, in_order
+from paictl.sim.policies.base import Parameters, Policy, Setup
 from paictl.sim.policies.ranked import Ranked
 from paictl.sim.policies.table import POLICIES
+from paictl.sim.rates import Rates
 from paictl.sim.run import FINISHED, Ending
 from paictl.sim.simulate import simulate
+from paictl.sim.state import ONE, JobState
 from paictl.sim.view import JobView
 from paictl.units import Millis
 
@@ -52,7 +58,8 @@ def traces(draw: st.DrawFn) -> list[Job]:
             str(number), Millis(at * 1000), gpus, Millis(work * 1000), vc=vc, model=f"m{number % 3}", priority=priority,
             share=Share.OPPORTUNISTIC if low else Share.GUARANTEED,
             skew=0.1 * (number % 8), gpu_util=0.2 * (number % 6),
-            gpu_mem=0.3, elastic=(1, 2 * gpus) if number % 4 == 0 else None,
+            gpu_mem=0.3, sensitivity={"node": 0.8}, beside={"m0": 0.5, "m1*2": 0.7},
+            elastic=(1, 2 * gpus) if number % 4 == 0 else None,
         )
         for number, (at, gpus, work, vc, priority, low) in enumerate(rows)
     ]  # fmt: skip
@@ -74,6 +81,80 @@ def test_every_policy_keeps_every_invariant(policy: str, spec: ClusterSpec, jobs
             assert outcome.first_start is None
     again = simulate(jobs[::-1], spec, policy, log=True)
     assert replace(again, wall_seconds=0) == replace(result, wall_seconds=0), "the order of the file does not matter"
+
+
+class Crowded(Rates):
+    """Everybody goes the slower the more are near, and the more devices these have."""
+
+    def __init__(self, cluster: Cluster, level: str) -> None:
+        super().__init__(cluster)
+        self._level = level
+
+    def vicinity(self) -> Sequence[int] | None:
+        return self.cluster.groups.get(self._level)
+
+    def rate(self, _: JobState, company: Sequence[JobState]) -> int:
+        return ONE // (1 + sum(len(other.devices) for other in company))
+
+
+class Restless(Policy):
+    """Starts, moves, resizes, takes away and stops by dice: whatever a policy may do."""
+
+    id, title, paper, transparent = "restless", "", "", True
+
+    def __init__(self, spec: ClusterSpec, level: str, seed: int) -> None:
+        self.level = level
+        super().__init__(Parameters(), Setup(Cluster(spec)))
+        self.dice = Dice(seed, "restless")
+        self.there: list[JobView] = []
+        self.steps = 60
+
+    def make_rates(self) -> Rates:
+        return Crowded(self.cluster, self.level)
+
+    def wake(self) -> Millis | None:
+        return Millis(self.now + 700) if self.steps else None
+
+    def plan(self, moment: Moment) -> None:
+        self.steps -= self.steps > 0
+        self.there = [one for one in [*self.there, *moment.arrived] if one not in moment.ended]
+        free = sorted(set(range(self.cluster.size)) - {device for one in self.there for device in one.devices})
+        for one in list(self.there):
+            wanted, what = tuple(free[: 1 + self.dice.below(one.gpus)]), self.dice.below(8)
+            if one.running and what == 0:
+                self.act(Preempt(one))
+            elif one.running and what == 1:
+                self.act(Stop(one))
+                self.there.remove(one)
+            elif one.running and what == 2 and len(wanted) == len(one.devices):
+                self.act(Migrate(one, wanted))
+                free = [device for device in free if device not in wanted]
+            elif one.running and what == 3 and wanted:
+                self.act(Resize(one, wanted))
+                free = [device for device in free if device not in wanted]
+            elif not one.running and wanted and (what or not self.steps):
+                self.act(Start(one, wanted))
+                free = [device for device in free if device not in wanted]
+            elif not one.running and self.dice.below(2):
+                start = self.dice.below(self.cluster.size)
+                self.act(Colocate(one, (start,)))
+                free = [device for device in free if device != start]
+
+
+@pytest.mark.parametrize("level", ["socket", "node", "none"])
+@settings(max_examples=40)
+@given(spec=clusters(), jobs=traces(), seed=st.integers(0, 99))
+def test_a_pace_is_always_that_beside_the_present_neighbours(
+    level: str, spec: ClusterSpec, jobs: list[Job], seed: int
+) -> None:
+    """Whoever comes, goes, moves, grows or is stopped on a socket (a node, a device): `Invariants` asks the model."""
+    plain = [replace(job, elastic=None) for job in jobs]
+    ended: list[str] = []
+    Engine(
+        Cluster(spec), Restless(spec, level, seed), in_order(plain), lambda one: ended.append(one.id),
+        check=Invariants(shared=True),
+    ).run()  # fmt: skip
+    assert sorted(ended) == sorted(one.id for one in plain)
 
 
 @pytest.mark.parametrize("policy", ["srtf", "srsf"])

@@ -9,10 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paictl.workload.job import Job
-from paictl.workload.lifecycle import Happening, JobStatus, State, Step, TaskRef, advance, stop, submit
+from paictl.workload.lifecycle import JobStatus, PodChange, RunState, TaskRef, Transition, advance, stop, submit
 from tests.unit.workload.cases import Json, cases, complete_job, load
 
-LETTERS = {State.WAITING: "W", State.RUNNING: "R", State.SUCCEEDED: "S", State.FAILED: "F", State.STOPPED: "X"}
+LETTERS = {
+    RunState.WAITING: "W",
+    RunState.RUNNING: "R",
+    RunState.SUCCEEDED: "S",
+    RunState.FAILED: "F",
+    RunState.STOPPED: "X",
+}
 
 
 def job_of(short: Json) -> Job:
@@ -34,11 +40,11 @@ def ref(text: str) -> TaskRef:
     return TaskRef(role, int(index), int(incarnation))
 
 
-def take(job: Job, status: JobStatus, do: str) -> Step:
+def take(job: Job, status: JobStatus, do: str) -> Transition:
     if do == "stop":
         return stop(status)
     pod, what = do.split()
-    return advance(job, status, ref(pod), Happening(what))
+    return advance(job, status, ref(pod), PodChange(what))
 
 
 @pytest.mark.parametrize("path", cases("lifecycle"), ids=lambda path: path.stem)
@@ -48,7 +54,7 @@ def test_lifecycle_case(path: Path) -> None:
     first = submit(job)
     assert first.start == tuple(task.ref for task in first.status.tasks)
     status = first.status
-    assert status.state is State.WAITING
+    assert status.state is RunState.WAITING
     for number, wanted in enumerate(case["steps"]):
         step = take(job, status, wanted["do"])
         status = step.status
@@ -65,7 +71,7 @@ def test_a_task_that_the_job_does_not_have_is_an_error() -> None:
     job = job_of({"roles": {"w": {"instances": 2}}})
     for pod in (TaskRef("w", 2, 0), TaskRef("x", 0, 0)):
         with pytest.raises(KeyError, match="has no task"):
-            advance(job, submit(job).status, pod, Happening.STARTED)
+            advance(job, submit(job).status, pod, PodChange.STARTED)
 
 
 @given(st.data(), st.booleans(), st.integers(0, 2), st.integers(-2, 2))
@@ -79,13 +85,13 @@ def test_pods_started_and_killed_are_those_of_the_status(
     status, alive, known = step.status, set(step.start), set(step.start)
     for _ in range(data.draw(st.integers(0, 25))):
         pod = data.draw(st.sampled_from(sorted(known, key=repr)))
-        what = data.draw(st.sampled_from(list(Happening)))
+        what = data.draw(st.sampled_from(list(PodChange)))
         before, step = status, advance(job, status, pod, what)
         status = step.status
-        if step == Step(before):
+        if step == Transition(before):
             continue
         assert pod in alive, "a pod that has ended changes nothing"
-        if what is not Happening.STARTED:
+        if what is not PodChange.STARTED:
             alive.remove(pod)
         assert alive.issuperset(step.kill)
         assert known.isdisjoint(step.start), "no pod is started twice"
@@ -96,12 +102,12 @@ def test_pods_started_and_killed_are_those_of_the_status(
         assert status.counted <= job_retries
 
 
-@given(st.lists(st.sampled_from([Happening.PREEMPTED, Happening.LOST]), max_size=20), st.booleans())
-def test_preemption_never_ends_a_job(happenings: list[Happening], gang: bool) -> None:
+@given(st.lists(st.sampled_from([PodChange.PREEMPTED, PodChange.LOST]), max_size=20), st.booleans())
+def test_preemption_never_ends_a_job(happenings: list[PodChange], gang: bool) -> None:
     job = job_of({"roles": {"w": {}}, "gangAllocation": gang})
     step = submit(job)
     for what in happenings:
         step = advance(job, step.status, step.start[0], what)
-        assert step.status.state is not State.FAILED
+        assert step.status.state is not RunState.FAILED
         assert step.status.counted == step.status.tasks[0].counted == 0
     assert step.status.tasks[0].incarnation == len(happenings)

@@ -59,46 +59,7 @@ def _joined(parts: Iterable[Iterable[Line]]) -> list[Line]:
 
 
 def _summary(picture: Picture, width: int) -> Iterator[Line]:
-    leaves = list(picture.leaves())
-    states = Counter(leaf.state for leaf in leaves)
-    holds = Counter(leaf.hold for leaf in leaves)
-    jobs = Counter(job.state for job in picture.jobs)
-    used = states[CellState.USED] + states[CellState.RESERVING]
-    when = picture.now.astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    without = holds[Hold.OPPORTUNISTIC] + holds[Hold.LAZY]
-    free = sum(leaf.healthy and leaf.state is CellState.FREE for leaf in leaves)
-    bad = sum(not leaf.healthy for leaf in leaves)
-    reserved = states[CellState.RESERVED] + states[CellState.RESERVING]
-    items: list[Line] = [[(HEADING, cut(picture.cluster, NAME))], [("", when)]]
-    items += [
-        [
-            (
-                "",
-                spoken(
-                    "{all} devices: {used} used ({without} without guarantee), {free} free",
-                    all=len(leaves),
-                    used=used,
-                    without=without,
-                    free=free,
-                ),
-            )
-        ]
-    ]
-    items += [[(BAD_STYLE, spoken("{number} bad", number=bad))]] if bad else []
-    items += [[("", spoken("{number} reserved", number=reserved))]] if reserved else []
-    items += [
-        [
-            (
-                "",
-                spoken(
-                    "jobs: {running} running, {waiting} waiting",
-                    running=jobs[JobState.RUNNING],
-                    waiting=jobs[JobState.WAITING],
-                ),
-            )
-        ]
-    ]
-    yield from flow(items, width)
+    yield from flow(_counts(picture), width)
     if picture.note:
         yield from flow(([("bold", word)] for word in printable(picture.note).split()), width, gap=" ")
     away = [node for node in picture.nodes if node.condition is not NodeCondition.READY]
@@ -107,6 +68,30 @@ def _summary(picture: Picture, width: int) -> Iterator[Line]:
         words += [[(BAD_STYLE, _condition(node, picture))] for node in away[:_FEW_ROWS]]
         words += [[("", f"and {len(away) - _FEW_ROWS} more: paictl node list")]] if len(away) > _FEW_ROWS else []
         yield from flow(words, width)
+
+
+def _counts(picture: Picture) -> Iterator[Line]:
+    """The cluster at a glance: name, instant, devices and jobs."""
+    leaves = list(picture.leaves())
+    states = Counter(leaf.state for leaf in leaves)
+    holds = Counter(leaf.hold for leaf in leaves)
+    jobs = Counter(job.state for job in picture.jobs)
+    yield [(HEADING, cut(picture.cluster, NAME))]
+    yield [("", picture.now.astimezone().strftime("%Y-%m-%d %H:%M:%S"))]
+    devices = spoken(
+        "{all} devices: {used} used ({without} without guarantee), {free} free",
+        all=len(leaves),
+        used=states[CellState.USED] + states[CellState.RESERVING],
+        without=holds[Hold.OPPORTUNISTIC] + holds[Hold.LAZY],
+        free=sum(leaf.healthy and leaf.state is CellState.FREE for leaf in leaves),
+    )
+    yield [("", devices)]
+    if bad := sum(not leaf.healthy for leaf in leaves):
+        yield [(BAD_STYLE, spoken("{number} bad", number=bad))]
+    if reserved := states[CellState.RESERVED] + states[CellState.RESERVING]:
+        yield [("", spoken("{number} reserved", number=reserved))]
+    running, waiting = jobs[JobState.RUNNING], jobs[JobState.WAITING]
+    yield [("", spoken("jobs: {running} running, {waiting} waiting", running=running, waiting=waiting))]
 
 
 def _condition(node: NodeView, picture: Picture) -> str:

@@ -14,7 +14,7 @@ from paictl.cli.cluster.picture.text import HEADING, INDENT, Line, Segment, clip
 from paictl.cli.clusters import span_text
 from paictl.cli.console import said, spoken
 from paictl.cluster.interface import JobState, JobView
-from paictl.cluster.picture import Picture, Promise, VcPicture, VirtualCell
+from paictl.cluster.picture import Picture, PromisedCell, PromiseState, VcPicture
 from paictl.config.reading.text import printable
 from paictl.scheduler.groups import Hold
 
@@ -43,7 +43,7 @@ def _bar(vc: VcPicture) -> Line:
     """How much of the promise is used, free and doomed, in proportion."""
     if not vc.quota:
         return [("", "")]
-    doomed = sum(len(cell.users) for cell in vc.cells if cell.state is Promise.DOOMED)
+    doomed = sum(len(cell.users) for cell in vc.cells if cell.state is PromiseState.DOOMED)
     used = round(_BAR * vc.used / vc.quota)
     lost = min(_BAR - used, -(-_BAR * doomed // vc.quota))
     return [("bold", "#" * used), (BAD_STYLE, "!" * lost), ("dim", "." * (_BAR - used - lost))]
@@ -66,13 +66,13 @@ def vc_cells(picture: Picture, marks: Marks, width: int) -> Iterator[Line]:
             yield from _cell_lines(cell, marks, (kind, size), width)
 
 
-def _cell_lines(cell: VirtualCell, marks: Marks, widths: tuple[int, int], width: int) -> Iterator[Line]:
+def _cell_lines(cell: PromisedCell, marks: Marks, widths: tuple[int, int], width: int) -> Iterator[Line]:
     kind, size = widths
     leaves: Line = [marks.user(user, Hold.GUARANTEED) if user else ("dim", ".") for user in cell.users]
     words: list[Segment] = []
     if cell.pinned:
         words.append(("", spoken("pinned as {cell}", cell=printable(cell.pinned))))
-    if cell.state is Promise.DOOMED:
+    if cell.state is PromiseState.DOOMED:
         words.append((BAD_STYLE, said("doomed: only bad hardware is left")))
     elif not cell.healthy:
         words.append((BAD_STYLE, said("on bad hardware")))

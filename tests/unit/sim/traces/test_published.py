@@ -171,6 +171,8 @@ def test_sc17() -> None:
                if (job.model, job.gpus) == ("bvlc_alexnet/1", 2))  # fmt: skip
     assert job.work == 127_415
     assert job.sensitivity["node"] == pytest.approx(127.415 / 159.115)
+    assert job.beside["bvlc_alexnet/1*2"] == pytest.approx(127.415 / 167.87)
+    assert "bvlc_alexnet/1*1" not in job.beside, "beside one with one device nobody measured it"
 
 
 def test_synergy() -> None:

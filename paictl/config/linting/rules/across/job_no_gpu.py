@@ -54,7 +54,7 @@ Fails with::
 from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, WARNING, Bundle, Finding, Findings, rule
-from paictl.config.models.job import Role
+from paictl.config.models.job import JobRole
 from paictl.config.models.job_demand import Submission, submissions
 
 _KEYS = {"gpu": "gpu", "cpu": "cpu", "memory": "memoryMB"}
@@ -73,14 +73,14 @@ def check(bundle: Bundle) -> Findings:
                 yield from _mixed(one, role)
 
 
-def _finding(role: Role, key: str, why: str) -> Findings:
+def _finding(role: JobRole, key: str, why: str) -> Findings:
     asked = role.resources.scalar(key)
     if key in _KEYS.values() and asked is not None:
         message = f"task role {role.name!r} asks for {key}, but {why}"
         yield Finding(asked, message, f"name a skuType with {key} in extras.hivedScheduler.taskRoles")
 
 
-def _mixed(one: Submission, role: Role) -> Findings:
+def _mixed(one: Submission, role: JobRole) -> Findings:
     for resource in one.lacking_somewhere(role):
         why = f"some type of {one.vc_name!r} comes with none, so that OpenPAI refuses the job"
         for finding in _finding(role, _KEYS[resource], why):

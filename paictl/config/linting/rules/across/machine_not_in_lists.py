@@ -30,7 +30,7 @@ from __future__ import annotations
 from paictl.config.linting.rule import WARNING, Bundle, Finding, Findings, rule
 from paictl.config.models.hosts import address_of
 from paictl.config.models.inventory import hosts_in, layout_in
-from paictl.config.models.layout import Machine
+from paictl.config.models.layout import MachineEntry
 from paictl.config.reading.kinds import Kind
 
 _LISTS = {"pai-master": Kind.MASTER_CSV, "pai-worker": Kind.WORKER_CSV}
@@ -59,6 +59,6 @@ def _everywhere(bundle: Bundle) -> set[str]:
     return {host.key for hosts in lists if hosts for host in hosts.hosts}
 
 
-def _line(machine: Machine) -> str:
+def _line(machine: MachineEntry) -> str:
     address = machine.address.text if machine.address else "ADDRESS"
     return f"{machine.key},{address}"

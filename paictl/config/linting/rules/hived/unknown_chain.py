@@ -31,7 +31,7 @@ from __future__ import annotations
 from paictl.config.linting.repairs import renamed_part
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
-from paictl.config.models.hived_promises import Fault, Role
+from paictl.config.models.hived_promises import Fault, PathRole
 
 
 @rule("HVD523", "unknown-chain", ERROR)
@@ -41,7 +41,7 @@ def check(document: Document) -> Findings:
     reported = {top.at.text for top in model.tops if top.cell is None}
     for promise in model.promises:
         for fault in promise.faults:
-            if fault.role is Role.CHAIN and model.chains and fault.word not in reported:
+            if fault.role is PathRole.CHAIN and model.chains and fault.word not in reported:
                 yield _finding(fault, list(model.chains))
 
 

@@ -33,7 +33,7 @@ from __future__ import annotations
 from paictl.config.linting.repairs import renamed_part
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, Severity, rule
 from paictl.config.models.hived import hived
-from paictl.config.models.hived_promises import Fault, Role
+from paictl.config.models.hived_promises import Fault, PathRole
 
 
 @rule("HVD524", "wrong-cell-path", ERROR)
@@ -41,7 +41,7 @@ def check(document: Document) -> Findings:
     """Each component after the first that is not the child type of the one before."""
     for promise in hived(document).promises:
         for fault in promise.faults:
-            if fault.role is not Role.CHAIN and fault.chain is not None:
+            if fault.role is not PathRole.CHAIN and fault.chain is not None:
                 yield _finding(fault)
 
 
@@ -50,7 +50,7 @@ def _finding(fault: Fault) -> Finding:
     assert chain is not None  # noqa: S101 - narrows the type
     below = chain.types[chain.level_of(fault.before) - 1] if chain.level_of(fault.before) > 1 else None
     known = bool(chain.level_of(fault.word))
-    works = known or fault.role is Role.BETWEEN
+    works = known or fault.role is PathRole.BETWEEN
     shown = fault.word or "an empty name"
     if known or below is None:
         message = f"{shown} cannot follow {fault.before} in a path of the chain {chain.name}"

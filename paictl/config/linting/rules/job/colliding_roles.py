@@ -33,13 +33,13 @@ Fails with::
 from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
-from paictl.config.models.job import Role, job_of, pod_name_part
+from paictl.config.models.job import JobRole, job_of, pod_name_part
 
 
 @rule("JOB608", "colliding-roles", ERROR)
 def check(document: Document) -> Findings:
     """Every task role after the first of its shortened name."""
-    first: dict[str, Role] = {}
+    first: dict[str, JobRole] = {}
     for role in job_of(document).roles.values():
         short = pod_name_part(role.name)
         earlier = first.setdefault(short, role)

@@ -35,13 +35,13 @@ Fails with::
 from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
-from paictl.config.models.job import Role, job_of
+from paictl.config.models.job import JobRole, job_of
 
 
 @rule("JOB614", "mixed-affinity-group", ERROR)
 def check(document: Document) -> Findings:
     """Every role whose wishes differ from those of its group's first role."""
-    first: dict[str, Role] = {}
+    first: dict[str, JobRole] = {}
     for role in job_of(document).roles.values():
         if role.group is None:
             continue
@@ -51,10 +51,10 @@ def check(document: Document) -> Findings:
             yield Finding(role.sku or role.pin or role.group, message, "give all roles of a group the same wish")
 
 
-def _wish(role: Role) -> tuple[str | None, str | None]:
+def _wish(role: JobRole) -> tuple[str | None, str | None]:
     return (role.sku.text if role.sku else None, role.pin.text if role.pin else None)
 
 
-def _words(role: Role) -> str:
+def _words(role: JobRole) -> str:
     sku, pin = _wish(role)
     return " and ".join([f"type {sku}"] * bool(sku) + [f"pinned cell {pin}"] * bool(pin)) or "no type"

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hosts import Address, address_of
-from paictl.config.models.layout import Machine, layout_of
+from paictl.config.models.layout import MachineEntry, layout_of
 from paictl.config.reading.nodes import Scalar
 from paictl.config.reading.source import place_of
 
@@ -35,7 +35,7 @@ from paictl.config.reading.source import place_of
 @rule("LAY413", "duplicate-machine-address", ERROR)
 def check(document: Document) -> Findings:
     """Each machine whose address an earlier one of another name has."""
-    seen: dict[Address, tuple[Machine, Scalar]] = {}
+    seen: dict[Address, tuple[MachineEntry, Scalar]] = {}
     for machine in layout_of(document).machines:
         at = machine.address
         address = address_of(at.text.strip()) if at else None

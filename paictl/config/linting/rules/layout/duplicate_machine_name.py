@@ -27,14 +27,14 @@ from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hosts import abridged
-from paictl.config.models.layout import Machine, layout_of
+from paictl.config.models.layout import MachineEntry, layout_of
 from paictl.config.reading.source import place_of
 
 
 @rule("LAY412", "duplicate-machine-name", ERROR)
 def check(document: Document) -> Findings:
     """Each machine whose name an earlier one has; upper and lower case are the same name to DNS."""
-    seen: dict[str, Machine] = {}
+    seen: dict[str, MachineEntry] = {}
     for machine in layout_of(document).machines:
         at = machine.name
         if at is None:

@@ -1,0 +1,177 @@
+"""SC'17: a job goes where its devices are near each other, its neighbours do not slow it, and little is left over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from paictl.sim.actions import Moment, Start
+from paictl.sim.cluster import Cluster, Node
+from paictl.sim.knowledge import Knows
+from paictl.sim.placement.bipartition import Bipartition, Rule
+from paictl.sim.placement.utility import beside_rate
+from paictl.sim.policies.base import Parameters, Policy, Setup
+from paictl.sim.policies.parameters import ParameterError, parameter
+from paictl.sim.rates import Rates
+from paictl.sim.state import ONE, JobState
+from paictl.sim.view import JobView
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyParameters(Parameters):
+    """`topology:variant=topo-p`."""
+
+    variant: Literal["fcfs", "best-fit", "topo", "topo-p"] = parameter(
+        "topo-p", "fcfs: first room, nobody overtakes; best-fit: fullest machine; topo: utility; topo-p: or wait"
+    )
+    minimum: float = parameter(0.4, "topo-p: a place below this utility is not taken (where the job states none)")
+    level: str = parameter("socket", "jobs feel each other on this level of a machine")
+    sockets: int = parameter(2, "parts of a machine where the cluster does not say what its level has")
+
+
+class TopologyRates(Rates):
+    """A job goes at the pace that was measured for where its devices are, or beside its worst neighbour if slower."""
+
+    def __init__(self, tree: Cluster, level: str, overhead: float) -> None:
+        super().__init__(tree, overhead=overhead)
+        self._level = level
+
+    def vicinity(self) -> Sequence[int]:
+        """Who is on one socket."""
+        return self.cluster.groups[self._level]
+
+    def rate(self, state: JobState, company: Sequence[JobState]) -> int:
+        """Units of work a millisecond."""
+        job = state.job
+        rate = self.alone(job, state.devices) * (1.0 - self.overhead)
+        if company and job.beside:
+            worst = min(beside_rate(job.beside, other.job.model, other.job.gpus) for other in company)
+            level = self.cluster.level(state.devices)
+            where = job.sensitivity.get(level, 1.0) if len(state.devices) > 1 else 1.0
+            if worst < where:  # both were measured against the best place, alone
+                rate *= worst / where
+        return round(rate * ONE) * state.limit // ONE
+
+
+class Topology(Policy):
+    """Four schedulers of one paper: `fcfs` and `best-fit` do not look at the topology, `topo` and `topo-p` do.
+
+    Utility of a place is 1 / sum of cost^weight over communication, interference and fragmentation, as a part of the
+    best there can be. Example: `topology:variant=topo`.
+    """
+
+    id = "topology"
+    title = "devices by what a place is worth: distance, interference, fragments"
+    paper = "Amaral et al., SC'17; artifact HiEST/gpu-topo-aware@8125c28"
+    knows = frozenset({Knows.MODEL, Knows.LOCALITY, Knows.COLOCATION, Knows.FACTS})
+    Parameters = TopologyParameters
+    choices = (
+        "the artifact starts nothing while its machine 0 is full, and takes the last machine that has room; here every "
+        "machine counts, `fcfs` takes the first one and `best-fit` the fullest one",
+        "a pace is that beside the worst neighbour of the moment; the artifact keeps the worst one that there ever was",
+        "interference is the mean of time alone by time beside, over the neighbours on the same socket that slow a job "
+        "(as published, so a small slowdown costs more than a large one, and none costs nothing)",
+        "topo-p takes the best of the places that reach the minimum, and waits where none does; on an idle machine "
+        "every job reaches it, but small jobs may overtake for ever",
+        "a job that fits on no machine gets whole machines, and its rest is placed as a job of that size",
+        "distances 1 in a socket, 20 between; communication by 20 a device; weights 1/3; no cost is below 0.01",
+    )
+
+    def __init__(self, parameters: TopologyParameters, setup: Setup) -> None:
+        if not 1 <= parameters.sockets <= 16:
+            raise ParameterError("sockets is not between 1 and 16", where=f"policy {self.id}")
+        self._tree = _with_sockets(setup.cluster, parameters.level, parameters.sockets)
+        super().__init__(parameters, setup)
+        self._rule: Rule = {"fcfs": self._book.first, "best-fit": self._book.fullest}.get(
+            parameters.variant, self._book.best
+        )
+        self._lines: dict[int, list[JobView]] = {}
+        """Waiting jobs by kind, in the order of arrival."""
+        self._worth: dict[int, float] = {}
+        self._below = 0
+
+    def make_placement(self) -> Bipartition:
+        """Its book."""
+        self._book = Bipartition(self._tree, self.p.level)
+        return self._book
+
+    def make_rates(self) -> Rates:
+        """The measured physics."""
+        return TopologyRates(self._tree, self.p.level, self.p.overhead)
+
+    def notes(self, job: JobView, /) -> Mapping[str, float]:
+        """What its place was worth when it started."""
+        worth = self._worth.pop(job.number, None)
+        return {} if worth is None else {"utility": worth, "minimum": self._minimum(job)}
+
+    def counted(self) -> Mapping[str, float]:
+        """Jobs that started below the utility that they ask for."""
+        return {"utility_violations": self._below}
+
+    def plan(self, moment: Moment) -> None:
+        """Start whoever finds a place, in the order of arrival."""
+        for job in moment.arrived:
+            if job.gpus > (self.cluster.size if job.gpu_type is None else self.cluster.types[job.gpu_type]):
+                continue  # elastic, and the cluster has not what it asks for: it would block the line for ever
+            self._lines.setdefault(self._book.kind(job), []).append(job)
+        stuck: set[int] = set()
+        while (head := self._first(stuck)) is not None:
+            kind = self._book.kind(head)
+            if self._begin(head):
+                self._lines[kind].remove(head)
+                if not self._lines[kind]:
+                    del self._lines[kind]
+            elif self.p.variant == "fcfs":
+                return
+            else:
+                stuck.add(kind)
+
+    def _first(self, stuck: set[int]) -> JobView | None:
+        """Who is next; where a job of a kind found no place, none of that kind does."""
+        waiting = (self._eligible(kind, line) for kind, line in self._lines.items() if kind not in stuck)
+        found = [job for job in waiting if job is not None]
+        return min(found, key=lambda job: job.number) if found else None
+
+    def _eligible(self, kind: int, line: list[JobView]) -> JobView | None:
+        if self.p.variant == "fcfs":
+            return line[0]
+        if line[0].gpus > self._book.free:
+            return None
+        if self.p.variant != "topo-p":
+            return line[0]
+        worth = self._book.worth(kind)
+        return next((job for job in line if self._minimum(job) <= worth), None)
+
+    def _minimum(self, job: JobView) -> float:
+        asked: float = job.facts.get("utility", self.p.minimum)
+        return min(1.0, asked)
+
+    def _begin(self, job: JobView) -> bool:
+        least = self._minimum(job)
+        found = self._book.place(job, job.gpus, self._rule, least if self.p.variant == "topo-p" else 0.0)
+        if found is None:
+            return False
+        devices, worth = found
+        self._worth[job.number] = worth
+        self._below += worth < least
+        self.hold(job, devices)
+        self.act(Start(job, devices))
+        return True
+
+
+def _with_sockets(cluster: Cluster, level: str, parts: int) -> Cluster:
+    """The same devices, every machine with that level."""
+
+    def split(node: Node) -> Node:
+        if any(name == level for name, _ in node.inner):
+            return node
+        return replace(node, inner=((level, -(-node.devices // parts)), *node.inner))
+
+    if level in cluster.levels[cluster.levels.index("node") :]:
+        raise ParameterError(
+            f"{level} is no level inside a machine",
+            where="policy topology, level",
+            hint="for instance socket",
+        )
+    return Cluster(replace(cluster.spec, nodes=tuple(split(node) for node in cluster.nodes)))

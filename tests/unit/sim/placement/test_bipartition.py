@@ -1,0 +1,175 @@
+"""Sockets of machines: every split, what it is worth, and a book that forgets nothing."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paictl.sim.cluster import Cluster, ClusterSpec, Node
+from paictl.sim.job import Job
+from paictl.sim.knowledge import Knows
+from paictl.sim.placement.bipartition import Bipartition
+from paictl.sim.placement.utility import FLOOR, Kind, Resident, Shape, communication, judge, mappings, splits
+from paictl.sim.state import JobState
+from paictl.sim.view import JobView, view_for
+from paictl.units import Millis
+
+VIEW = view_for(frozenset({Knows.MODEL, Knows.LOCALITY, Knows.COLOCATION}))
+CALM = Kind("calm", 1, None, (), ())
+HURT = Kind("hurt", 1, None, (("loud", 0.64),), ())
+LOUD = Kind("loud", 1, None, (), ())
+PAIR = Kind("pair", 2, None, (("loud*1", 0.5), ("loud", 0.9)), (("node", 0.8),))
+KINDS = [CALM, HURT, LOUD, PAIR]
+
+
+def machine(*free: int, residents: tuple[Resident, ...] = ()) -> Shape:
+    return Shape("gpu", (2,) * len(free), free, residents)
+
+
+def view(number: int, gpus: int, **more: object) -> JobView:
+    return VIEW(JobState(Job(str(number), Millis(0), gpus, Millis(1000), **more), number))  # type: ignore[arg-type]
+
+
+def book(*nodes: int, sockets: int = 2, types: str = "") -> Bipartition:
+    made = tuple(
+        Node(f"n{i}", size, types[i] if types else "gpu", (("socket", max(1, size // sockets)),))
+        for i, size in enumerate(nodes)
+    )
+    return Bipartition(Cluster(ClusterSpec("", made)), "socket")
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=5), st.integers(0, 12))
+def test_splits_are_all_that_there_are(free: list[int], number: int) -> None:
+    wanted = [row for row in product(*(range(count + 1) for count in free)) if sum(row) == number]
+    if wanted:
+        assert sorted(splits(free, number)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("counts", "cost"), [((1, 0), FLOOR), ((2, 0), FLOOR), ((1, 1), 19 / 40), ((2, 1), FLOOR), ((2, 2), FLOOR)]
+)
+def test_communication_is_that_of_the_artifact(counts: tuple[int, ...], cost: float) -> None:
+    """Two devices apart (20 - 1) / 40; three must be on two sockets of two, so that costs nothing more."""
+    assert communication(counts, (2, 2)) == pytest.approx(cost)
+
+
+def test_communication_never_costs_more_than_everything() -> None:
+    assert communication((1,) * 8, (8,) * 8) == 1.0
+
+
+def test_an_idle_machine_is_worth_all() -> None:
+    assert judge(3, (2, 0), machine(2, 2), KINDS).job == 1.0
+    assert judge(0, (1, 0), machine(2, 2), KINDS).job == 1.0
+
+
+def test_devices_apart_are_worth_a_quarter() -> None:
+    assert judge(3, (1, 1), machine(2, 2), KINDS).job == pytest.approx(0.2 / (0.1 + 0.475**0.5))
+
+
+def test_interference_is_time_alone_by_time_beside() -> None:
+    near = machine(1, 2, residents=(Resident(2, (0,)),))
+    assert judge(1, (1, 0), near, KINDS).job == pytest.approx(0.2 / (0.1 + 0.8))
+    assert judge(1, (0, 1), near, KINDS).job == 1.0, "it is felt on the same socket only"
+    assert judge(0, (1, 0), near, KINDS).job == 1.0, "who is not slowed down feels nothing"
+
+
+def test_who_is_apart_already_feels_less_of_a_neighbour() -> None:
+    """0.9 beside it was measured against the near place; apart it goes at 0.8 anyway."""
+    near = machine(1, 2, residents=(Resident(2, (0,)),))
+    apart = judge(3, (1, 1), near, KINDS)
+    assert apart.job == pytest.approx(0.2 / (0.475**0.5 + (0.5 / 0.8) ** 0.5)), "`loud*1` goes before `loud`"
+    mild = [*KINDS[:3], Kind("pair", 2, None, (("loud", 0.9),), (("node", 0.8),))]
+    assert judge(3, (1, 1), near, mild).job == pytest.approx(0.2 / (0.1 + 0.475**0.5))
+
+
+def test_the_system_sees_the_harm_to_others_and_what_stays_free() -> None:
+    victim = machine(1, 2, residents=(Resident(1, (0,)),))
+    here, there = judge(2, (1, 0), victim, KINDS), judge(2, (0, 1), victim, KINDS)
+    assert here.job == there.job == 1.0
+    root = FLOOR ** (1 / 3)
+    harm, left = ((FLOOR + 0.64) / 2) ** (1 / 3), 0.5 ** (1 / 3)
+    assert here.system == pytest.approx(3 * root / (root + harm + left))
+    assert there.system == pytest.approx(3 * root / (root + root + left))
+    assert judge(0, (0, 2), machine(0, 2), KINDS).system == pytest.approx(1.0), "a full machine has no fragments"
+
+
+def test_mappings_go_from_the_best_of_the_system_to_the_best_of_the_job() -> None:
+    near = machine(2, 2, residents=(Resident(2, (0,)), Resident(2, (1,))))
+    found = mappings(3, 2, near, KINDS)
+    every = [judge(3, counts, near, KINDS) for counts in splits(near.free, 2)]
+    assert found[0].system == max(one.system for one in every)
+    assert found[-1].job == max(one.job for one in every)
+    assert all(a.system >= b.system and a.job < b.job for a, b in pairwise(found))
+
+
+@given(
+    free=st.tuples(st.integers(0, 2), st.integers(0, 2)),
+    number=st.integers(1, 4),
+    kind=st.integers(0, 3),
+    beside=st.lists(st.tuples(st.integers(0, 3), st.sampled_from([(0,), (1,), (0, 1)])), max_size=3),
+    least=st.floats(0, 1),
+)
+def test_the_choice_is_the_best_of_all_that_reach_the_minimum(
+    free: tuple[int, int], number: int, kind: int, beside: list[tuple[int, tuple[int, ...]]], least: float
+) -> None:
+    shape = machine(*free, residents=tuple(Resident(*one) for one in beside))
+    every = [judge(kind, counts, shape, KINDS) for counts in splits(free, number)] if sum(free) >= number else []
+    enough = [one for one in every if one.job >= least]
+    found = next((one for one in mappings(kind, number, shape, KINDS) if one.job >= least), None) if every else None
+    assert (found is None) == (not enough)
+    assert found is None or found.system == max(one.system for one in enough)
+
+
+def test_the_first_of_equal_machines_is_taken_and_the_one_with_less_left_goes_first() -> None:
+    given_book = book(4, 4, 4)
+    assert given_book.take(view(0, 2), 2) == (0, 1)
+    assert given_book.take(view(1, 2), 2) == (2, 3), "it fills the machine"
+    assert given_book.take(view(2, 3), 3) == (4, 5, 6)
+
+
+def test_a_job_of_one_type_goes_to_that_type() -> None:
+    given_book = book(4, 4, types="ab")
+    assert given_book.take(view(0, 2, gpu_type="b"), 2) == (4, 5)
+    assert given_book.take(view(1, 3, gpu_type="b"), 3) is None
+    assert given_book.free == 6
+
+
+def test_what_fits_on_no_machine_gets_whole_ones_and_a_part() -> None:
+    given_book = book(4, 4, 4)
+    given_book.take(view(0, 1), 1)
+    assert given_book.take(view(1, 6), 6) == (2, 3, 4, 5, 6, 7), "the rest beside the other job, on a socket of its own"
+    before = given_book.free
+    assert given_book.take(view(2, 8), 8) is None
+    assert given_book.free == before == 5, "what was found for it is free again"
+
+
+STEPS = st.lists(st.tuples(st.booleans(), st.integers(1, 9), st.integers(0, 9)), max_size=25)
+
+
+@settings(max_examples=60)
+@given(STEPS, st.sampled_from([(4, 4), (8, 2, 3), (1, 1), (6, 4, 4)]))
+def test_the_book_is_what_a_count_from_the_beginning_gives(
+    steps: list[tuple[bool, int, int]], nodes: tuple[int, ...]
+) -> None:
+    given_book = book(*nodes)
+    held: dict[int, tuple[int, ...]] = {}
+    for number, (takes, gpus, which) in enumerate(steps):
+        if takes and gpus <= sum(nodes):
+            found = given_book.take(view(number, gpus, model=f"m{gpus % 2}"), gpus)
+            if found is not None:
+                assert len(set(found)) == gpus
+                assert not set(found) & {device for devices in held.values() for device in devices}
+                held[number] = found
+            elif not held:
+                raise AssertionError(f"an idle cluster has no place for {gpus} devices")
+        elif held:
+            given_book.give(held.pop(sorted(held)[which % len(held)]))
+        assert given_book.free == sum(nodes) - sum(map(len, held.values()))
+    for number in sorted(held):
+        given_book.give(held[number])
+    assert given_book._open == book(*nodes)._open
+    assert given_book._free == book(*nodes)._free
+    assert not given_book._owner
