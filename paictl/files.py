@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from paictl import i18n
 from paictl.errors import PaictlError
 
 
@@ -21,13 +20,8 @@ def write_together(folder: Path, texts: Mapping[str, str], *, force: bool = Fals
     targets = {name: folder / name for name in texts}
     there = [name for name, path in targets.items() if _differs(path, texts[name])]
     if there and not force:
-        raise PaictlError(
-            i18n.counted(
-                "{names} is there already", "{names} are there already", count=len(there), names=" and ".join(there)
-            ),
-            where=str(folder),
-            hint="replace with --force",
-        )
+        verb = "is" if len(there) == 1 else "are"
+        raise PaictlError(f"{' and '.join(there)} {verb} there already", where=str(folder), hint="replace with --force")
     temporary: dict[str, Path] = {}
     try:
         for name, text in texts.items():
@@ -36,9 +30,7 @@ def write_together(folder: Path, texts: Mapping[str, str], *, force: bool = Fals
         _rename_all(temporary, targets)
     except OSError as error:
         where = str(error.filename or folder)
-        raise PaictlError(
-            i18n.text("cannot write: {strerror}", strerror=error.strerror), where=where, hint="nothing was changed"
-        ) from None
+        raise PaictlError(f"cannot write: {error.strerror}", where=where, hint="nothing was changed") from None
     finally:
         for path in temporary.values():
             path.unlink(missing_ok=True)
