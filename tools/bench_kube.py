@@ -1,8 +1,10 @@
-"""The extender's figures: ``bench_kube.py alone`` without a cluster, ``bench_kube.py real`` on a real control plane.
+"""The extender's figures: ``bench_kube.py [alone | real]``; without a word both, as far as they can be had.
 
 alone: filter and bind over HTTP at 1,024 and 16,384 nodes of 8 devices, the API server played; memory; restart.
-real: pods per second through kube-scheduler with and without the extender, filter and bind as the extender sees them,
-at 64 and 1,280 nodes; restart with 10,000 bound pods. Needs `make kube`; takes about ten minutes.
+real: on a real control plane at 64 and 1,024 nodes of 8 devices, pods per second through kube-scheduler without the
+extender, and with it for single pods and for gangs of 8, all in one run and to be judged by their ratio; filter and
+bind as the extender sees them; restart with 10,000 bound pods (on 1,280 nodes: 1,024 have too few devices).
+Needs `make kube`, without which it is left out, saying so; takes about ten minutes.
 """
 
 from __future__ import annotations
@@ -53,15 +55,18 @@ def configuration(nodes: int) -> Json:
     }  # fmt: skip
 
 
-def questions(number: int, offset: int = 0) -> Iterator[tuple[str, Json]]:
-    """Names and specs: half of the pods alone with one device, half in gangs of 8 with 8 devices each."""
+def singles(number: int) -> Iterator[tuple[str, Json]]:
+    """Names and specs of pods with one device each."""
     for i in range(number):
-        vc = "abcd"[i % 4] if i < number // 2 else "abcd"[i // 8 % 4]
-        spec: Json = {"virtualCluster": vc, "priority": 0, "leafCellNumber": 1}
-        if i >= number // 2:
-            group = {"name": f"default/gang-{offset}-{i // 8}", "members": [{"podNumber": 8, "leafCellNumber": 8}]}
-            spec |= {"leafCellNumber": 8, "affinityGroup": group}
-        yield f"p{offset}-{i}", spec
+        yield f"single-{i}", {"virtualCluster": "abcd"[i % 4], "priority": 0, "leafCellNumber": 1}
+
+
+def gangs(number: int) -> Iterator[tuple[str, Json]]:
+    """Names and specs of gangs of 8 pods with 8 devices each, so many pods altogether."""
+    for i in range(number):
+        group = {"name": f"default/gang-{i // 8}", "members": [{"podNumber": 8, "leafCellNumber": 8}]}
+        spec = {"virtualCluster": "abcd"[i // 8 % 4], "priority": 0, "leafCellNumber": 8, "affinityGroup": group}
+        yield f"gang-{i}", spec
 
 
 def quantile(values: list[float], share: float) -> float:
@@ -90,7 +95,7 @@ def alone(nodes: int, pods: int) -> None:
     binds: list[float] = []
     waits: list[float] = []
     with served(harness) as caller:
-        for name, asked in questions(pods):
+        for name, asked in (*singles(pods // 2), *gangs(pods // 2)):
             made = harness.create(pod(name, asked))
             body = json.dumps({"Pod": made, "Nodes": None, "NodeNames": names}).encode()
             began = time.perf_counter()
@@ -150,38 +155,57 @@ def real() -> None:
     """On etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok."""
     from tests.e2e_kube.controlplane import control_plane
     from tests.e2e_kube.kubeapi import KubeApi
-    from tests.e2e_kube.rig import Rig
 
     with tempfile.TemporaryDirectory() as folder, control_plane(Path(folder) / "cp") as plane:
         api = KubeApi(plane)
-        for nodes, pods in ((64, 64), (1280, 1000)):
-            config = configuration(nodes)
-            known = {node["metadata"]["name"] for node in api.get("/api/v1/nodes")["items"]}
-            began = time.perf_counter()
-            api.add_nodes(name for name in (f"w{i:05}" for i in range(nodes)) if name not in known)
-            api.await_nodes(nodes, 600)
-            print(f"real, {nodes:,} nodes (ready after {time.perf_counter() - began:.0f} s)", flush=True)
-            rig = Rig(plane, api, config, Path(folder) / str(nodes))
-            changes = {"clientConnection": {"kubeconfig": "@KUBECONFIG@", "qps": 5000, "burst": 5000}}
-            plain = rig.scheduler_configuration(extenders=[], **changes)
-            before = _spent(plane)
-            rate = _rate(plane, api, [_plain(f"plain-{i}") for i in range(pods)], json.dumps(plain))
-            cost = (_spent(plane) - before) / pods
-            print(f"  kube-scheduler alone: {rate:.0f} pods/s, {1000 * cost:.0f} ms of processor a pod", flush=True)
-            program = rig.start_extender()
-            with_extender = json.dumps(rig.scheduler_configuration(**changes))
-            before = _spent(plane)
-            own = _rate(plane, api, [_hived(*one) for one in questions(pods)], with_extender)
-            cost, mine = (_spent(plane) - before) / pods, program.processor_seconds() / pods
-            print(
-                f"  with the extender: {own:.0f} pods/s ({100 * own / rate:.0f} %), {1000 * cost:.0f} ms of processor "
-                f"a pod, {1000 * mine:.1f} of them its own; {program.memory() >> 20} MB"
-            )
-            _seen(rig.text("/metrics"))
-            sys.stdout.flush()
+        for nodes, pods in ((64, 64), (1024, 1000)):
+            rig = _rig(plane, api, nodes, Path(folder))
+            _compare(rig, nodes, pods)
             rig.stop()
-            api.delete_all()
-        _restart(api, rig)
+        _restart(api, _rig(plane, api, 1280, Path(folder)))
+
+
+def _rig(plane: Any, api: Any, nodes: int, folder: Path) -> Any:
+    """A rig for so many nodes, all of them ready."""
+    from tests.e2e_kube.rig import Rig
+
+    known = {node["metadata"]["name"] for node in api.get("/api/v1/nodes")["items"]}
+    began = time.perf_counter()
+    api.add_nodes(name for name in (f"w{i:05}" for i in range(nodes)) if name not in known)
+    api.await_nodes(nodes, 600)
+    print(f"real, {nodes:,} nodes (ready after {time.perf_counter() - began:.0f} s)", flush=True)
+    rig = Rig(plane, api, configuration(nodes), folder / str(nodes))
+    rig.install()
+    return rig
+
+
+def _compare(rig: Any, nodes: int, pods: int) -> None:
+    """The same kube-scheduler without the extender, then with it."""
+    plane, changes = rig.plane, {"clientConnection": {"kubeconfig": "@KUBECONFIG@", "qps": 5000, "burst": 5000}}
+    plain = json.dumps(rig.scheduler_configuration(extenders=[], **changes))
+    own = json.dumps(rig.scheduler_configuration(**changes))
+    alone_rate, program = 0.0, None
+    asked = [8 * (number // 8) for number in (pods, min(pods, nodes // 2))]  # half the nodes for gangs of whole nodes
+    for what, made, how in (
+        ("kube-scheduler alone", [_plain(f"plain-{i}") for i in range(pods)], plain),
+        ("with the extender, single pods", [_hived(*one) for one in singles(asked[0])], own),
+        ("with the extender, gangs of 8", [_hived(*one) for one in gangs(asked[1])], own),
+    ):
+        if how is own and program is None:
+            program = rig.start_extender()
+        before, mine = _spent(plane), program.processor_seconds() if program else 0.0
+        rate = _rate(plane, rig.api, made, how)
+        alone_rate = alone_rate or rate
+        cost = 1000 * (_spent(plane) - before) / len(made)
+        text = f"  {what}: {len(made)} pods, {rate:.0f} pods/s ({100 * rate / alone_rate:.0f} %), "
+        text += f"{cost:.0f} ms of processor a pod"
+        if program is not None:
+            text += f", {1000 * (program.processor_seconds() - mine) / len(made):.1f} of them the extender's"
+        print(text, flush=True)
+    assert program is not None, "two of the rows start it"
+    print(f"  memory of the extender: {program.memory() >> 20} MB")
+    _seen(rig.text("/metrics"))
+    sys.stdout.flush()
 
 
 def _spent(plane: Any) -> float:
@@ -256,16 +280,29 @@ def _hived(name: str, spec: Json) -> Json:
     return hived_pod(name, spec)
 
 
+def _sizes() -> None:
+    """Alone, each size in a process of its own: memory is measured."""
+    for nodes, pods in ((1024, 2000), (16384, 4000)):
+        subprocess.run([sys.executable, __file__, "alone", str(nodes), str(pods)], check=True)
+
+
 def main() -> None:
     """Run what the command line says."""
+    from tests.e2e_kube.controlplane import binaries, missing
+
+    absent = f"{', '.join(missing())} not in {binaries()}: make kube" if missing() else ""
     match sys.argv[1:]:
         case ["alone"]:
-            for nodes, pods in ((1024, 2000), (16384, 4000)):  # each in a process of its own: memory is measured
-                subprocess.run([sys.executable, __file__, "alone", str(nodes), str(pods)], check=True)
+            _sizes()
         case ["alone", nodes, pods]:
             alone(int(nodes), int(pods))
+        case ["real"] if absent:
+            sys.exit(absent)
         case ["real"]:
             real()
+        case []:
+            _sizes()
+            print(f"real control plane: left out ({absent})") if absent else real()
         case _:
             sys.exit(__doc__)
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cells.spec import ClusterSpec
 from paictl.extender import pod_events
@@ -30,6 +30,10 @@ from paictl.scheduler.wire import BIND_INFO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+SLICE: Final = 0.002
+"""Seconds for which work that can wait keeps the lock."""
 
 
 class NotServingError(Exception):
@@ -114,6 +118,32 @@ class ExtenderCore:
                 raise NotServingError("the scheduler is starting: it does not know all pods yet")
             yield
 
+    @contextmanager
+    def sharing(self) -> Iterator[Callable[[], None]]:
+        """The lock for work that takes long; what is yielded is called between its parts and lets others have the lock.
+
+        It then waits, without the lock, as long as the lock was held: scheduling has at least half of the time. The
+        state may have changed after each call. Must not be used by who has the lock already.
+        """
+        with self.guarded():
+            began = time.perf_counter()
+
+            def give_way() -> None:
+                nonlocal began
+                held = time.perf_counter() - began
+                if held < SLICE:
+                    return
+                self.lock.release()
+                try:
+                    time.sleep(held)
+                finally:
+                    self.lock.acquire()
+                if self.broken:
+                    raise NotServingError(self.broken)
+                began = time.perf_counter()
+
+            yield give_way
+
     def open(self) -> None:
         """Begin to answer: all nodes and pods have been told, and nodes come in the order of the configuration."""
         with self.guarded():
@@ -167,8 +197,8 @@ class ExtenderCore:
             self.pod_gone(str(pod["metadata"].get("uid")))
             return
         with self.guarded():
-            known = self.table.by_uid.get(str(pod["metadata"].get("uid")))
-            if known is None and not asks(pod):
+            uid = str(pod["metadata"].get("uid"))
+            if self.table.has_gone(uid) or (uid not in self.table.by_uid and not asks(pod)):
                 return
             entry, spec = self.table.meet(pod, self.clock()), pod.get("spec") or {}
             entry.deleting = bool(pod["metadata"].get("deletionTimestamp"))

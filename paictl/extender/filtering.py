@@ -8,7 +8,7 @@ from paictl.extender import pod_events
 from paictl.extender.binding import booked
 from paictl.extender.core import ExtenderCore
 from paictl.extender.table import CachedDecision, PodEntry
-from paictl.extender.wire import FilterArgs, FilterResult, same_for_all
+from paictl.extender.wire import FilterArgs, FilterResult, pod_ref, same_for_all
 from paictl.scheduler.book import Allocation, Answer, Insist
 from paictl.scheduler.decision import Bind, Phase, Preempt, Wait
 from paictl.scheduler.errors import RequestError
@@ -21,6 +21,8 @@ FORCE_AFTER: Final = 3
 def filter_nodes(core: ExtenderCore, args: FilterArgs) -> FilterResult:
     """Answer which node a pod may run on. Raises `NotServingError`."""
     with core.serving():
+        if core.table.has_gone(pod_ref(args.pod).uid):  # it was deleted while the question was under way
+            return FilterResult(hopeless=same_for_all(args.names, "the pod is gone"))
         entry = core.table.meet(args.pod, core.clock())
         entry.asked, entry.requeues = core.clock(), 0
         if entry.reading is None:

@@ -113,16 +113,27 @@ def of_recovery(outcomes: Iterable[object], table: PodTable, book: Book) -> Iter
 def _of_group(
     before: Group | None, after: Group, table: PodTable, book: Book, *, recovered: bool
 ) -> Iterator[PodEvent]:
-    had = before.virtual is not None if before is not None else recovered and _was_promised(after, book)
-    if had and after.virtual is None and after.priority >= 0:
-        cause = f"group {after.preemptor} took its cells" if after.preemptor else (
-            f"VC {after.vc} has no cells for it in the present configuration"
-        )  # fmt: skip
-        message = f"group {after.name} lost its guarantee and runs on as opportunistic: {cause}"
-        yield from (PodEvent(ref, "GuaranteeLost", message, warning=True) for ref in _pods(after, table))
+    had = _guaranteed(before) if before is not None else recovered and _was_promised(after, book)
+    if had and not _guaranteed(after) and after.priority >= 0:
+        yield from (PodEvent(ref, "GuaranteeLost", _lost(after), warning=True) for ref in _pods(after, table))
     elif before is not None and before.virtual is None and after.virtual is not None and before.preemptor is not None:
         message = f"group {after.name} has its guarantee of VC {after.vc} again"
         yield from (PodEvent(ref, "GuaranteeRegained", message) for ref in _pods(after, table))
+
+
+def _guaranteed(group: Group) -> bool:
+    """Whether virtual cells of its VC stand behind all of a group; `info` says that the configuration lacks some."""
+    return group.virtual is not None and group.info is None
+
+
+def _lost(group: Group) -> str:
+    if group.preemptor:
+        how = f"as opportunistic: group {group.preemptor} took its cells"
+    elif group.virtual is None:
+        how = f"as opportunistic: VC {group.vc} has no cells for it in the present configuration"
+    else:
+        how = "unaccounted: the present configuration does not have all of its devices"
+    return f"group {group.name} lost its guarantee and runs on {how}"
 
 
 def _was_promised(group: Group, book: Book) -> bool:

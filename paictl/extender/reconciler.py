@@ -57,6 +57,7 @@ class Reconciler:
         self.evicted = 0
         self._attempts: dict[str, _Attempt] = {}
         self._nominated: set[str] = set()
+        self._swept = 0.0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reconciler", daemon=True)
 
@@ -76,7 +77,9 @@ class Reconciler:
             if self._stop.is_set() or self.remaining() <= MARGIN:
                 continue
             try:
-                self.reconcile()
+                self._preempt()
+                if self.clock() - self._swept >= PERIOD:  # it looks at every pod: not for each that comes or goes
+                    self._sweep()
             except NotServingError:
                 continue
             except PaictlError:  # the API server is away; the next round tries again
@@ -85,13 +88,19 @@ class Reconciler:
     def reconcile(self) -> None:
         """Whatever is due."""
         self._preempt()
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Bindings that never came, and pods that would fit now."""
+        self._swept = self.clock()
         for ref in housekeeping.overdue(self.core):
             self._check(ref)
         for ref in housekeeping.to_requeue(self.core):
-            pods.annotate(self.client, (ref.namespace, ref.name, ref.uid), {REQUEUE: f"{time.time():.3f}"})
+            if not pods.annotate(self.client, (ref.namespace, ref.name, ref.uid), {REQUEUE: f"{time.time():.3f}"}):
+                self._check(ref)
 
     def _check(self, ref: PodRef) -> None:
-        """A pod whose binding is overdue: only the API server knows whether it came."""
+        """A pod whose binding is overdue, or that may be gone: only the API server knows."""
         now = pods.get(self.client, ref.namespace, ref.name)
         if now is None or now["metadata"].get("uid") != ref.uid:
             self.core.pod_gone(ref.uid)
@@ -104,10 +113,10 @@ class Reconciler:
         """Evict victims gang by gang."""
         found = housekeeping.preemptions(self.core)
         for preemption in found:
+            self._nominate(preemption)  # first: it finds out whether those who wait are still there
             for _, uids in preemption.victims:
                 for uid in uids:
                     self._evict(preemption, uid)
-            self._nominate(preemption)
         wanted = {uid for preemption in found for _, uids in preemption.victims for uid in uids}
         self._attempts = {uid: one for uid, one in self._attempts.items() if uid in wanted}
         self._nominated &= {uid for preemption in found for uid in preemption.waiting}
@@ -145,4 +154,5 @@ class Reconciler:
         for ref, node in housekeeping.places(self.core, preemption):
             if ref.uid not in self._nominated:
                 self._nominated.add(ref.uid)
-                pods.nominate(self.client, (ref.namespace, ref.name, ref.uid), node)
+                if not pods.nominate(self.client, (ref.namespace, ref.name, ref.uid), node):
+                    self._check(ref)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from paictl.extender.labels import Reading, Rules
 from paictl.extender.reading import read_pod, source_of
@@ -56,6 +57,10 @@ class PodEntry:
     """The bind annotation under which it is known to run."""
 
 
+REMEMBERED: Final = 10_000
+"""Pods that are remembered as gone: more than can go while one question is under way."""
+
+
 class PodTable:
     """Entries by uid and by name."""
 
@@ -63,6 +68,7 @@ class PodTable:
         self.rules = rules
         self.by_uid: dict[str, PodEntry] = {}
         self._uid: dict[str, str] = {}
+        self._gone: OrderedDict[str, None] = OrderedDict()
 
     def __iter__(self) -> Iterator[PodEntry]:
         return iter(self.by_uid.values())
@@ -87,8 +93,15 @@ class PodTable:
         """The pod of that name that was met last."""
         return self.by_uid.get(self._uid.get(f"{namespace}/{name}", ""))
 
+    def has_gone(self, uid: str) -> bool:
+        """Whether a pod is known to be gone: a question about it that was under way must not bring it back."""
+        return uid in self._gone
+
     def forget(self, uid: str) -> PodEntry | None:
-        """A pod is gone."""
+        """A pod is gone, for good: its uid never comes again."""
+        self._gone[uid] = None
+        while len(self._gone) > REMEMBERED:
+            self._gone.popitem(last=False)
         entry = self.by_uid.pop(uid, None)
         if entry is not None and self._uid.get(entry.ref.key) == uid:
             del self._uid[entry.ref.key]

@@ -1,4 +1,4 @@
-"""A control plane for each module of tests; all of it is skipped, saying why, where it cannot run."""
+"""One control plane for all modules of tests; all of it is skipped, saying why, where it cannot run."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """etcd, kube-apiserver, kube-controller-manager and kwok; kube-scheduler is each module's own business."""
+    """etcd, kube-apiserver, kube-controller-manager and kwok; all else is each module's own."""
     with control_plane(tmp_path_factory.mktemp("cp")) as up:
         yield up
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def api(plane: ControlPlane) -> KubeApi:
     return KubeApi(plane)

@@ -153,7 +153,10 @@ class ControlPlane:
         self.ports = dict(zip(("api", "etcd", "peer", "scheduler", "kcm", "kwok"), free_ports(6), strict=True))
         self.server = f"https://{HOST}:{self.ports['api']}"
         self.programs: dict[str, Program] = {}
+        self.audit = folder / "audit.log"
+        """Every request of service accounts in paictl-system."""
         _certificates(folder, self.server)
+        (folder / "audit.yaml").write_text(_AUDIT)
         self.context = ssl.create_default_context(cafile=str(folder / "ca.crt"))
         self.context.load_cert_chain(folder / "admin.crt", folder / "admin.key")
 
@@ -195,6 +198,7 @@ class ControlPlane:
             f"--service-account-signing-key-file={at / 'sa.key'}", f"--service-account-key-file={at / 'sa.pub'}",
             "--service-cluster-ip-range=10.0.0.0/24", "--disable-admission-plugins=ServiceAccount",
             "--allow-privileged=true", "--max-requests-inflight=800",
+            f"--audit-policy-file={at / 'audit.yaml'}", f"--audit-log-path={self.audit}",
         )  # fmt: skip
         if wait:
             program.wait_until(lambda: answers(f"{self.server}/readyz", self.context))
@@ -222,9 +226,9 @@ class ControlPlane:
         )  # fmt: skip
         program.wait_until(lambda: answers(f"http://{at}/healthz"))
 
-    def start_scheduler(self, configuration: str) -> None:
-        """Start kube-scheduler; ``@KUBECONFIG@`` in its configuration is put in."""
-        conf = self.folder / "scheduler.conf"
+    def start_scheduler(self, configuration: str, conf: Path | None = None) -> None:
+        """Start kube-scheduler with a kubeconfig, its own by default, put in for ``@KUBECONFIG@``."""
+        conf = conf or self.folder / "scheduler.conf"
         written = self.folder / "scheduler.yaml"
         written.write_text(configuration.replace("@KUBECONFIG@", str(conf)))
         if "kube-scheduler" in self.programs:
@@ -267,6 +271,14 @@ def control_plane(folder: Path, *, kwok: bool = True) -> Iterator[ControlPlane]:
         plane.down()
 
 
+_AUDIT = """\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - {level: Metadata, userGroups: ["system:serviceaccounts:paictl-system"]}
+  - {level: None}
+"""
 _SUBJECTS = {
     "apiserver": "/CN=kube-apiserver",
     "admin": "/O=system:masters/CN=admin",

@@ -67,8 +67,8 @@ class KubeApi:
         return self.call("PATCH", path, body, "application/merge-patch+json")
 
     def apply(self, manifest: Mapping[str, Any], path: str) -> Any:
-        """Server-side apply."""
-        query = "?fieldManager=test&force=true"
+        """Server-side apply; a field that the API server does not know is an error."""
+        query = "?fieldManager=test&force=true&fieldValidation=Strict"
         return self.call("PATCH", f"{path}{query}", manifest, "application/apply-patch+yaml")
 
     # --- nodes
@@ -122,11 +122,17 @@ class KubeApi:
     def delete_all(self, namespace: str = "default") -> None:
         self.call("DELETE", f"/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0")
         until(lambda: not self.pods(namespace), 60, "all pods are gone")
+        self.call("DELETE", f"/api/v1/namespaces/{namespace}/events")  # what is said later is about other pods
 
     def node_of(self, name: str) -> str:
         """Where a pod is bound; empty if it is not."""
         found = self.pod(name)
         return str(found["spec"].get("nodeName", "")) if found else ""
+
+    def phase(self, name: str) -> str:
+        """What a pod's status says; empty if there is none of that name."""
+        found = self.pod(name)
+        return str(found["status"].get("phase", "")) if found else ""
 
     def await_bound(self, names: Iterable[str], seconds: float = 30) -> dict[str, Json]:
         """The pods once all of them are bound."""

@@ -1,11 +1,12 @@
-"""kube-scheduler and the extender on a control plane, as processes, as `paictl extender config` configures them."""
+"""kube-scheduler and the extender on a control plane, as processes, as `paictl extender config` configures them.
+
+Each has a token of the service account that it runs under in a cluster, and no right beyond those of the manifests.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,11 +14,9 @@ from typing import Any
 
 import yaml
 
-from tests.conftest import ROOT
-from tests.e2e_kube.controlplane import HOST, ControlPlane, Program, answers, free_ports
-from tests.e2e_kube.kubeapi import KubeApi
-
-PAICTL = [sys.executable, "-m", "paictl"]
+from tests.e2e_kube.accounts import EXTENDER, PAICTL, RESTRICTED, SCHEDULER, SPACE, install, printed, refused, token
+from tests.e2e_kube.controlplane import HOST, ControlPlane, Program, answers, free_ports, kubeconfig
+from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi
 
 
 class Rig:
@@ -31,11 +30,26 @@ class Rig:
         self.config = folder / "hivedscheduler.yaml"
         self.config.write_text(yaml.safe_dump(dict(config), sort_keys=False))
         self.port = free_ports(1)[0]
-        self.extender: Program | None = None
+        self.objects: list[Json] = []
+        """What `install` has applied, as the API server has it."""
 
     @property
     def url(self) -> str:
         return f"http://{HOST}:{self.port}"
+
+    def conf(self, account: str) -> Path:
+        """The kubeconfig of a service account."""
+        return self.folder / f"{account}.conf"
+
+    def install(self, *words: str) -> None:
+        """Apply what `paictl extender config` prints, and take tokens of the accounts that it makes."""
+        with contextlib.suppress(ApiError):  # it is there already
+            self.api.call("POST", "/api/v1/namespaces", {"metadata": {"name": SPACE, "labels": RESTRICTED}})
+        self.objects = install(self.api, printed("--config", str(self.config), *words))
+        for account in (EXTENDER, SCHEDULER):
+            kubeconfig(
+                self.conf(account), self.plane.server, self.plane.folder / "ca.crt", token(self.api, account)
+            )  # fmt: skip
 
     def start_extender(
         self, *words: str, port: int | None = None, name: str = "extender", wait: bool = True
@@ -45,26 +59,20 @@ class Rig:
         program = self.plane.run(
             name,
             [
-                *PAICTL, "extender", "serve", "--config", str(self.config), "--kubeconfig",
-                str(self.plane.kubeconfig), "--context", "x", "--listen", f"{HOST}:{at}", "--dump", str(self.folder),
-                *words,
+                *PAICTL, "extender", "serve", "--config", str(self.config), "--kubeconfig", str(self.conf(EXTENDER)),
+                "--context", "x", "--listen", f"{HOST}:{at}", "--dump", str(self.folder), *words,
             ],
         )  # fmt: skip
-        if name == "extender":
-            self.extender = program
         if wait:
             program.wait_until(lambda: answers(f"http://{HOST}:{at}/readyz"))
         return program
 
     def start_scheduler(self, **changes: Any) -> None:
         """kube-scheduler with the configuration that paictl prints, but for this machine."""
-        self.plane.start_scheduler(json.dumps(self.scheduler_configuration(**changes)))
+        self.plane.start_scheduler(json.dumps(self.scheduler_configuration(**changes)), self.conf(SCHEDULER))
 
     def scheduler_configuration(self, **changes: Any) -> dict[str, Any]:
-        printed = subprocess.run(
-            [*PAICTL, "extender", "config", "--scheduler-only"], check=True, capture_output=True, text=True, cwd=ROOT
-        ).stdout
-        found: dict[str, Any] = yaml.safe_load(printed)
+        (found,) = printed("--scheduler-only")
         found["clientConnection"] = {"kubeconfig": "@KUBECONFIG@", "qps": 500, "burst": 1000}
         found["leaderElection"] = {"leaderElect": False}
         found["extenders"][0]["urlPrefix"] = f"{self.url}/v1/extender"
@@ -74,6 +82,15 @@ class Rig:
         """A GET to the extender, as JSON."""
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(f"{self.url}{path}", timeout=20) as reply:
+            return json.load(reply)
+
+    def post(self, path: str, body: object) -> Any:
+        """A POST to the extender, as kube-scheduler sends it."""
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        request = urllib.request.Request(  # noqa: S310 - our own process
+            f"{self.url}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
+        )
+        with opener.open(request, timeout=20) as reply:
             return json.load(reply)
 
     def text(self, path: str, accept: str = "*/*") -> str:
@@ -90,14 +107,17 @@ class Rig:
 
 @contextlib.contextmanager
 def rig(plane: ControlPlane, api: KubeApi, config: Mapping[str, Any], folder: Path, *words: str) -> Iterator[Rig]:
-    """Both run inside the block, on the nodes that the configuration names."""
+    """Both run inside the block, on the nodes that the configuration names; `words` are for `paictl extender serve`."""
     made = Rig(plane, api, config, folder)
     try:
+        made.install()
+        since = plane.audit.stat().st_size if plane.audit.exists() else 0
         api.add_nodes(nodes_of(config))
         api.await_nodes(len(api.get("/api/v1/nodes")["items"]))
         made.start_extender(*words)
         made.start_scheduler()
         yield made
+        assert not refused(plane, made.objects, since), "the manifests lack a right"
     finally:
         made.stop()
         api.delete_all()

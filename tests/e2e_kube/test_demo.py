@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -97,6 +96,31 @@ class Stage:
         assert not [fault for fault in faults(self.api.pods(), _Any()) if "devices that" not in fault]
         return [found[name]["spec"]["nodeName"] for name in names]
 
+    def runs_in_part(self, names: list[str], number: int) -> list[str]:
+        """So many of them run, and the others are told why they do not; the nodes of those that run."""
+
+        def bound() -> list[str]:
+            return [name for name in names if self.api.node_of(name)]
+
+        until(lambda: len(bound()) >= number, 60, lambda: self.api.plight(names))
+        running = bound()
+        self.waits([name for name in names if name not in running])
+        assert bound() == running
+        assert len(running) == number
+        return self.runs(running)
+
+    def where(self, names: list[str]) -> dict[str, tuple[str, list[int]]]:
+        """Node and devices of each."""
+        return {name: (pod["spec"]["nodeName"], devices(pod)) for name, pod in self.api.await_bound(names, 60).items()}
+
+    def told(self, names: list[str], reason: str) -> None:
+        """Each of them has an event with this reason."""
+        for name in names:
+            until(lambda name=name: reason in self._reasons(name), 20, f"{name} is told {reason}")  # type: ignore[misc]
+
+    def _reasons(self, name: str) -> list[str]:
+        return [event["reason"] for event in self.api.events(name)]
+
     def waits(self, names: list[str]) -> None:
         """None of them runs, and each is told why."""
         for name in names:
@@ -109,8 +133,7 @@ class Stage:
     def gone(self, names: list[str]) -> None:
         """All of them were evicted, and told for whom."""
         until(lambda: not any(map(self.api.pod, names)), 40, f"{names} are evicted")
-        for name in names:
-            assert any(event["reason"] == "Preempted" for event in self.api.events(name)), self.api.events(name)
+        self.told(names, "Preempted")
 
     def drop(self, names: list[str]) -> None:
         for name in names:
@@ -167,9 +190,7 @@ def test_lab6(stage: Stage) -> None:
     stage.waits(six)
     stage.drop(six)
     seven = job(7)
-    until(lambda: any(map(stage.api.node_of, seven)), 40, "one of the two runs")
-    time.sleep(2)
-    assert sum(bool(stage.api.node_of(name)) for name in seven) == 1
+    stage.runs_in_part(seven, 1)
 
 
 def test_vc_safety(stage: Stage) -> None:
@@ -184,6 +205,21 @@ def test_pinned_cells(stage: Stage) -> None:
     nodes = dict(zip(names, stage.runs(names), strict=True))
     assert {node for name, node in nodes.items() if "vc1pinned" in name} == {"10.151.41.25"}
     assert "10.151.41.25" not in {node for name, node in nodes.items() if "vc1nopinned" in name}
+
+
+def test_only_the_sku_that_is_asked_for(stage: Stage) -> None:
+    stage.scene(load(2))
+    (node,) = set(stage.runs_in_part(stage.submit("itc-k80-type"), 4))
+    assert node != "10.151.41.26", "that one has M60"
+
+
+def test_a_distributed_job_of_two_roles(stage: Stage) -> None:
+    stage.scene(load(1))
+    (worker, server) = stage.submit("itc-dtf")
+    found = stage.where([worker, server])
+    assert {node for node, _ in found.values()} == {"10.151.41.23", "10.151.41.24"}, "the cell of VC default"
+    assert found[worker][1] == [0, 1, 2, 3]
+    assert len(found[server][1]) == 1
 
 
 def test_sku_types_and_gangs(stage: Stage) -> None:
@@ -204,7 +240,7 @@ def test_sku_types_and_gangs(stage: Stage) -> None:
 def test_elastic_and_opportunistic(stage: Stage) -> None:
     stage.scene(load(1))
     names = stage.submit("itc-elastic")
-    until(lambda: sum(bool(stage.api.node_of(name)) for name in names) == 4, 40, "as far as the quota goes")
+    assert len(set(stage.runs_in_part(names, 4))) == 1, "as far as the quota goes: one node"
     stage.drop(names)
     assert len(set(stage.runs(stage.submit("itc-oppo")))) > 1
 
@@ -223,7 +259,7 @@ def test_lazy_preemption_within_a_vc(stage: Stage) -> None:
     before = stage.runs(lazy)
     stage.runs(stage.submit("itc-intra-lazy-preempt-prod"))
     assert stage.runs(lazy) == before, "they run on"
-    until(lambda: any(e["reason"] == "GuaranteeLost" for e in stage.api.events(lazy[0])), 20, "told")
+    stage.told(lazy, "GuaranteeLost")
     stage.runs(stage.submit("itc-intra-lazy-preempt-prod2"))
     stage.gone(lazy)
 
@@ -236,17 +272,65 @@ def test_opportunistic_pods_go_for_another_vc(stage: Stage) -> None:
     stage.gone(guests)
 
 
-def test_reconfiguration(stage: Stage) -> None:
+@pytest.mark.parametrize(("config", "job"), [(5, "itc-reconfig-4"), (6, "itc-reconfig-5")])
+def test_reconfiguration_takes_quota_away(stage: Stage, config: int, job: str) -> None:
     stage.scene(load(2))
     names = stage.submit("itc-reconfig-3")
-    before = stage.runs(names)
+    before = stage.where(names)
     assert stage.guaranteed() == [True]
-    stage.scene(load(5), keep=True)
-    assert stage.runs(names) == before
+    stage.scene(load(config), keep=True)
+    assert stage.where(names) == before
     assert stage.guaranteed() == [False]
-    until(lambda: any(e["reason"] == "GuaranteeLost" for e in stage.api.events(names[0])), 20, "told")
-    stage.runs(stage.submit("itc-reconfig-4"))  # takes back what its VC was promised
+    stage.told(names, "GuaranteeLost")
+    stage.runs(stage.submit(job))  # takes what its VC is promised now
     stage.gone(names)
+
+
+def test_reconfiguration_deletes_a_physical_cell_under_a_running_job(stage: Stage) -> None:
+    stage.scene(load(2))
+    names = stage.submit("itc-reconfig-1")
+    before = stage.where(names)
+    stage.scene(load(33), keep=True)
+    stage.told(names, "GuaranteeLost")
+    assert stage.where(names) == before, "it runs on"
+    stage.runs(stage.submit("itc-gang4"))  # and the others go on
+
+
+def test_reconfiguration_adds_a_physical_cell(stage: Stage) -> None:
+    stage.scene(load(33))
+    names = stage.submit("itc-k80-type")
+    nodes = stage.runs_in_part(names, 4)
+    running = [name for name in names if stage.api.node_of(name)]
+    before = stage.where(running)
+    stage.scene(load(2), keep=True)
+    assert stage.guaranteed() == [True] * 4
+    assert stage.where(running) == before
+    (other,) = set(stage.runs(stage.submit("itc-reconfig-1")))
+    assert other == "10.151.41.26"
+    assert other not in nodes
+
+
+def test_reconfiguration_adds_a_node(stage: Stage) -> None:
+    stage.scene(load(2))
+    first = stage.submit("itc-reconfig-1")
+    before = stage.where(first)
+    stage.scene(load(4), keep=True)
+    second = stage.submit("itc-reconfig-2")
+    stage.waits(second)
+    assert stage.where(first) == before, "it still counts, and is not preempted"
+    stage.drop(first)
+    assert set(stage.runs(second)) == {"10.151.41.25", "10.151.41.26"}
+
+
+def test_reconfiguration_deletes_a_node(stage: Stage) -> None:
+    stage.scene(load(2))
+    names = stage.submit("itc-reconfig-3")
+    before = stage.where(names)
+    stage.scene(load(7), keep=True)
+    assert stage.where(names) == before
+    bound = {node for node, _ in before.values()}
+    (new,) = set(stage.runs(stage.submit("itc-gang4")))
+    assert new in {"10.151.41.19", "10.151.41.23", "10.151.41.24"} - bound
 
 
 def test_bad_hardware_is_avoided_and_taken_up_again(stage: Stage) -> None:
@@ -256,9 +340,7 @@ def test_bad_hardware_is_avoided_and_taken_up_again(stage: Stage) -> None:
     try:
         until(lambda: "it is cordoned" in json.dumps(stage.up.get("/v1/picture")), 20, "the extender has heard of it")
         names = stage.submit("itc-badnode50")
-        until(lambda: stage.api.plight(names) != "", 20, "asked")
-        time.sleep(2)
-        assert not any(map(stage.api.node_of, names))
+        stage.waits(names)
     finally:
         stage.api.patch(path, {"spec": {"unschedulable": None}})
     stage.runs(names)

@@ -221,7 +221,7 @@ def test_two_replicas_and_the_leader_dies(up: Rig, plane: ControlPlane, api: Kub
     """Never both: whoever is ready is asked ten times a second."""
     plane.programs["extender"].stop()
     ports = free_ports(2)
-    words = ("--leader-elect", "--lease", "default/hived", "--bind-deadline", "8")
+    words = ("--leader-elect", "--bind-deadline", "8")
     first = up.start_extender(*words, port=ports[0], name="replica-0")
     second = up.start_extender(*words, port=ports[1], name="replica-1", wait=False)
     try:

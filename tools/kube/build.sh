@@ -3,6 +3,7 @@
 #   Components: etcd kube-apiserver kube-controller-manager kube-scheduler kwok (what `make e2e` needs; the default), kubectl.
 #   KUBE_VERSION, ETCD_VERSION, KWOK_VERSION choose versions; PAICTL_KUBE the folder of the binaries
 #   (default: ${XDG_CACHE_HOME:-~/.cache}/paictl/kube/VERSION). What is there already is kept; two runs at once wait for each other.
+# Nothing has to be installed but python3 and certificates: where Go is absent or older than 1.21, get_go.py fetches one.
 # Kubernetes is no module to be built from outside: its staging modules are replaced by folders that the module lacks.
 # So a go.mod of our own requires it and replaces each staging module by the release that belongs to it (v1.37.1 -> v0.37.1).
 set -euo pipefail
@@ -10,7 +11,9 @@ set -euo pipefail
 KUBE_VERSION=${KUBE_VERSION:-v1.37.1}
 ETCD_VERSION=${ETCD_VERSION:-v3.7.3}
 KWOK_VERSION=${KWOK_VERSION:-v0.8.0}
-OUT=${PAICTL_KUBE:-${XDG_CACHE_HOME:-$HOME/.cache}/paictl/kube/$KUBE_VERSION}
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/paictl/kube
+OUT=${PAICTL_KUBE:-$CACHE/$KUBE_VERSION}
 JOBS=${JOBS:-$(nproc)}
 DEFAULT=(etcd kube-apiserver kube-scheduler kube-controller-manager kwok)
 
@@ -44,8 +47,7 @@ write_gomod() {
 # compile OUTPUT PACKAGE LDFLAGS: beside the name first, so that an interrupted build leaves no half of a program.
 compile() {
   local started=$SECONDS
-  GOFLAGS="-mod=mod -p=$JOBS -trimpath -buildvcs=false" GOMAXPROCS=$JOBS CGO_ENABLED=0 \
-    go build -ldflags "$3" -o "$OUT/.$1.new" "$2"
+  GOMAXPROCS=$JOBS CGO_ENABLED=0 go build -trimpath -p "$JOBS" -ldflags "$3" -o "$OUT/.$1.new" "$2"
   mv "$OUT/.$1.new" "$OUT/$1"
   say "$1 built in $((SECONDS - started)) s"
 }
@@ -74,17 +76,31 @@ kwok() {
   mkdir -p "$OUT/src/kwok" && cd "$OUT/src/kwok"
   write_gomod sigs.k8s.io/kwok "$KWOK_VERSION"
   compile kwok sigs.k8s.io/kwok/cmd/kwok "-s -w"
-  folder=$(go list -mod=mod -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage
+  folder=$(go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage
   for file in "$folder"/{node/fast,node/heartbeat-with-lease,pod/fast}/*.yaml; do
     [ "$(basename "$file")" = kustomization.yaml ] || { echo ---; cat "$file"; }
   done >"$OUT/.kwok-stages.new"
   mv "$OUT/.kwok-stages.new" "$OUT/kwok-stages.yaml"
 }
 
-command -v go >/dev/null || die "no Go here: install Go 1.24 or newer (it fetches the version that Kubernetes wants by itself)"
+# A Go that can fetch the release which Kubernetes wants; what the caller has set for other projects must not reach ours.
+find_go() {
+  local minor
+  export GOTOOLCHAIN=auto GOFLAGS="-mod=mod -buildvcs=false" GOWORK=off GO111MODULE=on
+  unset GOROOT GOOS GOARCH GOBIN
+  minor=$(go version 2>/dev/null | sed -n 's/^go version go1\.\([0-9]*\).*/\1/p' || true)
+  [ "${minor:-0}" -ge 21 ] && return
+  if [ ! -x "$CACHE/go/bin/go" ]; then
+    say "no Go of 1.21 or newer here: fetching one into $CACHE/go"
+    python3 "$HERE/get_go.py" "$CACHE/go" || exit 2
+  fi
+  export PATH=$CACHE/go/bin:$PATH
+}
+
 mkdir -p "$OUT"
 exec 9>"$OUT/.lock"
 flock -n 9 || { say "another build runs; waiting for it"; flock 9; }
+find_go
 [ $# -gt 0 ] || set -- "${DEFAULT[@]}"
 for component in "$@"; do
   [ -x "$OUT/$component" ] && continue

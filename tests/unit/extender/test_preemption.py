@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from paictl.extender.core import Options
+from paictl.extender.filtering import filter_nodes
 from paictl.extender.preemption import candidates
-from paictl.extender.wire import PreemptArgs, Victims
+from paictl.extender.wire import FilterArgs, PreemptArgs, Victims
 from paictl.remote.kube.client import KubeError
 from paictl.scheduler.errors import RequestError
 from tests.unit.extender.conftest import NODES, spec
@@ -39,6 +40,34 @@ def test_who_no_longer_needs_the_room_evicts_nobody(harness: Harness) -> None:
     harness.ask(gang("high", 1, 4, priority=5)[0])
     harness.delete("high-0")
     harness.reconciler.reconcile()
+    assert not harness.evictions()
+
+
+def test_a_question_about_a_pod_that_has_gone_evicts_nobody_and_holds_nothing(harness: Harness) -> None:
+    """kube-scheduler's question was under way when the pod's end came by the watch."""
+    for made in gang("low", 3, 4):
+        harness.run(made)
+    (late,) = gang("late", 1, 4, priority=5)
+    harness.create(late)
+    harness.delete("late-0")
+    answer = filter_nodes(harness.core, FilterArgs(late, list(NODES)))
+    assert not answer.names
+    assert set(answer.hopeless.values()) == {"the pod is gone"}
+    harness.core.pod_changed(late)  # nor does an old object bring it back
+    assert "default/late" not in harness.core.book.engine.state.groups.by_name
+    harness.reconciler.reconcile()
+    assert not harness.evictions()
+
+
+def test_a_preemptor_that_nobody_saw_go_evicts_nobody_and_holds_nothing(harness: Harness) -> None:
+    """It went before this process began to watch: only the API server can say so, and it is asked first."""
+    for made in gang("low", 3, 4):
+        harness.run(made)
+    (late,) = gang("late", 1, 4, priority=5)
+    assert not harness.ask(late).names
+    harness.server.pods.pop("default/late-0")
+    harness.reconciler.reconcile()
+    assert "default/late" not in harness.core.book.engine.state.groups.by_name
     assert not harness.evictions()
 
 

@@ -11,7 +11,7 @@ from paictl.extender.filtering import filter_nodes
 from paictl.extender.wire import FilterArgs
 from paictl.scheduler.book import Book
 from paictl.scheduler.wire import BIND_INFO
-from tests.unit.extender.conftest import NODES, spec
+from tests.unit.extender.conftest import CONFIG, NODES, spec
 from tests.unit.extender.harness import Harness, gang
 
 
@@ -34,6 +34,17 @@ def test_a_changed_configuration_that_takes_a_promise_away_is_told(harness: Harn
     harness.begin(spec(virtualClusters={"B": {"virtualCells": [{"cellType": "POOL.NODE", "cellNumber": 1}]}}))
     harness.open(NODES)
     assert harness.reasons_of("a-0")[0] == harness.reasons_of("a-1")[0] == "GuaranteeLost"
+
+
+def test_devices_that_the_configuration_no_longer_has_are_told(harness: Harness) -> None:
+    """The pods run on; nobody stands behind their guarantee."""
+    names = [harness.run(made) for made in gang("a", 2, 4)]
+    cells = [{"cellAddress": "another" if node == names[0] else node} for node in NODES]
+    physical = CONFIG["physicalCluster"] | {"physicalCells": [{"cellType": "POOL", "cellChildren": cells}]}
+    harness.begin(spec(physicalCluster=physical))
+    harness.open(NODES)
+    assert harness.reasons_of("a-0") == harness.reasons_of("a-1") == ["GuaranteeLost"]
+    assert "does not have all of its devices" in harness.recorded[0].message
 
 
 def test_lazy_preemption_is_told(harness: Harness) -> None:

@@ -1,0 +1,231 @@
+"""What `paictl extender config` prints, taken by a real API server, and run as it is printed.
+
+The extender has the command line of its Deployment, the configuration of its ConfigMap and a token of its
+ServiceAccount; kube-scheduler has the ConfigMap's configuration and its own token. One scene after the other makes
+every call that a rule allows; the audit log says afterwards whether a rule is missing or one too many.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e_kube.accounts import (
+    EXTENDER,
+    PAICTL,
+    SCHEDULER,
+    SPACE,
+    Right,
+    calls,
+    found,
+    granted,
+    install,
+    printed,
+    refused,
+)
+from tests.e2e_kube.churn import gang
+from tests.e2e_kube.controlplane import HOST, ControlPlane, answers, free_ports
+from tests.e2e_kube.kubeapi import Json, KubeApi, hived_pod, until
+from tests.e2e_kube.rig import Rig, nodes_of
+
+LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{SPACE}/leases"
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+HOSTNAME = "kubernetes.io/hostname"
+PATIENCE = 4
+"""Seconds after which a victim is deleted that a budget protects."""
+
+
+def configuration(nodes: int) -> dict[str, Any]:
+    """All nodes are of VC A."""
+    return {
+        "physicalCluster": {
+            "cellTypes": {"NODE": {"childCellType": "GPU", "childCellNumber": 4, "isNodeLevel": True}},
+            "physicalCells": [{"cellType": "NODE", "cellAddress": f"told-{i}"} for i in range(nodes)],
+        },
+        "virtualClusters": {"A": {"virtualCells": [{"cellType": "NODE", "cellNumber": nodes}]}},
+    }
+
+
+@pytest.fixture(scope="module")
+def up(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    made = Rig(plane, api, configuration(1), tmp_path_factory.mktemp("manifests"))
+    try:
+        api.add_nodes(nodes_of(configuration(2)))
+        made.install("--delete-after", str(PATIENCE))
+        _start(made)
+        yield made
+    finally:
+        made.stop()
+        api.delete_all()
+        api.call("DELETE", "/api/v1/nodes")
+
+
+def _start(up: Rig) -> None:
+    """Both as their Deployments run them, but for where they find each other and the API server."""
+    settings = found(up.objects, "ConfigMap", "hivedscheduler")["data"]
+    up.config.write_text(settings["hivedscheduler.yaml"])
+    (container,) = found(up.objects, "Deployment", EXTENDER)["spec"]["template"]["spec"]["containers"]
+    command = container["command"]
+    command[command.index("--config") + 1] = str(up.config)
+    command[command.index("--listen") + 1] = f"{HOST}:{up.port}"
+    kubeconfig = ["--kubeconfig", str(up.conf(EXTENDER)), "--context", "x"]
+    program = up.plane.run(
+        "extender", [*PAICTL, *command[1:], *kubeconfig, "--bind-deadline", "3", "--dump", str(up.folder)]
+    )
+    program.wait_until(lambda: answers(f"{up.url}/readyz"))
+    scheduler = yaml.safe_load(settings["scheduler.yaml"])
+    scheduler["clientConnection"]["kubeconfig"] = "@KUBECONFIG@"
+    scheduler["extenders"][0]["urlPrefix"] = f"{up.url}/v1/extender"
+    up.plane.start_scheduler(json.dumps(scheduler), up.conf(SCHEDULER))
+
+
+def test_the_api_server_takes_everything_and_makes_the_pods(up: Rig, api: KubeApi) -> None:
+    """Applied again nothing changes; the Deployments' pods are admitted where Pod Security is `restricted`."""
+    before = _versions(up.objects)
+    again = install(api, printed("--config", str(up.config), "--delete-after", str(PATIENCE)))
+    assert _versions(again) == before
+    for name in (EXTENDER, SCHEDULER):
+        selector = f"labelSelector=app.kubernetes.io/name={name}"
+        path = f"/api/v1/namespaces/{SPACE}/pods?{selector}"
+        until(lambda path=path: len(api.get(path)["items"]) == 2, 30, f"two pods of {name}")  # type: ignore[misc]
+        for pod in api.get(path)["items"]:
+            assert pod["spec"]["serviceAccountName"] == name
+            assert pod["spec"]["priority"] == 2000000000
+        budget = f"/apis/policy/v1/namespaces/{SPACE}/poddisruptionbudgets/{name}"
+        until(lambda at=budget: api.get(at).get("status", {}).get("expectedPods") == 2, 30, "the budget counts them")  # type: ignore[misc]
+    service = found(up.objects, "Service", EXTENDER)["spec"]
+    assert service["selector"] == found(up.objects, "Deployment", EXTENDER)["spec"]["selector"]["matchLabels"]
+
+
+def _versions(objects: list[Json]) -> dict[tuple[str, str], str]:
+    """Without what controllers write to: their status changes the version."""
+    about = {(one["kind"], one["metadata"]["name"]): one for one in objects if "status" not in one}
+    return {key: one["metadata"]["resourceVersion"] for key, one in about.items()}
+
+
+def test_both_hold_the_leases_that_their_roles_name(up: Rig, api: KubeApi) -> None:
+    assert answers(f"{up.url}/readyz"), "the extender leads"
+    for name in (EXTENDER, SCHEDULER):
+        until(lambda name=name: _holder(api, name) != "", 30, f"the lease {name} is held")  # type: ignore[misc]
+
+
+def _holder(api: KubeApi, name: str) -> str:
+    held = {one["metadata"]["name"]: one for one in api.get(LEASES)["items"]}
+    return str(held.get(name, {"spec": {}})["spec"].get("holderIdentity", ""))
+
+
+def test_a_lease_that_no_role_allows_is_said(up: Rig) -> None:
+    """Instead of waiting in silence for ever."""
+    at = free_ports(1)[0]
+    program = up.start_extender("--leader-elect", "--lease", "default/none", port=at, name="stranger", wait=False)
+    try:
+        program.wait_until(lambda: "the lease cannot be had" in program.tail())
+        assert "forbidden" in program.tail()
+    finally:
+        program.stop()
+
+
+def test_what_cannot_be_read_is_told_once_by_two_terms(up: Rig, api: KubeApi) -> None:
+    """The second process finds the event of the first and counts on."""
+    api.create(hived_pod("riddle", {"virtualCluster": "A", "priority": 5000, "leafCellNumber": 1}))
+    until(lambda: _count(api, "riddle", "Unreadable") >= 1, 20, "told")
+    before = _count(api, "riddle", "Unreadable")
+    program = up.plane.programs["extender"]
+    program.stop()
+    program.start()
+    program.wait_until(lambda: answers(f"{up.url}/readyz"))
+    until(lambda: _count(api, "riddle", "Unreadable") > before, 20, "counted on")
+    api.delete("riddle")
+
+
+def _count(api: KubeApi, pod: str, reason: str) -> int:
+    told = [event for event in api.events(pod) if event["reason"] == reason]
+    assert len(told) <= 1, "one object a pod and reason"
+    return sum(event["count"] for event in told)
+
+
+@pytest.mark.usefixtures("up")
+def test_a_protected_victim_goes_at_last_and_room_is_kept_until_then(api: KubeApi) -> None:
+    """The preemptor's node is nominated: kube-scheduler gives its processors to nobody else meanwhile.
+
+    Pods whose `preemptionPolicy` is not `Never` lose the nomination at once: kube-scheduler takes it away whenever its
+    own preemption finds nobody, which for devices of an extender is always.
+    """
+    api.create(gang("shielded", 1, 4, "A")[0])
+    api.await_bound(["shielded-0"])
+    until(lambda: api.phase("shielded-0") == "Running", 30, "it runs")
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"gang": "shielded"}}}
+    api.call("POST", BUDGETS, {"metadata": {"name": "shield"}, "spec": spec})
+    polite = {"metadata": {"name": "polite"}, "value": 0, "preemptionPolicy": "Never"}
+    api.call("POST", CLASSES, polite)
+    try:
+        until(lambda: api.get(f"{BUDGETS}/shield").get("status", {}).get("currentHealthy") == 1, 30, "it counts")
+        api.create(_hungry(gang("urgent", 1, 4, "A", 10)[0], priorityClassName="polite"))
+        until(lambda: _nominated(api, "urgent-0") == "told-0", 20, "nominated")
+        until(lambda: _count(api, "urgent-0", "PreemptionHindered") == 1, 20, "the preemptor is told")
+        plain = {"containers": [{"name": "c", "image": "none"}], "schedulerName": "hivedscheduler"}
+        api.create(_hungry({"metadata": {"name": "plain"}, "spec": plain}, nodeSelector={HOSTNAME: "told-0"}))
+        until(lambda: "Insufficient cpu" in api.plight(["plain"]), 20, lambda: api.plight(["plain"]))
+        assert _nominated(api, "urgent-0") == "told-0", "still"
+        until(lambda: api.pod("shielded-0") is None, 30, "deleted in spite of the budget, as configured")
+        assert _count(api, "shielded-0", "BudgetOverruled") == 1
+        assert api.await_bound(["urgent-0"])["urgent-0"]["spec"]["nodeName"] == "told-0"
+        assert not api.node_of("plain")
+        api.delete("plain")
+    finally:
+        api.call("DELETE", f"{BUDGETS}/shield")
+        api.call("DELETE", f"{CLASSES}/polite")
+
+
+def _hungry(pod: Json, **more: object) -> Json:
+    """The same pod, but it asks for nearly all processors of a node."""
+    (container,) = pod["spec"]["containers"]
+    container.setdefault("resources", {}).setdefault("limits", {})["cpu"] = "90"
+    pod["spec"] |= more
+    return pod
+
+
+def _nominated(api: KubeApi, name: str) -> str:
+    pod = api.pod(name)
+    return str(pod["status"].get("nominatedNodeName", "")) if pod else ""
+
+
+def test_a_pod_is_asked_about_again_when_the_configuration_has_room(up: Rig, api: KubeApi) -> None:
+    """Follows the scene before: the one node is taken. No event of Kubernetes makes kube-scheduler ask again."""
+    api.create(gang("patient", 1, 4, "A")[0])
+    until(lambda: "pod waits" in api.plight(["patient-0"]), 20, lambda: api.plight(["patient-0"]))
+    up.config.write_text(yaml.safe_dump(configuration(2)))
+    bound = api.await_bound(["patient-0"], 60)["patient-0"]
+    assert bound["spec"]["nodeName"] == "told-1"
+    assert "paictl.io/asked-again" in bound["metadata"]["annotations"]
+
+
+def test_devices_that_nobody_binds_are_given_back(up: Rig, api: KubeApi) -> None:
+    """A kube-scheduler that asked and never came back; only the API server knows whether it bound."""
+    api.delete_all()
+    until(lambda: up.get("/v1/inspect/affinitygroups/")["items"] is None, 20, "all is free")
+    pod = api.create(gang("orphan", 1, 4, "A")[0] | {"spec": hived_pod("x", {}, scheduler="nobody")["spec"]})
+    answer = up.post("/v1/extender/filter", {"Pod": pod, "NodeNames": ["told-0", "told-1"]})
+    assert answer["NodeNames"], answer
+    until(lambda: _count(api, "orphan-0", "ReservationReleased") == 1, 30, "given back, and told")
+    assert not api.node_of("orphan-0")
+
+
+def test_every_right_is_used_and_none_is_missing(up: Rig, plane: ControlPlane) -> None:
+    """Last: by now each scene above, and each module before, has done what the extender does."""
+    rights = granted(up.objects, EXTENDER)
+    made = [call for call in calls(plane, EXTENDER) if call.allowed]
+    assert {call.right for call in made} == rights, "a right that nobody uses"
+    assert not refused(plane, up.objects), "a right that is missing"
+    assert Right("", "pods", "delete") not in granted(printed(), EXTENDER), "only with --delete-after"
+    for call in made:
+        if call.right.resource == "leases":
+            assert call.namespace == SPACE
+    leases = {right for right in granted(up.objects, SCHEDULER) if right.resource == "leases"}
+    used = {call.right for call in calls(plane, SCHEDULER) if call.right.resource == "leases"}
+    assert used == leases, "kube-scheduler's own role"
