@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test lint format bench kube e2e bench-kube fuzz soak example-reports lock test-lowest test-newest clean help
+.PHONY: demo test lint format bench kube e2e bench-kube fuzz soak example-reports lock test-lowest clean help
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 16
@@ -60,12 +60,8 @@ lock:  ## renew the lock files (needs uv)
 	uv pip compile -q pyproject.toml --extra k8s --extra sim --extra test --universal --python-version 3.11 --generate-hashes \
 	  --no-header --upgrade --resolution lowest-direct -o requirements/lowest.lock
 
-test-lowest: .venv-lowest/.installed  ## the test suite with the lowest versions that pyproject.toml allows
+test-lowest: .venv-lowest/.installed  ## the unit tests with the lowest versions that pyproject.toml allows
 	.venv-lowest/bin/python $(PYTEST) -m "not slow" tests/unit
-
-test-newest:  ## the unit tests with another PYTHON=, in .venv-newest
-	@$(MAKE) --no-print-directory VENV=.venv-newest .venv-newest/.installed
-	.venv-newest/bin/python $(PYTEST) -m "not slow" tests/unit
 
 $(STAMP): requirements/dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "paictl needs Python 3.11 or newer: make PYTHON=python3.12")'
@@ -81,4 +77,4 @@ $(STAMP): requirements/dev.lock pyproject.toml
 	@touch $@
 
 clean:  ## remove what make made
-	rm -rf $(VENV) .venv-lowest .venv-newest .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output
+	rm -rf $(VENV) .venv-lowest .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output

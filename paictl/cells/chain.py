@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
-    """The cell types below (and with) one top-level type.
+class Levels:
+    """The cell types below (and with) one top-level type, also of a configuration that may be wrong.
 
     Every tuple is indexed by level and has an unused entry 0, so that ``types[1]`` is the leaf type and
     ``types[top]`` the chain's own name. All cells of a level have the same shape.
@@ -32,12 +32,8 @@ class Chain:
     types: tuple[str, ...]
     fanout: tuple[int, ...]
     """Children of a cell at each level; 0 for a leaf."""
-    cells: tuple[int, ...]
-    """Cells in the subtree of a cell at each level, itself included."""
     leaves: tuple[int, ...]
     """Leaf cells in the subtree of a cell at each level."""
-    node_level: int
-    """The level at which a cell is one node."""
 
     @property
     def top(self) -> int:
@@ -52,6 +48,16 @@ class Chain:
     def level_of(self, cell_type: str) -> int | None:
         """Level of a cell type in this chain, None if the chain does not have it."""
         return self.types.index(cell_type, LEAF_LEVEL) if cell_type in self.types[LEAF_LEVEL:] else None
+
+
+@dataclass(frozen=True, slots=True)
+class Chain(Levels):
+    """Levels that are sound, one of them that of nodes."""
+
+    cells: tuple[int, ...]
+    """Cells in the subtree of a cell at each level, itself included."""
+    node_level: int
+    """The level at which a cell is one node."""
 
     def nodes(self, level: int) -> int:
         """How many nodes a cell of `level` touches (1 at and below node level)."""
@@ -87,7 +93,7 @@ def build_chain(name: str, cell_types: Mapping[str, CellTypeSpec], path: str) ->
         if cells[-1] > MAX_CELLS:
             where = f"physicalCluster.cellTypes.{kind}.childCellNumber"
             raise SpecError(where, f"one {kind} would have {_more_cells(cells[-1])}", hint=_TOO_LARGE)
-    return Chain(name, ("", *types), tuple(fanout), tuple(cells), tuple(leaves), nodes[0])
+    return Chain(name, ("", *types), tuple(fanout), tuple(leaves), tuple(cells), nodes[0])
 
 
 _TOO_LARGE = "check childCellNumber of the types and the number of cells: they multiply"

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cells.spec import ClusterSpec
 from paictl.extender import pod_events
@@ -30,6 +30,10 @@ from paictl.scheduler.wire import BIND_INFO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+SLICE: Final = 0.002
+"""Seconds for which work that can wait keeps the lock."""
 
 
 class NotServingError(Exception):
@@ -113,6 +117,32 @@ class ExtenderCore:
             if not self.is_open:
                 raise NotServingError("the scheduler is starting: it does not know all pods yet")
             yield
+
+    @contextmanager
+    def sharing(self) -> Iterator[Callable[[], None]]:
+        """The lock for work that takes long; what is yielded is called between its parts and lets others have the lock.
+
+        It then waits, without the lock, as long as the lock was held: scheduling has at least half of the time. The
+        state may have changed after each call. Must not be used by who has the lock already.
+        """
+        with self.guarded():
+            began = time.perf_counter()
+
+            def give_way() -> None:
+                nonlocal began
+                held = time.perf_counter() - began
+                if held < SLICE:
+                    return
+                self.lock.release()
+                try:
+                    time.sleep(held)
+                finally:
+                    self.lock.acquire()
+                if self.broken:
+                    raise NotServingError(self.broken)
+                began = time.perf_counter()
+
+            yield give_way
 
     def open(self) -> None:
         """Begin to answer: all nodes and pods have been told, and nodes come in the order of the configuration."""

@@ -87,43 +87,53 @@ def to_requeue(core: ExtenderCore, settle: float = SETTLE) -> list[PodRef]:
     It asks again when a bound pod is deleted or a node changes, and for minutes not at all when, say, a preemption was
     called off; and it may have asked just before this process heard of a deletion.
     """
-    with core.guarded():
+    with core.sharing() as give_way:
         if not core.is_open:
             return []
-        engine, now = core.book.engine, core.clock()
-        found: list[PodRef] = []
+        now, found = core.clock(), list[PodRef]()
         for entry in sorted(_stale(core, now, settle), key=_urgency)[: 10 * MOST]:
-            assert entry.reading is not None  # noqa: S101 - see _stale
-            try:
-                decision = engine.plan(entry.reading.request, entry.cached.offered if entry.cached else None)
-            except RequestError:
-                better = False
-            else:
-                waits_for_victims = entry.cached is not None and entry.cached.kind == "preempt"
-                better = isinstance(decision, Bind if waits_for_victims else Bind | Preempt)
-            if better:
+            if core.table.by_uid.get(entry.ref.uid) is entry and _waits(core, entry) and _would_fit(core, entry):
                 entry.requeued, entry.requeues = now, entry.requeues + 1
                 found.append(entry.ref)
-            elif entry.cached is not None:
-                known = entry.cached
-                entry.cached = CachedDecision(engine.version, known.kind, known.reason, offered=known.offered)
             if len(found) >= MOST:
                 break
+            give_way()
         return found
+
+
+def _would_fit(core: ExtenderCore, entry: PodEntry) -> bool:
+    """Whether kube-scheduler would hear something better than what it was told; if not, that stays good."""
+    assert entry.reading is not None  # noqa: S101 - see _waits
+    known, engine = entry.cached, core.book.engine
+    try:
+        decision = engine.plan(entry.reading.request, known.offered if known else None)
+    except RequestError:
+        better = False
+    else:
+        better = isinstance(decision, Bind if known is not None and known.kind == "preempt" else Bind | Preempt)
+    if not better and known is not None:
+        entry.cached = CachedDecision(engine.version, known.kind, known.reason, offered=known.offered)
+    return better
 
 
 def _stale(core: ExtenderCore, now: float, settle: float) -> list[PodEntry]:
     """Pods that wait, by an answer that may no longer be right or by none."""
-    version, pods = core.book.engine.version, core.book.pods
+    version = core.book.engine.version
     return [
         entry
         for entry in core.table
-        if entry.reading is not None
-        and not (entry.runs or entry.deleting or entry.gated or entry.binding)
+        if _waits(core, entry)
         and (entry.cached is None or entry.cached.version != version)
         and max(entry.asked, entry.requeued) < now - min(settle * 2**entry.requeues, LONGEST)
-        and not ((known := pods.get(entry.ref.uid)) and known.info)
     ]
+
+
+def _waits(core: ExtenderCore, entry: PodEntry) -> bool:
+    """Whether a pod could be scheduled, is not, and nothing is under way."""
+    if entry.runs or entry.deleting or entry.gated or entry.binding or entry.reading is None:
+        return False
+    known = core.book.pods.get(entry.ref.uid)
+    return known is None or known.info is None
 
 
 def _urgency(entry: PodEntry) -> tuple[int, float]:

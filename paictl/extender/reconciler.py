@@ -57,6 +57,7 @@ class Reconciler:
         self.evicted = 0
         self._attempts: dict[str, _Attempt] = {}
         self._nominated: set[str] = set()
+        self._swept = 0.0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reconciler", daemon=True)
 
@@ -76,7 +77,9 @@ class Reconciler:
             if self._stop.is_set() or self.remaining() <= MARGIN:
                 continue
             try:
-                self.reconcile()
+                self._preempt()
+                if self.clock() - self._swept >= PERIOD:  # it looks at every pod: not for each that comes or goes
+                    self._sweep()
             except NotServingError:
                 continue
             except PaictlError:  # the API server is away; the next round tries again
@@ -85,6 +88,11 @@ class Reconciler:
     def reconcile(self) -> None:
         """Whatever is due."""
         self._preempt()
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Bindings that never came, and pods that would fit now."""
+        self._swept = self.clock()
         for ref in housekeeping.overdue(self.core):
             self._check(ref)
         for ref in housekeeping.to_requeue(self.core):

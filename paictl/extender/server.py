@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -28,6 +28,7 @@ from paictl.extender import filtering, preemption, views, wire
 from paictl.extender.core import ExtenderCore, NotServingError
 from paictl.extender.metrics import Metrics
 from paictl.extender.term import Term
+from paictl.extender.throttle import BusyError, Throttle
 from paictl.extender.wire import FilterResult, WireError
 from paictl.scheduler.errors import RequestError
 
@@ -56,11 +57,11 @@ class Api:
     term: Callable[[], Term | str]
     metrics: Metrics
     cluster: str = "kubernetes"
-    _views: views.ViewCache | None = None
+    _views: views.ViewCache = field(default_factory=views.ViewCache)
+    _throttle: Throttle = field(default_factory=Throttle)
 
     def app(self) -> Starlette:
         """The ASGI application."""
-        self._views = views.ViewCache()
         return Starlette(routes=[Route("/{path:path}", self._any, methods=_METHODS)])
 
     async def _any(self, request: Request) -> Response:
@@ -72,6 +73,10 @@ class Api:
             return _json(f"{_PREFIX}{error}", 400)
         except NotServingError as error:
             return _json(f"{_PREFIX}{error}", 503)
+        except BusyError as error:
+            answer = _json(f"{_PREFIX}{error}", 429)
+            answer.headers["Retry-After"] = str(error.seconds)
+            return answer
         except ClientDisconnect:
             return Response(status_code=400)
 
@@ -161,7 +166,8 @@ class Api:
     async def _root(self, request: Request) -> Response:
         if "text/html" not in request.headers.get("accept", ""):
             return _json({"paths": views.PATHS})
-        text = await run_in_threadpool(lambda: page(views.picture(self.core(), self.cluster)))
+        core = self.core()
+        text = await self._looked("/", core, lambda: page(views.picture(core, self.cluster)).encode())
         return HTMLResponse(text, headers={"Refresh": str(RELOAD), "Cache-Control": "no-store"})
 
     async def _healthz(self, _request: Request) -> Response:
@@ -201,14 +207,25 @@ class Api:
         namespace, found, name = unquote(request.url.path.removeprefix(_EXPLAIN)).partition("/")
         if not found or not name:
             raise HttpError(404, f"Path not found: {request.url.path}; it is {_EXPLAIN}NAMESPACE/NAME")
-        return _json(await run_in_threadpool(views.explain_pod, self.core(), namespace, name.rstrip("/")))
+        core, pod = self.core(), name.rstrip("/")
+
+        def make() -> bytes:
+            return orjson.dumps(views.explain_pod(core, namespace, pod))
+
+        data = await self._looked(f"{_EXPLAIN}{namespace}/{pod}", core, make, rare=True)
+        return Response(data, media_type="application/json")
 
     async def _cached(self, request: Request, make: Callable[[], object]) -> Response:
-        """What walks the cluster, in a thread."""
-        key, core, cache = request.url.path, self.core(), self._views
-        assert cache is not None  # noqa: S101 - made with the application
-        data = await run_in_threadpool(cache.get, key, core, lambda: orjson.dumps(make()))
+        """What walks the cluster, as JSON."""
+        data = await self._looked(request.url.path, self.core(), lambda: orjson.dumps(make()))
         return Response(data, media_type="application/json")
+
+    async def _looked(self, key: str, core: ExtenderCore, make: Callable[[], bytes], *, rare: bool = False) -> bytes:
+        """What is good enough from memory, else made when it is its turn; `rare`: that keeps the lock."""
+        known = self._views.peek(key, core)
+        if known is None:
+            known = await self._throttle.run(lambda: self._views.get(key, core, make), rare=rare)
+        return known
 
 
 _GROUPS: Final = "/v1/inspect/affinitygroups"

@@ -33,6 +33,9 @@ POLL: Final = 1.0
 KEEP_ALIVE: Final = 100
 """Seconds that an idle connection stays open: Go's client drops its own after 90."""
 CONNECTIONS: Final = 512
+COLLECT: Final = (10_000, 50, 1000)
+"""Allocations before the collector looks for circles: there are hardly any, while pods by the thousand are read, and
+walking them all again and again took more than half of a restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,7 @@ class Service:
                 self.metrics.keep(self.current.core)
                 self._evicted += self.current.reconciler.evicted
                 self.current = None
+                gc.unfreeze()  # what the term held can go
 
     def term(self) -> Term | str:
         """Who answers now, or why nobody does."""
@@ -150,8 +154,7 @@ class Service:
 
     def run(self) -> None:
         """Serve until told to end. Raises `PaictlError` if the engine broke or the address is taken."""
-        gc.collect()
-        gc.freeze()  # modules and trees stay: the collector need not walk them
+        gc.set_threshold(*COLLECT)
         sys.setswitchinterval(0.0005)  # an answer must not wait 5 ms for the thread that reads a watch
         settings = self.settings
         api = Api(self.term, self.metrics, self.client.context)

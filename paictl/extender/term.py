@@ -6,6 +6,7 @@ in them. Without an election there is one term, for as long as the process lives
 
 from __future__ import annotations
 
+import gc
 import json
 import tempfile
 import threading
@@ -68,6 +69,7 @@ class Term:
         with self._opening:
             if not self.core.is_open and self.nodes.ready.is_set() and self.pods.ready.is_set():
                 self.core.open()
+                gc.freeze()  # what is known now stays: no answer has to wait until the collector has walked it
 
     @property
     def problem(self) -> str:

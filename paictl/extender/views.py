@@ -17,7 +17,7 @@ from paictl.scheduler.groups import Group, GroupState
 from paictl.units import from_unix
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from paictl.extender.core import ExtenderCore
     from paictl.extender.table import PodEntry
@@ -43,9 +43,14 @@ class UnknownError(Exception):
 
 def groups(core: ExtenderCore) -> Json:
     """``GET /v1/inspect/affinitygroups/``."""
-    with core.guarded():
-        state = core.book.engine.state
-        return {"items": [_status(state, group) for group in state.groups.by_name.values()] or None}
+    with core.sharing() as give_way:
+        state, items = core.book.engine.state, []
+        for name in list(state.groups.by_name):
+            found = state.groups.by_name.get(name)  # others may have ended it meanwhile
+            if found is not None:
+                items.append(_status(state, found))
+            give_way()
+        return {"items": items or None}
 
 
 def group(core: ExtenderCore, name: str) -> Json:
@@ -69,25 +74,27 @@ def _status(state: State, found: Group) -> Json:
 
 def cluster_status(core: ExtenderCore) -> Json:
     """``GET /v1/inspect/clusterstatus``."""
-    with core.guarded():
-        return inspect.ClusterStatus(core.book.engine.state).all()
+    return _status_of(core).all()
 
 
 def physical_cluster(core: ExtenderCore) -> list[Json]:
     """``GET /v1/inspect/clusterstatus/physicalcluster``."""
-    with core.guarded():
-        return inspect.ClusterStatus(core.book.engine.state).physical_cluster()
+    return _status_of(core).physical_cluster()
 
 
 def virtual_clusters(core: ExtenderCore, name: str = "") -> object:
     """``GET /v1/inspect/clusterstatus/virtualclusters/[VC]``."""
-    with core.guarded():
-        state = core.book.engine.state
-        if not name:
-            return inspect.ClusterStatus(state).virtual_clusters()
-        if name not in state.vcs:
-            raise UnknownError(f"VC {name} not found")
-        return inspect.ClusterStatus(state).virtual_cluster(name)
+    if name and name not in core.book.engine.state.vcs:
+        raise UnknownError(f"VC {name} not found")
+    found = _status_of(core)
+    return found.virtual_cluster(name) if name else found.virtual_clusters()
+
+
+def _status_of(core: ExtenderCore) -> inspect.ClusterStatus:
+    """What it looks like; only the look itself needs the lock."""
+    with core.sharing() as give_way:
+        seen = inspection.inspect(core.book.engine.state, between=give_way)
+    return inspect.ClusterStatus(seen)
 
 
 def explain_pod(core: ExtenderCore, namespace: str, name: str) -> Json:
@@ -145,20 +152,20 @@ def _running(core: ExtenderCore, entry: PodEntry) -> Json:
 
 def picture(core: ExtenderCore, cluster: str) -> Picture:
     """The cells at this instant, as ``paictl cluster view`` draws them."""
-    with core.guarded():
+    with core.sharing() as give_way:
         state, now = core.book.engine.state, from_unix(core.wall())
         waiting = [
             entry for entry in core.table
             if entry.reading is not None and entry.cached is not None and not entry.cached.node
         ]  # fmt: skip
-        seen = inspection.inspect(state)
+        seen = inspection.inspect(state, between=give_way)
         return Picture(
             cluster=cluster,
             now=now,
             epoch=EPOCH,
             chains=chain_pictures(seen),
             vcs=vc_pictures(seen, Counter(_vc(entry) for entry in waiting)),
-            nodes=tuple(_node(core, name) for name in state.physical.nodes),
+            nodes=tuple(_nodes(core, give_way)),
             jobs=tuple(_jobs(core, waiting, now)),
             note="" if core.is_open else "the scheduler is starting: it does not know all pods yet",
         )
@@ -166,6 +173,12 @@ def picture(core: ExtenderCore, cluster: str) -> Picture:
 
 def _vc(entry: PodEntry) -> str:
     return entry.reading.request.vc if entry.reading else ""
+
+
+def _nodes(core: ExtenderCore, give_way: Callable[[], None]) -> Iterator[NodeView]:
+    for name in core.book.engine.state.physical.nodes:
+        yield _node(core, name)
+        give_way()
 
 
 def _node(core: ExtenderCore, name: str) -> NodeView:
@@ -218,11 +231,18 @@ class ViewCache:
         self.clock = clock
         self._known: dict[str, tuple[float, ExtenderCore, int, bytes]] = {}
 
+    def peek(self, key: str, core: ExtenderCore) -> bytes | None:
+        """The answer to a question (a path) at a core if it is good enough."""
+        known = self._known.get(key)
+        if known is None or known[1] is not core:
+            return None
+        return known[3] if known[2] == core.book.engine.version or self.clock() < known[0] else None
+
     def get(self, key: str, core: ExtenderCore, make: Callable[[], bytes]) -> bytes:
-        """The answer to a question (a path) at a core."""
-        began, version, known = self.clock(), core.book.engine.version, self._known.get(key)
-        if known is not None and known[1] is core and (known[2] == version or began < known[0]):
-            return known[3]
+        """The answer to a question at a core, made if need be."""
+        if (known := self.peek(key, core)) is not None:
+            return known
+        began, version = self.clock(), core.book.engine.version
         data, now = make(), self.clock()
         if len(self._known) >= self.MOST:
             self._known.clear()

@@ -85,7 +85,7 @@ def read_filter(body: bytes) -> FilterArgs:
     pod = _pod(args, "ExtenderArgs")
     names, nodes = args.get("NodeNames"), args.get("Nodes")
     if names is not None:
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        if not isinstance(names, list) or not set(map(type, names)) <= {str}:
             raise WireError("ExtenderArgs: NodeNames: expected a list of names")
         return FilterArgs(pod, names)
     if nodes is None:

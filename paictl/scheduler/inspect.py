@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from paictl.scheduler.binding import UNBOUND
-from paictl.scheduler.inspection import PhysicalCellStatus, VirtualCellStatus, inspect
+from paictl.scheduler.inspection import Inspection, PhysicalCellStatus, VirtualCellStatus
 from paictl.scheduler.occupancy import CellState
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ def virtual_row(cell: VirtualCellStatus) -> list[object]:
 class ClusterStatus:
     """The cells as the original's API shapes them."""
 
-    def __init__(self, state: State) -> None:
-        self.seen = inspect(state)
+    def __init__(self, seen: Inspection) -> None:
+        self.seen = seen
         self.roots = {top.cell.address for own in self.seen.vcs.values() for top in own}
         self.virtual = {
             cell.address: cell for own in self.seen.vcs.values() for top in own for cell in top.cell.cells()

@@ -6,7 +6,7 @@ every kind of cluster. They know neither the state nor ids and can cross a wire.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -122,9 +122,17 @@ class Inspection:
     without_guarantee: Mapping[str, tuple[PhysicalCellStatus, ...]]
 
 
-def inspect(state: State, jobs: Mapping[str, str] | None = None) -> Inspection:
-    """What a state looks like; `jobs` maps groups to the jobs under whose names they are shown."""
-    return _Looking(state, jobs or {}).all()
+def _nothing() -> None:
+    return None
+
+
+def inspect(state: State, jobs: Mapping[str, str] | None = None, between: Callable[[], None] = _nothing) -> Inspection:
+    """What a state looks like; `jobs` maps groups to the jobs under whose names they are shown.
+
+    `between` is called after each top and each preassigned cell: who shares the state may let others change it there,
+    and each of these is then shown as it was at one instant.
+    """
+    return _Looking(state, jobs or {}).all(between)
 
 
 class _Looking:
@@ -142,9 +150,12 @@ class _Looking:
             for leaf in row
         }
 
-    def all(self) -> Inspection:
+    def all(self, between: Callable[[], None]) -> Inspection:
         state, tree = self.state, self.state.physical
-        tops = tuple(self.cell(cell) for cell in tree.cells() if tree.parent[cell] == NO_PARENT)
+        tops = []
+        for cell in (cell for cell in tree.cells() if tree.parent[cell] == NO_PARENT):
+            tops.append(self.cell(cell))
+            between()
         vcs: dict[str, list[Preassigned]] = {}
         for root, top in state.virtual.preassigned.items():
             bound = state.binding.physical[root]
@@ -152,6 +163,7 @@ class _Looking:
             chain = tree.chains[state.virtual.chain[root]].name
             found = Preassigned(self.promise(root), doomed, top.pinned_id or "", chain)
             vcs.setdefault(top.vc, []).append(found)
+            between()
         extra: dict[str, list[PhysicalCellStatus]] = {}
         for leaf, name in sorted(state.occupancy.user.items()):
             group = state.groups.by_name[name]
@@ -159,7 +171,7 @@ class _Looking:
                 extra.setdefault(group.vc, []).append(self.physical[leaf])
         return Inspection(
             {chain.name: chain.types[LEAF_LEVEL:] for chain in tree.chains},
-            tops,
+            tuple(tops),
             {name: tuple(vcs.get(name, ())) for name in (*vcs, *sorted(state.vcs - vcs.keys()))},
             {name: tuple(leaves) for name, leaves in extra.items()},
         )

@@ -191,7 +191,7 @@ class Replayer:
                 return {
                     "r": "status",
                     "affinityGroups": [inspect.group_status(state, group) for group in groups],
-                    "clusterStatus": inspect.ClusterStatus(state).all(),
+                    "clusterStatus": inspect.ClusterStatus(inspection.inspect(state)).all(),
                 }
 
     def dump(self) -> Json:

@@ -25,6 +25,8 @@ from paictl.units import Millis
 IDLE_WAKES: Final = 10_000
 """How often a policy may be woken in vain, with nothing running or coming, before the rest counts as unfinished."""
 
+_TAKERS = (Preempt, Stop)
+"""What only takes devices away."""
 _ENDINGS = {Fate.PASSED: Ending.PASSED, Fate.KILLED: Ending.KILLED, Fate.FAILED: Ending.FAILED}
 
 
@@ -97,8 +99,13 @@ class Engine:
         times = [self._next.submit] if self._next is not None else []
         if self._next is None and not self.live:
             return None
-        if (end := self._loop.peek()) is not None:
-            times.append(end)
+        loop = self._loop
+        while (end := loop.peek()) is not None:
+            state, version = loop.first()
+            if state.version == version:
+                times.append(end)
+                break
+            loop.forget()  # void: the rate has changed since
         if self._wake is not None and (times or self._idle < IDLE_WAKES):
             times.append(self._wake)
         return min(times) if times else None
@@ -172,34 +179,32 @@ class Engine:
         held: dict[int, Devices] = {}
         change: dict[int, int] = {}
         stopped: set[int] = set()
-        first = self.occupancy.first
         for action in actions:
-            what = type(action).__name__
             state = self.live.get(action.job.number)
             if state is None or state.number in stopped:
-                raise PolicyError(f"job {action.job.id} is not there (any more)", where=what)
+                raise PolicyError(f"job {action.job.id} is not there (any more)", where=type(action).__name__)
             number = state.number
             has = held.get(number, state.devices)
-            wants: Devices = ()
-            if not isinstance(action, Preempt | Stop):
-                wants = action.devices
-                self._shape(action, state, has)
-            elif not has and isinstance(action, Preempt):
-                raise PolicyError(f"job {action.job.id} does not run", where=what)
             for device in has:
                 change[device] = change.get(device, 0) - 1
-            sharing = isinstance(action, Colocate) or (bool(has) and number in self._shared(has))
-            for device in wants:
-                change[device] = change.get(device, 0) + 1
-                if sharing:
-                    continue
-                if change[device] + (first[device] != FREE and len(self.occupancy.on(device))) > 1:
-                    raise PolicyError(
-                        f"device {device} is not free for job {action.job.id}", where=type(action).__name__
-                    )
-            held[number] = wants
-            if isinstance(action, Stop):
-                stopped.add(number)
+            if isinstance(action, _TAKERS):
+                if not has and isinstance(action, Preempt):
+                    raise PolicyError(f"job {action.job.id} does not run", where=type(action).__name__)
+                held[number] = ()
+                if isinstance(action, Stop):
+                    stopped.add(number)
+                continue
+            self._shape(action, state, has)
+            self._room(action, change, sharing=isinstance(action, Colocate) or (number in self._shared(has)))
+            held[number] = action.devices
+
+    def _room(self, action: Start | Colocate | Migrate | Resize, change: dict[int, int], *, sharing: bool) -> None:
+        """Whether the devices are free by then, unless it may share them; `change` is how many more are on each."""
+        first = self.occupancy.first
+        for device in action.devices:
+            change[device] = more = change.get(device, 0) + 1
+            if not sharing and more + (first[device] != FREE and len(self.occupancy.on(device))) > 1:
+                raise PolicyError(f"device {device} is not free for job {action.job.id}", where=type(action).__name__)
 
     def _shared(self, devices: Devices) -> set[int]:
         """Jobs on devices that have several: they were co-located, and may stay so when they move or grow."""

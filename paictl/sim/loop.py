@@ -46,6 +46,14 @@ class Loop(Generic[E]):
         """When the next event happens, None if there is none."""
         return self._queue[0][0] if self._queue else None
 
+    def first(self) -> E:
+        """The next event, still queued; there must be one."""
+        return self._queue[0][3]
+
+    def forget(self) -> None:
+        """Take the next event away without it happening: the clock stays."""
+        heapq.heappop(self._queue)
+
     def pop(self, until: Millis | None = None) -> E | None:
         """Advance to the next event and return it; None, with the clock at `until`, if none happens by then.
 

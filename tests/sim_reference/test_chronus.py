@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from paictl.sim.cluster import homogeneous
@@ -11,6 +13,7 @@ from tests.sim_reference.support import run, trace
 MINUTE = 60_000
 
 
+@cache
 def play(name: str, policy: str, nodes: int = 6) -> RunResult:
     return run(trace("derived", f"chronus_small_{name}.csv", "chronus"), homogeneous(nodes, 8), policy)
 

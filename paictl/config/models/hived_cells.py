@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from paictl.config.models.hived_types import LEAF_LEVEL, Chain, name_under
+from paictl.cells.spec import LEAF_LEVEL
+from paictl.config.models.hived_types import Chain, name_under
 from paictl.config.reading.nodes import Mapping, Node, Scalar, Sequence
 from paictl.config.reading.source import Located
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping as Table
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from paictl.cells.spec import LEAF_LEVEL
 from paictl.config.models.hived_cells import Cell
-from paictl.config.models.hived_types import LEAF_LEVEL, CellTypes, Chain, guess, name_under
+from paictl.config.models.hived_types import CellTypes, Chain, guess, name_under
 from paictl.config.reading.nodes import Mapping, Node, Scalar
 from paictl.config.reading.source import Located, Span
 

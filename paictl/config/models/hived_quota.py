@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from paictl.cells.quota import Shortfall, shortfall, surplus
+from paictl.cells.spec import LEAF_LEVEL
 from paictl.config.models import per_document
 from paictl.config.models.hived import Hived, hived
 from paictl.config.models.hived_cells import Cell
 from paictl.config.models.hived_promises import Promise
-from paictl.config.models.hived_types import LEAF_LEVEL, Chain
+from paictl.config.models.hived_types import Chain
 from paictl.config.reading.document import Document
 
 

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from paictl.cells.chain import Levels
+from paictl.cells.spec import LEAF_LEVEL
 from paictl.config.reading.nodes import Mapping, Node, Scalar
 from paictl.words import nearest
 
-LEAF_LEVEL = 1
 MOST_NAMES = 400
 """Above this many names nobody is asked "did you mean": the comparison with each costs more than it helps."""
 
@@ -62,38 +63,24 @@ class CellType:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
-    """The types below (and with) a top type; tuples are indexed by level, with an unused entry 0.
+class Chain(Levels):
+    """The types below (and with) a top type, as the file has them.
 
     `node_level` is 0 where not exactly one type is node-level; `countable` is False where some childCellNumber is
     missing, so that `fanout` and `leaves` say nothing.
     """
 
-    name: str
-    types: tuple[str, ...]
-    fanout: tuple[int, ...]
-    leaves: tuple[int, ...]
     node_levels: tuple[int, ...]
     countable: bool
-
-    @property
-    def top(self) -> int:
-        """Level of the top type."""
-        return len(self.types) - 1
-
-    @property
-    def leaf_type(self) -> str:
-        """The kind of device."""
-        return self.types[LEAF_LEVEL]
 
     @property
     def node_level(self) -> int:
         """The level at which a cell is a node, 0 if the file leaves that open."""
         return self.node_levels[0] if len(self.node_levels) == 1 else 0
 
-    def level_of(self, name: str) -> int:
+    def level_of(self, cell_type: str) -> int:
         """Level of a type, 0 if the chain does not have it."""
-        return self.types.index(name, LEAF_LEVEL) if name in self.types[LEAF_LEVEL:] else 0
+        return Levels.level_of(self, cell_type) or 0
 
     def path(self, level: int) -> str:
         """How a virtual cluster names the cells of a level: all types from the top down, joined by dots."""

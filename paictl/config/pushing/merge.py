@@ -20,7 +20,6 @@ from paictl.config.reading.source import Source
 from paictl.config.reading.yamltree import parse_yaml
 from paictl.errors import PaictlError
 
-_ALIAS = re.compile(r"\s*:\s*(\*[^\s,\[\]{}]+)")
 _COLON = re.compile(r"\s*:")
 
 
@@ -40,9 +39,8 @@ def merge(old: str, new: str, drop: Collection[KeyPath] = (), name: str = "the p
     """Merge the text that a cluster has (`old`) and the text that is pushed (`new`).
 
     An empty section of the pushed file (a key without a value) keeps what the cluster has below it. `drop` names keys
-    that the cluster is to lose; one that it does not have, or that the pushed file has as well, is an error. Where
-    the layout leaves no place for lines (braces, aliases), the one value that stands in the way is written anew on one
-    line. Raises `PaictlError` if a text cannot be read or the result would not hold what it should.
+    that the cluster is to lose; one that it does not have, or that the pushed file has as well, is an error. Raises
+    `PaictlError` if a text cannot be read, or if a section would have to change that is written elsewhere (an alias).
     """
     before, after = _ended(old), _ended(new)
     pushed = _read(after, name)
@@ -54,17 +52,22 @@ def merge(old: str, new: str, drop: Collection[KeyPath] = (), name: str = "the p
     if not isinstance(kept, Mapping) or not isinstance(pushed, Mapping | None):
         same = kept is None or _canonical(_data(kept)) == _canonical(_data(pushed))
         return Merged(new, changed=() if same else ((),))
+    found = _Differences()
+    found.between(to_data(kept), to_data(pushed) if pushed else {})
+    if not found.kept:
+        return found.merged(new)
     wanted = _canonical(merged_data(to_data(kept), _data(pushed)))
     for verbatim, apart in ((True, True), (True, False), (False, False)):
         merging = _Merging(before, after, verbatim, apart)
-        merging.mappings(kept, pushed or Mapping(kept.source, 0, 0), ())
-        if not merging.kept:
-            return merging.outcome(new)
+        try:
+            merging.mappings(kept, pushed or Mapping(kept.source, 0, 0), 0)
+        except _ElsewhereError:
+            break
         text = merging.text(pushed)
         tree = parse_yaml(Source(name, text))
         if not tree.fatal and _canonical(_data(tree.root)) == wanted:
-            return merging.outcome(text)
-    paths = ", ".join(dotted(path) for path in merging.kept[:5])
+            return found.merged(text)
+    paths = ", ".join(dotted(path) for path in found.kept[:5])
     hint = "write the file without anchors and aliases, or add these keys to it"
     raise PaictlError(f"cannot take over what only the cluster has: {paths}", where=name, hint=hint)
 
@@ -77,6 +80,35 @@ def merged_data(old: Data, new: Data) -> Data:
         return new
     both = {name: merged_data(old[name], value) if name in old else value for name, value in new.items()}
     return both | {name: value for name, value in old.items() if name not in new}
+
+
+@dataclass(slots=True)
+class _Differences:
+    """Paths in which the data of two files differ."""
+
+    kept: list[KeyPath] = field(default_factory=list)
+    changed: list[KeyPath] = field(default_factory=list)
+    added: list[KeyPath] = field(default_factory=list)
+
+    def between(self, old: Data, new: Data, path: KeyPath = ()) -> None:
+        if isinstance(old, dict) and isinstance(new, dict):
+            for name, value in old.items():
+                if name in new:
+                    self.between(value, new[name], (*path, name))
+                else:
+                    self.kept.append((*path, name))
+            self.added.extend((*path, name) for name in new if name not in old)
+        elif isinstance(old, dict) and old and new is None:
+            self.kept.extend((*path, name) for name in old)
+        elif _canonical(old) != _canonical(new):
+            self.changed.append(path)
+
+    def merged(self, text: str) -> Merged:
+        return Merged(text, tuple(self.kept), tuple(self.changed), tuple(self.added))
+
+
+class _ElsewhereError(Exception):
+    """A section that has to differ here is written elsewhere, behind an alias or ``<<``."""
 
 
 @dataclass(slots=True)
@@ -100,32 +132,20 @@ class _Merging:
     after: str
     verbatim: bool
     apart: bool
-    kept: list[KeyPath] = field(default_factory=list)
-    changed: list[KeyPath] = field(default_factory=list)
-    added: list[KeyPath] = field(default_factory=list)
     insertions: list[_Insertion] = field(default_factory=list)
     edits: list[Replacement] = field(default_factory=list)
     flows: dict[int, list[str]] = field(default_factory=dict)
 
-    def outcome(self, text: str) -> Merged:
-        return Merged(text, tuple(self.kept), tuple(self.changed), tuple(self.added))
-
-    def mappings(self, old: Mapping, new: Mapping, path: KeyPath) -> None:
-        """Merge two mappings that stand at the same path."""
+    def mappings(self, old: Mapping, new: Mapping, depth: int) -> None:
+        """Put into a mapping what only its counterpart of the cluster has."""
         for entry in old:
-            here = (*path, entry.name)
             there = new.entries.get(entry.name)
             if there is None:
-                self.kept.append(here)
-                self.keep(entry, new, len(path))
+                self.keep(entry, new, depth)
             elif isinstance(entry.value, Mapping) and isinstance(there.value, Mapping):
-                self.below(entry.value, there, new, here)
+                self.below(entry, there, new, depth)
             elif isinstance(entry.value, Mapping) and len(entry.value) and _is_null(there.value):
-                self.kept.extend((*here, below.name) for below in entry.value)
-                self.fill(entry, there, new, len(path))
-            elif _canonical(_data(entry.value)) != _canonical(_data(there.value)):
-                self.changed.append(here)
-        self.added.extend((*path, entry.name) for entry in new if entry.name not in old)
+                self.fill(entry, there, new, depth)
 
     def keep(self, entry: Entry, new: Mapping, depth: int) -> None:
         """Take an entry of the cluster's file over into a mapping of the pushed one."""
@@ -143,37 +163,20 @@ class _Merging:
         else:
             self.insertions.append(_Insertion(len(self.after), depth, self.lines(entry, 0)))
 
-    def below(self, old: Mapping, there: Entry, parent: Mapping, path: KeyPath) -> None:
-        """Merge two mappings below a key; one that is written elsewhere (alias, ``<<``) is written anew here."""
-        own = parent.start <= there.key.start and not yamltext.is_alias(there)
-        value = there.value
+    def below(self, entry: Entry, there: Entry, parent: Mapping, depth: int) -> None:
+        """Merge two mappings below a key."""
+        old, value, found = entry.value, there.value, _Differences()
+        assert isinstance(old, Mapping)  # noqa: S101 - narrows the type
         assert isinstance(value, Mapping)  # noqa: S101 - narrows the type
-        if own and (len(value) or not yamltext.is_flow(self.after, value)):
-            self.mappings(old, value, path)
+        found.between(to_data(old), to_data(value))
+        if not found.kept:
             return
-        probe = _Merging(self.before, self.after, self.verbatim, self.apart)
-        probe.mappings(old, value, path)
-        self.kept += probe.kept
-        self.changed += probe.changed
-        self.added += probe.added
-        if not probe.kept:
-            return
-        merged = merged_data(to_data(old), to_data(value))
-        alias = _ALIAS.match(self.after, there.key.end)
-        if own:
-            self.fill(Entry(there.key, old), there, parent, len(path) - 1)
-        elif parent.start <= there.key.start and alias:
-            self.edits.append(Replacement(*alias.span(1), yamltext.flow_value(merged)))
+        if there.key.start < parent.start or yamltext.is_alias(there):
+            raise _ElsewhereError
+        if len(value) or not yamltext.is_flow(self.after, value):
+            self.mappings(old, value, depth + 1)
         else:
-            self.rewrite(there.name, merged, parent, len(path) - 1)
-
-    def rewrite(self, name: str, data: Data, parent: Mapping, depth: int) -> None:
-        """Put an entry of its own before the one that ``<<`` brings in."""
-        own = yamltext.own_entries(self.after, parent)
-        start = own[-1].key.start if own else parent.start
-        at = yamltext.end_of_entry(self.after, own[-1]) if own else yamltext.line_end(self.after, start)
-        column = start - yamltext.line_start(self.after, start)
-        self.insertions.append(_Insertion(at, depth, " " * column + yamltext.flow_entry(name, data) + "\n"))
+            self.fill(entry, there, parent, depth)
 
     def fill(self, entry: Entry, there: Entry, parent: Mapping, depth: int) -> None:
         """Put what the cluster has below a key into the empty section that the pushed file has there."""
@@ -189,22 +192,12 @@ class _Merging:
             self.edits.append(Replacement(behind, there.value.end, ""))
         column = yamltext.column_of(self.after, there.key)
         lines = yamltext.own_entries(self.before, old)
-        step = yamltext.column_of(self.before, lines[0].key) - self.parent_column(lines[0].key) if lines else 2
+        step = (
+            yamltext.column_of(self.before, lines[0].key) - yamltext.column_of(self.before, entry.key) if lines else 2
+        )
         at = yamltext.line_end(self.after, max(there.value.end, behind))
         for below in old:
             self.insertions.append(_Insertion(at, depth + 1, self.lines(below, column + max(step, 1))))
-
-    def parent_column(self, key: Scalar) -> int:
-        """The indentation of the nearest line above a key of the cluster's file that is indented less."""
-        text, column = self.before, yamltext.column_of(self.before, key)
-        at = yamltext.line_start(text, key.start)
-        while at > 0:
-            at = yamltext.line_start(text, at - 1)
-            line = text[at : yamltext.line_end(text, at)]
-            indent = len(line) - len(line.lstrip(" "))
-            if line.strip() and indent < column:
-                return indent
-        return column - 2
 
     def lines(self, entry: Entry, column: int) -> str:
         """The lines of an entry at an indentation: as they are if they mean the same alone, else written anew."""

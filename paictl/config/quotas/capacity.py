@@ -9,11 +9,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from paictl.cells.spec import LEAF_LEVEL
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_cells import location
 from paictl.config.models.hived_promises import Promise
 from paictl.config.models.hived_quota import Balance, balances, whole_cells
-from paictl.config.models.hived_types import LEAF_LEVEL
 from paictl.config.reading.document import Document
 from paictl.config.reading.kinds import Kind
 from paictl.config.reading.load import Loaded

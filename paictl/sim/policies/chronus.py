@@ -22,7 +22,7 @@ class ChronusParameters(GridParameters):
 
     solver: Literal["highs", "greedy"] = parameter("highs", "how leases are planned")
     padding: float = parameter(1.1, "times the estimated duration: what a job is planned for")
-    rows: int = parameter(400, "above so many (job, deadline) rows the program is not tried, only the greedy plan")
+    rows: int = parameter(150, "above so many (job, deadline) rows the program is not tried, only the greedy plan")
     nodes: int = parameter(20, "effort of one program, in branch-and-bound nodes")
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from bisect import bisect_left, insort
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
 from heapq import merge
 
 from paictl.sim.actions import Moment, Preempt, Start
@@ -33,24 +32,45 @@ Entry = tuple[Key, int, JobView]
 """(key, number, job): compares as the ranking does."""
 
 
-@dataclass(slots=True)
 class _Tail:
-    """Those who run, from the last rank upwards, as far as somebody looked."""
+    """Those who run, from the last rank upwards, as far as somebody looked; and how many devices they have."""
 
-    rest: Iterator[Entry]
-    seen: list[Entry] = field(default_factory=list)
+    __slots__ = ("_rest", "_sums", "seen")
 
-    def last(self) -> Entry | None:
-        """The very last one, None if nobody runs."""
-        if not self.seen and (one := next(self.rest, None)) is not None:
-            self.seen.append(one)
-        return self.seen[0] if self.seen else None
+    def __init__(self, rest: Iterator[Entry]) -> None:
+        self._rest = rest
+        self.seen: list[Entry] = []
+        self._sums: list[int] = []
+        """Devices of the seen ones up to each of them."""
 
-    def __iter__(self) -> Iterator[Entry]:
-        yield from self.seen
-        for one in self.rest:
-            self.seen.append(one)
-            yield one
+    def reach(self, devices: int) -> int:
+        """The place of the first one (from the last rank) up to whom they have at least that many devices.
+
+        If all of them have less: how many there are.
+        """
+        sums, seen = self._sums, self.seen
+        while not sums or sums[-1] < devices:
+            one = next(self._rest, None)
+            if one is None:
+                return len(seen)
+            sums.append(one[2].gpus + (sums[-1] if sums else 0))
+            seen.append(one)
+        return bisect_left(sums, devices)
+
+    def behind(self, head: Entry, devices: int) -> bool:
+        """Whether those who rank behind have that many devices; most are told by one look at the very last."""
+        if self.reach(1) == len(self.seen) or self.seen[0] < head:
+            return False
+        place = self.reach(devices)
+        return place < len(self.seen) and head < self.seen[place]
+
+    def pop(self, place: int) -> JobView:
+        """It does not run any more."""
+        job = self.seen.pop(place)[2]
+        del self._sums[place]
+        for later in range(place, len(self._sums)):
+            self._sums[later] -= job.gpus
+        return job
 
 
 class Ranked(Policy):
@@ -135,7 +155,7 @@ class Ranked(Policy):
     def settle(self) -> None:
         """Bring what runs in line with the ranking."""
         most: dict[Group, int] = {}
-        while True:
+        while self._waiting:
             stop, start = self._walk(most)
             if not start:
                 return
@@ -186,7 +206,7 @@ class Ranked(Policy):
     def _walk(self, most: dict[Group, int]) -> tuple[list[JobView], list[tuple[Group, Entry]]]:
         """Whom to preempt and whom to start; of a group at most as many as `most` says."""
         free = self.placement.free
-        tail = _Tail(self._from_last())
+        tail = _Tail(self.all_from_last())
         stop: list[JobView] = []
         start: list[tuple[Group, Entry]] = []
         begun: dict[Group, int] = {}
@@ -194,9 +214,8 @@ class Ranked(Policy):
             best = self._next_start(free, tail, begun, most)
             victim = self._overflow(-free, tail) if free < 0 else None
             if victim is not None and (best is None or tail.seen[victim] < best[1]):
-                job = tail.seen.pop(victim)[2]
-                stop.append(job)
-                free += job.gpus
+                stop.append(tail.pop(victim))
+                free += stop[-1].gpus
             elif best is not None:
                 start.append(best)
                 begun[best[0]] = begun.get(best[0], 0) + 1
@@ -208,41 +227,25 @@ class Ranked(Policy):
         self, free: int, tail: _Tail, begun: dict[Group, int], most: dict[Group, int]
     ) -> tuple[Group, Entry] | None:
         """The first waiting job for which the walk has room."""
-        found: Group | None = None
-        best = last = tail.last()
+        found: tuple[Group, Entry] | None = None
         for group, row in self._waiting.items():
             number = begun.get(group, 0) if begun else 0
-            if number >= len(row) or (group in most and number >= most[group]):
+            if number >= len(row) or (most and number >= most.get(group, len(row))):
                 continue
             head, need = row[number], group[0] - free
-            if found is not None and best is not None and best < head:
+            if found is not None and found[1] < head:
                 continue
-            if need <= 0 or (last is not None and head < last and self._behind(head, need, tail)):
-                found, best = group, head
-        return None if found is None or best is None else (found, best)
-
-    def _behind(self, head: Entry, need: int, tail: _Tail) -> bool:
-        """Whether those who run and rank behind have that many devices."""
-        for one in tail:
-            if one < head:
-                return False
-            need -= one[2].gpus
-            if need <= 0:
-                return True
-        return False
+            if need <= 0 or tail.behind(head, need):
+                found = group, head
+        return found
 
     def _overflow(self, missing: int, tail: _Tail) -> int | None:
         """The first of those who run for whom the room does not suffice any more: its place in the tail."""
-        behind, found = 0, None
-        for index, one in enumerate(tail):
-            if behind >= missing:
-                break
-            found = index
-            behind += one[2].gpus
-        return found
+        place = tail.reach(missing)
+        return min(place, len(tail.seen) - 1) if tail.seen else None
 
-    def _from_last(self) -> Iterator[Entry]:
-        """Those who run, last rank first."""
+    def all_from_last(self) -> Iterator[Entry]:
+        """Those who run, last rank first; override where one lane is wholly behind another."""
         lanes = [self.from_last(lane, row) for lane, row in self._lanes.items()]
         return lanes[0] if len(lanes) == 1 else merge(*lanes, reverse=True)
 

@@ -8,7 +8,7 @@ import math
 import socket
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,7 +16,7 @@ import uvicorn
 
 from paictl.cells.spec import ClusterSpec
 from paictl.extender.binder import Binder
-from paictl.extender.core import ExtenderCore, Options
+from paictl.extender.core import Binding, ExtenderCore, Options
 from paictl.extender.filtering import filter_nodes
 from paictl.extender.labels import Rules
 from paictl.extender.metrics import Metrics
@@ -55,6 +55,7 @@ class FakeServer:
     def __init__(self) -> None:
         self.pods: dict[str, Json] = {}
         self.calls: list[str] = []
+        self.locked: Callable[[], bool] = lambda: False
         self.refuse: dict[str, KubeError] = {}
         """Answers by the last part of the path (``binding``, ``eviction``)."""
 
@@ -62,6 +63,7 @@ class FakeServer:
         return self.request("GET", path)
 
     def request(self, method: str, path: str, body: Any = None, **_: object) -> Json:
+        assert not self.locked(), "nobody waits for the network in the lock"
         parts = path.split("/")
         namespace, name, part = parts[4], parts[6], parts[7] if len(parts) > 7 else ""
         self.calls.append(f"{method} {part or 'pod'} {name}")
@@ -95,11 +97,20 @@ class Harness:
             spec, self.options, self.recorded.append, wall=lambda: self.now, clock=lambda: self.now
         )
         client: Any = self.server
+        self.server.locked = self.core.lock._is_owned  # type: ignore[attr-defined]
         self.binder = Binder(client, self.core, remaining=lambda: math.inf)
         self.reconciler = Reconciler(client, self.core, remaining=lambda: math.inf, clock=lambda: self.now)
-        self.core.force = lambda binding: self.forced.append(self.binder.send(binding))
+        self.core.force = self._force
         self.forced: list[str] = []
         self.nodes: list[str] = []
+
+    def _force(self, binding: Binding) -> None:
+        """At once, where the real one leaves it to a thread: still inside the lock, therefore."""
+        locked, self.server.locked = self.server.locked, lambda: False
+        try:
+            self.forced.append(self.binder.send(binding))
+        finally:
+            self.server.locked = locked
 
     def open(self, nodes: Iterable[str] = ()) -> None:
         """Start to answer, with these nodes healthy, and the pods of the server known."""

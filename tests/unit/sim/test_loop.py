@@ -46,3 +46,15 @@ def test_the_clock_stops_at_until_and_never_goes_back() -> None:
     assert len(loop) == 0
     assert loop.pop(Millis(3)) is None
     assert loop.now == 10
+
+
+def test_what_is_forgotten_does_not_happen_and_moves_no_clock() -> None:
+    loop: Loop[str] = Loop()
+    loop.schedule(Millis(10), Urgency.END, "void")
+    loop.schedule(Millis(20), Urgency.END, "end")
+    assert loop.first() == "void"
+    loop.forget()
+    assert (loop.now, loop.peek(), loop.first()) == (0, 20, "end")
+    loop.schedule(Millis(5), Urgency.ARRIVAL, "early")
+    assert loop.pop() == "early"
+    assert loop.now == 5

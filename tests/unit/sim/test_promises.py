@@ -150,6 +150,7 @@ def test_under_cells_it_does_not_matter_what_the_other_tenant_does(
         ({"jobs": [job("x", "a", "0", "1h", 1) | {"gpus": 1}]}, "unknown key 'gpus'"),
         ({"jobs": [job("x", "a", "0", "soon", 1)]}, r"jobs\[0\].runs: 'soon' is not a duration"),
         ({"jobs": [job("x", "a", "0", "infinity", 1)]}, r"jobs\[0\].runs: expected a span that ends"),
+        ({"jobs": [job("x", "a", "0", "0s", 1)]}, r"jobs\[0\].runs: expected a span that ends"),
         ({"jobs": [job("x", "a", "0", "1h", 0)]}, r"jobs\[0\].devices"),
         ({"jobs": [job("x", "a", "0", "1h", 1)] * 2}, r"jobs\[1\].name: there is a job 'x' already"),
     ],

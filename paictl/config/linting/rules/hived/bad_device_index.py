@@ -29,10 +29,10 @@ Fails with::
 
 from __future__ import annotations
 
+from paictl.cells.spec import LEAF_LEVEL
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_cells import device_index
-from paictl.config.models.hived_types import LEAF_LEVEL
 
 
 @rule("HVD513", "bad-device-index", ERROR)

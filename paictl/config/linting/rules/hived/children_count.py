@@ -33,10 +33,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from paictl.cells.spec import LEAF_LEVEL
 from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_cells import Cell
-from paictl.config.models.hived_types import LEAF_LEVEL, CellTypes
+from paictl.config.models.hived_types import CellTypes
 
 
 @rule("HVD515", "children-count", ERROR)

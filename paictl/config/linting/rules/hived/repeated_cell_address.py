@@ -31,10 +31,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from paictl.cells.spec import LEAF_LEVEL
 from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_cells import Cell
-from paictl.config.models.hived_types import LEAF_LEVEL
 from paictl.config.reading.source import place_of
 
 

@@ -1,0 +1,182 @@
+"""Commands on a cluster by name: which one they reach, and what each kind answers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from paictl.cluster import registry
+from paictl.cluster.kubernetes import opening
+from paictl.cluster.presets import preset_files
+from paictl.cluster.registry import Pinned
+from tests.unit.cli.conftest import Paictl
+from tests.unit.cluster.fakekube import FakeKube
+
+
+@pytest.fixture
+def kube(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeKube:
+    """A Kubernetes that was added as `prod`, beside a cluster on this machine that is not up."""
+    monkeypatch.setattr("paictl.config.secrets.sealing.COST", (4, 1, 1))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    for name in ("PAICTL_CLUSTER", "PAICTL_STATE"):
+        monkeypatch.delenv(name, raising=False)
+    fake = FakeKube()
+    monkeypatch.setattr(opening, "connect", lambda *_: fake)
+    registry.add(Pinned("prod", "/k/config", fake.context, fake.server, fake.authority))
+    return fake
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "cluster"
+    made.mkdir()
+    for name, text in preset_files("lab").items():
+        (made / name).write_text(text)
+    return made
+
+
+@pytest.mark.usefixtures("kube")
+def test_a_cluster_is_added_listed_used_and_forgotten(paictl: Paictl) -> None:
+    assert "cluster test is https://fake:6443 (context fake)" in paictl("cluster", "add", "test").err
+    rows = {row["name"]: row for row in paictl("cluster", "list", "-o", "json").data}
+    assert [(name, row["kind"], row["inUse"]) for name, row in rows.items()] == [
+        ("local", "embedded", True), ("prod", "kubernetes", False), ("test", "kubernetes", False),
+    ]  # fmt: skip
+    assert paictl("cluster", "use", "test").code == 0
+    assert paictl("config", "get-id").out == "test\n"
+    assert paictl("config", "get-id", "--cluster", "prod").out == "prod\n"
+    assert paictl("cluster", "remove", "test").code == 0
+    assert "*" in next(line for line in paictl("cluster", "list").out.splitlines() if "local" in line)
+    done = paictl("cluster", "use", "test")
+    assert (done.code, "there is no cluster 'test'" in done.err) == (2, True)
+    assert paictl("cluster", "remove", "local").code == 2
+    assert paictl("node", "list").code == 4, "back on this machine, where none is up"
+
+
+def test_every_command_with_a_state_takes_a_cluster_and_the_nearest_word_counts(
+    paictl: Paictl, kube: FakeKube, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for words in (
+        ["node", "list"], ["config", "history"], ["cluster", "status"], ["job", "list"], ["service", "list"],
+        ["cluster", "view"], ["cluster", "events"], ["config", "diff"], ["sim", "what-if"],
+    ):  # fmt: skip
+        assert "--cluster NAME" in paictl(*words, "--help").out
+    monkeypatch.setenv("PAICTL_CLUSTER", "prod")
+    assert paictl("node", "list").code == 0
+    assert paictl("node", "list", "--cluster", "local").code == 4
+    assert paictl("node", "list", "--state", str(tmp_path / "other")).code == 4
+    monkeypatch.setenv("PAICTL_STATE", str(tmp_path / "lab"))
+    asked = len(kube.requests)
+    done = paictl("node", "list")
+    assert (done.code, "PAICTL_CLUSTER says prod" in done.err, len(kube.requests)) == (2, True, asked)
+    monkeypatch.delenv("PAICTL_CLUSTER")
+    registry.use("prod")
+    assert paictl("node", "list").code == 4, "in the shell of a lab commands stay there"
+    assert len(kube.requests) == asked
+
+
+@pytest.mark.usefixtures("kube")
+def test_status_says_what_is_not_yet_possible_and_so_do_the_commands(paictl: Paictl) -> None:
+    registry.use("prod")
+    said = paictl("cluster", "status").out
+    assert "Kubernetes v1.37.1 at https://fake:6443" in said
+    assert [line.split()[2].rstrip(";") for line in said.splitlines() if line.startswith("not yet:")] == [
+        "jobs", "scheduling", "services",
+    ]  # fmt: skip
+    found = paictl("cluster", "status", "-o", "json").data
+    assert found["ports"] == {
+        "nodes": True, "jobs": False, "scheduling": False, "configuration": True, "services": False,
+    }  # fmt: skip
+    assert (found["kind"], found["version"], found["nodes"]) == ("kubernetes", "v1.37.1", {})
+    for words in (["job", "list"], ["service", "list"], ["cluster", "view"], ["node", "fail", "w1"]):
+        done = paictl(*words)
+        assert (done.code, done.out) == (2, "")
+        assert "hint: " in done.err
+
+
+@pytest.mark.parametrize("verb", [["up"], ["down", "-y"], ["tick", "1m"], ["speed", "2"]])
+def test_what_is_for_this_machine_only_touches_no_other_and_not_this_one_instead(
+    paictl: Paictl, kube: FakeKube, verb: list[str]
+) -> None:
+    assert paictl("cluster", "up", "--speed", "0").code == 0
+    asked = len(kube.requests)
+    done = paictl("cluster", *verb, "--cluster", "prod")
+    assert (done.code, f"paictl cluster {verb[0]} is for a cluster on this machine" in done.err) == (2, True)
+    assert len(kube.requests) == asked
+    assert paictl("cluster", "status").code == 0, "what is on this machine is still there"
+
+
+def test_push_pull_history_rollback_and_plan_as_on_this_machine(
+    paictl: Paictl, kube: FakeKube, folder: Path, tmp_path: Path
+) -> None:
+    registry.use("prod")
+    assert "nothing was pushed yet" in paictl("config", "history").err
+    done = paictl("config", "push", "-p", str(folder), "--cluster-id", "other")
+    assert (done.code, "this is cluster prod, not other" in done.err) == (2, True)
+    done = paictl("config", "push", "-p", str(folder), "--cluster-id", "prod")
+    assert (done.code, "version 1 stored" in done.err) == (0, True)
+    assert "which jobs a push harms cannot be told" in done.err
+    assert paictl("config", "diff", str(folder)).code == 0
+    services = folder / "services-configuration.yaml"
+    services.write_text(services.read_text().replace("too", "else"))
+    done = paictl("config", "diff", str(folder))
+    assert (done.code, "this-machine" in done.out + done.err) == (1, False)
+    assert paictl("config", "plan", "-p", str(folder), "-o", str(tmp_path / "plan")).code == 0
+    done = paictl("config", "apply", str(tmp_path / "plan"), "-y")
+    assert (done.code, "config apply FILE -p DIR" in done.err) == (2, True)
+    assert paictl("config", "apply", str(tmp_path / "plan"), "-p", str(folder), "-y").code == 0
+    assert paictl("config", "rollback", "1", "-y").code == 0
+    assert [row["number"] for row in paictl("config", "history", "-o", "json").data] == [1, 2, 3]
+    assert paictl("config", "pull", "-o", str(tmp_path / "pulled")).code == 0
+    assert paictl("config", "push", "-p", str(tmp_path / "pulled"), "-y").err.count("already") == 1
+    assert "only-on-this-machine" not in json.dumps(kube.of("configmaps"))
+
+
+def test_who_pushes_at_the_same_time_is_shown_what_the_other_did(
+    paictl: Paictl, kube: FakeKube, folder: Path, tmp_path: Path
+) -> None:
+    registry.use("prod")
+    assert paictl("config", "push", "-p", str(folder), "-y").code == 0
+    services = folder / "services-configuration.yaml"
+    text = services.read_text()
+    services.write_text(text.replace("rest-server:\n", "rest-server:\n  server-port: 1111\n"))
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / services.name).write_text(text.replace("rest-server:\n", "rest-server:\n  server-port: 2222\n"))
+
+    def come_between(number: int) -> None:
+        if kube.requests[number] == ("PUT", "/api/v1/namespaces/paictl-system/configmaps/paictl-configuration"):
+            kube.before = lambda _: None
+            assert paictl("config", "push", "-p", str(other), "-y").code == 0
+
+    kube.before = come_between
+    done = paictl("config", "push", "-p", str(folder), "-y")
+    assert (done.code, "others changed 1 key" in done.err) == (2, True)
+    row = next(line for line in done.out.splitlines() if "rest-server.server-port" in line)
+    assert row.split()[-3:] == ["-", "2222", "1111"]
+
+
+def test_what_openpai_left_needs_a_kubernetes(paictl: Paictl, kube: FakeKube, tmp_path: Path) -> None:
+    assert paictl("cluster", "up", "--speed", "0").code == 0
+    assert paictl("config", "pull", "--from-openpai", "-o", str(tmp_path / "x")).code == 2
+    registry.use("prod")
+    kube.objects["/api/v1/namespaces/default/configmaps/pai-configuration"] = {
+        "metadata": {}, "data": {"services-configuration.yaml": "rest-server:\n  jwt-secret: in-clear\n"},
+    }  # fmt: skip
+    done = paictl("config", "pull", "--from-openpai", "-o", str(tmp_path / "left"))
+    assert (done.code, "in clear" in done.err, "in-clear" in done.out + done.err) == (0, True, False)
+    assert (tmp_path / "left" / "services-configuration.yaml").stat().st_mode & 0o777 == 0o600
+    assert paictl("config", "pull", "--from-openpai", "--version", "1", "-o", str(tmp_path / "y")).code == 2
+
+
+def test_completion_offers_clusters(paictl: Paictl, kube: FakeKube) -> None:
+    from paictl.cli.names import clusters
+
+    assert clusters() == ["local", "prod"]
+    registry.registry_file().write_text("rotten")
+    assert clusters() == []
+    assert paictl("cluster", "list").code == 2
+    assert kube.requests == []

@@ -1,0 +1,94 @@
+"""An API server in memory: core objects by path, resource versions, conflicts; it can be cut off at any request."""
+
+# ruff: noqa: ARG002 - the signatures are those of the client
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from paictl.remote.kube.client import JSON, READ, Json, KubeClient, KubeError
+
+START = datetime(2026, 11, 22, 5, 0, tzinfo=UTC)
+
+
+class FakeKube(KubeClient):
+    """`before` and `after` are called with the number of each request, around its effect."""
+
+    def __init__(self, objects: dict[str, Json] | None = None) -> None:
+        self.server, self.context, self.authority, self.date = "https://fake:6443", "fake", "system", START
+        self.objects: dict[str, Json] = {} if objects is None else objects
+        self.objects.setdefault("/api/v1/namespaces/kube-system", {"metadata": {"creationTimestamp": _stamp()}})
+        self.requests: list[tuple[str, str]] = []
+        self.before: Callable[[int], None] = lambda _: None
+        self.after: Callable[[int], None] = lambda _: None
+
+    def again(self) -> FakeKube:
+        """The same server, as another process reaches it."""
+        return FakeKube(self.objects)
+
+    def request(
+        self, method: str, path: str, body: object = None, *, query: Mapping[str, object] | None = None,
+        kind: str = JSON, timeout: float = READ,
+    ) -> Json:  # fmt: skip
+        number = len(self.requests)
+        self.requests.append((method, path))
+        self.before(number)
+        try:
+            return copy.deepcopy(self._done(method, path, copy.deepcopy(body), dict(query or {})))
+        finally:
+            self.after(number)
+
+    def _done(self, method: str, path: str, body: Any, query: dict[str, object]) -> Json:
+        if path == "/version":
+            return {"gitVersion": "v1.37.1"}
+        if method == "POST":
+            if path.startswith("/api/v1/namespaces/") and path.rpartition("/")[0] not in self.objects:
+                raise _error(404, "the namespace is not there")
+            path = f"{path}/{body['metadata']['name']}"
+            if path in self.objects:
+                raise _error(409, "is there already")
+            body["metadata"]["creationTimestamp"] = _stamp()
+            return self._kept(path, body)
+        if method == "GET" and path.rpartition("/")[2] in ("configmaps", "secrets", "nodes", "pods"):
+            found = [one for at, one in self.objects.items() if at.rpartition("/")[0] == path]
+            return {"items": [one for one in found if _selected(one, str(query.get("labelSelector", "")))]}
+        if path not in self.objects:
+            raise _error(404, "is not there")
+        if method == "DELETE":
+            return self.objects.pop(path)
+        if method == "PUT":
+            if body["metadata"].get("resourceVersion") != self.objects[path]["metadata"]["resourceVersion"]:
+                raise _error(409, "the object has been modified")
+            return self._kept(path, body)
+        if method == "PATCH":
+            self.objects[path].setdefault("spec", {}).update(body["spec"])
+        return self.objects[path]
+
+    def _kept(self, path: str, body: Json) -> Json:
+        newest = max((int(one["metadata"].get("resourceVersion", 0)) for one in self.objects.values()), default=0)
+        body["metadata"]["resourceVersion"] = str(newest + 1)
+        self.objects[path] = body
+        return body
+
+    def of(self, kind: str, namespace: str = "paictl-system") -> dict[str, Json]:
+        """Objects of a kind by name."""
+        start = f"/api/v1/namespaces/{namespace}/{kind}/"
+        return {path.removeprefix(start): one for path, one in self.objects.items() if path.startswith(start)}
+
+
+def _selected(found: Json, selector: str) -> bool:
+    labels = found["metadata"].get("labels") or {}
+    return all(
+        name in labels and (not value or labels[name] == value)
+        for name, _, value in (word.partition("=") for word in selector.split(",") if word)
+    )
+
+
+def _error(status: int, message: str) -> KubeError:
+    return KubeError(message, status=status, where="fake")
+
+
+def _stamp() -> str:
+    return START.isoformat().replace("+00:00", "Z")
