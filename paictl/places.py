@@ -18,3 +18,9 @@ def config_folder() -> Path:
     """What the user has set: `paictl` in XDG's folder of configurations (`~/.config`)."""
     base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(base) / "paictl"
+
+
+def cache_folder() -> Path:
+    """What can be computed again: `paictl` in XDG's folder of caches (`~/.cache`)."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "paictl"

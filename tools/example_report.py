@@ -59,9 +59,9 @@ def write_report(lang: str, folder: Path, labs: Sequence[str] = ()) -> Path:
 def study(lang: str, labs: Sequence[str]) -> None:
     """Do every step of labs, and answer their questions."""
     from paictl.cli.lab.inprocess import called, silent_runner, speaking
+    from paictl.lab.folders import labs_folder
     from paictl.lab.manifest import all_labs, find_lab
     from paictl.lab.session import Session
-    from paictl.lab.workspace import labs_folder
 
     for lab in [find_lab(word) for word in labs] or all_labs():
         session = Session(lab, labs_folder())

@@ -21,10 +21,10 @@ from paictl.cluster.targets import chosen_name, open_target
 from paictl.config.reading.problem import Problem
 from paictl.errors import PaictlError
 from paictl.i18n import text
+from paictl.lab.folders import lab_of_shell, labs_folder
 from paictl.lab.language import language_of
 from paictl.lab.messages import say
 from paictl.lab.session import session_of
-from paictl.lab.workspace import lab_of_shell, labs_folder
 from paictl.operate.errors import RefusedFilesError
 from paictl.units import rfc3339
 

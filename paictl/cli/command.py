@@ -32,11 +32,15 @@ LONG = 5.0
 
 
 class Lazy(NamedTuple):
-    """A command, or a group of them, in a module that is loaded when it is needed."""
+    """A command, or a group of them, in a module that is loaded when it is needed.
+
+    The `app` of the module is meant, or with `within` the command of that name in it.
+    """
 
     module: str
     help: str
     hidden: bool = False
+    within: bool = False
 
 
 def _verbose(value: int) -> None:
@@ -255,6 +259,8 @@ class Group(TyperGroup):
         """A command by its name; None if there is none."""
         if cmd_name in self.lazy and cmd_name not in self.commands:
             command = typer.main.get_command(importlib.import_module(self.lazy[cmd_name].module).app)
+            if self.lazy[cmd_name].within and isinstance(command, TyperGroup):
+                command = command.commands[cmd_name]
             command.name, command.hidden = cmd_name, self.lazy[cmd_name].hidden
             self.commands[cmd_name] = command
         return super().get_command(ctx, cmd_name)

@@ -61,8 +61,8 @@ def _note_taker(arguments: Sequence[str]) -> Callable[[Sequence[str], int, Any],
 
 def _language_of_lab() -> str:
     """The language of the student in whose lab this is."""
+    from paictl.lab.folders import labs_folder
     from paictl.lab.language import language_of
-    from paictl.lab.workspace import labs_folder
 
     return language_of(labs_folder())
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paictl.cluster.values import JobState
-from paictl.scheduler.explain.data import Explanation
-from paictl.scheduler.explain.data import from_data as explanation_from
-from paictl.scheduler.explain.data import to_data as explanation_data
+
+if TYPE_CHECKING:
+    from paictl.scheduler.explain.data import Explanation
 
 
 class Situation(StrEnum):
@@ -45,12 +45,16 @@ class JobExplanation:
 
 def to_data(found: JobExplanation) -> dict[str, Any]:
     """An explanation as JSON values, all of it: how it crosses a wire."""
+    from paictl.scheduler.explain.data import to_data as explanation_data  # late: most commands explain nothing
+
     scheduler = None if found.scheduler is None else explanation_data(found.scheduler)
     return {**asdict(replace(found, scheduler=None)), "scheduler": scheduler}
 
 
 def from_data(data: Mapping[str, Any]) -> JobExplanation:
     """The inverse of `to_data`; raises `KeyError`, `TypeError` or `ValueError` for anything else."""
+    from paictl.scheduler.explain.data import from_data as explanation_from
+
     scheduler = None if data["scheduler"] is None else explanation_from(data["scheduler"])
     words = {"state": JobState(data["state"]), "situation": Situation(data["situation"])}
     return JobExplanation(**{**data, **words, "scheduler": scheduler})

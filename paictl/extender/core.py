@@ -201,6 +201,7 @@ class ExtenderCore:
             if self.table.has_gone(uid) or (uid not in self.table.by_uid and not asks(pod)):
                 return
             entry, spec = self.table.meet(pod, self.clock()), pod.get("spec") or {}
+            entry.listed = True
             entry.deleting = bool(pod["metadata"].get("deletionTimestamp"))
             entry.gated = bool(spec.get("schedulingGates"))
             if spec.get("nodeName"):

@@ -5,6 +5,7 @@ Functions on the core, under its lock; they hand out values and wait for nothing
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Final
 
 from paictl.extender import pod_events
@@ -41,6 +42,17 @@ def release(core: ExtenderCore, ref: PodRef) -> None:
         core.record_outcomes(core.book.cancel(ref.uid, core.wall()))
         core.record(pod_events.released(ref, known.info.node if known.info else "", core.options.deadline))
         core.work.set()
+
+
+def strangers(core: ExtenderCore) -> list[PodRef]:
+    """Pods that only kube-scheduler ever spoke of, and not for a while: gone before their first news, most likely.
+
+    Nobody would say so, and they would be kept for ever.
+    """
+    with core.guarded():
+        before = core.clock() - core.options.deadline
+        found = (one.ref for one in core.table if not one.listed and one.asked < before and _waits(core, one))
+        return list(islice(found, MOST))
 
 
 def preemptions(core: ExtenderCore) -> list[Preemption]:
@@ -103,7 +115,8 @@ def to_requeue(core: ExtenderCore, settle: float = SETTLE) -> list[PodRef]:
 
 def _would_fit(core: ExtenderCore, entry: PodEntry) -> bool:
     """Whether kube-scheduler would hear something better than what it was told; if not, that stays good."""
-    assert entry.reading is not None  # noqa: S101 - see _waits
+    if entry.reading is None:  # it has changed since it was found
+        return False
     known, engine = entry.cached, core.book.engine
     try:
         decision = engine.plan(entry.reading.request, known.offered if known else None)
@@ -122,7 +135,8 @@ def _stale(core: ExtenderCore, now: float, settle: float) -> list[PodEntry]:
     return [
         entry
         for entry in core.table
-        if _waits(core, entry)
+        if entry.reading is not None
+        and _waits(core, entry)
         and (entry.cached is None or entry.cached.version != version)
         and max(entry.asked, entry.requeued) < now - min(settle * 2**entry.requeues, LONGEST)
     ]
@@ -130,7 +144,7 @@ def _stale(core: ExtenderCore, now: float, settle: float) -> list[PodEntry]:
 
 def _waits(core: ExtenderCore, entry: PodEntry) -> bool:
     """Whether a pod could be scheduled, is not, and nothing is under way."""
-    if entry.runs or entry.deleting or entry.gated or entry.binding or entry.reading is None:
+    if entry.runs or entry.deleting or entry.gated or entry.binding:
         return False
     known = core.book.pods.get(entry.ref.uid)
     return known is None or known.info is None

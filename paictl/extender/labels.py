@@ -29,9 +29,9 @@ LAZY: Final = f"{PREFIX}lazy-preemption"
 IGNORE: Final = f"{PREFIX}ignore-suggested-nodes"
 KEYS: Final = (VC, PRIORITY, GROUP, GROUP_SIZE, MEMBERS, LEAF_CELLS, LEAF_TYPE, PINNED, LAZY, IGNORE)
 
-_JOBSET: Final = "jobset.sigs.k8s.io/jobset-name"
+JOBSET: Final = "jobset.sigs.k8s.io/jobset-name"
 _JOBSET_UID: Final = "jobset.sigs.k8s.io/jobset-uid"
-_KUBEFLOW: Final = "training.kubeflow.org/job-name"
+KUBEFLOW: Final = "training.kubeflow.org/job-name"
 _OPPORTUNISTIC: Final = "opportunistic"
 _WORDS: Final = {"true": True, "false": False}
 
@@ -84,10 +84,10 @@ def _owner(about: Mapping[str, Any], said: Mapping[str, str]) -> tuple[str, str]
     space = about.get("namespace") or "default"
     if found := said.get(GROUP):
         return f"{space}/{found}", f"label {GROUP}"
-    if found := said.get(_JOBSET):
-        return _named(space, found, said.get(_JOBSET_UID, "")), f"label {_JOBSET} (JobSet, TrainJob)"
-    if found := said.get(_KUBEFLOW):
-        return f"{space}/{found}", f"label {_KUBEFLOW} (PyTorchJob, TFJob, MPIJob)"
+    if found := said.get(JOBSET):
+        return _named(space, found, said.get(_JOBSET_UID, "")), f"label {JOBSET} (JobSet, TrainJob)"
+    if found := said.get(KUBEFLOW):
+        return f"{space}/{found}", f"label {KUBEFLOW} (PyTorchJob, TFJob, MPIJob)"
     for owner in about.get("ownerReferences") or ():
         if isinstance(owner, dict) and owner.get("controller") and owner.get("name"):
             group = _named(space, str(owner["name"]), str(owner.get("uid") or ""))
@@ -113,6 +113,18 @@ def _members(said: Mapping[str, str], leaves: int, name: str) -> list[dict[str, 
     if text := said.get(GROUP_SIZE):
         return [{"podNumber": _number(text, GROUP_SIZE, name), "leafCellNumber": leaves}]
     return []
+
+
+def leaf_cells(pod: Mapping[str, Any], rules: Rules, name: str) -> int:
+    """Leaf cells that a pod, or the template of pods, asks for; 0 if it asks for none.
+
+    Raises `RequestError` naming the label at fault.
+    """
+    about = pod["metadata"]
+    said = {**_texts(about.get("annotations")), **_texts(about.get("labels"))}
+    if LEAF_CELLS not in said and not any(pod_limit(pod, resource) for resource in rules.devices):
+        return 0
+    return _leaves(pod, said, said.get(LEAF_TYPE, ""), rules, name)[0]
 
 
 def _leaves(
@@ -187,5 +199,5 @@ def _texts(found: object) -> dict[str, str]:
     """Labels or annotations of ours and of the controllers that we know."""
     if not isinstance(found, dict):
         return {}
-    wanted = (*KEYS, _JOBSET, _JOBSET_UID, _KUBEFLOW)
+    wanted = (*KEYS, JOBSET, _JOBSET_UID, KUBEFLOW)
     return {key: found[key] for key in wanted if isinstance(found.get(key), str)}

@@ -43,7 +43,12 @@ class Metrics:
         """How often this process began to lead."""
         self.evicted: Callable[[], int] = lambda: 0
         self._decisions: Counter[str] = Counter()
-        self._cells: tuple[float, ExtenderCore | None, int, Counter[tuple[str, str, str]]] = (0.0, None, -1, Counter())
+        self._cells: tuple[float, ExtenderCore | None, int, Counter[tuple[str, str, str, str]]] = (
+            0.0,
+            None,
+            -1,
+            Counter(),
+        )
         self._lock = threading.Lock()
         self.registry.register(self)
         ProcessCollector(registry=self.registry)
@@ -106,27 +111,27 @@ class Metrics:
             doomed.add_metric([vc], number)
         yield doomed
         family = GaugeMetricFamily(
-            "paictl_extender_cells", "Preassigned cells by virtual cluster, cell type and state.",
-            labels=["vc", "cell_type", "state"],
+            "paictl_extender_cells", "Preassigned cells by virtual cluster, cell type, level and state.",
+            labels=["vc", "cell_type", "level", "state"],
         )  # fmt: skip
         for labels, number in sorted(cells.items()):
             family.add_metric(list(labels), number)
         yield family
 
-    def _counted(self, core: ExtenderCore) -> Counter[tuple[str, str, str]]:
-        """Preassigned cells, the unit of promises: (VC, cell type, state)."""
+    def _counted(self, core: ExtenderCore) -> Counter[tuple[str, str, str, str]]:
+        """Preassigned cells, the unit of promises: (VC, cell type, level, state)."""
         with self._lock:
             at, of, version, cells = self._cells
             now, current = time.monotonic(), core.book.engine.version
             if of is core and (version == current or now - at < FRESH):
                 return cells
-            state, found = core.book.engine.state, Counter[tuple[str, str, str]]()
+            state, found = core.book.engine.state, Counter[tuple[str, str, str, str]]()
             for root, top in state.virtual.preassigned.items():
                 bound, used = state.binding.physical[root], state.counts.used[root]
                 word = "Used" if used else "Free"
                 if not used and bound != UNBOUND and state.doomed.is_doomed(bound, top.vc):
                     word = "Doomed"
-                found[top.vc, state.virtual.type_of(root), word] += 1
+                found[top.vc, state.virtual.type_of(root), str(state.virtual.level[root]), word] += 1
             self._cells = now, core, current, found
             return found
 

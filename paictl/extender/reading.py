@@ -20,15 +20,16 @@ _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 def parse_text(text: str) -> object:
     """JSON or YAML; raises `ValueError`. JSON, which is what we write ourselves, is read fifty times as fast."""
+    no_json = ""
     if text.lstrip()[:1] == "{":
         try:
             return orjson.loads(text)
-        except orjson.JSONDecodeError:
-            pass  # flow style YAML looks alike
+        except orjson.JSONDecodeError as error:  # YAML in flow style looks alike
+            no_json = f"as JSON: {error}; as YAML: "
     try:
         return yaml.load(text, _LOADER)  # noqa: S506 - a safe loader
     except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())[:300]) from None
+        raise ValueError(f"{no_json}{' '.join(str(error).split())[:300]}") from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 

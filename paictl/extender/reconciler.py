@@ -93,7 +93,7 @@ class Reconciler:
     def _sweep(self) -> None:
         """Bindings that never came, and pods that would fit now."""
         self._swept = self.clock()
-        for ref in housekeeping.overdue(self.core):
+        for ref in (*housekeeping.overdue(self.core), *housekeeping.strangers(self.core)):
             self._check(ref)
         for ref in housekeeping.to_requeue(self.core):
             if not pods.annotate(self.client, (ref.namespace, ref.name, ref.uid), {REQUEUE: f"{time.time():.3f}"}):
@@ -107,6 +107,7 @@ class Reconciler:
         elif now["spec"].get("nodeName"):
             self.core.pod_changed(now)
         else:
+            self.core.pod_changed(now)
             housekeeping.release(self.core, ref)
 
     def _preempt(self) -> None:

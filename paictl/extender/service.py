@@ -157,24 +157,7 @@ class Service:
         gc.set_threshold(*COLLECT)
         sys.setswitchinterval(0.0005)  # an answer must not wait 5 ms for the thread that reads a watch
         settings = self.settings
-        api = Api(self.term, self.metrics, self.client.context)
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                api.app(),
-                host=settings.host,
-                port=settings.port,
-                log_level="warning",
-                access_log=False,
-                timeout_keep_alive=KEEP_ALIVE,
-                limit_concurrency=CONNECTIONS,
-                lifespan="off",
-                ws="none",
-                server_header=False,
-                timeout_graceful_shutdown=3,
-                ssl_certfile=settings.certificate,
-                ssl_keyfile=settings.key,
-            )
-        )
+        self._server = uvicorn.Server(self._http())
         self.start()
         try:
             self._server.run()
@@ -190,6 +173,33 @@ class Service:
             raise PaictlError(
                 f"cannot listen on {settings.host}:{settings.port}", hint="choose another with --listen HOST:PORT"
             )
+
+    def _http(self) -> uvicorn.Config:
+        """How HTTP is served. Raises `PaictlError` if the certificate or its key cannot be used."""
+        settings = self.settings
+        found = uvicorn.Config(
+            Api(self.term, self.metrics, self.client.context).app(),
+            host=settings.host,
+            port=settings.port,
+            log_level="warning",
+            access_log=False,
+            timeout_keep_alive=KEEP_ALIVE,
+            limit_concurrency=CONNECTIONS,
+            lifespan="off",
+            ws="none",
+            server_header=False,
+            timeout_graceful_shutdown=3,
+            ssl_certfile=settings.certificate,
+            ssl_keyfile=settings.key,
+        )
+        try:
+            found.load()
+        except OSError as error:  # ssl's own error is one
+            raise PaictlError(
+                f"the certificate or its key cannot be used: {error.strerror or error}",
+                where=f"{settings.certificate}, {settings.key}", hint="both have to be PEM and belong together",
+            ) from None  # fmt: skip
+        return found
 
     def _supervise(self) -> None:
         """Look after the configuration, the lease and the engine."""

@@ -44,6 +44,8 @@ class PodEntry:
     """How often the same node was answered without a binding."""
     binding: bool = False
     """Whether a binding is under way."""
+    listed: bool = False
+    """Whether the API server has told of it: kube-scheduler may ask about pods that are gone already."""
     deleting: bool = False
     gated: bool = False
     """Whether it has scheduling gates: nobody is to schedule it yet."""

@@ -17,18 +17,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from paictl import places
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.embedded.store import FILE as STORE
 from paictl.cluster.embedded.store import Store, plan_beginning
 from paictl.cluster.interface import Cluster, Event
-from paictl.cluster.machines import machines_in
-from paictl.cluster.presets import DEFAULT, LAYOUT, SERVICES, preset_files
-from paictl.config.pushing.fileset import seal_files
 from paictl.lab.errors import LabError
 from paictl.lab.manifest import Lab
-from paictl.service.catalogue import load_catalogue
 from paictl.units import Millis, from_unix
 
 BEGINNING: Final = datetime(2026, 1, 5, 9, 0)
@@ -41,13 +36,13 @@ Log = list[tuple[Millis, commands.Line]]
 """(instant, command) of everything that changed a cluster."""
 
 
-def state_folder() -> Path:
-    """The folder of the cluster that commands in this shell are about."""
-    return places.state_folder()
-
-
 def bring_up(folder: Path, lab: Lab) -> Cluster:
     """Make a lab's cluster: its services run, and its clock stands until somebody ticks."""
+    from paictl.cluster.machines import (
+        machines_in,  # late, as in `_configuration`: only the beginning of a lab needs it
+    )
+    from paictl.service.catalogue import load_catalogue
+
     files = _configuration(lab)
     services = tuple(load_catalogue().services)
     first, then = commands.bring_up(f"lab{lab.number}", services, machines_in(files), files)
@@ -102,6 +97,9 @@ def _opened(folder: Path) -> EmbeddedCluster:
 
 def _configuration(lab: Lab) -> Mapping[str, str]:
     """The configuration with which the lab's cluster begins, secrets sealed."""
+    from paictl.cluster.presets import DEFAULT, LAYOUT, SERVICES
+    from paictl.config.pushing.fileset import seal_files
+
     if lab.layout is None:
         return _sealed_preset(lab.preset or DEFAULT)
     files = {LAYOUT: (lab.folder / lab.layout).read_text(encoding="utf-8")}
@@ -114,4 +112,7 @@ def _configuration(lab: Lab) -> Mapping[str, str]:
 @cache
 def _sealed_preset(name: str) -> Mapping[str, str]:
     """A preset with its secrets sealed: once in a process, because a seal takes a quarter of a second on purpose."""
+    from paictl.cluster.presets import preset_files
+    from paictl.config.pushing.fileset import seal_files
+
     return MappingProxyType(seal_files(preset_files(name)))

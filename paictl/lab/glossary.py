@@ -78,6 +78,30 @@ _TERMS: Final = (
     Term("push, refresh", "推送、刷新", "push, start / stop", Text(
         "A push stores a configuration; a service reads it when it starts or is refreshed.",
         "推送保存配置；服务在启动或刷新时读取它。")),
+    Term("trace", "作业轨迹", "-", Text(
+        "A list of jobs with their arrivals and durations, which the simulator plays.",
+        "写明各作业何时到来、运行多久的清单，由模拟器重放。")),
+    Term("job completion time (JCT)", "作业完成时间（JCT）", "-", Text(
+        "From submission to end: waiting and running.",
+        "从提交到结束的时间，包括等待和运行。")),
+    Term("attained service", "已获服务", "-", Text(
+        "GPUs times time that a job has had so far; LAS lets the least come first.",
+        "作业至今得到的 GPU 数乘以时间；LAS 让最少者优先。")),
+    Term("elastic job", "弹性作业", "-", Text(
+        "A job that can run on fewer or more devices, and change that while it runs.",
+        "可以使用较少或较多设备、并在运行中改变数量的作业。")),
+    Term("admission", "准入、接纳", "-", Text(
+        "A deadline is promised or refused when a job is submitted.",
+        "在作业提交时承诺或拒绝它的截止时间。")),
+    Term("time slicing", "时间片", "-", Text(
+        "Jobs take turns on the same devices.",
+        "作业轮流使用相同的设备。")),
+    Term("packing", "打包", "-", Text(
+        "Jobs run on the same device at the same time.",
+        "作业同时在同一个设备上运行。")),
+    Term("stranded, pooled", "搁置、池化", "-", Text(
+        "Free devices that no waiting job can use where they are; used over the network nevertheless.",
+        "空闲却因位置不对而没有等待的作业能用的设备；通过网络仍把它们用起来。")),
 )  # fmt: skip
 
 

@@ -9,13 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from paictl.config.linting.validate import Choice, validate
-from paictl.config.reading.kinds import Kind
-from paictl.config.reading.load import load
-from paictl.config.reading.problem import Severity
 from paictl.errors import PaictlError
 from paictl.lab.errors import LabError
 from paictl.lab.messages import LANGUAGES
+from paictl.lab.remembering import remembered
 from paictl.resources import resource_folder
 
 MANIFEST: Final = "lab.yaml"
@@ -213,16 +210,29 @@ def find_lab(word: str, folder: Path | None = None) -> Lab:
     return (read_lab if folder else _our_lab)(root / found[0])
 
 
+def _data(path: Path) -> Any:
+    """What a manifest says, its shape not checked."""
+    from paictl.config.reading.kinds import Kind  # late, like the imports of `read_lab`: most commands remember it
+    from paictl.config.reading.load import load
+
+    return next(load([str(path)], Kind.LAB).documents).data
+
+
 def _our_lab(folder: Path) -> Lab:
     """A lab that paictl brings: its manifest is checked by the tests and by `lab selftest`, not at every command."""
     try:
-        return _lab(folder, next(load([str(folder / MANIFEST)], Kind.LAB).documents).data)  # type: ignore[arg-type]
+        return _lab(folder, remembered(folder / MANIFEST, _data))
     except (KeyError, TypeError, AttributeError, StopIteration):
         return read_lab(folder)  # which says what is wrong with it
 
 
 def read_lab(folder: Path) -> Lab:
     """The lab in a folder; raises `PaictlError` with the first mistake of its manifest."""
+    from paictl.config.linting.validate import Choice, validate
+    from paictl.config.reading.kinds import Kind
+    from paictl.config.reading.load import load
+    from paictl.config.reading.problem import Severity
+
     path = str(folder / MANIFEST)
     loaded = load([path], Kind.LAB)
     for failure in loaded.failures:

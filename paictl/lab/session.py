@@ -16,10 +16,11 @@ from paictl.lab.backups import Backups
 from paictl.lab.checks import Verdict, judge
 from paictl.lab.commandlog import VERB, Command, covered, wall_clock
 from paictl.lab.errors import LabError
+from paictl.lab.folders import lab_of_shell, labs_folder
 from paictl.lab.manifest import Act, Check, Lab, Step, Text, find_lab
 from paictl.lab.observation import Observation
 from paictl.lab.progress import LabProgress, Passed, ProgressFile, Reset, lab_progress
-from paictl.lab.workspace import STEPS, Workspace, lab_of_shell, labs_folder
+from paictl.lab.workspace import STEPS, Workspace
 
 ENTRY: Final = "entry.json"
 """The progress in the lab, beside what is kept of its workspace."""

@@ -11,7 +11,6 @@ from paictl.lab.commandlog import Command, means
 from paictl.lab.findings import NOTHING, YES_OR_NO, Finding, exact, number, quoted, span, text
 from paictl.lab.messages import Message, joined, literal, message
 from paictl.lab.observation import Observation
-from paictl.operate import explaining
 
 Says = Mapping[str, Any]
 
@@ -176,6 +175,8 @@ def explain(seen: Observation, says: Says) -> Iterator[Finding]:
     if found is None or found.state.value != "Waiting" or seen.cluster is None:
         yield Finding(False, subject, "state", literal("Waiting"), literal(found.state.value) if found else _NO_JOB)
         return
+    from paictl.operate import explaining  # late: few checks ask why, and it needs much
+
     answer = seen.cluster.explain(found.key)
     data = explaining.data(answer)
     if "decision" in says:

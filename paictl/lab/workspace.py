@@ -16,16 +16,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from paictl.cluster.interface import Cluster
-from paictl.lab import commandlog, embedded, progress
+from paictl.lab import commandlog, embedded
 from paictl.lab.errors import LabError, writing
+from paictl.lab.folders import MARK, is_lab
 from paictl.lab.manifest import Lab
+from paictl.places import state_folder
 
-MARK: Final = "lab.json"
 FILES: Final = "files"
-LABS: Final = "labs"
 STEPS: Final = "steps"
-SHELL: Final = "PAICTL_LAB_SHELL"
-"""Environment variable that holds the id of the lab for which a shell was opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,31 +177,7 @@ def _empty(folder: Path, spare: Path | None = None) -> None:
             shutil.rmtree(path)
 
 
-def is_lab(folder: Path) -> bool:
-    """Whether a state folder is a lab's."""
-    return (folder / MARK).is_file()
-
-
-def labs_folder() -> Path:
-    """Where the labs of this user live: beside the user's own cluster, or where the lab of this shell stands."""
-    folder = embedded.state_folder()
-    return folder.parent if _is_in_labs(folder) else folder / LABS
-
-
-def _is_in_labs(folder: Path) -> bool:
-    """Whether a state folder is that of a lab, though the lab itself may have been removed."""
-    return is_lab(folder) or (folder.parent / progress.FILE).is_file() or os.environ.get(SHELL) == folder.name
-
-
-def lab_of_shell() -> str:
-    """Id of the lab that this shell is about, whatever has become of its folder; empty outside all labs."""
-    if chosen := os.environ.get(SHELL):
-        return chosen
-    folder = embedded.state_folder()
-    return folder.name if _is_in_labs(folder) else ""
-
-
 def present_workspace() -> Workspace | None:
     """The workspace that this shell is in (`PAICTL_STATE` names its folder), or None."""
-    folder = embedded.state_folder()
+    folder = state_folder()
     return Workspace(folder) if is_lab(folder) else None

@@ -150,7 +150,9 @@ def config_(
 
 @app.command("explain-pod", epilog="kubectl get pod train-0 -o yaml | paictl extender explain-pod -")
 def explain_pod(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Pods (YAML or JSON, also a List), - for stdin.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Pods, with their Jobs if you like (YAML, JSON), - for stdin.")
+    ],
     *,
     config: Annotated[Path | None, typer.Option(help="Configuration, for the devices of a leaf cell by SKU.")] = None,
     device: Annotated[
@@ -160,10 +162,11 @@ def explain_pod(
 ) -> None:
     """Say how the extender would read a pod: virtual cluster, priority, gang and leaf cells, and by which rule.
 
-    The exit code is 0 if all pods could be read, 1 if not.
+    If the file has the Job, JobSet, TrainJob, PyTorchJob, TFJob or MPIJob as well, it says how many pods that runs
+    and which label says so. The exit code is 0 if all pods could be read, 1 if not.
     """
     from paictl.cli import console
-    from paictl.cli.extender.pods import pods_of, reading_data
+    from paictl.cli.extender.pods import counted, pods_of, reading_data
     from paictl.extender.labels import DEVICES, Rules
     from paictl.extender.reading import asks, read_pod
     from paictl.scheduler.errors import RequestError
@@ -174,7 +177,8 @@ def explain_pod(
 
         skus = dict(read(config).spec.sku_types)
     rules, rows, good = Rules(tuple(device) if device else DEVICES, skus), [], True
-    for pod in pods_of(file):
+    pods, owners = pods_of(file)
+    for pod in pods:
         about = pod["metadata"]
         name = f"{about.get('namespace') or 'default'}/{about.get('name') or about.get('generateName') or '?'}"
         if not asks(pod):
@@ -183,11 +187,12 @@ def explain_pod(
             continue
         try:
             found: Reading = read_pod(pod, str(about.get("uid") or name), name, rules)
+            said = reading_data(found) | counted(pod, found, owners, rules)
         except RequestError as error:
             good = False
             rows.append({"pod": name, "read": "no", "why": error.message})
             continue
-        rows.append({"pod": name, "read": "yes", **reading_data(found)})
+        rows.append({"pod": name, "read": "yes", **said})
     if output is Output.TABLE:
         for row in rows:
             console.write(f"pod {row['pod']}" + ("" if row["read"] == "yes" else f": {row['why']}"))

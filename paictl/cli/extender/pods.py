@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from paictl.errors import PaictlError
+from paictl.extender.owners import gang_of, label_for, owner_of, stands_for_pods
 
 if TYPE_CHECKING:
-    from paictl.extender.labels import Reading
+    from paictl.extender.labels import Reading, Rules
 
 Json = dict[str, Any]
 
 
-def pods_of(file: str) -> list[Json]:
-    """The pods of a file: documents of kind Pod, List or PodList. Raises `PaictlError` naming the file."""
+def pods_of(file: str) -> tuple[list[Json], list[Json]]:
+    """The pods of a file and what they may belong to (Job, JobSet, PyTorchJob ...): documents, List or PodList.
+
+    Raises `PaictlError` naming the file.
+    """
     where = "(stdin)" if file == "-" else file
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
@@ -32,16 +36,35 @@ def pods_of(file: str) -> list[Json]:
     for one in documents:
         items = one.get("items") if isinstance(one, dict) else None
         found += items if isinstance(items, list) else [one]
+    pods: list[Json] = []
+    owners: list[Json] = []
     for one in found:
         kind = one.get("kind", "Pod") if isinstance(one, dict) else None
-        if kind != "Pod" or not isinstance(one.get("metadata"), dict):
+        if kind and isinstance(one.get("metadata"), dict) and (kind == "Pod" or stands_for_pods(one)):
+            (pods if kind == "Pod" else owners).append(one)
+        else:
             raise PaictlError(
                 f"expected pods, found {kind or 'something else'}", where=where,
                 hint="give the pods as they are in the cluster: kubectl get pods -o yaml",
             )  # fmt: skip
-    if not found:
+    if not pods:
         raise PaictlError("there is no pod in it", where=where)
-    return found
+    return pods, owners
+
+
+def counted(pod: Json, found: Reading, owners: list[Json], rules: Rules) -> Json:
+    """How many pods the owner of a pod's gang runs, and which label would say so if the pod does not.
+
+    Nothing if the owner is not among `owners`. Raises `RequestError` if a number in the owner is none.
+    """
+    owner = owner_of(pod, owners)
+    members = gang_of(owner, rules) if owner is not None else ()
+    if owner is None or not members:
+        return {}
+    said = tuple((pods, cells) for cells, pods in sorted(found.request.members))
+    count = ", ".join(f"{pods} x {cells}" for pods, cells in members)
+    agrees = "as the pod says" if said == members else f"the pod does not say so; label {label_for(members)}"
+    return {"owner": f"{owner.get('kind')} {owner['metadata'].get('name')} runs {count} ({agrees})"}
 
 
 def reading_data(found: Reading) -> Json:

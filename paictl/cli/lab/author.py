@@ -15,12 +15,10 @@ from paictl.cli.lab.inprocess import self_test
 from paictl.errors import ExitCode
 from paictl.lab.manifest import Lab, all_labs, find_lab, read_lab
 
-
-def register(app: App) -> None:
-    """Add the commands to the group."""
-    app.command(epilog="paictl lab selftest 03 --update", hidden=True)(selftest)
+app = App()
 
 
+@app.command(epilog="paictl lab selftest 03 --update", hidden=True)
 def selftest(
     labs: Annotated[list[str] | None, typer.Argument(help="Numbers or ids (default: all).")] = None,
     update: Annotated[bool, typer.Option("--update", help="Let the texts show what is so.")] = False,

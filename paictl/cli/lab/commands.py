@@ -1,186 +1,43 @@
-"""`paictl lab`: guided labs on a cluster of their own, each step checked."""
+"""`paictl lab`: guided labs on a cluster of their own, each step checked. Every verb is loaded when it is typed."""
 
 from __future__ import annotations
 
-import time
-from typing import Annotated
-
-import typer
-
-from paictl.cli import console
-from paictl.cli.command import App
-from paictl.cli.console import Output, write, write_data, write_table
-from paictl.cli.lab import author, doing, reading, reports, resets, shell, starting
-from paictl.cli.lab.sessions import InLanguage, LabWord, LangOption, begun, present_step, speaks
-from paictl.cli.lab.shown import blank, heading, result_data, show_questions, show_result, show_step, show_trouble, tell
-from paictl.cli.options import OutputOption
-from paictl.cli.settings import settings
-from paictl.errors import ExitCode
-from paictl.lab.judging import Status, judged
-from paictl.lab.language import choose
-from paictl.lab.manifest import all_labs
-from paictl.lab.messages import say
-from paictl.lab.progress import ProgressFile
-from paictl.lab.session import Session
-from paictl.lab.workspace import labs_folder
-
-app = App(cls=InLanguage, help="Guided labs: learn cluster scheduling by doing.")
+from paictl.cli.command import App, Lazy
+from paictl.cli.lab.language import InLanguage
 
 
-@app.command("list", epilog="paictl lab list --lang zh")
-def list_labs(lang: LangOption = None, output: OutputOption = Output.TABLE) -> None:
-    """List the labs, and how far you are."""
-
-    done, words = ProgressFile(labs_folder()).read(), speaks(lang)
-    rows = []
-    for lab in all_labs():
-        mine = done.lab(lab.id)
-        passed = sum(check.id in mine.passed for check in lab.checks)
-        needed = say("minutes", words if output is Output.TABLE else "en", number=lab.minutes)
-        rows.append((lab.id, lab.title.of(words), needed, f"{passed}/{len(lab.checks)}"))
-    if output is Output.TABLE:
-        write_table(say("list-heads", words).split(), rows)
-    else:
-        write_data([dict(zip(("id", "title", "time", "passed"), row, strict=True)) for row in rows], output)
+def _verb(module: str, told: str, *, hidden: bool = False) -> Lazy:
+    return Lazy(f"paictl.cli.lab.{module}", told, hidden, within=True)
 
 
-@app.command(
-    epilog="""
-    paictl lab start 1
-    paictl lab shell
-"""
-)
-def start(lab: LabWord = None, lang: LangOption = None) -> None:
-    """Begin a lab: its own cluster comes up, and the first step is shown. One that has begun goes on."""
-    if lang is not None:
-        choose(labs_folder(), lang.value)
-    words, session = speaks(lang), starting.to_start(lab)
-    if session.workspace.started:
-        starting.go_on(session, words)
-    else:
-        starting.begin(session, words)
+VERBS = {
+    "list": _verb("listing", "List the labs, and how far you are."),
+    "start": _verb("following", "Begin a lab, or go on with one that has begun."),
+    "env": _verb("shell", 'What makes this shell the lab\'s: eval "$(paictl lab env)"; back: lab env --leave.'),
+    "shell": _verb("shell", "Open a shell in which paictl works on the lab's cluster; leave it with exit."),
+    "next": _verb("following", "Show the next step, or what is missing in this one."),
+    "status": _verb("following", "Show how far you are in a lab: steps, checks, questions."),
+    "hint": _verb("following", "Give a hint for the present step; ask again for a plainer one."),
+    "verify": _verb("following", "Compare what is expected with what is observed."),
+    "show": _verb("reading", "Show the text of a lab; in a pager on a terminal."),
+    "glossary": _verb("reading", "Say which word of the textbook is which word here, in both languages."),
+    "language": _verb("reading", "Choose the language of the labs (or show it)."),
+    "skip": _verb("doing", "Leave a step or check out, with a reason."),
+    "solve": _verb("doing", "Do the present step for you, and show how."),
+    "answer": _verb("doing", "Answer a question of the lab; the report holds it."),
+    "predict": _verb("doing", "Foretell what will come of a step before you do it."),
+    "run": _verb("doing", "Play a lab for a reader: every step typed, every check shown."),
+    "reset": _verb("resets", "Begin a lab anew, or go back to a step; answers stay, a backup is kept."),
+    "restore": _verb("resets", "Get back what the last reset of a lab took."),
+    "report": _verb("reports", "Write the report of all labs that you began."),
+    "check-report": _verb("reports", "Tell whether reports are consistent, and whether some are copies."),
+    "selftest": _verb("author", "For authors: prove that no check is hollow and the texts are true.", hidden=True),
+}
+"""The verbs in the order of help, with what `paictl lab -h` says of each."""
+
+app = App(cls=InLanguage, lazy=VERBS)
 
 
-app.command()(shell.env)
-app.command("shell")(shell.open_shell)
-
-
-@app.command("next")
-def next_step(lab: LabWord = None, lang: LangOption = None) -> None:
-    """Show the next step; where this one is not done yet, what is missing."""
-
-    session, words = begun(lab), speaks(lang)
-    results = judged(session)
-    step = session.current_step()
-    if step is None:
-        starting.finish(session, words)
-        return
-    if step.id == session.progress.shown:
-        tell("same-step", words)
-        for command in session.missing(step):
-            tell("not-yet", words, sign="→ ", command=command)
-        for one in results:
-            if one.check.after == step.id and one.status is Status.FAILED:
-                show_result(one, session, words)
-        show_trouble(session, words)
-        blank()
-    session.show(step)
-    show_step(session, step, words)
-    tell("help", words, step=session.lab.step_ids.index(step.id) + 1)
-    tell("read-it", words, lab=session.lab.number)
-
-
-@app.command()
-def status(lab: LabWord = None, lang: LangOption = None) -> None:
-    """Show how far you are in a lab: steps, checks, questions."""
-
-    session, words = begun(lab), speaks(lang)
-    results, done = judged(session), session.progress
-    heading(f"{session.lab.number} {session.lab.title.of(words)}")
-    for number, step in enumerate(session.lab.steps, 1):
-        sign = "✓" if session.is_done(step, done) else "·"
-        extra = say("skipped", words) if step.id in done.skipped else ""
-        write(f"{sign} {number}. {step.id} {extra}".rstrip())
-        for one in results:
-            if one.check.after == step.id:
-                show_result(one, session, words, brief=True)
-    show_questions(session, words)
-
-
-@app.command()
-def hint(lab: LabWord = None, lang: LangOption = None) -> None:
-    """Give a hint for the present step; ask again for a plainer one."""
-
-    session, words = begun(lab), speaks(lang)
-    step = present_step(session)
-    given = session.hint(step)
-    if given is None:
-        tell("no-hint", words, lab=session.lab.number)
-        return
-    number, text = given
-    tell("hint", words, number=number, of=len(step.hints), text=text.of(words).strip())
-    if number == len(step.hints):
-        tell("last-hint", words)
-
-
-@app.command(
-    epilog="""
-    paictl lab verify --watch
-    paictl lab verify -v
-"""
-)
-def verify(
-    lab: LabWord = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Again whenever the cluster changes.")] = False,
-    lang: LangOption = None,
-    output: OutputOption = Output.TABLE,
-) -> None:
-    """Compare what is expected with what is observed, the failed checks in full (with -v all of them).
-
-    Exit code 1 until every check passed or was skipped.
-    """
-    session, words = begun(lab), speaks(lang)
-    seen = -1
-    while True:
-        now = session.observation()
-        changes = len(now.events) + len(now.typed)
-        if changes != seen:
-            seen = changes
-            if watch:
-                console.clear_screen()
-            complete = _verify(session, words, output)
-        if not watch or complete:
-            break
-        time.sleep(0.5)
-    raise typer.Exit(ExitCode.OK if complete else ExitCode.NEGATIVE)
-
-
-def _verify(session: Session, words: str, output: Output) -> bool:
-    """Judge and show; whether the lab is complete."""
-
-    results = judged(session)
-    complete = all(one.status in (Status.PASSED, Status.SKIPPED) for one in results)
-    if output is not Output.TABLE:
-        write_data([result_data(one, words) for one in results], output)
-        return complete
-    brief = settings.verbosity <= 0
-    failed = [one for one in results if one.status is Status.FAILED]
-    for one in results:
-        show_result(one, session, words, brief=brief)
-    passed = sum(one.status is Status.PASSED for one in results)
-    tell("tally", words, passed=passed, of=len(results))
-    if brief and failed:
-        blank()
-        for one in failed:
-            show_result(one, session, words)
-    if failed:
-        show_trouble(session, words)
-    else:
-        tell("go-on", words, sign="→ ")
-    if complete:
-        tell("why", words, sign="→ ", lab=session.lab.number)
-    return complete
-
-
-for _add in (reading, doing, resets, reports, author):
-    _add.register(app)
+@app.callback()
+def lab() -> None:
+    """Guided labs: learn cluster scheduling by doing."""

@@ -11,8 +11,9 @@ from paictl.cli import console, names
 from paictl.cli.command import App
 from paictl.cli.console import write
 from paictl.cli.lab.inprocess import type_words
+from paictl.cli.lab.language import LangOption, speaks
 from paictl.cli.lab.playing import play_labs
-from paictl.cli.lab.sessions import LabOption, LabWord, LangOption, begun, present_step, session_of, speaks
+from paictl.cli.lab.sessions import LabOption, LabWord, begun, present_step, session_of
 from paictl.cli.lab.shown import show_edits, show_questions, show_step, tell
 from paictl.errors import ExitCode
 from paictl.lab.commandlog import Command
@@ -20,21 +21,10 @@ from paictl.lab.errors import LabError
 from paictl.lab.manifest import all_labs
 from paictl.lab.messages import say
 
-
-def register(app: App) -> None:
-    """Add the commands to the group."""
-    app.command(epilog='paictl lab skip two-run --reason "no time"')(skip)
-    app.command()(solve)
-    app.command(epilog='paictl lab answer 1 "because the quota of vc1 is used up"')(answer)
-    app.command(epilog='paictl lab predict 2 "it waits"')(predict)
-    app.command(
-        epilog="""
-    paictl lab run 3
-    paictl lab run --all --fast
-"""
-    )(run)
+app = App()
 
 
+@app.command(epilog='paictl lab skip two-run --reason "no time"')
 def skip(
     name: Annotated[
         str | None,
@@ -53,6 +43,7 @@ def skip(
     console.info(say("skip-done", speaks(), name=chosen))
 
 
+@app.command()
 def solve(
     lab: LabWord = None,
     whole: Annotated[bool, typer.Option("--all", help="All steps that are left.")] = False,
@@ -82,6 +73,7 @@ def solve(
     show_questions(session, words, solutions=True)
 
 
+@app.command(epilog='paictl lab answer 1 "because the quota of vc1 is used up"')
 def answer(
     number: Annotated[int, typer.Argument(help="Number of the question.")],
     words: Annotated[str, typer.Argument(metavar="ANSWER", help="Your answer.")],
@@ -96,6 +88,7 @@ def answer(
         console.info(say("replaced", speaks(), answer=before))
 
 
+@app.command(epilog='paictl lab predict 2 "it waits"')
 def predict(
     step: Annotated[str, typer.Argument(metavar="STEP", autocompletion=names.steps, help="Number or id of the step.")],
     words: Annotated[str, typer.Argument(metavar="WHAT", help="What you expect to see.")],
@@ -109,6 +102,12 @@ def predict(
     console.info(say("foretold", speaks(), lab=session.lab.number, step=chosen.id))
 
 
+@app.command(
+    epilog="""
+    paictl lab run 3
+    paictl lab run --all --fast
+"""
+)
 def run(
     lab: LabWord = None,
     every: Annotated[bool, typer.Option("--all", help="All labs, one after the other.")] = False,

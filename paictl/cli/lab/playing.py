@@ -21,10 +21,10 @@ from paictl.cli.lab.shown import (
     tell,
 )
 from paictl.lab.commandlog import Command
+from paictl.lab.folders import labs_folder
 from paictl.lab.judging import Status, judged
 from paictl.lab.manifest import Lab
 from paictl.lab.session import Session
-from paictl.lab.workspace import labs_folder
 
 
 def play_labs(labs: Sequence[Lab], lang: str, *, pause: float, keep: bool) -> int:

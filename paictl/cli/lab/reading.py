@@ -15,27 +15,24 @@ from rich.markdown import Markdown
 
 from paictl.cli.command import App
 from paictl.cli.console import Output, stdout, write, write_data, write_table
-from paictl.cli.lab.sessions import LabWord, LangOption, Language, session_of, speaks
+from paictl.cli.lab.language import LangOption, Language, speaks
+from paictl.cli.lab.sessions import LabWord, session_of
 from paictl.cli.lab.shown import paragraph, tell
 from paictl.cli.options import OutputOption
+from paictl.lab.folders import labs_folder
 from paictl.lab.glossary import read_glossary
 from paictl.lab.language import VARIABLE, choose
 from paictl.lab.messages import say
-from paictl.lab.workspace import labs_folder
+
+app = App()
 
 
-def register(app: App) -> None:
-    """Add the commands to the group."""
-    app.command(
-        epilog="""
+@app.command(
+    epilog="""
     paictl lab show 3 --lang zh
     paictl lab show --explain
 """
-    )(show)
-    app.command(epilog="paictl lab glossary --lang zh")(glossary)
-    app.command(epilog="paictl lab language zh")(language)
-
-
+)
 def show(
     lab: LabWord = None,
     explain: Annotated[bool, typer.Option("--explain", help="Only what explains the observations.")] = False,
@@ -83,6 +80,7 @@ def _show_in_pager(console: Console, text: str) -> None:
         console.file.write(text)
 
 
+@app.command(epilog="paictl lab glossary --lang zh")
 def glossary(lang: LangOption = None, output: OutputOption = Output.TABLE) -> None:
     """Say which word of the textbook is which word here, in both languages."""
 
@@ -98,6 +96,7 @@ def glossary(lang: LangOption = None, output: OutputOption = Output.TABLE) -> No
     tell("glossary-where", words)
 
 
+@app.command(epilog="paictl lab language zh")
 def language(
     chosen: Annotated[Language | None, typer.Argument(help="Language of everything that follows.")] = None,
 ) -> None:

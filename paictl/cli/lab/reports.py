@@ -10,27 +10,21 @@ import typer
 from paictl.cli import console
 from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data
-from paictl.cli.lab.sessions import LangOption, speaks
+from paictl.cli.lab.language import LangOption, speaks
 from paictl.cli.options import OutputOption
 from paictl.config.reading.source import read_bytes
 from paictl.errors import ExitCode
 from paictl.lab.errors import LabError, writing
+from paictl.lab.folders import labs_folder
 from paictl.lab.messages import say
 from paictl.lab.report.consistency import copies, other_owner, strange_owners
 from paictl.lab.report.content import Author, make_report
 from paictl.lab.report.files import check_file, check_form, rendered
-from paictl.lab.workspace import labs_folder
+
+app = App()
 
 
-def register(app: App) -> None:
-    """Add the commands to the group."""
-    app.command(epilog="paictl lab report -o report.html --name 'Li Hua' --group 'Li Hua, Ann Li'")(report)
-    app.command(
-        "check-report",
-        epilog="paictl lab check-report *.html; exit code 0: all consistent and no copies, 1: not",
-    )(check_report)
-
-
+@app.command(epilog="paictl lab report -o report.html --name 'Li Hua' --group 'Li Hua, Ann Li'")
 def report(
     output: Annotated[Path, typer.Option("--output", "-o", help="File: .md, .html or .json.")],
     name: Annotated[str, typer.Option("--name", help="Your name.")],
@@ -68,6 +62,10 @@ def _labs(count: int, words: str) -> str:
     return say("labs.one" if count == 1 else "labs.many", words, number=count)
 
 
+@app.command(
+    "check-report",
+    epilog="paictl lab check-report *.html; exit code 0: all consistent and no copies, 1: not",
+)
 def check_report(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Reports of students.")],
     output: OutputOption = Output.TABLE,

@@ -9,23 +9,21 @@ import typer
 from paictl.cli import console
 from paictl.cli.clusters import confirm
 from paictl.cli.command import App
-from paictl.cli.lab.sessions import LabWord, begun, session_of, speaks
+from paictl.cli.lab.language import speaks
+from paictl.cli.lab.sessions import LabWord, begun, session_of
 from paictl.cli.lab.shown import show_step
 from paictl.lab.messages import say
 
+app = App()
 
-def register(app: App) -> None:
-    """Add the commands to the group."""
-    app.command(
-        epilog="""
+
+@app.command(
+    epilog="""
     paictl lab reset 2
     paictl lab reset --step 3
     paictl lab reset 2 -y
 """
-    )(reset)
-    app.command(epilog="paictl lab restore 2")(restore)
-
-
+)
 def reset(
     lab: LabWord = None,
     step: Annotated[str | None, typer.Option("--step", help="Back to the beginning of this step only.")] = None,
@@ -52,6 +50,7 @@ def reset(
         show_step(session, chosen, words)
 
 
+@app.command(epilog="paictl lab restore 2")
 def restore(lab: LabWord = None) -> None:
     """Get back what the last reset of a lab took; what is there now is put aside in turn."""
 

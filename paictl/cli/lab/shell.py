@@ -13,20 +13,25 @@ from typing import Annotated, Final
 import typer
 
 from paictl.cli import console
+from paictl.cli.command import App
 from paictl.cli.console import write
 from paictl.cli.lab import starting
+from paictl.cli.lab.language import LangOption, speaks
 from paictl.cli.lab.prompt import with_prompt
-from paictl.cli.lab.sessions import LabWord, LangOption, begun, session_of, speaks
+from paictl.cli.lab.sessions import LabWord, begun, session_of
 from paictl.cli.lab.where import in_lab, in_lab_shell
 from paictl.lab.errors import LabError, writing
+from paictl.lab.folders import SHELL, lab_of_shell
 from paictl.lab.messages import say
 from paictl.lab.session import Session
-from paictl.lab.workspace import SHELL, lab_of_shell
+
+app = App()
 
 _BACK: Final = "PAICTL_LAB_BACK"
 """Environment variable with the folder to which `lab env --leave` goes back."""
 
 
+@app.command()
 def env(
     lab: LabWord = None,
     leave: Annotated[bool, typer.Option("--leave", help="Print what leads this shell out of the lab again.")] = False,
@@ -63,6 +68,7 @@ def _leave() -> None:
     write(f"unset PAICTL_STATE {_BACK}")
 
 
+@app.command("shell")
 def open_shell(lab: LabWord = None, lang: LangOption = None) -> None:
     """Open a shell in which paictl works on the lab's cluster; leave it with exit. A lab that was not begun begins."""
 

@@ -6,11 +6,11 @@ from paictl.cli import console
 from paictl.cli.lab.sessions import session_of
 from paictl.cli.lab.shown import blank, heading, show_questions, show_step, tell
 from paictl.cli.lab.where import in_lab, in_lab_shell, other_lab
+from paictl.lab.folders import lab_of_shell, labs_folder
 from paictl.lab.manifest import all_labs
 from paictl.lab.messages import say
 from paictl.lab.progress import ProgressFile
 from paictl.lab.session import Session
-from paictl.lab.workspace import lab_of_shell, labs_folder
 
 
 def begin(session: Session, words: str, *, opening: bool = False) -> None:

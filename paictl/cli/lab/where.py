@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from paictl.lab.folders import SHELL, lab_of_shell
 from paictl.lab.session import Session
-from paictl.lab.workspace import SHELL, lab_of_shell
 
 
 def in_lab_shell() -> bool:

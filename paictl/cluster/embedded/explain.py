@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.jobviews import STATES
@@ -12,10 +13,12 @@ from paictl.cluster.embedded.world import World
 from paictl.cluster.scheduling import JobExplanation, Situation
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
-from paictl.scheduler.explain import Explanation, explain
-from paictl.scheduler.explain.data import Change
 from paictl.workload.job import PRIORITIES
 from paictl.workload.lifecycle import RunState
+
+if TYPE_CHECKING:
+    from paictl.scheduler.explain import Explanation
+    from paictl.scheduler.explain.data import Change
 
 NEEDED = (CONTROLLER, SCHEDULER)
 """The services between a job and its devices, in their order."""
@@ -35,6 +38,8 @@ def explain_job(world: World, job: LiveJob) -> JobExplanation:
     engine = world.dispatcher.engine
     if engine is None:
         return replace(known, situation=Situation.NO_SCHEDULER)
+    from paictl.scheduler.explain import explain  # late: most commands load this module and explain nothing
+
     try:
         found = explain(engine, job.request(waiting[0].ref), siblings=job.plan.groups.keys())
     except RequestError as error:
@@ -48,6 +53,8 @@ def _with_classes(engine: Engine, explanation: Explanation) -> Iterator[Change]:
 
     A class is higher than what was tried, so it is tried as well; one that no class reaches is left out.
     """
+    from paictl.scheduler.explain import explain
+
     for change in explanation.changes:
         if change.priority is None:
             yield change

@@ -243,6 +243,32 @@ def test_start_up_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "heavy"),
+    [
+        (
+            "lab list",
+            "yaml sqlite3 jsonschema rich.markdown paictl.cluster paictl.scheduler",
+        ),
+        (
+            "lab verify",
+            "jsonschema rich.markdown paictl.config.linting.validate paictl.scheduler.explain",
+        ),
+    ],
+)
+def test_lab_commands_load_what_they_need_only(tmp_path: Path, words: str, heavy: str) -> None:
+    code = (
+        f"import sys; from paictl.cli.main import run; run({words!r}.split()); "
+        f"print([name for name in {heavy!r}.split() if name in sys.modules])"
+    )
+    environment = {**os.environ, "PAICTL_STATE": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "NO_COLOR": "1"}
+    if words != "lab list":
+        subprocess.run([sys.executable, "-m", "paictl", "lab", "start", "2"], env=environment, cwd=ROOT, check=True)
+    for _ in range(2 if words == "lab list" else 1):  # the first one reads the manifests
+        done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, check=True)
+    assert done.stdout.decode().splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
     "words", [("config", "diff", "a.yaml", "b.yaml"), ("config", "diff", "a.yaml", "b.yaml", "-o", "json"), ("-h",)]
 )
 def test_a_terminal_without_a_character_gets_an_escape(tmp_path: Path, words: tuple[str, ...]) -> None:

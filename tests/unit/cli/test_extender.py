@@ -72,3 +72,8 @@ def test_serve_does_not_start_on_a_configuration_with_errors(
     assert run([*words, "--listen", "nonsense"]) == USAGE
     assert run([*words, "--tls-cert", "x"]) == USAGE
     assert run([*words, "--lease", "x"]) == USAGE
+    capsys.readouterr()
+    assert run([*words, "--tls-cert", str(kubeconfig), "--tls-key", str(kubeconfig)]) == USAGE
+    said = capsys.readouterr().err
+    assert "the certificate or its key cannot be used" in said
+    assert "Traceback" not in said

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from paictl.extender import housekeeping
+from paictl.extender.filtering import filter_nodes
 from paictl.extender.nodes import NodeStatus
+from paictl.extender.wire import FilterArgs
+from tests.unit.extender.conftest import NODES
 from tests.unit.extender.harness import Harness, gang, pod
 
 
@@ -59,3 +62,36 @@ def test_gated_and_foreign_pods_are_left_alone(harness: Harness) -> None:
     harness.now += 100
     assert housekeeping.to_requeue(harness.core) == []
     assert harness.core.table.find("default", "foreign") is None
+
+
+def test_pods_that_only_kube_scheduler_spoke_of_are_forgotten(harness: Harness) -> None:
+    """They were gone before their first news came; nobody would ever say that they are."""
+    for made in gang("full", 3, 4):
+        harness.run(made)
+        harness.core.pod_changed(made)
+    for i in range(50):
+        filter_nodes(harness.core, FilterArgs(gang(f"stranger{i}", 1, 4)[0], NODES))
+    filter_nodes(harness.core, FilterArgs(pod("broken", "{"), NODES))
+    waiting = harness.create(gang("waiting", 1, 4)[0])
+    harness.core.pod_changed(waiting)
+    harness.now += 30
+    harness.reconciler.reconcile()
+    assert len(harness.core.table.by_uid) == 3 + 51 + 1
+    harness.now += 31
+    harness.reconciler.reconcile()
+    assert {entry.ref.name for entry in harness.core.table} == {"full-0", "full-1", "full-2", "waiting-0"}
+    assert len(harness.core.book.pods) == 3, "and nothing is kept about them elsewhere"
+
+
+def test_a_pod_that_is_gone_when_it_is_to_be_queued_again_is_forgotten(harness: Harness) -> None:
+    for made in gang("full", 3, 4):
+        harness.run(made)
+    late = gang("late", 1, 4)[0]
+    harness.ask(late)
+    harness.core.pod_changed(late)
+    for i in range(3):
+        harness.delete(f"full-{i}")
+    del harness.server.pods["default/late-0"]  # its deletion was missed
+    harness.now += 10
+    harness.reconciler.reconcile()
+    assert harness.core.table.find("default", "late-0") is None

@@ -1,0 +1,105 @@
+"""How many pods a controller's object runs at the same time, and which labels say so: the gang that it stands for.
+
+The extender itself reads pods only, which do not know it: it may not read every kind of object that people install.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from paictl.extender.labels import GROUP_SIZE, JOBSET, KUBEFLOW, MEMBERS, Rules, leaf_cells
+from paictl.scheduler.errors import RequestError
+
+Json = Mapping[str, Any]
+Members = tuple[tuple[int, int], ...]
+
+_REPLICAS: Final = "ReplicaSpecs"
+"""What the fields of PyTorchJob, TFJob, MPIJob and their kin end with, which list pods by role."""
+_KINDS: Final = ("Job", "JobSet", "TrainJob", "StatefulSet", "ReplicaSet")
+
+
+def stands_for_pods(thing: Json) -> bool:
+    """Whether an object is of a kind whose pods can be counted."""
+    spec = _mapping(thing.get("spec"))
+    return thing.get("kind") in _KINDS or any(str(key).endswith(_REPLICAS) for key in spec)
+
+
+def owner_of(pod: Json, things: Iterable[Json]) -> Json | None:
+    """The object among `things` that a pod's gang is named after, by the rules of ``docs/extender.md``."""
+    about = _mapping(pod.get("metadata"))
+    labels, space = _mapping(about.get("labels")), about.get("namespace") or "default"
+    near = {
+        (str(one.get("kind")), str(_mapping(one.get("metadata")).get("name"))): one
+        for one in things
+        if (_mapping(one.get("metadata")).get("namespace") or "default") == space
+    }
+    if name := labels.get(JOBSET):  # a TrainJob's JobSet has its name, and the pods are the JobSet's
+        return near.get(("JobSet", name)) or near.get(("TrainJob", name))
+    if name := labels.get(KUBEFLOW):
+        return next((one for (kind, own), one in near.items() if own == name and kind not in _KINDS), None)
+    for owner in about.get("ownerReferences") or ():
+        if isinstance(owner, dict) and owner.get("controller"):
+            return near.get((str(owner.get("kind")), str(owner.get("name"))))
+    return None
+
+
+def gang_of(owner: Json, rules: Rules) -> Members:
+    """(pods, leaf cells of each) that an object runs at the same time; pods without devices belong to no gang.
+
+    Raises `RequestError` if a number in it is none.
+    """
+    counted: dict[int, int] = {}
+    spec, name = _mapping(owner.get("spec")), f"{owner.get('kind')} {_mapping(owner.get('metadata')).get('name')}"
+    for pods, template in _parts(str(owner.get("kind")), spec, name):
+        made = {"metadata": _mapping(template.get("metadata")), "spec": _mapping(template.get("spec"))}
+        cells = leaf_cells(made, rules, name)
+        if pods and cells:
+            counted[cells] = counted.get(cells, 0) + pods
+    return tuple((pods, cells) for cells, pods in sorted(counted.items()))
+
+
+def label_for(members: Members) -> str:
+    """The label that says so."""
+    if len(members) == 1:
+        return f'{GROUP_SIZE}: "{members[0][0]}"'
+    return f"{MEMBERS}: {'.'.join(f'{pods}x{cells}' for pods, cells in members)}"
+
+
+def _parts(kind: str, spec: Json, name: str) -> Iterator[tuple[int, Json]]:
+    """Pods of one template, and the template."""
+    if kind == "Job":
+        yield _job(spec, name)
+    elif kind == "JobSet":
+        for one in spec.get("replicatedJobs") or ():
+            pods, template = _job(_mapping(_mapping(_mapping(one).get("template")).get("spec")), name)
+            yield pods * _number(_mapping(one), "replicas", 1, name), template
+    elif kind == "TrainJob":
+        trainer = _mapping(spec.get("trainer"))
+        container = {"resources": _mapping(trainer.get("resourcesPerNode"))}
+        yield _number(trainer, "numNodes", 1, name), {"spec": {"containers": [container]}}
+    elif kind in _KINDS:
+        yield _number(spec, "replicas", 1, name), _mapping(spec.get("template"))
+    for key, roles in spec.items():
+        if str(key).endswith(_REPLICAS):
+            for role in map(_mapping, _mapping(roles).values()):
+                yield _number(role, "replicas", 1, name), _mapping(role.get("template"))
+
+
+def _job(spec: Json, name: str) -> tuple[int, Json]:
+    """Pods of a Job that run at the same time: `parallelism`, but no more than `completions`."""
+    pods = _number(spec, "parallelism", 1, name)
+    return min(pods, _number(spec, "completions", pods, name)), _mapping(spec.get("template"))
+
+
+def _number(spec: Json, key: str, default: int, name: str) -> int:
+    found = spec.get(key)
+    if found is None:
+        return default
+    if not isinstance(found, int) or isinstance(found, bool) or found < 0:
+        raise RequestError(name, key, f"expected a whole number, found {str(found)[:40]!r}")
+    return found
+
+
+def _mapping(found: object) -> Json:
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,49 @@
+"""What a file said when it was read last, so that a short command need not parse sixteen manifests.
+
+Kept as JSON in the user's cache, one file for each that was read, with its size and when it was changed; whoever
+deletes the cache loses nothing but time. A cache that cannot be read or written is no error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from paictl.places import cache_folder
+
+
+def remembered(path: Path, read: Callable[[Path], Any]) -> Any:
+    """What `read` says of a file, or said of it when it was as it is; raises what `read` raises."""
+    try:
+        status = path.stat()
+        state = [str(path), status.st_size, status.st_mtime_ns]
+    except OSError:
+        return read(path)
+    kept = cache_folder() / "manifests" / f"{hashlib.sha256(bytes(path)).hexdigest()[:24]}.json"
+    try:
+        known = json.loads(kept.read_bytes())
+        if known["of"] == state:
+            return known["says"]
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # not there, cut short, or of another version
+    data = read(path)
+    _keep(kept, {"of": state, "says": data})
+    return data
+
+
+def _keep(kept: Path, entry: dict[str, Any]) -> None:
+    """Write an entry in one step, if JSON can say all of it."""
+    try:
+        text = json.dumps(entry, ensure_ascii=False)
+        if json.loads(text) != entry:
+            return  # keys that are no strings
+        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = kept.with_suffix(f".{os.getpid()}")
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(kept)
+    except (OSError, TypeError, ValueError):
+        return
