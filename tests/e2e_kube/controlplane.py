@@ -197,7 +197,7 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc", f"--cert-dir={at / 'apiserver-certs'}",
             f"--service-account-signing-key-file={at / 'sa.key'}", f"--service-account-key-file={at / 'sa.pub'}",
             "--service-cluster-ip-range=10.0.0.0/24", "--disable-admission-plugins=ServiceAccount",
-            "--allow-privileged=true", "--max-requests-inflight=800",
+            "--allow-privileged=true", "--max-requests-inflight=800", "--delete-collection-workers=8",
             f"--audit-policy-file={at / 'audit.yaml'}", f"--audit-log-path={self.audit}",
         )  # fmt: skip
         if wait:
