@@ -19,7 +19,7 @@ settings.load_profile("same" if os.environ.get("CI") else "anew")
 
 # Whoever runs the tests may have set paictl up to their taste; the tests expect what everybody gets.
 os.environ["XDG_CONFIG_HOME"] = os.devnull
-for _name in ("PAICTL_LANG", "PAICTL_OUTPUT", "FORCE_COLOR", "NO_COLOR", "COLUMNS"):
+for _name in ("PAICTL_CLUSTER", "PAICTL_LANG", "PAICTL_OUTPUT", "FORCE_COLOR", "NO_COLOR", "COLUMNS"):
     os.environ.pop(_name, None)
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -157,6 +157,10 @@ class Engine:
     def _impossible(self, job: Job) -> bool:
         least = job.gpus if job.elastic is None else min(job.gpus, job.elastic[0])
         types = self.cluster.types
+        if job.throughput:
+            able = sum(number for kind, number in types.items() if job.throughput.get(kind, 0.0) > 0)
+            if least > able:
+                return True
         return least > (self.cluster.size if job.gpu_type is None else types.get(job.gpu_type, 0))
 
     # --- decisions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from paictl.sim.cluster import Cluster, ClusterSpec
+from paictl.sim.cluster import Cluster, ClusterError, ClusterSpec
 from paictl.sim.engine import Engine
 from paictl.sim.job import Job, in_order
 from paictl.sim.knowledge import Knows
@@ -33,6 +33,7 @@ def simulate(
     kind, parameters = parse(policy)
     ordered = in_order(list(jobs))
     cluster = Cluster(spec)
+    _foreign(ordered, cluster)
     history = tuple(job.gpus * job.true_work for job in ordered) if Knows.DISTRIBUTION in kind.knows else ()
     tenants: dict[str, int] = {}
     for job in ordered:
@@ -59,3 +60,15 @@ def simulate(
         log=tuple(entries or ()),
         wall_seconds=wall,
     )
+
+
+def _foreign(jobs: Sequence[Job], cluster: Cluster) -> None:
+    """Refuse a cluster on which no job of the trace can make any progress."""
+    kinds = sorted({kind for job in jobs for kind, rate in job.throughput.items() if rate > 0})
+    if jobs and all(job.throughput for job in jobs) and not any(kind in cluster.types for kind in kinds):
+        raise ClusterError(
+            f"no job of the trace runs on devices of type {', '.join(cluster.types)}: "
+            f"their rates are for {', '.join(kinds) or 'none'}",
+            where=cluster.spec.text or None,
+            hint=f"name the types: --cluster {','.join(f'{kind}=2x4' for kind in kinds[:3])}" if kinds else None,
+        )

@@ -66,8 +66,9 @@ def whole(plane: ControlPlane, api: KubeApi) -> dict[int, str]:
 def test_a_push_that_is_killed_is_there_whole_or_not_at_all(
     session_plane: ControlPlane, api: KubeApi, pushers: Pushers
 ) -> None:
-    begun = time.monotonic()
     assert pushers.wait(pushers.start("first")) == WON
+    begun = time.monotonic()
+    assert pushers.wait(pushers.start("second")) == WON
     span = time.monotonic() - begun
     killed, dice = 0, random.Random(11)  # noqa: S311 - no secret is drawn
     for number in range(30):
@@ -79,7 +80,7 @@ def test_a_push_that_is_killed_is_there_whole_or_not_at_all(
         killed += pushers.wait(pid) == -signal.SIGKILL
         after = whole(session_plane, api)
         assert after in (before, {**before, max(before) + 1: f"push{number}"})
-    assert killed >= 10, "most of them have to die on the way"
+    assert killed >= 5, "else they were killed at no moment that matters"
     assert pushers.wait(pushers.start("last")) == WON
     named = whole(session_plane, api)
     assert named[max(named)] == "last"

@@ -32,7 +32,9 @@ paictl sim run trace.csv --policy las:queues=3250/7200 --cluster 15x4 -o json --
 
 def run(
     trace: TraceArgument,
-    policy: Annotated[str, typer.Option("--policy", metavar="NAME[:KEY=VALUE,…]", help="See paictl sim policies.")],
+    policy: Annotated[
+        str, typer.Option("--policy", "-p", metavar="NAME[:KEY=VALUE,…]", help="See paictl sim policies.")
+    ],
     cluster: ClusterOption,
     kind: FormatOption = None,
     seed: SeedOption = 0,

@@ -22,7 +22,7 @@ TraceArgument = Annotated[
     ),
 ]
 PolicyOption = Annotated[
-    list[str] | None, typer.Option("--policy", metavar="NAME[:KEY=VALUE,…]", help="See paictl sim policies.")
+    list[str] | None, typer.Option("--policy", "-p", metavar="NAME[:KEY=VALUE,…]", help="See paictl sim policies.")
 ]
 ClusterOption = Annotated[
     str, typer.Option("--cluster", metavar="SPEC", help="15x4, V100=2x4,P100=4x4, layout, HiveD or cluster file.")

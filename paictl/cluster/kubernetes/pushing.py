@@ -90,9 +90,8 @@ class Pusher:
             if not self._commit(following, entry):
                 self._undo(number, token, len(packed.objects))
                 return None
-        except KubeError as error:
-            if error.status < 500:  # it was refused; else it may have been done, and is not ours to undo
-                self._undo(number, token, len(packed.objects))
+        except KubeError:  # before the decisive request, or in refusal of it
+            self._undo(number, token, len(packed.objects))
             raise
         version = ConfigVersion(number, at, message, dict(files))
         self._store.knows(entry, version)

@@ -125,7 +125,8 @@ class Gavel(Policy):
     def _turn(self) -> None:
         self._account()
         if not self._jobs:
-            self._round, self._next = {}, None
+            self._carry_out({})  # what the last round held is free, whoever comes next
+            self._next = None
             return
         if self._changed and (self._settled is None or self.now - self._settled >= self.p.settle):
             self._settle()

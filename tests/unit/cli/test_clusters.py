@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from paictl.cli.lab.inprocess import type_silently
 from paictl.cluster import registry
 from paictl.cluster.kubernetes import opening
 from paictl.cluster.presets import preset_files
 from paictl.cluster.registry import Pinned
+from paictl.lab.session import session_of
 from tests.unit.cli.conftest import Paictl
 from tests.unit.cluster.fakekube import FakeKube
 
@@ -179,4 +181,15 @@ def test_completion_offers_clusters(paictl: Paictl, kube: FakeKube) -> None:
     registry.registry_file().write_text("rotten")
     assert clusters() == []
     assert paictl("cluster", "list").code == 2
+    assert kube.requests == []
+
+
+def test_what_is_typed_in_a_lab_never_reaches_another_cluster(
+    paictl: Paictl, kube: FakeKube, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAICTL_CLUSTER", "prod")
+    registry.use("prod")
+    assert paictl("lab", "start", "02").code == 0
+    for words in (["node", "list"], ["node", "cordon", "worker1"]):
+        assert type_silently(session_of("02"), words).exit == 0
     assert kube.requests == []

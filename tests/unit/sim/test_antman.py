@@ -77,3 +77,53 @@ def test_opportunistic_jobs_cost_guaranteed_ones_nothing(rows: list[tuple[int, i
     together = ends("antman:auto=false", jobs, spec)
     alone = ends("antman:auto=false", [job for job in jobs if job.share is Share.GUARANTEED], spec)
     assert {name: together[name] for name in alone} == alone
+
+
+def test_the_busiest_lead_says_what_is_left_and_followers_share_it() -> None:
+    """On two devices beside leads of 0.2 and 0.6: 0.4 is left, two followers get 0.2 each."""
+    jobs = [
+        Job("a", Millis(0), 1, Millis(1000 * MINUTE), gpu_util=0.2),
+        Job("b", Millis(0), 1, Millis(1000 * MINUTE), gpu_util=0.6),
+        Job("x", Millis(0), 2, Millis(10 * MINUTE), gpu_util=0.1, share=Share.OPPORTUNISTIC),
+        Job("y", Millis(0), 2, Millis(10 * MINUTE), gpu_util=0.1, share=Share.OPPORTUNISTIC),
+    ]
+    found = ends("antman", jobs, homogeneous(1, 2))
+    assert (found["x"], found["y"]) == (50, 50)
+    assert (found["a"], found["b"]) == (1000, 1000)
+
+
+def test_an_opportunistic_job_goes_where_there_is_least_to_do_and_nowhere_if_all_is_busy() -> None:
+    lead = [Job(name, Millis(0), 1, Millis(100 * MINUTE), gpu_util=util) for name, util in (("a", 0.6), ("b", 0.2))]
+    guest = Job("x", Millis(1), 1, Millis(8 * MINUTE), gpu_util=0.1, share=Share.OPPORTUNISTIC)
+    assert ends("antman", [*lead, guest], homogeneous(1, 2))["x"] * MINUTE == 1 + 10 * MINUTE, "0.8 of b's device"
+    assert ends("antman:busy=0.2", [*lead, guest], homogeneous(1, 2))["x"] > 100, "below `busy`, not at it"
+
+
+def test_a_guarantee_of_no_more_than_its_share_is_kept_for_each_tenant() -> None:
+    spec = ClusterSpec("1x4", (Node("n", 4),), quotas={"x": 1, "y": 2})
+    jobs = [
+        Job(f"{vc}{i}", Millis(i), 1, Millis(10 * MINUTE), vc=vc, gpu_util=1.0) for i in range(3) for vc in ("x", "y")
+    ]
+    found = simulate(jobs, spec, "antman:auto=false", log=True)
+    begun = sorted((entry.time, entry.job) for entry in found.log if entry.what in ("start", "colocate"))
+    assert [name for _, name in begun[:3]] == ["x0", "y0", "y1"], (
+        "x1 and y2 are over quota, although one device is idle"
+    )
+    assert begun[3][0] == 10 * MINUTE
+
+
+def test_within_a_tenant_nobody_overtakes_a_job_that_waits_for_its_guarantee() -> None:
+    spec = ClusterSpec("1x4", (Node("n", 4),), quotas={"x": 3})
+    jobs = [
+        Job("a", Millis(0), 2, Millis(10 * MINUTE), vc="x", gpu_util=1.0),
+        Job("big", Millis(1), 3, Millis(10 * MINUTE), vc="x", gpu_util=1.0),
+        Job("small", Millis(2), 1, Millis(10 * MINUTE), vc="x", gpu_util=1.0),
+    ]
+    assert ends("antman:auto=false", jobs, spec) == {"a": 10, "big": 20, "small": 30}
+
+
+def test_a_guaranteed_gang_is_put_together() -> None:
+    spec = ClusterSpec("2x4", (Node("n1", 4), Node("n2", 4)))
+    jobs = [Job("one", Millis(0), 1, Millis(99 * MINUTE)), Job("gang", Millis(1), 4, Millis(MINUTE))]
+    found = simulate(jobs, spec, "antman", log=True)
+    assert next(entry.devices for entry in found.log if entry.job == "gang" and entry.devices) == (4, 5, 6, 7)

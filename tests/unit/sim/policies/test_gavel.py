@@ -1,0 +1,94 @@
+"""Gavel's rounds: who runs on which type, who keeps its devices, and that nothing is lost when nobody is there."""
+
+from __future__ import annotations
+
+import pytest
+
+from paictl.sim.cluster import ClusterError, ClusterSpec, homogeneous, mixed
+from paictl.sim.invariants import Invariants
+from paictl.sim.job import Job
+from paictl.sim.run import Ending, RunResult
+from paictl.sim.simulate import simulate
+from paictl.units import Millis
+
+TWO = mixed([("fast", 1, 1), ("slow", 1, 1)])
+
+
+def job(name: str, at: float, gpus: int, seconds: float, **more: object) -> Job:
+    return Job(name, Millis(round(at * 1000)), gpus, Millis(round(seconds * 1000)), **more)  # type: ignore[arg-type]
+
+
+def play(jobs: list[Job], policy: str = "gavel", spec: ClusterSpec = TWO) -> RunResult:
+    return simulate(jobs, spec, policy, log=True, check=Invariants(shared=True))
+
+
+def ends(result: RunResult) -> dict[str, float | None]:
+    return {one.id: None if one.end is None else one.end / 1000 for one in result.outcomes}
+
+
+def test_what_a_round_held_is_free_after_a_time_without_jobs() -> None:
+    """It was lost, and the first large job after a quiet night ended in a traceback."""
+    found = play([job("a", 0, 8, 100), job("b", 5000, 8, 100)], spec=homogeneous(1, 8))
+    assert ends(found) == {"a": 100, "b": 5100}
+
+
+def test_each_type_goes_to_whom_it_helps_most() -> None:
+    picky, easy = {"fast": 1.0, "slow": 0.1}, {"fast": 1.0, "slow": 0.9}
+    found = play([job("easy", 0, 1, 3000, throughput=easy), job("picky", 0, 1, 3000, throughput=picky)])
+    begun = {entry.job: entry.devices for entry in found.log if entry.what == "start" and entry.time == 0}
+    assert begun == {"picky": (0,), "easy": (1,)}
+
+
+def test_who_runs_on_the_same_type_again_keeps_its_devices() -> None:
+    found = play([job("a", 0, 1, 3000)], spec=homogeneous(1, 1))
+    assert (ends(found)["a"], found.counters["preemptions"]) == (3000, 0)
+
+
+def test_two_on_one_device_take_turns_of_a_round() -> None:
+    found = play([job("a", 0, 1, 720), job("b", 0, 1, 720)], spec=homogeneous(1, 1))
+    order = [(entry.time // 1000, entry.job) for entry in found.log if entry.what == "start"]
+    assert [at for at, _ in order] == [0, 360, 720, 1080]
+    assert [name for _, name in order] in (["a", "b", "a", "b"], ["b", "a", "b", "a"])
+
+
+def test_weights_are_parts_of_the_time() -> None:
+    """Three rounds in four for the one with three times the weight."""
+    heavy, light = job("heavy", 0, 1, 36000, facts={"weight": 3.0}), job("light", 0, 1, 36000)
+    found = play([heavy, light], spec=homogeneous(1, 1))
+    held = {entry.job: 0 for entry in found.log}
+    owner, since = "", 0
+    for entry in found.log:
+        if entry.what == "start" and entry.time <= 36_000_000:
+            if owner:
+                held[owner] += entry.time - since
+            owner, since = entry.job, entry.time
+    assert held["heavy"] / (held["heavy"] + held["light"]) == pytest.approx(0.75, abs=0.05)
+
+
+def test_a_type_on_which_a_job_makes_no_progress_is_not_given_to_it() -> None:
+    found = play([job("a", 0, 1, 400, throughput={"fast": 1.0}), job("b", 0, 1, 400, throughput={"fast": 1.0})])
+    assert {entry.devices for entry in found.log if entry.what == "start"} == {(0,)}
+    found = play([job("a", 0, 1, 400, gpu_type="slow")])
+    assert {entry.devices for entry in found.log if entry.what == "start"} == {(1,)}
+
+
+@pytest.mark.parametrize(("beside", "shares"), [(0.8, True), (0.4, False)])
+def test_pairs_share_a_device_only_where_that_beats_taking_turns(beside: float, *, shares: bool) -> None:
+    jobs = [job(name, 0, 1, 720, model=name, coloc={"a": beside, "b": beside}) for name in "ab"]
+    found = play(jobs, "gavel:space-sharing=true", homogeneous(1, 1))
+    assert any(entry.what == "colocate" for entry in found.log) == shares
+    if shares:
+        assert ends(found) == {"a": 900, "b": 900}
+
+
+@pytest.mark.parametrize("policy", ["gavel", "fifo"])
+def test_a_trace_for_other_devices_is_refused_with_what_to_write(policy: str) -> None:
+    with pytest.raises(ClusterError, match="rates are for fast, slow") as refused:
+        simulate([job("a", 0, 1, 5, throughput={"fast": 1.0, "slow": 0.5, "none": 0.0})], homogeneous(1, 4), policy)
+    assert refused.value.hint == "name the types: --cluster fast=2x4,slow=2x4"
+
+
+def test_a_job_for_which_there_are_too_few_devices_that_it_runs_on_is_impossible() -> None:
+    jobs = [job("a", 0, 2, 5, throughput={"fast": 1.0}), job("b", 0, 2, 5, throughput={"fast": 1.0, "slow": 0.5})]
+    found = {one.id: one.ending for one in play(jobs, "fifo").outcomes}
+    assert found == {"a": Ending.IMPOSSIBLE, "b": Ending.PASSED}
