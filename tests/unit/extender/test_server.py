@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import random
 import resource
+import select
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -200,16 +200,15 @@ def test_large_bodies_are_refused_and_cost_no_memory(caller: Caller) -> None:
 
 
 def test_slow_senders_are_given_up_and_keep_nobody_waiting(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "PATIENCE", 0.5)
+    monkeypatch.setattr(server, "PATIENCE", 3.0)
     with served(harness) as caller:
         slow = []
         for _ in range(30):
             raw = socket.create_connection(("127.0.0.1", caller.port))
             raw.sendall(b"POST /v1/extender/filter HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
             slow.append(raw)
-        began = time.monotonic()
         assert caller.filter(harness.create(gang("quick", 1, 1)[0]), NODES)["NodeNames"]
-        assert time.monotonic() - began < 0.5
+        assert select.select(slow, [], [], 0)[0] == [], "it was answered before anybody was given up"
         for raw in slow:
             raw.settimeout(10)
             assert b"408" in raw.recv(100)
