@@ -55,8 +55,12 @@ def local_only(verb: str) -> None:
     name = chosen_name(settings.cluster, state_given=settings.state_given)
     if name != LOCAL:
         raise UnsupportedError(
-            f"paictl cluster {verb} is for a cluster on this machine, and {name} is none",
-            hint=f"paictl cluster {verb} --cluster {LOCAL}; for what others can do: paictl cluster status",
+            text("paictl cluster {verb} is for a cluster on this machine, and {name} is none", verb=verb, name=name),
+            hint=text(
+                "paictl cluster {verb} --cluster {local}; for what others can do: paictl cluster status",
+                verb=verb,
+                local=LOCAL,
+            ),
         )
 
 

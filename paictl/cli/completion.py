@@ -12,6 +12,7 @@ from typer import completion as scripts
 from paictl.cli.command import App
 from paictl.cli.console import info, write
 from paictl.errors import PaictlError
+from paictl.i18n import text
 
 VARIABLE = "_PAICTL_COMPLETE"
 """The environment variable by which a shell asks."""
@@ -51,7 +52,9 @@ def completion(
     """Print the script that teaches a shell to complete paictl's commands, options and names, or install it."""
     name = shell.value if shell else os.path.basename(os.environ.get("SHELL", ""))  # noqa: PTH119
     if name not in set(Shell):
-        raise PaictlError(f"there is no completion for the shell {name!r}", hint="name one of: bash, zsh, fish")
+        raise PaictlError(
+            text("there is no completion for the shell {name!r}", name=name), hint="name one of: bash, zsh, fish"
+        )
     if put:
         _, place = scripts.install(shell=name, prog_name="paictl", complete_var=VARIABLE)  # type: ignore[attr-defined]
         info(f"installed in {place}; it takes effect in a new shell")

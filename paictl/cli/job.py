@@ -95,7 +95,7 @@ def _state(word: str) -> JobState:
     names = [state.value for state in JobState]
     if word.capitalize() not in names:
         hint = did_you_mean(word, names) or f"one of: {', '.join(names).lower()}"
-        raise PaictlError(f"there is no state {word!r} of a job", hint=hint)
+        raise PaictlError(text("there is no state {word!r} of a job", word=word), hint=hint)
     return JobState(word.capitalize())
 
 

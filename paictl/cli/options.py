@@ -10,6 +10,7 @@ import typer
 from paictl.cli.console import Output, take_form
 from paictl.config.reading.kinds import Kind
 from paictl.errors import PaictlError
+from paictl.i18n import text
 
 KINDS = tuple(kind.value for kind in Kind if kind is not Kind.UNKNOWN)
 """What ``--kind`` takes."""
@@ -19,7 +20,7 @@ def kind_named(word: str) -> Kind:
     """The kind of file with a name; raises `PaictlError` with the nearest one, or all of them, otherwise."""
     if word in KINDS:
         return Kind(word)
-    raise PaictlError(f"there is no kind of file {word!r}", hint=meant(word, KINDS))
+    raise PaictlError(text("there is no kind of file {word!r}", word=word), hint=meant(word, KINDS))
 
 
 def meant(word: str, names: tuple[str, ...]) -> str:

@@ -22,6 +22,7 @@ from typing import Any
 
 from paictl.cli.values import choices_of
 from paictl.errors import PaictlError
+from paictl.i18n import text
 from paictl.places import config_folder
 from paictl.words import did_you_mean
 
@@ -107,16 +108,18 @@ def _content(file: Path, _stamp: tuple[int, int]) -> dict[str, Any]:
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise PaictlError(f"cannot read: {error.strerror}", where=str(file)) from None
+        raise PaictlError(text("cannot read: {strerror}", strerror=error.strerror), where=str(file)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise PaictlError(f"not TOML: {error}", where=str(file), hint="correct it, or move it away") from None
+        raise PaictlError(
+            text("not TOML: {error}", error=error), where=str(file), hint="correct it, or move it away"
+        ) from None
     for key, value in content.items():
         if isinstance(value, dict):
             continue
         if key not in EVERYWHERE:
             hint = did_you_mean(key, EVERYWHERE) or f"keys for all commands: {', '.join(EVERYWHERE)}"
-            raise PaictlError(f"unknown key {key!r}", where=str(file), hint=hint)
+            raise PaictlError(text("unknown key {key!r}", key=key), where=str(file), hint=hint)
         if not isinstance(value, EVERYWHERE[key]):
             wanted = "true or false" if EVERYWHERE[key] is bool else "a text"
-            raise PaictlError(f"{key} is not {wanted}", where=str(file))
+            raise PaictlError(text("{key} is not {wanted}", key=key, wanted=wanted), where=str(file))
     return content

@@ -8,6 +8,7 @@ from typing import Final
 
 from paictl.config.reading.schema import schema_comment
 from paictl.errors import PaictlError
+from paictl.i18n import text
 
 LAYOUT: Final = "layout.yaml"
 SERVICES: Final = "services-configuration.yaml"
@@ -90,7 +91,9 @@ DEFAULT: Final = "lab"
 def preset_files(name: str) -> dict[str, str]:
     """The configuration files of a preset: file name → text; raises `PaictlError` for an unknown name."""
     if name not in PRESETS:
-        raise PaictlError(f"there is no preset {name!r}", hint=f"one of: {', '.join(PRESETS)}")
+        raise PaictlError(
+            text("there is no preset {name!r}", name=name), hint=text("one of: {value}", value=", ".join(PRESETS))
+        )
     preset = PRESETS[name]
     return {LAYOUT: _text(_layout(preset)), SERVICES: _text(_services(preset))}
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 from paictl.cluster.values import ClusterError, ConflictError
 from paictl.errors import PaictlError
 from paictl.files import write_together
+from paictl.i18n import text
 from paictl.places import config_folder
 
 LOCAL: Final = "local"
@@ -60,13 +61,15 @@ def read_registry() -> Registry:
     try:
         found: Any = json.loads(path.read_text(encoding="utf-8"))
         if found["schemaVersion"] != _SCHEMA:
-            raise PaictlError(f"was written by another paictl (schema {found['schemaVersion']})", where=str(path))
+            raise PaictlError(
+                text("was written by another paictl (schema {value})", value=found["schemaVersion"]), where=str(path)
+            )
         rows = {name: Pinned(name=name, **row) for name, row in found["clusters"].items()}
         return Registry(str(found["current"]), rows)
     except (FileNotFoundError, NotADirectoryError):
         return Registry()
     except OSError as error:
-        raise PaictlError(f"cannot be read: {error.strerror}", where=str(path)) from None
+        raise PaictlError(text("cannot be read: {strerror}", strerror=error.strerror), where=str(path)) from None
     except (ValueError, KeyError, TypeError, AttributeError):
         hint = "move it away and add the clusters again: paictl cluster add NAME"
         raise PaictlError("is no list of clusters", where=str(path), hint=hint) from None
@@ -75,16 +78,22 @@ def read_registry() -> Registry:
 def add(cluster: Pinned, *, force: bool = False) -> None:
     """Keep a cluster under its name; raises `ConflictError` for a name that another one has, unless `force`."""
     if cluster.name == LOCAL:
-        raise ClusterError(f"{LOCAL!r} is the cluster on this machine", hint="take another name")
+        raise ClusterError(text("{local!r} is the cluster on this machine", local=LOCAL), hint="take another name")
     if not _NAME.fullmatch(cluster.name):
         raise ClusterError(
-            f"{cluster.name!r} is no name for a cluster", hint="small letters, digits, '-' and '.', at most 63"
+            text("{name!r} is no name for a cluster", name=cluster.name),
+            hint="small letters, digits, '-' and '.', at most 63",
         )
     with _changing() as known:
         before = known.clusters.get(cluster.name)
         if before is not None and before != cluster and not force:
             raise ConflictError(
-                f"{cluster.name} is {before.server} ({before.context}) already",
+                text(
+                    "{name} is {server} ({context}) already",
+                    name=cluster.name,
+                    server=before.server,
+                    context=before.context,
+                ),
                 hint="take another name, or replace it with --force",
             )
         _write(replace(known, clusters={**known.clusters, cluster.name: cluster}))
@@ -113,7 +122,7 @@ def _changing() -> Iterator[Registry]:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(folder / f".{FILE}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise PaictlError(f"cannot be written: {error.strerror}", where=str(folder)) from None
+        raise PaictlError(text("cannot be written: {strerror}", strerror=error.strerror), where=str(folder)) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield read_registry()

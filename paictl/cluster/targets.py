@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from paictl.cluster.interface import ClusterError
 from paictl.cluster.registry import LOCAL, Pinned, read_registry
 from paictl.errors import PaictlError
+from paictl.i18n import text
 from paictl.places import state_folder
 from paictl.words import did_you_mean
 
@@ -68,8 +69,18 @@ def chosen_name(flag: str | None = None, *, state_given: bool = False) -> str:
     named, folder = os.environ.get(VARIABLE), os.environ.get(STATE_VARIABLE)
     if named and folder and named != LOCAL:
         raise PaictlError(
-            f"{VARIABLE} says {named} and {STATE_VARIABLE} a folder of this machine, and one of them is meant",
-            hint=f"say it: --cluster {named}, or --cluster {LOCAL}; or: unset {VARIABLE}",
+            text(
+                "{variable} says {named} and {state_variable} a folder of this machine, and one of them is meant",
+                variable=VARIABLE,
+                named=named,
+                state_variable=STATE_VARIABLE,
+            ),
+            hint=text(
+                "say it: --cluster {named}, or --cluster {local}; or: unset {variable}",
+                named=named,
+                local=LOCAL,
+                variable=VARIABLE,
+            ),
         )
     return named or (LOCAL if folder else read_registry().current)
 
@@ -79,7 +90,7 @@ def find_target(name: str, folder: Path | None = None) -> Target:
     known = targets(folder)
     if name not in known:
         hint = did_you_mean(name, known) or f"one of: {', '.join(known)}; to add one: paictl cluster add NAME"
-        raise ClusterError(f"there is no cluster {name!r}", hint=hint)
+        raise ClusterError(text("there is no cluster {name!r}", name=name), hint=hint)
     return known[name]
 
 
@@ -103,7 +114,9 @@ def _open_kubernetes(target: Target) -> Cluster:
     from paictl.cluster.kubernetes.opening import open_pinned  # as is the library
 
     if target.pinned is None:
-        raise ClusterError(f"{target.name} was never added", hint=f"paictl cluster add {target.name}")
+        raise ClusterError(
+            text("{name} was never added", name=target.name), hint=text("paictl cluster add {name}", name=target.name)
+        )
     return open_pinned(target.pinned)
 
 

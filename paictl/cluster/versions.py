@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from paictl.cluster.values import ClusterError, ConflictError
+from paictl.i18n import text
 
 
 def no_version(number: int | None, newest: int) -> ClusterError:
     """The error for a version that is not there; `newest` is 0 where there is none at all."""
     if not newest:
         return ClusterError("no configuration was pushed yet", hint="paictl config push -p DIR")
-    return ClusterError(f"there is no version {number}", hint=f"the newest is {newest}; see: paictl config history")
+    return ClusterError(
+        text("there is no version {number}", number=number),
+        hint=text("the newest is {newest}; see: paictl config history", newest=newest),
+    )
 
 
 def moved_on(newest: int) -> ConflictError:
     """The error for a push that was made from another version than the newest."""
     now = f"its newest version is {newest}" if newest else "all versions are gone"
-    return ConflictError(f"somebody changed the configuration meanwhile: {now}", hint="look, and push again")
+    return ConflictError(
+        text("somebody changed the configuration meanwhile: {now}", now=now), hint="look, and push again"
+    )

@@ -16,6 +16,7 @@ from paictl.config.reading.load import Loaded, is_folder, load
 from paictl.config.reading.problem import Problem, Severity
 from paictl.config.reading.source import read_bytes
 from paictl.errors import PaictlError
+from paictl.i18n import text
 from paictl.operate.errors import RefusedFilesError
 from paictl.units import FOREVER, Millis, parse_duration
 from paictl.workload.job import PRIORITIES
@@ -45,23 +46,34 @@ def requests_in(paths: Iterable[str], user: str, wishes: Wishes, warn: Warn = la
     Raises `RefusedFilesError` for a file with errors, `PaictlError` for one that cannot be read and for a wrong wish.
     """
     if wishes.priority is not None and wishes.priority not in PRIORITIES:
-        raise PaictlError(f"there is no priority class {wishes.priority!r}", hint=f"one of: {', '.join(PRIORITIES)}")
+        raise PaictlError(
+            text("there is no priority class {priority!r}", priority=wishes.priority),
+            hint=text("one of: {value}", value=", ".join(PRIORITIES)),
+        )
     seconds = None if wishes.duration is None else parse_duration(wishes.duration)
     span = None if seconds is None else ENDLESS if seconds == FOREVER else Millis(round(seconds * 1000))
     if wishes.repeat > MOST_JOBS:
-        raise PaictlError(f"--repeat {wishes.repeat} is too often", hint=f"at most {MOST_JOBS} jobs at a time")
+        raise PaictlError(
+            text("--repeat {repeat} is too often", repeat=wishes.repeat),
+            hint=text("at most {most_jobs} jobs at a time", most_jobs=MOST_JOBS),
+        )
     known: dict[str, list[Mapping[str, object]]] = {}
     left = MOST_JOBS
     for path in paths:
         if path not in known:
             known[path] = jobs_in(path, warn)
         if wishes.name is not None and len(known[path]) > 1:
-            raise PaictlError(f"holds {len(known[path])} jobs, which cannot all be {wishes.name!r}", where=path)
+            raise PaictlError(
+                text("holds {number} jobs, which cannot all be {name!r}", number=len(known[path]), name=wishes.name),
+                where=path,
+            )
         for found in known[path]:
             data = found if wishes.name is None else {**found, "name": wishes.name}
             left -= wishes.repeat
             if left < 0:
-                raise PaictlError(f"these are more than {MOST_JOBS} jobs", hint="submit fewer at a time")
+                raise PaictlError(
+                    text("these are more than {most_jobs} jobs", most_jobs=MOST_JOBS), hint="submit fewer at a time"
+                )
             for number in range(1, wishes.repeat + 1):
                 one = data if wishes.repeat == 1 else {**data, "name": f"{data['name']}-{number}"}
                 yield JobRequest(user, one, wishes.vc, wishes.priority, span)

@@ -9,6 +9,7 @@ from typing import Protocol
 from paictl.cluster.interface import ClusterError, Jobs, JobState, JobView, Scheduling
 from paictl.config.reading.problem import Problem
 from paictl.errors import PaictlError
+from paictl.i18n import text
 from paictl.operate.jobfiles import Wishes, requests_in
 from paictl.words import did_you_mean
 
@@ -106,5 +107,5 @@ def list_jobs(cluster: Ports, wanted: Filter) -> Sequence[JobView]:
         known = {*(vc.name for vc in cluster.picture().vcs), *(job.vc for job in cluster.jobs())}
         if wanted.vc not in known:
             hint = did_you_mean(wanted.vc, known) or f"one of: {', '.join(sorted(known))}"
-            raise ClusterError(f"there is no virtual cluster {wanted.vc!r}", hint=hint)
+            raise ClusterError(text("there is no virtual cluster {vc!r}", vc=wanted.vc), hint=hint)
     return found

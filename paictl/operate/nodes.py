@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from paictl.cluster.interface import ClusterError, Machine, NodeChange, NodeRole, Nodes, NodeView
 from paictl.config.making.skus import parse_sku
 from paictl.errors import PaictlError
+from paictl.i18n import text
 from paictl.words import did_you_mean
 
 
@@ -29,7 +30,7 @@ def find_node(cluster: Nodes, name: str) -> NodeView:
 def _among(nodes: dict[str, NodeView], name: str) -> NodeView:
     if name not in nodes:
         hint = did_you_mean(name, nodes) or "list them with: paictl node list"
-        raise ClusterError(f"there is no node {name!r}", hint=hint)
+        raise ClusterError(text("there is no node {name!r}", name=name), hint=hint)
     return nodes[name]
 
 
@@ -46,11 +47,11 @@ def add_worker(cluster: Nodes, name: str, address: str, *, like: str | None = No
     Raises `PaictlError` for what is no host name or address, `ConflictError` for one that is taken.
     """
     if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", name):
-        raise PaictlError(f"{name!r} is no host name", hint="small letters, digits, '-' and '.'")
+        raise PaictlError(text("{name!r} is no host name", name=name), hint="small letters, digits, '-' and '.'")
     try:
         ipaddress.ip_address(address)
     except ValueError:
-        raise PaictlError(f"{address!r} is no IP address") from None
+        raise PaictlError(text("{address!r} is no IP address", address=address)) from None
     if (like is None) == (sku is None):
         raise PaictlError("say what the machine has", hint="--like NODE, or --sku NAME=gpu:8,cpu:96,memory:900Gi")
     if like is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from paictl.cluster.interface import Services, ServiceView
 from paictl.errors import ExitCode, PaictlError
+from paictl.i18n import text
 from paictl.plan import run
 from paictl.plan.events import Listener
 from paictl.plan.phase import Phase, Tell
@@ -53,8 +54,9 @@ def wait_ready(cluster: Services, name: str, patience: Patience, tell: Tell) -> 
         reason = _reason(view)
         if view is None or patience.clock() >= end:
             raise NotReadyError(
-                f"is not ready after {patience.deadline:g} s: {reason}", where=f"service {name}",
-                hint=f"look again with: paictl service status -n {name}; or wait longer with --timeout",
+                text("is not ready after {deadline:g} s: {reason}", deadline=patience.deadline, reason=reason),
+                where=f"service {name}",
+                hint=text("look again with: paictl service status -n {name}; or wait longer with --timeout", name=name),
             )  # fmt: skip
         if reason != said:
             tell(reason, name)
@@ -122,7 +124,9 @@ def carry_out(
         error = outcome.error
         if outcome.status is run.Status.BLOCKED:
             missing = outcome.by.rpartition(" ")[2]
-            error = ServiceError(f"needs {missing}, which did not start", where=phase.steps[0].service)
+            error = ServiceError(
+                text("needs {missing}, which did not start", missing=missing), where=phase.steps[0].service
+            )
         outcomes += [ServiceOutcome(step, error) for step in phase.steps]
     return tuple(outcomes)
 

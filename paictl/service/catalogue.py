@@ -11,6 +11,7 @@ from paictl.config.reading.kinds import Kind
 from paictl.config.reading.load import load_file
 from paictl.config.reading.nodes import Mapping as MappingNode
 from paictl.config.reading.source import place_of
+from paictl.i18n import text
 from paictl.resources import resource_folder
 from paictl.service.order import ServiceError, start_order
 from paictl.words import did_you_mean
@@ -67,7 +68,7 @@ class Catalogue:
         found = self.services.get(name)
         if found is None:
             hint = did_you_mean(name, self.services) or "see the names with: paictl service list"
-            raise ServiceError(f"there is no service {name!r}", hint=hint)
+            raise ServiceError(text("there is no service {name!r}", name=name), hint=hint)
         return found
 
     @property
@@ -99,7 +100,9 @@ def load_catalogue(folder: Path | None = None) -> Catalogue:
 def _read(path: Path) -> Service:
     document = load_file(str(path), Kind.SERVICE)[0]
     if document.fatal or not isinstance(document.root, MappingNode):
-        raise ServiceError("is no service description", where=str(path), hint=f"see: paictl config validate {path}")
+        raise ServiceError(
+            "is no service description", where=str(path), hint=text("see: paictl config validate {path}", path=path)
+        )
     top = document.top
     return Service(
         path.parent.name,
@@ -117,7 +120,9 @@ def _sentence(document: Document, key: str) -> str:
     scalar = document.top.text(key)
     if scalar is None or not scalar.text.strip():
         where = str(place_of(document.beginning))
-        raise ServiceError(f"has no {key!r}", where=where, hint=f"add {key}: with one sentence for people")
+        raise ServiceError(
+            text("has no {key!r}", key=key), where=where, hint=text("add {key}: with one sentence for people", key=key)
+        )
     return scalar.text.strip()
 
 

@@ -12,6 +12,7 @@ from paictl.cli.console import Output, write_data, write_table
 from paictl.cluster import registry
 from paictl.cluster.interface import ClusterError, UnreachableError
 from paictl.cluster.targets import VARIABLE, Target, chosen_name, find_target, open_target, pinned_now, targets
+from paictl.i18n import text
 
 ADD_EPILOG = """
     paictl cluster add prod --kubeconfig ~/.kube/prod.conf --context admin@prod
@@ -87,7 +88,8 @@ def remove(name: Name) -> None:
     target = find_target(name)
     if target.pinned is None:
         raise ClusterError(
-            f"{name} is always there", hint="to take the cluster on this machine down: paictl cluster down"
+            text("{name} is always there", name=name),
+            hint="to take the cluster on this machine down: paictl cluster down",
         )
     registry.remove(name)
     console.outcome(f"{name} is forgotten; the cluster goes on at {target.where}", name=name)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from paictl import i18n
 from paictl.cli.command import App
 from paictl.cli.config import apply as config_apply
 from paictl.cli.config import capacity as config_capacity
@@ -130,7 +131,7 @@ def show_schema(name: SchemaName) -> None:
 def _schema_text(word: str) -> str:
     names = _schema_names()
     if word not in names:
-        raise PaictlError(f"there is no schema {word!r}", hint=meant(word, tuple(sorted(names))))
+        raise PaictlError(i18n.text("there is no schema {word!r}", word=word), hint=meant(word, tuple(sorted(names))))
     return schema_text(names[word]).rstrip()
 
 

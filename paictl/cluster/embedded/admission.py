@@ -10,6 +10,7 @@ from paictl.cluster.embedded.jobs import LiveJob, as_taken, with_wishes
 from paictl.cluster.embedded.services import READERS
 from paictl.cluster.interface import ClusterError, JobRequest
 from paictl.errors import PaictlError
+from paictl.i18n import text
 from paictl.units import FOREVER, Millis
 from paictl.workload import lifecycle
 from paictl.workload.duration import task_seconds
@@ -33,7 +34,11 @@ def refuse_excess(requests: Iterable[JobRequest]) -> None:
     tasks = sum(_instances(role) for request in requests for role in _values(request.data.get("taskRoles")))
     if tasks > MOST_WAITING:
         raise ClusterError(
-            f"{tasks:,} tasks cannot be submitted together, at most {MOST_WAITING:,} can",
+            text(
+                "{tasks:,} tasks cannot be submitted together, at most {most_waiting:,} can",
+                tasks=tasks,
+                most_waiting=MOST_WAITING,
+            ),
             hint="use fewer instances, or submit fewer jobs at a time",
         )
 

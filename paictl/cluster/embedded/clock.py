@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from paictl.errors import PaictlError
+from paictl.i18n import text
 from paictl.units import Millis
 
 MAX = "max"
@@ -86,5 +87,7 @@ def parse_speed(word: str) -> tuple[float, bool]:
     except ValueError:
         factor = -1.0
     if not 0 <= factor <= 1_000_000:
-        raise PaictlError(f"{word!r} is no speed", hint="a number from 0 (stands still) to 1000000, or max")
+        raise PaictlError(
+            text("{word!r} is no speed", word=word), hint="a number from 0 (stands still) to 1000000, or max"
+        )
     return factor, False

@@ -18,7 +18,7 @@ from paictl.cluster.embedded.explain import explain_job
 from paictl.cluster.embedded.impact import impact_of
 from paictl.cluster.embedded.jobcodec import dump_job, dump_view, load_job, view_from
 from paictl.cluster.embedded.jobs import LiveJob
-from paictl.cluster.embedded.jobviews import meant_job, view_of
+from paictl.cluster.embedded.jobviews import name_taken, no_job, view_of
 from paictl.cluster.embedded.picture import picture
 from paictl.cluster.embedded.records import History
 from paictl.cluster.embedded.store import JobRow, Store, damaged, planned_beginning
@@ -26,9 +26,7 @@ from paictl.cluster.embedded.views import losses_of, node_views, service_view
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import (
     About,
-    ClusterError,
     ConfigVersion,
-    ConflictError,
     Event,
     JobRequest,
     JobView,
@@ -188,7 +186,7 @@ class EmbeddedCluster:
         def check() -> None:
             taken = self._store.taken_keys(keys)
             if taken:
-                raise ConflictError(f"there was a job {taken[0]!r} already", hint="give it another name: --name NAME")
+                raise name_taken(taken[0])
 
         def act(world: World) -> list[JobView]:
             ended = {job.key: job for job in world.ended}
@@ -228,7 +226,7 @@ class EmbeddedCluster:
                 return job
         row = self._store.job(key)
         if row is None:
-            raise ClusterError(f"there is no job {key!r}", hint=meant_job(self._keys(world), key))
+            raise no_job(self._keys(world), key)
         return load_job(row.data)
 
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:

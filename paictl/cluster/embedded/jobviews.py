@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Final
 
 from paictl.cluster.embedded.jobs import LiveJob
-from paictl.cluster.interface import JobState, JobView, TaskView
+from paictl.cluster.interface import ClusterError, ConflictError, JobState, JobView, TaskView
+from paictl.i18n import text
 from paictl.units import Millis, instant
 from paictl.words import did_you_mean, listed
 from paictl.workload.lifecycle import RunState, TaskStatus
@@ -73,3 +74,13 @@ def meant_job(keys: Sequence[str], key: str) -> str:
         return f"did you mean {listed(others, 3)}?"
     own = [other.partition("~")[2] for other in keys if other.startswith(f"{user}~")]
     return did_you_mean(name, own[-MOST_COMPARED:]) or "list them with: paictl job list"
+
+
+def no_job(keys: Sequence[str], key: str) -> ClusterError:
+    """What to raise for a key that no job has."""
+    return ClusterError(text("there is no job {key!r}", key=key), hint=meant_job(keys, key))
+
+
+def name_taken(key: str) -> ConflictError:
+    """What to raise for a key that an ended job has."""
+    return ConflictError(text("there was a job {key!r} already", key=key), hint="give it another name: --name NAME")

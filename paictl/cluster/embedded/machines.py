@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from paictl.cluster.interface import ClusterError, ConflictError, Machine, NodeCondition, NodeRole
+from paictl.i18n import text
 from paictl.units import Millis
 
 
@@ -47,16 +48,22 @@ class Machines:
     def get(self, name: str) -> Node:
         """A machine; raises `ClusterError` with the nearest names if there is none."""
         if name not in self._nodes:
-            raise ClusterError(f"there is no node {name!r}", hint="list them with: paictl node list")
+            raise ClusterError(text("there is no node {name!r}", name=name), hint="list them with: paictl node list")
         return self._nodes[name]
 
     def add(self, machine: Machine, now: Millis) -> Node:
         """A machine joins; raises `ConflictError` for a name or address that another one has."""
         for other in self:
             if machine.name == other.machine.name:
-                raise ConflictError(f"there is a node {machine.name!r} already")
+                raise ConflictError(text("there is a node {name!r} already", name=machine.name))
             if machine.address and machine.address == other.machine.address:
-                raise ConflictError(f"node {other.machine.name!r} has the address {machine.address} already")
+                raise ConflictError(
+                    text(
+                        "node {name!r} has the address {address} already",
+                        name=other.machine.name,
+                        address=machine.address,
+                    )
+                )
         self._nodes[machine.name] = Node(machine, now)
         return self._nodes[machine.name]
 
@@ -64,7 +71,9 @@ class Machines:
         """A machine leaves."""
         node = self.get(name)
         if node.machine.role is NodeRole.MASTER and sum(other.machine.role is NodeRole.MASTER for other in self) == 1:
-            raise ClusterError(f"{name} is the only master", hint="take the cluster down instead: paictl cluster down")
+            raise ClusterError(
+                text("{name} is the only master", name=name), hint="take the cluster down instead: paictl cluster down"
+            )
         del self._nodes[name]
         return node
 

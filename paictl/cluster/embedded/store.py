@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from paictl import i18n
 from paictl.cluster.embedded.records import Happened, Pushed
 from paictl.cluster.interface import ClusterError, ConflictError, EventKind, UnreachableError
 from paictl.units import Millis
@@ -128,7 +129,9 @@ class Store:
             raise ClusterError("is no cluster, or an empty one", where=str(folder / FILE), hint=_DOWN)
         if found != SCHEMA_VERSION:
             raise ClusterError(
-                f"was made by another version of paictl (state version {found}, this one reads {SCHEMA_VERSION})",
+                i18n.text("was made by another version of paictl "
+                          "(state version {found}, this one reads {schema_version})",
+                          found=found, schema_version=SCHEMA_VERSION),
                 where=str(folder), hint="use it with that version, or take it down: paictl cluster down",
             )  # fmt: skip
         return store
@@ -333,11 +336,13 @@ def _explained(folder: Path) -> Iterator[None]:
         hint = next(
             (hint for word, hint in _HINTS if word in text), "look at the folder, or take another with --state DIR"
         )
-        raise ClusterError(f"the cluster's file cannot be used: {text}", where=str(folder / FILE), hint=hint) from None
+        raise ClusterError(
+            i18n.text("the cluster's file cannot be used: {text}", text=text), where=str(folder / FILE), hint=hint
+        ) from None
     except OSError as error:
         reason = error.strerror or str(error)
         raise ClusterError(
-            f"the cluster's folder cannot be used: {reason}", where=str(folder),
+            i18n.text("the cluster's folder cannot be used: {reason}", reason=reason), where=str(folder),
             hint="free space or permissions, or take another with --state DIR",
         ) from None  # fmt: skip
 

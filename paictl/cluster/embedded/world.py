@@ -46,6 +46,7 @@ from paictl.cluster.interface import (
     NodeChange,
     NodeRole,
 )  # fmt: skip
+from paictl.i18n import text
 from paictl.scheduler.book import RunningPod
 from paictl.sim.loop import Loop, Urgency
 from paictl.units import Millis
@@ -204,7 +205,9 @@ class World:
         taken = {*self.jobs, *(job.key for job in self.ended)}  # one may have ended on the way to this instant
         for job in jobs:
             if job.key in taken:
-                raise ConflictError(f"there is a job {job.key!r} already", hint="give it another name: --name NAME")
+                raise ConflictError(
+                    text("there is a job {key!r} already", key=job.key), hint="give it another name: --name NAME"
+                )
             taken.add(job.key)
         for job in jobs:
             self.numbers["job"] += 1
@@ -245,7 +248,9 @@ class World:
         self.services.need(API)
         self.services.need(CONTROLLER)
         if key not in self.jobs:
-            raise ClusterError(f"there is no running or waiting job {key!r}", hint="list them with: paictl job list")
+            raise ClusterError(
+                text("there is no running or waiting job {key!r}", key=key), hint="list them with: paictl job list"
+            )
         self._follow(self.jobs[key], lifecycle.stop(self.jobs[key].status))
         self._settle()
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
+from paictl import i18n
 from paictl.config.reading.kinds import Kind, recognise
 from paictl.config.reading.load import load_file
 from paictl.config.reading.source import Source
@@ -33,7 +34,9 @@ def read_folder(folder: str) -> dict[str, str]:
         paths = sorted(path for path in Path(folder).iterdir() if path.suffix in (".yaml", ".yml", ".csv"))
     except OSError as error:
         reason = error.strerror or str(error)
-        raise PaictlError(f"cannot be read: {reason}", where=folder, hint="name a folder of files") from None
+        raise PaictlError(
+            i18n.text("cannot be read: {reason}", reason=reason), where=folder, hint="name a folder of files"
+        ) from None
     found = [load_file(str(path))[0] for path in paths if path.is_file()]
     files = {Path(document.path).name: document.source.text for document in found if document.kind in KINDS}
     if not files:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from paictl import i18n
 from paictl.config.pushing.compare import FileDifference, compare_files
 from paictl.config.pushing.fileset import Files, kind_of, seal_files, sealed, secrets_of
 from paictl.config.pushing.merge import Merged, merge
@@ -77,9 +78,14 @@ def _drops(words: Iterable[str], pushed: Files, stored: Files) -> dict[str, list
         found = [name] if named else [file for file, text in stored.items() if _has(file, text, path)]
         if len(found) != 1:
             many = f"is in {' and '.join(found)}" if found else "is in no file of the cluster"
-            raise PaictlError(f"{dotted(path)} {many}", hint="name the file too: --drop FILE:path.to.key")
+            raise PaictlError(
+                i18n.text("{path} {many}", path=dotted(path), many=many),
+                hint="name the file too: --drop FILE:path.to.key",
+            )
         if found[0] not in pushed:
-            raise PaictlError(f"{dotted(path)} cannot be dropped", where=found[0], hint="push this file as well")
+            raise PaictlError(
+                i18n.text("{path} cannot be dropped", path=dotted(path)), where=found[0], hint="push this file as well"
+            )
         drops.setdefault(found[0], []).append(path)
     return drops
 

@@ -18,6 +18,7 @@ from paictl.config.reading.document import Document
 from paictl.config.reading.kinds import Kind
 from paictl.config.reading.load import Loaded
 from paictl.errors import PaictlError
+from paictl.i18n import text
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,9 @@ def configuration(loaded: Loaded) -> Document:
         raise PaictlError("no hivedscheduler configuration here", where=names, hint=hint)
     if len(found) > 1:
         paths = ", ".join(document.path for document in found)
-        raise PaictlError(f"more than one hivedscheduler configuration: {paths}", where=names, hint="name one file")
+        raise PaictlError(
+            text("more than one hivedscheduler configuration: {paths}", paths=paths), where=names, hint="name one file"
+        )
     if found[0].fatal:
         hint = f"see: paictl config validate {found[0].path}"
         raise PaictlError("the hivedscheduler configuration cannot be read", where=found[0].path, hint=hint)

@@ -15,6 +15,7 @@ from paictl.config.reading.nested import embedded_source
 from paictl.config.reading.source import STDIN, Source, Span, read_bytes
 from paictl.config.reading.yamltree import MAX_VALUES, IssueKind, ReadIssue, parse_yaml
 from paictl.errors import PaictlError
+from paictl.i18n import text
 
 SUFFIXES = (".yaml", ".yml", ".csv")
 """What a folder is searched for."""
@@ -144,7 +145,7 @@ def load_bytes(name: str, data: bytes, kind: Kind | None = None) -> list[Documen
 
 def _too_much(name: str, limit: str) -> PaictlError:
     hint = "no cluster needs so many; split the file or remove what does not belong"
-    return PaictlError(f"has more than {limit}", where=name, hint=hint)
+    return PaictlError(text("has more than {limit}", limit=limit), where=name, hint=hint)
 
 
 def _embedded(document: Document) -> Iterator[Document]:
@@ -189,7 +190,11 @@ def _files_below(folder: str, failures: list[PaictlError]) -> Iterator[str]:
 
     def refuse(error: OSError) -> None:
         reason = error.strerror or str(error)
-        failures.append(PaictlError(f"cannot be read: {reason}", where=str(error.filename), hint="check permissions"))
+        failures.append(
+            PaictlError(
+                text("cannot be read: {reason}", reason=reason), where=str(error.filename), hint="check permissions"
+            )
+        )
 
     for here, folders, files in os.walk(folder, onerror=refuse):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "node_modules")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from paictl.errors import PaictlError
+from paictl.i18n import text
 
 MAX_BYTES = 32 * 1024 * 1024
 """Largest file that is read; a hived configuration of 16,384 nodes with every device listed has 4 MB."""
@@ -207,7 +208,9 @@ def read_bytes(path: str) -> bytes:
         raise PaictlError("no such file or folder", where=path, hint="check the path") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise PaictlError(f"cannot be read: {reason}", where=path, hint="check owner and permissions") from None
+        raise PaictlError(
+            text("cannot be read: {reason}", reason=reason), where=path, hint="check owner and permissions"
+        ) from None
     if len(data) > MAX_BYTES:
         raise _too_large(path, f"more than {MAX_BYTES:,}")
     return data
@@ -215,7 +218,7 @@ def read_bytes(path: str) -> bytes:
 
 def _too_large(path: str, size: str) -> PaictlError:
     return PaictlError(
-        f"has {size} bytes, the limit is {MAX_BYTES:,}",
+        text("has {size} bytes, the limit is {max_bytes:,}", size=size, max_bytes=MAX_BYTES),
         where=path,
         hint="a configuration of this size is most likely not one; split it or remove what does not belong",
     )

@@ -14,6 +14,7 @@ from paictl.config.reading.problem import Problem, Severity
 from paictl.config.reading.source import Source
 from paictl.config.reading.yamltree import parse_yaml
 from paictl.errors import PaictlError
+from paictl.i18n import text
 from paictl.operate.errors import RefusedFilesError
 
 Files = Mapping[str, str]
@@ -62,7 +63,7 @@ def _refuse(errors: list[Problem], report: Report, message: str = UNSENT) -> Non
         raise RefusedFilesError(
             message,
             Report(tuple(errors), report.files, report.skipped, report.failures),
-            hint=f"correct them, see: paictl config validate {errors[0].place.path}",
+            hint=text("correct them, see: paictl config validate {path}", path=errors[0].place.path),
         )
 
 
@@ -82,8 +83,13 @@ def refuse_twice(files: Files, pushed: Iterable[str]) -> tuple[str, ...]:
             if not fresh.isdisjoint({name, other}):
                 extra = other if name in fresh else name
                 raise PaictlError(
-                    f"{other} and {name} both set {key}, and only one of them would count",
-                    hint=f"keep the settings of a service in one file; to remove one: --drop {extra}",
+                    text(
+                        "{other} and {name} both set {key}, and only one of them would count",
+                        other=other,
+                        name=name,
+                        key=key,
+                    ),
+                    hint=text("keep the settings of a service in one file; to remove one: --drop {extra}", extra=extra),
                 )
             remarks.setdefault((other, name), f"the cluster has {other} and {name}, which both set {key}")
     return tuple(remarks.values())

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from paictl import i18n
 from paictl.cluster.interface import ConfigVersion
 from paictl.config.making.generate import SERVICES_FILE
 from paictl.config.pushing.fileset import read_folder
@@ -50,7 +51,11 @@ def read(path: str) -> Folder:
     for name, text in read_folder(path).items():
         known = OTHER_NAMES.get(name, name)
         if known in files:
-            raise PaictlError(f"{places[known]} and {name} are the same file to OpenPAI", where=path, hint="keep one")
+            raise PaictlError(
+                i18n.text("{value} and {name} are the same file to OpenPAI", value=places[known], name=name),
+                where=path,
+                hint="keep one",
+            )
         if known != name:
             notes.append(f"{name} is taken as {known}, which is its name in OpenPAI")
         files[known], places[known] = text, str(Path(path, name))

@@ -19,6 +19,7 @@ from paictl.config.quotas.diff import VcChange
 from paictl.config.reading.keypath import dotted
 from paictl.config.reading.nodes import Data
 from paictl.config.reading.problem import Problem
+from paictl.i18n import text
 from paictl.operate.pushing import folder as folders
 from paictl.operate.pushing.checking import check_alone, check_merged, refuse_twice
 from paictl.operate.pushing.effects import Readers, readers, vc_changes
@@ -133,9 +134,11 @@ def _refuse_stale(cluster: Ports, order: Order, files: Mapping[str, str], versio
         return
     mine = prepare_push(files, base, order.drop).differences
     raise StaleFilesError(
-        f"was made from version {number}, and the newest is {max(every)}: others changed {_count(theirs)}",
+        text("was made from version {number}, and the newest is {value}: others changed {value2}",
+             number=number, value=max(every), value2=_count(theirs)),
         tuple(_contested(theirs, mine)), where=order.path,
-        hint=f"fetch it: paictl config pull -o DIR, and take over your change; or push over it: --base {max(every)}",
+        hint=text("fetch it: paictl config pull -o DIR, and take over your change; or push over it: --base {value}",
+                  value=max(every)),
     )  # fmt: skip
 
 

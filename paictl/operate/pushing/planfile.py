@@ -11,6 +11,7 @@ from paictl.cluster.interface import ConflictError
 from paictl.config.pushing.fileset import secrets_of
 from paictl.errors import PaictlError
 from paictl.files import write_together
+from paictl.i18n import text
 from paictl.operate.pushing.folder import read
 from paictl.operate.pushing.plan import Plan, Ports, newest, plan_of
 
@@ -38,17 +39,21 @@ def read_plan(path: Path, cluster: Ports, folder: str | None = None) -> tuple[Pl
         files = {str(name): str(text) for name, text in found["files"].items()}
         fits = {key: found[key] for key in _FORM} == _FORM
     except OSError as error:
-        raise PaictlError(f"cannot be read: {error.strerror}", where=str(path)) from None
+        raise PaictlError(text("cannot be read: {strerror}", strerror=error.strerror), where=str(path)) from None
     except (ValueError, KeyError, TypeError, AttributeError):
         fits = False
     if not fits:
         raise PaictlError("holds no plan", where=str(path), hint="make one: paictl config plan -p DIR -o FILE")
     if found["cluster"] != cluster.name:
-        raise ConflictError(f"is a plan for cluster {found['cluster']}, and this is {cluster.name}", where=str(path))
+        raise ConflictError(
+            text("is a plan for cluster {value}, and this is {name}", value=found["cluster"], name=cluster.name),
+            where=str(path),
+        )
     now = newest(cluster)
     if base != (now.number if now else 0):
         raise ConflictError(
-            f"was made on version {base}, and the newest is {now.number if now else 0}: the cluster has moved",
+            text("was made on version {base}, and the newest is {value}: the cluster has moved",
+                 base=base, value=now.number if now else 0),
             where=str(path), hint="make a new one: paictl config plan -p DIR -o FILE",
         )  # fmt: skip
     made = plan_of(cluster, now, files)

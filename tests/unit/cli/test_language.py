@@ -94,3 +94,26 @@ def test_the_file_of_the_user_chooses_it_too(paictl: Paictl, monkeypatch: pytest
     (tmp_path / "paictl" / "config.toml").write_text('lang = "zh"\n')
     assert re.match("错误：", paictl("jub").err)
     assert isinstance(text("a"), Text)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("job show nope", "错误：没有作业 '"),
+        ("job submit nope.yaml", "错误：nope.yaml: 没有这个文件或文件夹"),
+        ("node fail nope", "错误：没有节点 'nope'"),
+        ("job list --vc nope", "错误：没有虚拟集群 'nope'"),
+        ("cluster up", "这里已经启动了集群"),
+        ("config push -p nodir", "错误：nodir: 无法读取：No such file or directory"),
+        ("config rollback 7", "错误：没有版本 7"),
+        ("job submit x.yaml --priority best", "错误：没有优先级 'best'"),
+    ],
+)
+def test_what_goes_wrong_outside_labs_is_said_in_chinese(
+    paictl: Paictl, monkeypatch: pytest.MonkeyPatch, words: str, said: str
+) -> None:
+    paictl("cluster", "up")
+    monkeypatch.setenv("PAICTL_LANG", "zh")
+    err = paictl(*words.split()).err
+    assert said in err
+    assert "hint:" not in err
