@@ -128,7 +128,7 @@ class Reconciler:
         if tried is not None and now < tried.due:
             return
         found = housekeeping.victim(self.core, preemption.group, uid)
-        if found is None or self._stop.is_set():
+        if found is None or self._stop.is_set() or self.remaining() <= MARGIN:
             return
         ref, group, node = found
         tried = self._attempts.setdefault(uid, _Attempt(now, now))

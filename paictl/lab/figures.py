@@ -76,7 +76,8 @@ def _number(wanted: object) -> float:
 
 
 def _told(says: Says, value: Message) -> Message:
-    of = f"{says['column']} ({says.get('of', 'mean')})" if "column" in says else "jobs"
+    several = "*" in says.get("job", "*")
+    of = says.get("column", "jobs") + (f" ({says.get('of', 'mean')})" if several and "column" in says else "")
     of_whom = " ".join(says[key] for key in ("run", "job") if key in says)
     return message("figure", run=of_whom or "*", what=of, value=value)
 

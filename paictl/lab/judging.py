@@ -91,7 +91,8 @@ def _result(session: Session, check: Check, seen: Observation, done: LabProgress
         return CheckResult(check, Status.FAILED, verdict, advice, unpredicted=unpredicted)
     guesses = tuple(miss.says for miss in _suspected(session, seen, check))
     odd = strangers(session, seen)
-    stuck = not guesses and not odd and not session.missing(lab.step(check.after))
+    step = lab.step(check.after)
+    stuck = not guesses and not odd and bool(step.commands) and not session.missing(step)
     left_out = _left_out(session, check, done) if stuck else ()
     return CheckResult(
         check, Status.FAILED, verdict, guesses=guesses, strangers=odd, stuck=stuck, left_out=left_out

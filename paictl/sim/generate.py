@@ -19,7 +19,6 @@ from paictl.words import did_you_mean
 
 SECOND: Final = 1_000
 MINUTE: Final = 60_000
-HOUR: Final = 3_600_000
 
 
 class GenerateError(PaictlError, ValueError):

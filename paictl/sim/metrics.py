@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from paictl.sim.job import Share, Urge
+from paictl.sim.job import Urge
 from paictl.sim.run import FINISHED, Outcome, RunResult
 
 
@@ -117,11 +117,6 @@ def by_size(result: RunResult) -> list[GroupFigures]:
     """A row for each number of devices, rising."""
     rows = grouped(result.outcomes, lambda outcome: f"{outcome.gpus:09}")
     return [GroupFigures(str(int(row.name)), *_rest(row)) for row in rows]
-
-
-def by_share(result: RunResult) -> list[GroupFigures]:
-    """Guaranteed and opportunistic jobs apart."""
-    return grouped(result.outcomes, lambda outcome: "" if outcome.share is Share.GUARANTEED else outcome.share.value)
 
 
 def grouped(outcomes: Iterable[Outcome], name: Callable[[Outcome], str]) -> list[GroupFigures]:

@@ -55,11 +55,10 @@ def show_result(result: CheckResult, session: Session, lang: str, *, brief: bool
         tell("later", lang, sign="    ", step=result.check.after)
     if brief or status in ("skipped", "later"):
         return
-    for finding in result.findings:
-        if status == "passed" or not finding.ok:
-            expected, observed = finding.say(lang)
-            tell("expected", lang, sign="    ", text=expected)
-            tell("observed", lang, sign="    ", text=observed)
+    told = [finding.say(lang) for finding in result.findings if status == "passed" or not finding.ok]
+    for expected, observed in dict.fromkeys(told):
+        tell("expected", lang, sign="    ", text=expected)
+        tell("observed", lang, sign="    ", text=observed)
     tell("look", lang, sign="    ", text=result.check.look)
     for advice in ways_on(result, session, lang):
         paragraph(advice, "    → ", "yellow")

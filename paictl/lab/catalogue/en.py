@@ -154,7 +154,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "left-out": "everything was typed; this may need what {steps} would have done, which was skipped: paictl lab reset "
     "begins anew, or go on with paictl lab skip",
     "perhaps": "perhaps: {text}",
-    "nothing-typed": "no command has reached this lab's cluster yet: type them in `paictl lab shell {lab}`",
+    "nothing-typed": "no command has reached this lab yet: type them in `paictl lab shell {lab}`",
     "refused": "your last command was refused: {command}",
     "see-above": "it ended with exit code {code}; see what it printed",
     "service-note": "note: service {name}: {reason}",

@@ -152,7 +152,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "left-out": "所有命令都已输入；这一项可能需要已跳过的步骤 {steps} 所做的事：用 paictl lab reset 重新开始，或用 "
     "paictl lab skip 继续",
     "perhaps": "也许：{text}",
-    "nothing-typed": "还没有命令到达本实验的集群：请在 `paictl lab shell {lab}` 中输入命令",
+    "nothing-typed": "还没有命令到达本实验：请在 `paictl lab shell {lab}` 中输入命令",
     "refused": "你的上一条命令被拒绝：{command}",
     "see-above": "它以退出码 {code} 结束；请看它的输出",
     "service-note": "注意：服务 {name}：{reason}",

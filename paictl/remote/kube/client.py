@@ -28,7 +28,6 @@ CONNECTIONS: Final = 32
 """Kept open for threads that ask at the same time; more are opened where needed and closed afterwards."""
 
 MERGE: Final = "application/merge-patch+json"
-APPLY: Final = "application/apply-patch+yaml"
 JSON: Final = "application/json"
 
 

@@ -89,18 +89,18 @@ class LeaderElector:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            began = self.clock()
-            try:
-                if self.attempt():
-                    self._until = began + self.terms.duration
-                self.problem = ""
-            except PaictlError as error:
-                self.problem = str(error)
-            self.settle()
+            self.step()
             self._stop.wait(self.terms.retry)
 
-    def settle(self) -> None:
-        """Call `gained` or `lost` if that has changed."""
+    def step(self) -> None:
+        """One attempt; `gained` or `lost` is called if that has changed who leads."""
+        began = self.clock()
+        try:
+            if self.attempt():
+                self._until = began + self.terms.duration
+            self.problem = ""
+        except PaictlError as error:
+            self.problem = str(error)
         leads = self.remaining > 0
         if leads != self._leads:
             self._leads = leads

@@ -124,10 +124,6 @@ class Homes:
             self._idle |= set(home.nodes)
         return home
 
-    def idle_devices(self) -> int:
-        """Devices of servers that are nobody's home."""
-        return sum(self.cluster.nodes[node].devices for node in self._idle)
-
     def _type(self, home: Home, job: JobView) -> bool:
         return job.gpu_type is None or self.cluster.nodes[home.nodes[0]].type == job.gpu_type
 

@@ -98,3 +98,13 @@ def test_an_overdue_binding_that_did_come_is_kept(harness: Harness) -> None:
     harness.reconciler.reconcile()
     assert not harness.recorded
     assert not harness.core.book.assumed()
+
+
+def test_who_will_not_lead_for_long_enough_begins_no_binding(harness: Harness) -> None:
+    made = gang("g", 1, 4)[0]
+    (node,) = harness.ask(made).names
+    harness.binder.remaining = lambda: 0.4
+    assert harness.bind(made, node) == "this process no longer leads"
+    assert "nodeName" not in made["spec"]
+    harness.binder.remaining = lambda: 4.0
+    assert harness.bind(made, node) == ""

@@ -96,3 +96,11 @@ def test_a_contradiction_stops_everything(harness: Harness, monkeypatch: pytest.
         with pytest.raises(NotServingError, match="two plus two"):
             harness.ask(gang("g", 1, 4)[0])
     assert "two plus two" in harness.core.broken
+
+
+def test_the_same_question_with_other_nodes_is_another_question(harness: Harness) -> None:
+    careful = gang("careful", 1, 4, ignoreK8sSuggestedNodes=False)[0]
+    version = harness.core.book.engine.version
+    assert not harness.ask(careful, []).names
+    assert harness.core.book.engine.version == version
+    assert harness.ask(careful).names

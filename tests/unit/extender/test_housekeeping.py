@@ -81,6 +81,7 @@ def test_pods_that_only_kube_scheduler_spoke_of_are_forgotten(harness: Harness) 
     harness.reconciler.reconcile()
     assert {entry.ref.name for entry in harness.core.table} == {"full-0", "full-1", "full-2", "waiting-0"}
     assert len(harness.core.book.pods) == 3, "and nothing is kept about them elsewhere"
+    assert "GET pod waiting-0" not in harness.server.calls, "the API server has spoken of it, and will when it goes"
 
 
 def test_a_pod_that_is_gone_when_it_is_to_be_queued_again_is_forgotten(harness: Harness) -> None:

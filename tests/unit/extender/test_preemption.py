@@ -143,3 +143,15 @@ def test_one_pod_with_a_right_saves_its_node_from_in_tree_preemption(harness: Ha
     mixed = Victims((small["metadata"]["uid"], "cpu-only"))
     assert candidates(harness.core, PreemptArgs(asked, {node: Victims(("cpu-only",))}))
     assert not candidates(harness.core, PreemptArgs(asked, {node: mixed}))
+
+
+def test_who_will_not_lead_for_long_enough_evicts_nobody(harness: Harness) -> None:
+    for made in gang("low", 3, 4):
+        harness.run(made)
+    harness.ask(gang("high", 1, 4, priority=5)[0])
+    harness.reconciler.remaining = lambda: 0.4
+    harness.reconciler.reconcile()
+    assert not harness.evictions()
+    harness.reconciler.remaining = lambda: 4.0
+    harness.reconciler.reconcile()
+    assert len(harness.evictions()) == 3

@@ -133,11 +133,11 @@ def test_a_prediction_has_to_come_before_what_it_foretells(begin: Begin) -> None
     assert guess is not None
     assert session.progress.predictions == {"heavy": guess.en}
     session.show(step)
-    first = next(one for one in judged(session) if one.check.id == "worse-than-fifo")
+    first = next(one for one in judged(session) if one.check.id == "equal-runs")
     assert (first.unpredicted, first.status) == ("equal", Status.FAILED)
     assert any("say first what you expect: paictl lab predict 3" in line for line in ways_on(first, session, "en"))
     types(session, runner, *step.commands)
-    late = next(one for one in judged(session) if one.check.id == "worse-than-fifo")
+    late = next(one for one in judged(session) if one.check.id == "equal-runs")
     assert [one.ok for one in late.findings].count(False) == 1, "all but the prediction is there"
     assert any("paictl lab reset --step 3" in line for line in ways_on(late, session, "en"))
     with pytest.raises(LabError, match="cannot be predicted"):
@@ -145,7 +145,7 @@ def test_a_prediction_has_to_come_before_what_it_foretells(begin: Begin) -> None
     session.reset_to(step)
     session.predict(step, "all alike")
     types(session, runner, *step.commands)
-    assert standing(session)["worse-than-fifo"] is Status.PASSED
+    assert standing(session)["equal-runs"] is Status.PASSED
     assert session.progress.predictions["equal"] == "all alike"
 
 

@@ -44,9 +44,10 @@ def check(document: Document) -> Findings:
 
 def _finding(balance: Balance, short: Shortfall) -> Finding:
     kind = balance.chain.types[short.level]
+    verb = "is" if short.available == 1 else "are"
     message = (
         f"chain {balance.chain.name}, level {short.level}: {short.needed} {kind} cells are promised "
-        f"({shares(balance, short.level)}), {short.available} are available"
+        f"({shares(balance, short.level)}), {short.available} {verb} available"
     )
     larger = [shares(balance, level, named=True) for level in range(balance.chain.top, short.level, -1)]
     taken = ", ".join(filter(None, larger))

@@ -1,0 +1,110 @@
+"""One leader: who holds the lease, until when for sure, and when another may take it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from paictl.remote.kube.client import Json, KubeError, UnreachableError
+from paictl.remote.kube.leases import LeaderElector, LeaseTimes
+
+
+class Leases:
+    """The API server's leases; `away` makes every request fail."""
+
+    where = "test"
+
+    def __init__(self) -> None:
+        self.lease: Json | None = None
+        self.away = False
+        self.version = 0
+
+    def get(self, _path: str, **_: object) -> Json:
+        self._answer()
+        if self.lease is None:
+            raise KubeError("none", status=404)
+        return copy.deepcopy(self.lease)
+
+    def request(self, method: str, _path: str, body: Any = None, **_: object) -> Json:
+        self._answer()
+        about = self.lease["metadata"] if self.lease else {}
+        seen = body["metadata"].get("resourceVersion", "")
+        conflict = self.lease is not None if method == "POST" else seen != str(self.version)
+        if conflict:
+            raise KubeError(f"conflict over {about.get('name')}", status=409)
+        self.version += 1
+        self.lease = copy.deepcopy(body)
+        self.lease["metadata"]["resourceVersion"] = str(self.version)
+        return copy.deepcopy(self.lease)
+
+    def _answer(self) -> None:
+        if self.away:
+            raise UnreachableError("away")
+
+
+class Elections:
+    """Two replicas on one clock."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.server = Leases()
+        self.changes: list[str] = []
+        self.a, self.b = (self._elector(name) for name in "ab")
+
+    def _elector(self, name: str) -> LeaderElector:
+        client: Any = self.server
+        return LeaderElector(
+            client, ("default", "lease"), name, gained=lambda: self.changes.append(f"+{name}"),
+            lost=lambda: self.changes.append(f"-{name}"), terms=LeaseTimes(duration=8, retry=1.5),
+            clock=lambda: self.now,
+        )  # fmt: skip
+
+    def round(self, elector: LeaderElector) -> float:
+        elector.step()
+        return elector.remaining
+
+
+@pytest.fixture
+def elections() -> Elections:
+    return Elections()
+
+
+def test_the_first_leads_and_the_other_waits(elections: Elections) -> None:
+    assert elections.round(elections.a) == 8
+    assert elections.round(elections.b) <= 0
+    assert elections.changes == ["+a"]
+    for _ in range(20):
+        elections.now += 1.5
+        assert elections.round(elections.a) == 8
+        assert elections.round(elections.b) <= 0
+    assert elections.changes == ["+a"]
+
+
+def test_who_cannot_renew_stops_before_another_begins(elections: Elections) -> None:
+    elections.round(elections.a)
+    elections.round(elections.b)
+    elections.server.away = True
+    elections.now += 7.9
+    assert elections.round(elections.a) == pytest.approx(0.1), "an attempt that fails gains no time"
+    elections.now += 0.2
+    assert elections.round(elections.a) < 0
+    assert elections.changes == ["+a", "-a"]
+    elections.server.away = False
+    elections.round(elections.b)
+    assert elections.changes == ["+a", "-a", "+b"]
+    assert elections.round(elections.a) <= 0, "the old one sees that it has been taken"
+
+
+def test_a_lease_is_taken_only_when_it_has_not_changed_for_its_whole_duration(elections: Elections) -> None:
+    elections.round(elections.a)
+    elections.now += 7  # b hears of it late, and counts from there on its own clock
+    elections.round(elections.b)
+    elections.now += 7.9
+    assert elections.round(elections.b) <= 0
+    elections.now += 0.2
+    assert elections.round(elections.b) == 8
+    assert elections.changes[-1] == "+b"
+    elections.round(elections.a)
+    assert elections.changes[-1] == "-a"
