@@ -113,7 +113,7 @@ def main() -> None:
         return
     print(f"simulator, {'Philly' if TRACE.is_file() else 'synthetic jobs (no ../shared)'}; CPU seconds without reading")
     for nodes in (PHILLY, CROWDED):
-        for policy in ("plain", "fifo", "las"):
+        for policy in ("plain", "fifo", "las", "srtf", "gittins"):
             show(policy, 82_247, nodes)
     for policy in ("fifo:placement=consolidate", "tiresias", "hived"):
         show(policy, 82_247, PHILLY)

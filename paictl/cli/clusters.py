@@ -17,7 +17,7 @@ from paictl.cli.options import OutputOption as OutputOption
 from paictl.cli.settings import settings
 from paictl.cluster.interface import Cluster, Identity, UnreachableError, UnsupportedError
 from paictl.cluster.registry import LOCAL
-from paictl.cluster.targets import chosen_name, open_target
+from paictl.cluster.targets import chosen_name, find_target, open_target
 from paictl.config.reading.problem import Problem
 from paictl.errors import PaictlError
 from paictl.i18n import text
@@ -77,7 +77,13 @@ def _way_to_lab() -> str:
 
 
 def check_id(cluster: Identity, wanted: str | None) -> None:
-    """Raise `PaictlError` if a command names another cluster than the one that it would reach."""
+    """Raise `PaictlError` if a command names another cluster than the one that it would reach.
+
+    Of a cluster that is not on this machine it is said first where it is: several may have the same id.
+    """
+    name = chosen_name(settings.cluster, state_given=settings.state_given)
+    if name != LOCAL:
+        console.info(f"cluster {cluster.name} is {name}, at {find_target(name).where}")
     if wanted is not None and wanted != cluster.name:
         said = text("this is cluster {name}, not {wanted}", name=cluster.name, wanted=wanted)
         raise PaictlError(said, hint="nothing was done; check --cluster and --state")

@@ -27,7 +27,7 @@ RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 
 class Right(NamedTuple):
-    """A verb on a resource, as rules and audit events name them; `name` only where a rule names objects."""
+    """A verb on a resource, as rules and audit events name them."""
 
     group: str
     resource: str

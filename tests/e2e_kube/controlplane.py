@@ -295,10 +295,14 @@ def _certificates(folder: Path, server: str) -> None:
 
     for name in ("ca", "sa", *_SUBJECTS):
         openssl("ecparam", "-genkey", "-name", "prime256v1", "-noout", "-out", f"{name}.key")
-    openssl("req", "-x509", "-new", "-key", "ca.key", "-days", "3650", "-subj", "/CN=test-ca", "-out", "ca.crt")
+    openssl(
+        "req", "-x509", "-new", "-key", "ca.key", "-days", "3650", "-subj", "/CN=test-ca", "-out", "ca.crt",
+        "-addext", "keyUsage=critical,keyCertSign,cRLSign",  # Python 3.13 takes no authority without it
+    )  # fmt: skip
     openssl("ec", "-in", "sa.key", "-pubout", "-out", "sa.pub")
     names = "IP:127.0.0.1,IP:10.0.0.1,DNS:localhost,DNS:kubernetes.default.svc"
-    (folder / "names").write_text(f"subjectAltName={names}")
+    identifiers = "subjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\n"  # nor a certificate without these
+    (folder / "names").write_text(f"{identifiers}subjectAltName={names}\n")
     for name, subject in _SUBJECTS.items():
         openssl("req", "-new", "-key", f"{name}.key", "-subj", subject, "-out", f"{name}.csr")
         openssl(

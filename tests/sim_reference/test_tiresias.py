@@ -57,6 +57,49 @@ def test_promotion_with_two_queues_is_close_to_the_published_simulator(knob: int
     assert got.mean_jct == pytest.approx(mean, rel=0.05)
 
 
+def test_promotion_with_three_queues_is_close_to_the_published_simulator() -> None:
+    """Knob 8; 1 and 2 are 13 and 12 % worse than published: docs/simulator.md says what we know of it."""
+    jobs = trace("derived", "tiresias_like_480_job.csv", "tiresias")
+    assert measure(jobs, homogeneous(15, 4), "las:queues=3250/7200,knob=8").mean_jct == pytest.approx(2897.45, rel=0.05)
+
+
+def longest_stop(policy: str) -> int:
+    """The longest time between a preemption and the next start of the same job."""
+    jobs = trace("derived", "tiresias_like_480_job.csv", "tiresias")
+    stopped: dict[str, int] = {}
+    longest = 0
+    for entry in simulate(jobs.jobs, homogeneous(15, 4), policy, log=True).log:
+        if entry.what == "preempt":
+            stopped[entry.job] = entry.time
+        elif entry.what == "start" and entry.job in stopped:
+            longest = max(longest, entry.time - stopped.pop(entry.job))
+    return longest
+
+
+def test_promotion_ends_starvation() -> None:
+    """The longest stop of a job is a fifth of that without promotion, and grows with the knob."""
+    never, one, two, eight = map(longest_stop, ("las", "las:knob=1", "las:knob=2", "las:knob=8"))
+    assert one < two < eight < never / 2
+
+
+@pytest.mark.parametrize("policy", ["las", "las:knob=1", "las:queues=3250/7200", "las:queues=3250/7200,knob=8"])
+def test_sixty_jobs_with_any_knob(policy: str) -> None:
+    got = measure(trace("tiresias", "60_job.csv", "tiresias"), homogeneous(4, 4), policy)
+    assert (round(got.mean_jct or 0, 2), got.makespan) == (190.68, 3271)
+
+
+def test_gittins_on_sixty_jobs_ends_with_the_published_simulator() -> None:
+    """Its mean, 219.05, is not ours (210.70): the published one discretises the index (D1)."""
+    got = measure(trace("tiresias", "60_job.csv", "tiresias"), homogeneous(4, 4), "gittins:queues=3250/7200")
+    assert got.makespan == 3271
+    assert got.mean_jct == pytest.approx(219.05, rel=0.05)
+
+
+def test_gittins_with_three_queues_is_close_to_the_published_simulator() -> None:
+    jobs = trace("derived", "tiresias_like_480_job.csv", "tiresias")
+    assert measure(jobs, homogeneous(15, 4), "gittins:queues=3250/7200").mean_jct == pytest.approx(2832.63, rel=0.05)
+
+
 def test_the_order_of_the_paper() -> None:
     """YARN-CS is several times worse than LAS without knowledge, and that is near SRTF with it."""
     jobs, cluster = trace("derived", "tiresias_like_480_job.csv", "tiresias"), homogeneous(15, 4)

@@ -121,6 +121,7 @@ def test_push_pull_history_rollback_and_plan_as_on_this_machine(
     done = paictl("config", "push", "-p", str(folder), "--cluster-id", "prod")
     assert (done.code, "version 1 stored" in done.err) == (0, True)
     assert "which jobs a push harms cannot be told" in done.err
+    assert "cluster prod is prod, at https://fake:6443" in done.err
     assert paictl("config", "diff", str(folder)).code == 0
     services = folder / "services-configuration.yaml"
     services.write_text(services.read_text().replace("too", "else"))

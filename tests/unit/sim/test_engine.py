@@ -258,3 +258,49 @@ def test_memory_does_not_grow_with_the_trace() -> None:
     cluster = Cluster(homogeneous(1, 4))
     Engine(cluster, make("fifo", Setup(cluster)), policy_jobs, lambda _: None, check=check).run()
     assert most < 20
+
+
+def test_an_end_that_is_void_is_no_instant_and_delays_nobody() -> None:
+    jobs = [job("a", 0, 1, 100), job("c", 20, 1, 5)]
+    script = at({
+        0: lambda v: [Start(v["a"], (0,))], 10_000: lambda v: [Preempt(v["a"])], 20_000: lambda v: [Start(v["c"], (0,))]
+    })  # fmt: skip
+    found, policy = play(jobs, homogeneous(1, 1), script, timers=(10_000,))
+    assert (found["c"].end, found["a"].ending) == (25_000, Ending.UNFINISHED)
+    assert [moment.now for moment in policy.asked] == [0, 10_000, 20_000, 25_000]
+
+
+def test_the_run_is_over_when_only_void_ends_are_left() -> None:
+    policy = Scripted(Parameters(), Setup(Cluster(homogeneous(1, 1))))
+    policy.script = staticmethod(at({0: lambda v: [Start(v["a"], (0,))], 10_000: lambda v: [Preempt(v["a"])]}))
+    policy.timers = (10_000,)
+    engine = Engine(policy.cluster, policy, [job("a", 0, 1, 100)], lambda _: None)
+    engine.run()
+    assert engine.now == 10_000
+
+
+def test_a_move_does_not_shorten_what_the_start_still_costs() -> None:
+    script = at({0: lambda v: [Start(v["a"], (0,))], 10_000: lambda v: [Migrate(v["a"], (1,))]})
+    found, _ = play([job("a", 0, 1, 10)], homogeneous(1, 2), script, timers=(10_000,), profile=60_000, migrate=5000)
+    assert found["a"].end == 70_000
+
+
+def test_a_preempted_job_waits_since_then() -> None:
+    seen: list[int] = []
+
+    def look(views: dict[str, JobView]) -> Sequence[Action]:
+        seen.append(views["a"].since)
+        return []
+
+    script = at({
+        0: lambda v: [Start(v["a"], (0,))], 10_000: lambda v: [Preempt(v["a"])], 15_000: look,
+        20_000: lambda v: [Start(v["a"], (0,))],
+    })  # fmt: skip
+    play([job("a", 0, 1, 30)], homogeneous(1, 1), script, timers=(10_000, 15_000, 20_000))
+    assert seen == [10_000]
+
+
+def test_who_is_started_and_stopped_at_once_is_gone() -> None:
+    script = at({0: lambda v: [Start(v["a"], (0,)), Stop(v["a"])], 20_000: lambda v: [Start(v["c"], (0,))]})
+    found, _ = play([job("a", 0, 1, 10), job("c", 20, 1, 5)], homogeneous(1, 1), script)
+    assert [(one.ending, one.end) for one in found.values()] == [(Ending.STOPPED, 0), (Ending.PASSED, 25_000)]

@@ -78,3 +78,39 @@ def test_jobs_grow_into_what_is_free_and_give_it_back() -> None:
     assert sizes[0] == (0, 4)
     assert sizes[1] == (600_000, 2)
     assert sizes[2][1] == 4
+
+
+def test_the_modest_get_their_fewest_first() -> None:
+    big = view(0, 8, {4: 0.5, 8: 1.0}, least=4)
+    small = view(1, 1, {1: 1.0})
+    assert allocate([big, small], {0: 9.0, 1: 9.0}, 4) == {1: 1}
+
+
+def test_a_step_that_is_too_large_leaves_the_rest_to_others() -> None:
+    leap, walk = view(0, 1, {1: 1.0, 8: 8.0}), view(1, 1, {1: 1.0, 2: 1.9})
+    assert allocate([leap, walk], {0: 1000.0, 1: 10.0}, 4) == {0: 1, 1: 2}
+
+
+def placed(jobs: list[Job], nodes: int, devices: int) -> dict[str, tuple[int, ...]]:
+    """Devices of each job at its first start."""
+    log = simulate(jobs, homogeneous(nodes, devices), "optimus", log=True).log
+    return {entry.job: entry.devices for entry in reversed(log) if entry.what == "start"}
+
+
+def test_whoever_needs_less_is_placed_first() -> None:
+    jobs = [Job("a", Millis(0), 4, Millis(1000)), Job("b", Millis(0), 1, Millis(1000))]
+    assert placed(jobs, 2, 4) == {"b": (0,), "a": (4, 5, 6, 7)}
+
+
+def test_what_cannot_be_split_evenly_fills_the_emptiest_nodes() -> None:
+    assert placed([Job("a", Millis(0), 7, Millis(1000))], 3, 3) == {"a": (0, 1, 2, 3, 4, 5, 6)}
+
+
+def test_between_two_intervals_nothing_starts() -> None:
+    [one] = simulate([Job("a", Millis(1000), 1, Millis(5000))], homogeneous(1, 4), "optimus").outcomes
+    assert (one.first_start, one.end) == (600_000, 605_000)
+
+
+def test_it_matters_over_how_many_nodes_a_job_is_spread() -> None:
+    job = Job("a", Millis(0), 8, Millis(600_000), spread={2: 0.5})
+    assert simulate([job], homogeneous(2, 4), "optimus").outcomes[0].jct == 1_200_000

@@ -60,3 +60,12 @@ def test_conflicts_grow_with_schedulers_with_staleness_and_with_variance() -> No
 def test_every_task_runs_once_and_no_device_twice() -> None:
     result = play(0.95, "strategy=quality")
     assert [one.ran for one in result.outcomes] == [one.work for one in result.outcomes]
+
+
+def test_schedulers_decide_one_after_the_other_evenly_spaced() -> None:
+    """Four schedulers that need 50 ms each: one decides every 12 ms."""
+    jobs = [Job(str(n), Millis(0), 1, Millis(TASK)) for n in range(4)]
+    result = simulate(jobs, homogeneous(8, 8), "parsync:schedulers=4")
+    starts = [one.first_start or 0 for one in result.outcomes]
+    assert {start % 12 for start in starts} == {0}
+    assert 36 <= max(starts) < 200

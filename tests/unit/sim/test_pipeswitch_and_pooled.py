@@ -88,3 +88,41 @@ def test_many_remote_jobs_share_the_network() -> None:
 def test_whole_machines_are_not_remote() -> None:
     job = [Job("big", Millis(0), 8, Millis(100 * SECOND))]
     assert simulate(job, homogeneous(2, 4), "pooled").outcomes[0].jct == 100 * SECOND
+
+
+def test_each_change_costs_thirty_milliseconds() -> None:
+    """Of each second 130 ms are inference's and 30 ms the change back: 59 times 840 ms of training, then 440 ms."""
+    train = next(one for one in serving("pipeswitch").outcomes if one.id == "train")
+    assert train.end == 59 * SECOND + 130 + 30 + 440
+
+
+def test_the_more_urgent_request_goes_first() -> None:
+    jobs = [
+        Job(name, Millis(0), 1, Millis(100), urge=Urge.STRICT, deadlines=(Deadline(Millis(due)),))
+        for name, due in (("a", 1000), ("b", 300))
+    ]
+    ends = {one.id: one.end for one in simulate(jobs, homogeneous(1, 1), "pipeswitch").outcomes}
+    assert ends == {"b": 130, "a": 260}
+
+
+def test_a_remote_job_feels_others_come_and_go() -> None:
+    """Each runs alone for a while (1.2 times as long) and beside the other on the one link (1.4 times)."""
+    long = [Job(f"l{n}", Millis(0), 3, Millis(1000 * SECOND)) for n in range(8)]
+    small = [Job(f"s{n}", Millis(1 + 50 * SECOND * n), 2, Millis(100 * SECOND)) for n in range(2)]
+    result = simulate([*long, *small], homogeneous(8, 4), "pooled:slowdown=1.2,links=1")
+    assert [one.jct for one in result.outcomes[8:]] == pytest.approx([131_667, 131_667], abs=5)
+
+
+def test_remote_devices_come_from_as_few_machines_as_can_be() -> None:
+    """Free are 1, 1 and 2: two and one of them is one remote device on one link, not two."""
+    long = [Job(f"l{n}", Millis(0), gpus, Millis(1000 * SECOND)) for n, gpus in enumerate((3, 3, 2))]
+    result = simulate(
+        [*long, Job("s", Millis(1), 3, Millis(100 * SECOND))], homogeneous(3, 4), "pooled:slowdown=1.2,links=1"
+    )
+    assert result.outcomes[3].jct == pytest.approx(120 * SECOND, abs=2)
+
+
+def test_the_tightest_machine_is_taken() -> None:
+    jobs = [Job(name, Millis(0), gpus, Millis(SECOND)) for name, gpus in (("a", 3), ("b", 2), ("c", 1))]
+    log = simulate(jobs, homogeneous(3, 4), "pooled", log=True).log
+    assert {entry.job: entry.devices for entry in log if entry.what == "start"}["c"] == (3,)

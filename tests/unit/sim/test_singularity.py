@@ -59,3 +59,18 @@ def test_whoever_started_always_has_its_part(rows: list[tuple[int, int, int]]) -
         span = one.end - one.first_start
         assert one.service >= 0.5 * one.gpus * span - one.gpus, "the promised part, over any time"
         assert one.service == pytest.approx(one.gpus * one.work, abs=len(rows) * one.gpus), "work is conserved"
+
+
+def test_guaranteed_jobs_are_whole_before_others_get_anything() -> None:
+    """And who was preempted pays 20 s to resume."""
+    jobs = [job("low", 0, 8, HOUR, Share.OPPORTUNISTIC), job("high", HOUR // 2, 8, HOUR // 2)]
+    result = simulate(jobs, homogeneous(1, 8), "singularity:overhead=0,sla=0.5")
+    ends = {one.id: (one.end, one.preemptions) for one in result.outcomes}
+    assert ends == {"high": (HOUR, 0), "low": (HOUR + HOUR // 2 + 20_000, 1)}
+
+
+def test_each_resize_costs_twenty_seconds() -> None:
+    """Shrunk: 20 s at half the rate are 10 s of work; grown again: 20 s more."""
+    jobs = [job("a", 0, 8, HOUR), job("b", HOUR // 2, 4, HOUR)]
+    result = simulate(jobs, homogeneous(1, 8), "singularity:overhead=0,sla=0.5")
+    assert {one.id: one.end for one in result.outcomes} == {"a": HOUR * 3 // 2 + 30_000, "b": HOUR * 3 // 2}
