@@ -127,3 +127,18 @@ def test_a_guaranteed_gang_is_put_together() -> None:
     jobs = [Job("one", Millis(0), 1, Millis(99 * MINUTE)), Job("gang", Millis(1), 4, Millis(MINUTE))]
     found = simulate(jobs, spec, "antman", log=True)
     assert next(entry.devices for entry in found.log if entry.job == "gang" and entry.devices) == (4, 5, 6, 7)
+
+
+def test_a_guaranteed_job_takes_the_machine_that_it_fills() -> None:
+    jobs = [Job("a", Millis(0), 2, Millis(99 * MINUTE)), Job("b", Millis(1), 2, Millis(MINUTE))]
+    found = simulate(jobs, ClusterSpec("2x4", (Node("n1", 4), Node("n2", 4))), "antman", log=True)
+    assert [entry.devices for entry in found.log if entry.devices][:2] == [(0, 1), (2, 3)]
+
+
+def test_a_reservation_holds_against_other_tenants() -> None:
+    jobs = [
+        Job("one", Millis(0), 1, Millis(10 * MINUTE), vc="x", gpu_util=1.0),
+        Job("gang", Millis(1), 2, Millis(10 * MINUTE), vc="y", gpu_util=1.0),
+        Job("late", Millis(2), 1, Millis(60 * MINUTE), vc="z", gpu_util=1.0),
+    ]
+    assert ends("antman:auto=false", jobs, homogeneous(1, 2)) == {"one": 10, "gang": 20, "late": 80}

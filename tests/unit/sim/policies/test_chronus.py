@@ -66,6 +66,12 @@ def test_who_can_make_no_deadline_any_more_comes_last() -> None:
     assert ends(jobs, CHRONUS) == {"free": 60, "lost": 90}
 
 
+def test_jobs_without_deadlines_go_before_refused_ones() -> None:
+    """18.5 minutes before 20 are refused (padded: two leases), although there would be time for them."""
+    jobs = [job("due", 0, 1, 18.5, 20), job("free", 0, 1, 60)]
+    assert ends(jobs, CHRONUS) == {"free": 60, "due": 78.5}
+
+
 def test_whoever_runs_stays_until_its_lease_ends() -> None:
     jobs = [job("free", 0, 1, 60), job("due", 1, 1, 10, 100), job("short", 1, 1, 2)]
     found = play(jobs, CHRONUS).outcomes

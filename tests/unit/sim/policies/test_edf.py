@@ -79,3 +79,9 @@ def test_a_just_feasible_job_is_feasible() -> None:
 def test_a_job_that_does_not_fit_is_passed_over() -> None:
     jobs = [job("a", 0, 2, 30, 100), job("wide", 0, 4, 10, 200), job("b", 0, 2, 30, 300)]
     assert ends(jobs, f"edf:{FREE}", 4) == {"a": 30, "b": 30, "wide": 40}
+
+
+def test_who_would_have_to_resume_is_too_late_by_that_much_earlier() -> None:
+    """At 30 `a` has 10 minutes and half a minute to resume before 40.2: too late, so `c` goes first."""
+    jobs = [job("a", 0, 1, 30, 40.2), job("b", 1, 1, 10, 30), job("c", 1, 1, 10, 60)]
+    assert ends(jobs, "edf-infeasible-last") == {"b": 30, "c": 40, "a": 50.5}
