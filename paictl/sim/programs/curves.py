@@ -50,11 +50,11 @@ def fit_loss(epochs: Sequence[float], losses: Sequence[float]) -> Loss:
         median(losses[max(0, i - 1) : i + 2]) if 0 < i < len(losses) - 1 else value for i, value in enumerate(losses)
     ]
     first = max(cleaned)
-    scaled = np.array(cleaned) / first
+    scaled, least = np.array(cleaned) / first, min(cleaned) / first
     k = np.array(epochs, dtype=float)
     best: tuple[float, Loss] | None = None
     for step in range(_FINEST):
-        floor = float(scaled.min()) * step / _FINEST
+        floor = least * step / _FINEST
         y = 1.0 / (scaled - floor)
         weights = (scaled - floor) ** 2  # an error of 1/l counts by what it means for l
         (b0, b1), _ = nnls(np.column_stack([k, np.ones_like(k)]) * weights[:, None], y * weights)
