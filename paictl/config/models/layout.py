@@ -172,6 +172,8 @@ def _bare_memory(top: Mapping) -> Iterator[Scalar]:
 
 _CONFIG = "set {} in config.yaml, for all machines"
 _KUBERNETES = "section kubernetes"
+_ADDRESSES = {"api-servers-url", "dashboard-url"}
+"""What OpenPAI v1.5 and later still take in the section kubernetes, both or none."""
 _LEGACY: tuple[tuple[str, _Finder, str], ...] = (
     (_KUBERNETES, partial(_top_key, "kubernetes"), "remove it, the addresses follow from the master"),
     (
@@ -223,7 +225,8 @@ def legacy_fields(document: Document) -> tuple[LegacyField, ...]:
     for name, find, now in _LEGACY:
         places = tuple(find(document.top))
         if places:
-            found.append(LegacyField(name, places, now.format(text=places[0].text), accepted=name == _KUBERNETES))
+            accepted = name == _KUBERNETES and document.top.mapping("kubernetes").entries.keys() == _ADDRESSES
+            found.append(LegacyField(name, places, now.format(text=places[0].text), accepted))
     return tuple(sorted(found, key=lambda field: field.places[0].start))
 
 

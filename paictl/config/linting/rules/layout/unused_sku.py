@@ -32,11 +32,15 @@ from paictl.config.models.layout import layout_of
 
 @rule("LAY405", "unused-machine-sku", INFO)
 def check(document: Document) -> Findings:
-    """Each SKU that no machine names; none where a machine names an unknown one, which may well mean it."""
+    """Each SKU that no machine names; none where a machine names an unknown one, which may well mean it.
+
+    A SKU that others take over with `<<` is their template, and used.
+    """
     layout = layout_of(document)
     named = {machine.sku.text for machine in layout.machines if machine.sku}
     if not named or not named <= layout.skus.keys():
         return
+    taken = {id(entry) for name in named for entry in layout.skus[name].spec}
     for name, sku in layout.skus.items():
-        if name not in named:
+        if name not in named and not any(id(entry) in taken for entry in sku.spec):
             yield Finding(sku.key, f"no machine is of the SKU {abridged(name)}", "remove it, or add its machines")
