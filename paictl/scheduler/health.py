@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paictl.cells.tree import NO_PARENT
+from paictl.cells.ids import NO_PARENT
 
 if TYPE_CHECKING:
     from paictl.cells.ids import ByCell, PhysicalCell

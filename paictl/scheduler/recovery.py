@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from paictl.cells.ids import NO_VIRTUAL, PhysicalCell, VirtualCell
-from paictl.cells.tree import NO_PARENT
+from paictl.cells.ids import NO_PARENT, NO_VIRTUAL, PhysicalCell, VirtualCell
 from paictl.scheduler.binding import UNBOUND, RootKey
 from paictl.scheduler.decision import NO_LEAF, BindInfo, Placed, Slot
 from paictl.scheduler.groups import Group, GroupState, new_group
