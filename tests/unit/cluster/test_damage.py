@@ -120,7 +120,9 @@ def test_a_rotten_scheduler_is_told_when_it_is_asked_and_changes_nothing(bench: 
     lab = bench()
     lab.submit("runs")
     kept = lab.cluster.stored()
-    for key, value in (("digest", "0"), ("format", None), ("state", 3)):
+    endless = {"length": 1 << 100, "most": 0, "places": [], "values": []}
+    state = {name: endless if "length" in table else table for name, table in kept["engine"]["state"].items()}
+    for key, value in (("digest", "0"), ("format", None), ("state", 3), ("state", state)):
         _store(lab.folder, {**kept, "engine": {**kept["engine"], key: value}})
         assert [job.key for job in lab.again().jobs()] == ["ann~runs"], "which asks no scheduler"
         with pytest.raises(PaictlError, match=r"damaged|format"):
