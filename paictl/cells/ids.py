@@ -26,6 +26,8 @@ NO_PHYSICAL: Final = PhysicalCell(-1)
 """In the place of a physical cell: there is none."""
 NO_VIRTUAL: Final = VirtualCell(-1)
 """In the place of a virtual cell: there is none."""
+NO_PARENT: Final = -1
+"""Parent of a top cell of either tree, to compare with."""
 
 Cell_contra = TypeVar("Cell_contra", contravariant=True)
 Value = TypeVar("Value")

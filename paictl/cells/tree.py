@@ -12,14 +12,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, cast
 
 from paictl.cells.chain import Chain, build_chains, pinned_levels, preassigned_levels
-from paictl.cells.ids import NO_PHYSICAL, NO_VIRTUAL, ByCell, C, ChainIndex, PhysicalCell, VirtualCell
+from paictl.cells.ids import NO_PARENT, NO_PHYSICAL, NO_VIRTUAL, ByCell, C, ChainIndex, PhysicalCell, VirtualCell
 from paictl.cells.spec import LEAF_LEVEL, MAX_CELLS, ClusterSpec, PhysicalCellSpec, SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-NO_PARENT: Final = -1
-"""Parent of a top cell of either tree, to compare with."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,15 +18,16 @@ from paictl.cli.settings import settings
 from paictl.cluster.interface import Cluster, Identity, UnreachableError, UnsupportedError
 from paictl.cluster.registry import LOCAL
 from paictl.cluster.targets import chosen_name, find_target, open_target
-from paictl.config.reading.problem import Problem
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.lab.folders import lab_of_shell, labs_folder
 from paictl.lab.language import language_of
 from paictl.lab.messages import say
-from paictl.lab.session import session_of
 from paictl.operate.errors import RefusedFilesError
 from paictl.units import rfc3339
+
+if TYPE_CHECKING:
+    from paictl.config.reading.problem import Problem
 
 StateOption = Annotated[
     Path | None,
@@ -66,6 +67,8 @@ def local_only(verb: str) -> None:
 
 def _way_to_lab() -> str:
     """What leads on for somebody who is in a lab but types where its cluster is not; empty for all others."""
+    from paictl.lab.session import session_of  # late: only this refusal needs it
+
     try:
         session = session_of(None)
     except PaictlError:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from paictl.cli import console, names
-from paictl.cli.cluster.commands import show_events
+from paictl.cli.cluster.events import show_events
 from paictl.cli.clusters import (
     OutputOption,
     StateOption,
@@ -26,9 +26,7 @@ from paictl.cli.console import Output, said, spoken, write, write_data, write_ta
 from paictl.cluster.interface import Cluster, Jobs, JobState, JobView
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import counted, text
-from paictl.operate import explaining
 from paictl.operate import jobs as operate
-from paictl.operate.jobfiles import Wishes, files_listed
 from paictl.operate.jobs import Filter, find_job
 from paictl.operate.jobs import list_jobs as chosen
 from paictl.words import did_you_mean
@@ -65,6 +63,8 @@ def submit(
     state: StateOption = None,
 ) -> None:
     """Submit jobs: all of the files, or none."""
+    from paictl.operate.jobfiles import Wishes, files_listed  # late: only what reads job files needs the linter
+
     paths = [*(files or []), *(files_listed(listed) if listed else [])]
     if not paths:
         raise PaictlError("no job file given", hint="paictl job submit FILE, or --file LIST")
@@ -235,6 +235,8 @@ def logs(job: JobName, output: OutputOption = Output.TABLE, state: StateOption =
 @app.command(epilog="paictl job explain train -o json")
 def explain(job: JobName, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """Explain why a job waits, and the smallest change that would let it run."""
+    from paictl.operate import explaining  # late: only this command needs the scheduler's explanations
+
     cluster = open_cluster(state)
     found = cluster.explain(_find(cluster, job).key)
     if output is not Output.TABLE:

@@ -22,10 +22,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from paictl.cluster.picture import Picture
-from paictl.cluster.scheduling import Impact, JobExplanation
 from paictl.cluster.values import (
     FOREVER,
     About,
@@ -49,6 +47,10 @@ from paictl.cluster.values import (
     UnsupportedError,
 )
 from paictl.units import Millis
+
+if TYPE_CHECKING:
+    from paictl.cluster.picture import Picture
+    from paictl.cluster.scheduling import Impact, JobExplanation
 
 __all__ = [
     "FOREVER",

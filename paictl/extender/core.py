@@ -22,10 +22,11 @@ from paictl.extender.pod_events import PodEvent
 from paictl.extender.reading import asks, read_info
 from paictl.extender.table import PodEntry, PodTable
 from paictl.extender.wire import PodRef
-from paictl.scheduler.book import Book, RunningPod
+from paictl.scheduler.book import Book
 from paictl.scheduler.decision import BindInfo
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import InvariantError, RequestError
+from paictl.scheduler.events import RunningPod
 from paictl.scheduler.wire import BIND_INFO
 
 if TYPE_CHECKING:

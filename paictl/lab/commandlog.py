@@ -77,6 +77,13 @@ def covered(pattern: str, lines: Iterable[str]) -> bool:
     return names <= done
 
 
+def printing_only(line: str) -> str:
+    """A command line without the file that it is to write (``--jobs FILE``): what it prints is the same."""
+    words = shlex.split(line)
+    written = {at + step for at, word in enumerate(words) if word == "--jobs" for step in (0, 1)}
+    return shlex.join(word for at, word in enumerate(words) if at not in written)
+
+
 _PER_NAME: Final = frozenset(
     (group, verb)
     for group, verbs in (

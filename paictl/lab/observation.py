@@ -8,13 +8,9 @@ from datetime import datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from paictl.cells.spec import ClusterSpec
 from paictl.cluster.interface import Cluster, ConfigVersion, Event, JobView, NodeView, ServiceView
-from paictl.config.reading.kinds import Kind
-from paictl.config.reading.load import load_memory
 from paictl.lab.commandlog import Command
 from paictl.units import Millis, millis_between
-from paictl.workload.supply import Supply
 
 _ENDS = frozenset({"Finished", "Preempted", "Lost", "Killed"})
 _ALL_END = frozenset({"Succeeded", "Failed", "Stopped", "Retried"})
@@ -124,6 +120,11 @@ class Observation:
 @lru_cache(maxsize=16)
 def _promises(files: tuple[tuple[str, str], ...]) -> Mapping[str, int]:
     """VC → devices that a configuration promises to it; read once, for it is asked after every command."""
+    from paictl.cells.spec import ClusterSpec  # late: few checks are about promises
+    from paictl.config.reading.kinds import Kind
+    from paictl.config.reading.load import load_memory
+    from paictl.workload.supply import Supply
+
     loaded = load_memory({name: text.encode() for name, text in files})
     for document in loaded.documents:
         if document.kind is Kind.HIVED and isinstance(document.data, dict):

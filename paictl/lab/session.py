@@ -14,7 +14,7 @@ from paictl.lab import commandlog
 from paictl.lab.actions import Runner, prepare
 from paictl.lab.backups import Backups
 from paictl.lab.checks import Verdict, judge
-from paictl.lab.commandlog import VERB, Command, covered, wall_clock
+from paictl.lab.commandlog import VERB, Command, covered, printing_only, wall_clock
 from paictl.lab.errors import LabError
 from paictl.lab.folders import lab_of_shell, labs_folder
 from paictl.lab.manifest import Act, Check, Lab, Step, Text, find_lab
@@ -310,21 +310,28 @@ class Session:
             before, answers[str(number)] = answers.get(str(number), ""), words.strip()
         return before
 
-    def predict(self, step: Step, words: str) -> None:
-        """Note what the student foretells of a step; raises `LabError` once the step is done."""
+    def predict(self, step: Step, words: str) -> str:
+        """Note what the student foretells of a step; returns what it replaces; raises `LabError` once that is known."""
         if step.predict is None:
             raise LabError("nothing-to-predict", lab=self.lab.number, step=step.id)
         if not words.strip():
             raise LabError("empty-prediction", lab=self.lab.number, step=step.id)
-        typed = [one.line for one in commandlog.read(self.workspace.folder)]
-        if step.commands and any(covered(command, typed) for command in step.commands):
+        if self.outcome_seen(step):
             raise LabError("predicted-too-late", lab=self.lab.number, step=step.id)
-        self._note_prediction(step, words)
+        before = self._note_prediction(step, words)
         self.observe()
+        return before
 
-    def _note_prediction(self, step: Step, words: str) -> None:
+    def outcome_seen(self, step: Step) -> bool:
+        """Whether a command of a step has shown what comes of it, also where it wrote no file."""
+        typed = [one.line for one in commandlog.read(self.workspace.folder)]
+        return any(covered(told, typed) for command in step.commands for told in {command, printing_only(command)})
+
+    def _note_prediction(self, step: Step, words: str) -> str:
         with self.file.changing() as progress:
-            progress.lab(self.lab.id).predictions[step.id] = words.strip()
+            predictions = progress.lab(self.lab.id).predictions
+            before, predictions[step.id] = predictions.get(step.id, ""), words.strip()
+        return before
 
 
 def session_of(word: str | None) -> Session:

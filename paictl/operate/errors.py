@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from paictl.config.linting.validate import Report
+from typing import TYPE_CHECKING
+
 from paictl.errors import PaictlError
+
+if TYPE_CHECKING:
+    from paictl.config.linting.validate import Report
 
 
 class RefusedFilesError(PaictlError):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from paictl.cluster.interface import ClusterError, Jobs, JobState, JobView, Scheduling
-from paictl.config.reading.problem import Problem
 from paictl.errors import PaictlError
 from paictl.i18n import text
-from paictl.operate.jobfiles import Wishes, requests_in
 from paictl.words import did_you_mean
+
+if TYPE_CHECKING:
+    from paictl.config.reading.problem import Problem
+    from paictl.operate.jobfiles import Wishes
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ def submit(cluster: Jobs, paths: Iterable[str], user: str, wishes: Wishes | None
     Raises `RefusedFilesError` for a file with errors, `PaictlError` for one without a job, `ClusterError` for what the
     cluster refuses.
     """
+    from paictl.operate.jobfiles import Wishes, requests_in  # late: it needs the linter, which no other request does
+
     warnings: list[Problem] = []
     requests = list(requests_in(paths, user, wishes or Wishes(), warnings.append))
     return Submitted(tuple(cluster.submit(requests)), tuple(warnings))

@@ -9,8 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
-from paictl.cells.ids import NO_PHYSICAL, NO_VIRTUAL, ChainIndex
-from paictl.cells.tree import NO_PARENT
+from paictl.cells.ids import NO_PARENT, NO_PHYSICAL, NO_VIRTUAL, ChainIndex
 from paictl.scheduler.errors import InvariantError
 
 if TYPE_CHECKING:

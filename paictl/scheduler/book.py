@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING
 from paictl.scheduler.decision import Bind, BindInfo, Decision, Phase, Preempt, Wait
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
-from paictl.scheduler.events import GroupChange, Ignored, NodeHealth, Outcome, PodGone, PodRecovered, PodWaits
+from paictl.scheduler.events import (
+    GroupChange,
+    Ignored,
+    NodeHealth,
+    Outcome,
+    PodGone,
+    PodRecovered,
+    PodWaits,
+    RunningPod,
+)
 from paictl.scheduler.groups import Group, GroupState
 
 if TYPE_CHECKING:
@@ -89,14 +98,6 @@ class Preemption:
     group: str
     waiting: tuple[str, ...]
     victims: tuple[tuple[str, tuple[str, ...]], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RunningPod:
-    """A pod that runs, as Kubernetes knows it after a restart."""
-
-    request: PodRequest
-    info: BindInfo
 
 
 class Book:

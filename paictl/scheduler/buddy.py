@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paictl.cells.tree import NO_PARENT
+from paictl.cells.ids import NO_PARENT
 from paictl.scheduler.errors import InvariantError
 
 if TYPE_CHECKING:

@@ -131,7 +131,6 @@ class Doomed:
             parent = tree.parent[cell]
             if parent >= 0 and virtual[parent] != UNBOUND:
                 self.show(cell)
-        self._unsettle(tree.chain[cell], choice=True)
 
     def turned_healthy(self, cell: PhysicalCell) -> None:
         """A physical cell healed: what was bound below a preassigned cell only to show it is unbound again."""
@@ -142,7 +141,10 @@ class Doomed:
             is_root = virtual != UNBOUND and self.binding.tree.parent[virtual] < 0
             if virtual != UNBOUND and not is_root and not self.counts.guaranteed[cell]:
                 self.binding.unbind(cell)
-        self._unsettle(self.tree.chain[cell], choice=True)
+
+    def turned(self, chain: ChainIndex) -> None:
+        """Cells of a chain have turned bad or healthy, each of them reported above: other ones may be doomed now."""
+        self._unsettle(chain, choice=True)
 
     def show(self, cell: PhysicalCell) -> None:
         """Bind a bad cell below a bound one, so that the VC sees it."""
@@ -183,7 +185,8 @@ class Doomed:
     def settle(self) -> None:
         """Doom in every unsettled chain what has to be, and nothing else."""
         for chain, choice in sorted(self.unsettled.items()):
-            if choice or chain in self.passed_over or not self._is_settled(chain):
+            chosen_anew = choice and any(self.count[chain])  # a flap where nothing is doomed leaves no choice
+            if chosen_anew or chain in self.passed_over or not self._is_settled(chain):
                 self._settle(chain)
             self.journal.drop(self.unsettled, chain)
 
@@ -242,6 +245,8 @@ class Doomed:
     def present(self, chain: ChainIndex) -> list[tuple[str, PhysicalCell]]:
         """VC and physical cell of what is doomed in a chain."""
         at = self.tree.at[chain]
+        if not any(self.count[chain]):
+            return []
         return [
             (vc, at[level][rank])
             for (vc, of, level), ranks in sorted(self.cells.items())

@@ -129,7 +129,7 @@ class Engine:
                     lambda: (health.turn_healthy if healthy else health.turn_bad)(name), settle=False
                 )
             case PodGone(uid):
-                if uid not in self.state.groups.slots and uid not in self.state.groups.waiting:
+                if uid not in self._state.groups.slots and uid not in self._state.groups.waiting:
                     return [Ignored(event, f"pod {uid} is not known")]
                 return self._transaction(lambda: self._pod_gone(uid))
             case PodWaits(uid, name):
@@ -160,7 +160,7 @@ class Engine:
 
     def _check_known(self, request: PodRequest, group: Group | None) -> None:
         """A pod belongs to one group, and all pods of a group say the same of it: any of them may recover it."""
-        groups = self.state.groups
+        groups = self._state.groups
         other = groups.slots[request.uid][0] if request.uid in groups.slots else groups.waiting.get(request.uid)
         if other not in (None, request.group):
             raise RequestError(request.name, "affinityGroup.name", f"the pod already belongs to group {other}")
@@ -197,18 +197,18 @@ class Engine:
     def _off_limits(self, group: Group, offered: Suggested | None) -> bool:
         """Whether a preempting group's place touches a bad or (if that counts for it) non-suggested node."""
         counted = None if group.ignore_suggested else offered
-        bad = self.state.counts.bad
+        bad = self._state.counts.bad
         return any(bad[leaf] or (counted is not None and not counted.node(leaf)) for leaf in group.leaves())
 
     def _plan_new(self, request: PodRequest, offered: Suggested | None, phase: Phase) -> Decision:
-        found = search(self.state, request, None if request.ignore_suggested else offered)
+        found = search(self._state, request, None if request.ignore_suggested else offered)
         if not isinstance(found, Found):
             return Wait(request, self.version, found)
         leaves = _flat(found.placement.physical)
         victims = self.victims(leaves)
         if victims and phase is Phase.FILTERING:
             return Preempt(request, self.version, victims)
-        reserver = self.state.occupancy.reserver
+        reserver = self._state.occupancy.reserver
         cancel = tuple(sorted({reserver[leaf] for leaf in leaves if leaf in reserver})) if reserver else ()
         if victims:
             return Preempt(request, self.version, victims, found.placement, found.lazy, cancel)

@@ -63,3 +63,11 @@ class Ignored:
 
 
 Outcome = GroupChange | Ignored
+
+
+@dataclass(frozen=True, slots=True)
+class RunningPod:
+    """A pod that runs, as Kubernetes knows it after a restart."""
+
+    request: PodRequest
+    info: BindInfo

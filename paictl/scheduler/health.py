@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paictl.cells.tree import NO_PARENT
+from paictl.cells.ids import NO_PARENT
 
 if TYPE_CHECKING:
     from paictl.cells.ids import ByCell, PhysicalCell
@@ -44,6 +44,7 @@ class Health:
                 self._turn_bad(cell)
             for cell in tree.subtree(node):
                 self._turn_bad(cell)
+            self.doomed.turned(tree.chain[node])
 
     def turn_healthy(self, name: str) -> None:
         """Mark a node healthy; nothing happens if it is."""
@@ -56,6 +57,7 @@ class Health:
             while cell != NO_PARENT and not self.bad_children[cell]:
                 self._turn_healthy(cell)
                 cell = self.tree.parent[cell]
+            self.doomed.turned(self.tree.chain[node])
 
     def _heal_below(self, cell: PhysicalCell) -> None:
         for child in self.tree.children(cell):

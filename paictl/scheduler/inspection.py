@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from paictl.cells.ids import NO_PARENT
 from paictl.cells.spec import LEAF_LEVEL
-from paictl.cells.tree import NO_PARENT
 from paictl.scheduler.binding import UNBOUND
 from paictl.scheduler.groups import Hold, hold_of
 from paictl.scheduler.occupancy import FREE_PRIORITY, CellState

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paictl.cells.ids import NO_VIRTUAL
+from paictl.cells.ids import NO_PARENT, NO_VIRTUAL
 from paictl.cells.spec import LEAF_LEVEL
-from paictl.cells.tree import NO_PARENT
 from paictl.scheduler.binding import UNBOUND
 from paictl.scheduler.decision import NO_LEAF, Slot
 from paictl.scheduler.errors import InvariantError

@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from paictl.cells.tree import NO_PARENT
+from paictl.cells.ids import NO_PARENT
 from paictl.scheduler.errors import InvariantError
 
 if TYPE_CHECKING:
@@ -67,10 +67,11 @@ class Occupancy:
 
     def use(self, leaves: Iterable[PhysicalCell], group: str) -> None:
         """A group uses physical leaves that no other group uses."""
+        user, put = self.user, self.journal.put
         for leaf in leaves:
-            if self.user.get(leaf, group) != group:
-                raise InvariantError(f"group {group} is to run on a leaf that {self.user[leaf]} uses")
-            self.journal.put(self.user, leaf, group)
+            if user.get(leaf, group) != group:
+                raise InvariantError(f"group {group} is to run on a leaf that {user[leaf]} uses")
+            put(user, leaf, group)
 
     def release(self, leaves: Iterable[PhysicalCell]) -> None:
         """Nobody uses these leaves any more."""

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from paictl.cells.ids import NO_VIRTUAL, PhysicalCell, VirtualCell
-from paictl.cells.tree import NO_PARENT
+from paictl.cells.ids import NO_PARENT, NO_VIRTUAL, PhysicalCell, VirtualCell
 from paictl.scheduler.binding import UNBOUND, RootKey
 from paictl.scheduler.decision import NO_LEAF, BindInfo, Placed, Slot
 from paictl.scheduler.groups import Group, GroupState, new_group
@@ -38,15 +37,7 @@ def adopt(
     Leaves that another group uses are left out (nothing is allocated twice), preemptions that reserved leaves
     of it are cancelled. Returns the group, which has no pod yet.
     """
-    taken: set[PhysicalCell] = {NO_LEAF}
-
-    def own(leaf: PhysicalCell) -> PhysicalCell:
-        if leaf in taken or leaf in state.occupancy.user:  # an annotation may name a device twice
-            return NO_LEAF
-        taken.add(leaf)
-        return leaf
-
-    physical = tuple(tuple(tuple(map(own, leaves)) for leaves in pods) for pods in physical)
+    physical = _own(state, physical)
     _cancel_in_the_way(state, physical)
     claim = Claim(request.group, request.vc, request.priority, request.pinned_id)
     wanted = request.guaranteed and not any(UNGUARANTEED in row for pods in levels for row in pods)
@@ -59,6 +50,21 @@ def adopt(
         if wanted:
             group = replace(group, preemptor=group.name, preempted_at=now, levels=levels)
     return state.groups.put(group)
+
+
+def _own(state: State, physical: Placed[PhysicalCell]) -> Placed[PhysicalCell]:
+    """The leaves less those that another group uses; an annotation may name a device twice, too."""
+    user, taken = state.occupancy.user, {NO_LEAF}
+    named = [leaf for pods in physical for leaves in pods for leaf in leaves]
+    if user.keys().isdisjoint(named) and len(set(named)) == len(named):  # as in all decisions of ours
+        return physical
+
+    def own(leaf: PhysicalCell) -> PhysicalCell:
+        mine = leaf not in taken and leaf not in user
+        taken.add(leaf)
+        return leaf if mine else NO_LEAF
+
+    return tuple(tuple(tuple(map(own, leaves)) for leaves in pods) for pods in physical)
 
 
 def _guarantee(
@@ -78,7 +84,7 @@ def _guarantee(
             if found is None:
                 state.journal.rollback(mark)
                 return None
-            _occupy(state, claim, leaves, guaranteed=any(twin != NO_VIRTUAL for twin in found))
+            _occupy(state, claim, leaves, guaranteed=found.count(NO_VIRTUAL) < len(found))
             twins.append(found)
         virtual.append(tuple(twins))
     state.journal.commit()
@@ -175,9 +181,7 @@ class _VirtualFinder:
 
     def _leaf_without_doomed(self, leaf: PhysicalCell, level: int) -> VirtualCell:
         """A virtual leaf as if no cell of the chain was bound only to show badness: what runs goes before."""
-        state = self.state
-        chain = state.physical.chain[leaf]
-        if self.claim.gentle or not state.doomed.clear(chain):
+        if self.claim.gentle or not self.state.doomed.clear(self.state.physical.chain[leaf]):
             return NO_VIRTUAL
         return self._leaf(leaf, level)
 
@@ -212,8 +216,10 @@ class _VirtualFinder:
             return NO_VIRTUAL
         if binding.virtual[leaf] == UNBOUND and binding.bind(leaf, twin):
             state.doomed.take(cell, self.claim.vc)
-        self.mine.add(state.virtual.root[twin])
-        state.doomed.claim(binding.physical[state.virtual.root[twin]], self.claim.vc)
+        root = state.virtual.root[twin]
+        if root not in self.mine:
+            self.mine.add(root)
+            state.doomed.claim(binding.physical[root], self.claim.vc)
         return twin
 
     def _fits(self, twin: VirtualCell, level: int) -> bool:

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Final
 from paictl.scheduler.request import Member, PodRequest
 from paictl.scheduler.wire import pod_name, request_json
 from paictl.workload.fields import JobError
-from paictl.workload.sku import leaf_number
-from paictl.workload.terms import Terms, agree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from paictl.workload.job import Job, TaskRole
     from paictl.workload.supply import Supply
+    from paictl.workload.terms import Terms
 
 NAMESPACE: Final = "default"
 """Kubernetes namespace of all job pods."""
@@ -118,6 +117,9 @@ def plan_job(job: Job, supply: Supply, user: str) -> JobPlan:
     Whether they can ever run is `paictl.workload.feasible`'s business. Raises `JobError` naming the field for a VC, SKU
     or pinned cell that is not there for the job, roles that cannot share a group, and names that collide.
     """
+    from paictl.workload.sku import leaf_number  # late: pods are looked at far more often than planned
+    from paictl.workload.terms import agree
+
     if not _USER.fullmatch(user):
         raise JobError("user", f"{user!r} must be 1 to 64 letters, digits, _, . and -")
     supply.vc(job.vc)

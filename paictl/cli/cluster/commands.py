@@ -7,11 +7,11 @@ from typing import Annotated, Any
 import typer
 
 from paictl.cli.cluster import embedded, known, view
-from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, plain, span_text
+from paictl.cli.cluster.events import show_events
+from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, span_text
 from paictl.cli.command import App
-from paictl.cli.console import Output, said, spoken, write, write_data, write_table
-from paictl.cluster.eventtext import detail
-from paictl.cluster.interface import Cluster, HandClock, Port
+from paictl.cli.console import Output, said, spoken, write, write_data
+from paictl.cluster.interface import HandClock, Port
 from paictl.operate.status import Summary, summary
 from paictl.units import rfc3339
 
@@ -97,19 +97,6 @@ def events(
 ) -> None:
     """Show what has happened."""
     show_events(open_cluster(state), subject, output)
-
-
-def show_events(cluster: Cluster, subject: str | None, output: Output) -> None:
-    """Print the events of one object or of all."""
-    found = cluster.events(subject)
-    if output is not Output.TABLE:
-        write_data([plain(event) for event in found], output)
-        return
-    rows = [(clock_text(event.at), said(event.kind), event.subject, said(detail(event))) for event in found]
-    columns = ("TIME", "WHAT", "OF", "DETAIL")
-    if subject is not None:  # it stands on the command line
-        columns, rows = ("TIME", "WHAT", "DETAIL"), [(time, kind, message) for time, kind, _, message in rows]  # type: ignore[assignment,misc]
-    write_table(columns, rows)
 
 
 app.command()(embedded.down)

@@ -98,8 +98,10 @@ def predict(
 
     session = begun(lab)
     chosen = session.step_named(step)
-    session.predict(chosen, words)
+    before = session.predict(chosen, words)
     console.info(say("foretold", speaks(), lab=session.lab.number, step=chosen.id))
+    if before and before != words.strip():
+        console.info(say("replaced", speaks(), answer=before))
 
 
 @app.command(

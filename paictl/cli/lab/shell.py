@@ -20,6 +20,8 @@ from paictl.cli.lab.language import LangOption, speaks
 from paictl.cli.lab.prompt import with_prompt
 from paictl.cli.lab.sessions import LabWord, begun, session_of
 from paictl.cli.lab.where import in_lab, in_lab_shell
+from paictl.cluster.registry import LOCAL
+from paictl.cluster.targets import VARIABLE
 from paictl.lab.errors import LabError, writing
 from paictl.lab.folders import SHELL, lab_of_shell
 from paictl.lab.messages import say
@@ -85,7 +87,7 @@ def open_shell(lab: LabWord = None, lang: LangOption = None) -> None:
     console.info(say(saying, words, lab=session.lab.number, folder=folder))
     if here:
         return
-    environment = {**os.environ, "PAICTL_STATE": str(there), SHELL: session.lab.id}
+    environment = {**os.environ, "PAICTL_STATE": str(there), SHELL: session.lab.id, VARIABLE: LOCAL}
     environment["PATH"] = path_with_paictl(session.root) or os.environ.get("PATH", "")
     raise typer.Exit(_run(session, folder, environment))
 

@@ -69,9 +69,8 @@ def ways_on(result: CheckResult, session: Session, lang: str) -> list[str]:
     said = [advice.of(lang).strip() for advice in result.advice]
     if result.unpredicted:
         step = session.lab.step(result.unpredicted)
-        typed = len(session.missing(step)) < len(step.commands)
         at = session.lab.step_ids.index(step.id) + 1
-        return [say("unpredicted-late" if typed else "unpredicted", lang, step=at), *said]
+        return [say("unpredicted-late" if session.outcome_seen(step) else "unpredicted", lang, step=at), *said]
     said += [say("perhaps", lang, text=guess.of(lang).strip()) for guess in result.guesses]
     said += [say("stranger", lang, job=name) for name in result.strangers]
     if result.stuck and result.left_out:

@@ -141,7 +141,7 @@ def _write_survey(found: Survey) -> None:
         rows.append((f"load on {found.cluster}", f"{share(found.load)} of {found.devices:,} devices"))
     write_table(("", ""), rows)
     write("")
-    write_table(("DEVICES", "JOBS", "SHARE", "DEVICE HOURS", "SHARE"), (
+    write_table(("DEVICES EACH", "JOBS", "SHARE", "DEVICE HOURS", "SHARE"), (
         (f"{row.gpus:,}", f"{row.jobs:,}", share(row.jobs / found.jobs), f"{row.demand / 3600:,.1f}",
          share(row.demand / found.demand if found.demand else None))
         for row in found.sizes

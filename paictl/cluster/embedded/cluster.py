@@ -8,20 +8,16 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from paictl.cluster.embedded import commands, written
-from paictl.cluster.embedded.admission import refuse_excess
 from paictl.cluster.embedded.clock import Clock, anchor_row, steady, wall_time
 from paictl.cluster.embedded.commands import Command, Line, RunOut, Submit, Tick, Up
-from paictl.cluster.embedded.explain import explain_job
-from paictl.cluster.embedded.impact import impact_of
 from paictl.cluster.embedded.jobcodec import dump_job, dump_view, load_job, view_from
 from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.jobviews import name_taken, no_job, view_of
-from paictl.cluster.embedded.picture import picture
 from paictl.cluster.embedded.records import History
-from paictl.cluster.embedded.store import JobRow, Store, damaged, planned_beginning
+from paictl.cluster.embedded.store import JobRow, Store, planned_beginning, whole
 from paictl.cluster.embedded.views import losses_of, node_views, service_view
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import (
@@ -36,11 +32,12 @@ from paictl.cluster.interface import (
     Port,
     ServiceView,
 )
-from paictl.cluster.picture import Picture
-from paictl.cluster.scheduling import Impact, JobExplanation
 from paictl.cluster.versions import moved_on, no_version
-from paictl.errors import PaictlError
 from paictl.units import Millis, from_unix, instant
+
+if TYPE_CHECKING:
+    from paictl.cluster.picture import Picture
+    from paictl.cluster.scheduling import Impact, JobExplanation
 
 Given = TypeVar("Given")
 
@@ -180,6 +177,8 @@ class EmbeddedCluster:
 
     def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
         """Take jobs, all or none."""
+        from paictl.cluster.embedded.admission import refuse_excess  # late, as below: only this request needs it
+
         refuse_excess(requests)  # before the file is locked for others
         keys = [f"{request.user}~{request.data.get('name')}" for request in requests]
 
@@ -217,6 +216,8 @@ class EmbeddedCluster:
 
     def explain(self, key: str) -> JobExplanation:
         """Why a job waits, and what would let it run."""
+        from paictl.cluster.embedded.explain import explain_job
+
         with self._world() as world:
             return explain_job(world, self._job(world, key))
 
@@ -231,6 +232,8 @@ class EmbeddedCluster:
 
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
         """The jobs that would be worse off by other configuration files."""
+        from paictl.cluster.embedded.impact import impact_of
+
         with self._world() as world:
             return list(impact_of(world, files))
 
@@ -239,6 +242,8 @@ class EmbeddedCluster:
 
     def picture(self, *, history: bool = False) -> Picture:
         """Cells, virtual clusters, nodes and jobs at one instant; with `history` ended jobs and the timeline, too."""
+        from paictl.cluster.embedded.picture import picture
+
         with self._world() as world:
             epoch, nodes = self.epoch, node_views(world, self.epoch)
             if not history:
@@ -349,12 +354,8 @@ class EmbeddedCluster:
     def _read_world(self) -> World:
         """The world as it was stored; raises `ClusterError` for one that cannot have been stored so."""
         state = self._store.state()
-        try:
+        with whole():
             return written.load(state)
-        except PaictlError:
-            raise
-        except Exception as error:
-            raise damaged() from error
 
     def _keep(self, world: World) -> None:
         """Store the state and what is new; the clock goes on from its instant."""

@@ -8,18 +8,21 @@ That makes a round cost as much as there are *different* requests, not as there 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from paictl.cells.spec import ClusterSpec
-from paictl.scheduler.book import Allocation, Book, RunningPod
 from paictl.scheduler.decision import BindInfo, Preempt
-from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import GroupChange, Outcome
 from paictl.scheduler.groups import Group, GroupState
-from paictl.scheduler.request import PodRequest
+
+if TYPE_CHECKING:
+    from paictl.cells.spec import ClusterSpec
+    from paictl.scheduler.book import Book
+    from paictl.scheduler.engine import Engine
+    from paictl.scheduler.events import RunningPod
+    from paictl.scheduler.request import PodRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,11 @@ class Dispatcher:
     """Waiting pods and the book that places them; stands still while there is none."""
 
     def __init__(self) -> None:
-        self.book: Book | None = None
+        self._book: Book | None = None
+        self._make: Callable[[], Book] | None = None
+        """Makes the book when it is asked for the first time."""
+        self._nodes: Collection[str] | None = None
+        """Names of the nodes that the book to be made will have, where they are known."""
         self._pods: dict[str, PodRequest] = {}
         """Waiting pods by uid."""
         self._groups: dict[str, dict[str, None]] = {}
@@ -98,9 +105,24 @@ class Dispatcher:
         """Groups with waiting pods of which others run already: these have their places."""
 
     @property
+    def book(self) -> Book | None:
+        """The book that places pods, None while the scheduler is stopped; may raise what its maker raises."""
+        if self._make is not None:
+            self._book, self._make = self._make(), None
+            self._rejoin()
+        return self._book
+
+    @property
     def engine(self) -> Engine | None:
         """The engine that decides, None while the scheduler is stopped."""
         return None if self.book is None else self.book.engine
+
+    @property
+    def nodes(self) -> Collection[str] | None:
+        """Names of the nodes of the scheduler's configuration, in its order; None while the scheduler is stopped."""
+        if self._make is not None and self._nodes is not None:
+            return self._nodes
+        return None if self.engine is None else self.engine.state.physical.nodes
 
     # --- the queue
 
@@ -153,6 +175,9 @@ class Dispatcher:
 
     def start(self, spec: ClusterSpec, healthy: Iterable[str], running: Iterable[RunningPod]) -> None:
         """Start scheduling by a configuration; pods that run stay where they are, whatever it says."""
+        from paictl.scheduler.book import Book  # late: who only looks at a cluster decides nothing
+        from paictl.scheduler.engine import Engine
+
         book = Book(Engine(spec))
         for name in healthy:
             book.report(name, True)
@@ -161,11 +186,22 @@ class Dispatcher:
 
     def resume(self, book: Book | None) -> None:
         """Go on with a book as it is, or stop scheduling with None."""
-        self.book = book
+        self._book, self._make = book, None
+        self._rejoin()
+        self._reconsider()
+
+    def resume_later(self, make: Callable[[], Book], nodes: Iterable[str] | None) -> None:
+        """Go on with the book that `make` gives when one is asked for: whoever only looks at a cluster never asks.
+
+        `nodes` are the names of the nodes that it will have; None if that is not known before.
+        """
+        self._book, self._make = None, make
+        self._nodes = None if nodes is None else dict.fromkeys(nodes)
+
+    def _rejoin(self) -> None:
         self._joining.clear()
         for group in self._groups:
             self._join(group)
-        self._reconsider()
 
     def report(self, node: str, healthy: bool, now: float) -> list[Outcome]:
         """A node became healthy or bad: every refused group gets another chance."""
@@ -227,6 +263,8 @@ class Dispatcher:
 
     def _place(self, request: PodRequest, now: float) -> list[Action]:
         """Place a pod or start its preemption; empty if it waits on, as it does for what the configuration lacks."""
+        from paictl.scheduler.book import Allocation
+
         assert self.book is not None  # noqa: S101 - asked before
         try:
             answer = self.book.place(request, now=now)

@@ -21,6 +21,7 @@ from urllib.parse import quote
 from paictl import i18n
 from paictl.cluster.embedded.records import Happened, Pushed
 from paictl.cluster.interface import ClusterError, ConflictError, EventKind, UnreachableError
+from paictl.errors import PaictlError
 from paictl.units import Millis
 
 FILE = "cluster.db"
@@ -307,6 +308,17 @@ def _parsed(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         raise damaged() from None
+
+
+@contextmanager
+def whole() -> Iterator[None]:
+    """Raise `ClusterError` where what was stored cannot be read as what it should be."""
+    try:
+        yield
+    except PaictlError:
+        raise
+    except Exception as error:
+        raise damaged() from error
 
 
 def damaged() -> ClusterError:

@@ -22,8 +22,7 @@ def node_views(world: World, epoch: datetime) -> list[NodeView]:
         for ref, run in job.running():
             pods.setdefault(run.info.node, []).append(f"{key}/{ref.role}[{ref.index}]")
             used[run.info.node] = used.get(run.info.node, 0) + len(run.info.devices)
-    engine = world.dispatcher.engine
-    cells = None if engine is None else engine.state.physical.nodes
+    cells = world.dispatcher.nodes
     return [
         NodeView(
             node.machine, node.condition, instant(epoch, node.since), used.get(name, 0), tuple(pods.get(name, ())),
@@ -36,13 +35,13 @@ def node_views(world: World, epoch: datetime) -> list[NodeView]:
 
 def service_view(world: World, service: Service, epoch: datetime) -> ServiceView:
     """A service, and why it does not do its work if it does not."""
-    reasons, newest, engine = [], world.configs.newest, world.dispatcher.engine
+    reasons, newest = [], world.configs.newest
     if not service.running:
         reasons.append("stopped")
     elif service.name in READERS and newest not in (0, service.loaded):
         reasons.append(f"runs by configuration {service.loaded}, the newest is {newest}")
-    if service.name == SCHEDULER and engine is not None:
-        missing = [name for name in engine.state.physical.nodes if name not in world.machines]
+    if service.name == SCHEDULER:
+        missing = [name for name in world.dispatcher.nodes or () if name not in world.machines]
         if missing:
             reasons.append(f"its configuration names nodes that are not there: {listed(missing)}")
     since, running = instant(epoch, service.since), service.running

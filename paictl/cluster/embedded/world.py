@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from paictl.cluster.embedded.admission import MOST_WAITING, refuse_excess, take
 from paictl.cluster.embedded.configs import Configuration, Configurations
 from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted
 from paictl.cluster.embedded.jobs import LiveJob, Run
@@ -47,7 +46,7 @@ from paictl.cluster.interface import (
     NodeRole,
 )  # fmt: skip
 from paictl.i18n import text
-from paictl.scheduler.book import RunningPod
+from paictl.scheduler.events import RunningPod
 from paictl.sim.loop import Loop, Urgency
 from paictl.units import Millis
 from paictl.workload import lifecycle
@@ -130,8 +129,7 @@ class World:
                         self._pod_over(uid, PodChange.PREEMPTED, f"preempted by {who}", by=who)
             case Demoted(group, preemptor):
                 for key in {key for key, job in self.jobs.items() if group in job.plan.groups}:
-                    self.jobs[key].demoted_by = self._who(preemptor)
-                    who = self._who(preemptor)
+                    self.jobs[key].demoted_by = who = self._who(preemptor)
                     self._say(EventKind.DEMOTED, f"job/{key}", f"lost its guarantee to {who} and runs on", by=who)
 
     def _who(self, group: str) -> str:
@@ -231,6 +229,8 @@ class World:
 
     def _admitted(self, requests: Sequence[JobRequest]) -> list[LiveJob]:
         """The jobs as they begin."""
+        from paictl.cluster.embedded.admission import MOST_WAITING, refuse_excess, take  # late: most commands only look
+
         refuse_excess(requests)
         jobs = take(requests, self.configs, self._api_version(), self.now)
         waiting = sum(len(job.status.tasks) for job in self.jobs.values())

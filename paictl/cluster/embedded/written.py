@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from paictl.cluster.embedded.configs import Configuration
 from paictl.cluster.embedded.jobcodec import dump_job, load_job
 from paictl.cluster.embedded.records import NewJob, Notice, PodNews, Timer
 from paictl.cluster.embedded.services import SCHEDULER
+from paictl.cluster.embedded.store import whole
 from paictl.cluster.embedded.world import World
-from paictl.scheduler import snapshot
-from paictl.scheduler.book import Book, BookedPod
 from paictl.sim.loop import Loop, Urgency
 from paictl.units import Millis
 from paictl.workload.lifecycle import PodChange, TaskRef
+
+if TYPE_CHECKING:
+    from paictl.scheduler.book import Book
+    from paictl.scheduler.engine import Engine
+    from paictl.scheduler.events import RunningPod
 
 
 def dump(world: World) -> dict[str, Any]:
@@ -31,7 +37,8 @@ def dump(world: World) -> dict[str, Any]:
         "backlog": [_dump_notice(notice) for notice in world.backlog],
         "numbers": world.numbers,
         "waiting": world.dispatcher.dump(),
-        "engine": None if engine is None else snapshot.dump(engine),
+        "engine": None if engine is None else _dump_engine(engine),
+        "nodes": None if engine is None else list(engine.state.physical.nodes),
     }
 
 
@@ -50,15 +57,32 @@ def load(data: Mapping[str, Any]) -> World:
     _find_pods(world, data["waiting"]["pods"])
     if data["engine"] is not None:
         loaded = next(service.loaded for service in world.services if service.name == SCHEDULER)
-        book = Book(snapshot.restore(world.configs.get(loaded).spec, data["engine"]))
-        healthy, running = world.survivors()
-        book.resume(
-            {pod.request.uid: BookedPod(pod.request, None, pod.info, bound=True) for pod in running},
-            dict.fromkeys(healthy, True),
-        )
-        world.dispatcher.resume(book)
+        make = partial(_book, world.configs.get(loaded), data["engine"], *world.survivors())
+        world.dispatcher.resume_later(make, data.get("nodes"))  # clusters of earlier versions do not say them
         world.dispatcher.refuse(data["waiting"]["refused"])
     return world
+
+
+def _dump_engine(engine: Engine) -> Mapping[str, Any]:
+    from paictl.scheduler import snapshot  # late, as in `_book`: who only looks at a cluster decides nothing
+
+    return snapshot.dump(engine)
+
+
+def _book(
+    configuration: Configuration, dumped: Mapping[str, Any], healthy: Iterable[str], running: Iterable[RunningPod]
+) -> Book:
+    """The scheduler's book as it was when the world was stored; raises `ClusterError` for a damaged one."""
+    from paictl.scheduler import snapshot
+    from paictl.scheduler.book import Book, BookedPod
+
+    with whole():
+        book = Book(snapshot.restore(configuration.spec, dumped))
+    book.resume(
+        {pod.request.uid: BookedPod(pod.request, None, pod.info, bound=True) for pod in running},
+        dict.fromkeys(healthy, True),
+    )
+    return book
 
 
 def _dump_notice(notice: Notice) -> list[Any]:

@@ -24,7 +24,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "below-run": "小于 {run} 的值（{value}）",
     "above-run": "大于 {run} 的值（{value}）",
     # findings: values
-    "nothing": "（无）",
+    "nothing": "无",
     "yes": "是",
     "no": "否",
     "exists": "存在",

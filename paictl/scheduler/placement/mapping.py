@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paictl.cells.ids import NO_PHYSICAL, ChainIndex, PhysicalCell, VirtualCell
+from paictl.cells.ids import NO_PARENT, NO_PHYSICAL, ChainIndex, PhysicalCell, VirtualCell
 from paictl.cells.quota import surplus
 from paictl.cells.spec import LEAF_LEVEL
-from paictl.cells.tree import NO_PARENT
 from paictl.scheduler.binding import UNBOUND
 from paictl.scheduler.views import members
 

@@ -146,7 +146,7 @@ def _value(kind: object, text: str, where: str) -> object:
     try:
         return reader(text)
     except (ValueError, OverflowError) as error:
-        raise ParameterError(f"{text!r} is not {_allowed(kind)}", where=where) from error
+        raise ParameterError(f"{text!r} is not allowed", where=where, hint=f"allowed: {_allowed(kind)}") from error
 
 
 def _bool(text: str) -> bool:

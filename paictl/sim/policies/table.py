@@ -41,13 +41,17 @@ POLICIES: Mapping[str, str] = {
 def policy_class(name: str) -> type[Policy]:
     """The class of a policy; raises `ParameterError` with the names that there are."""
     if name not in POLICIES:
-        raise ParameterError(
-            f"there is no policy {name!r}",
-            hint=did_you_mean(name, POLICIES) or f"one of: {listed(POLICIES, 40)} (see `paictl sim policies`)",
-        )
+        raise ParameterError(f"there is no policy {name!r}", hint=_instead_of(name))
     module, _, attribute = POLICIES[name].partition(":")
     found = getattr(import_module(f"paictl.sim.policies.{module}"), attribute)
     return cast("type[Policy]", found)
+
+
+def _instead_of(name: str) -> str:
+    first, comma, _ = name.partition(",")
+    if comma and first.strip() in POLICIES:
+        return f"one policy each: --policy {first.strip()} --policy …"
+    return did_you_mean(name, POLICIES) or f"one of: {listed(POLICIES, 40)} (see `paictl sim policies`)"
 
 
 def parse(text: str) -> tuple[type[Policy], object]:

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from paictl.cells.ids import NO_PARENT
 from paictl.cells.spec import ClusterSpec, SpecError
-from paictl.cells.tree import NO_PARENT, build_physical, build_virtual
+from paictl.cells.tree import build_physical, build_virtual
 
 
 def spec(**change: Any) -> ClusterSpec:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -242,27 +243,46 @@ def test_start_up_imports_nothing_heavy() -> None:
     assert done.stderr.strip() == "[]"
 
 
+@pytest.fixture(scope="module")
+def lab_with_a_job(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
+    """The environment of a lab in which a job runs."""
+    folder = tmp_path_factory.mktemp("lab")
+    environment = {**os.environ, "XDG_CACHE_HOME": str(folder), "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
+    environment["PAICTL_STATE"] = str(folder)
+    subprocess.run([sys.executable, "-m", "paictl", "lab", "start", "2"], env=environment, check=True)
+    lab = folder / "labs" / "02_vc_safety"
+    environment["PAICTL_STATE"] = str(lab)
+    words = [sys.executable, "-m", "paictl", "job", "submit", "job-2.yaml"]
+    subprocess.run(words, env=environment, cwd=lab / "files", check=True)
+    return environment
+
+
+LOOKING = (
+    "yaml jsonschema rich.markdown paictl.config.linting.validate paictl.config.reading.load paictl.cells.tree "
+    "paictl.scheduler.engine paictl.scheduler.snapshot paictl.scheduler.placement paictl.scheduler.explain "
+    "paictl.workload.feasible paictl.workload.supply paictl.cluster.picture"
+)
+"""What no command needs that only looks at a cluster: what decides, reads configurations and draws."""
+
+
 @pytest.mark.parametrize(
     ("words", "heavy"),
     [
-        (
-            "lab list",
-            "yaml sqlite3 jsonschema rich.markdown paictl.cluster paictl.scheduler",
-        ),
-        (
-            "lab verify",
-            "jsonschema rich.markdown paictl.config.linting.validate paictl.scheduler.explain",
-        ),
+        ("lab list", "yaml sqlite3 jsonschema rich.markdown paictl.cluster paictl.scheduler"),
+        ("lab verify", LOOKING),
+        ("lab next", LOOKING),
+        ("job list", LOOKING),
+        ("config validate none.yaml", "jsonschema paictl.lab.session paictl.scheduler paictl.cluster.picture"),
     ],
 )
-def test_lab_commands_load_what_they_need_only(tmp_path: Path, words: str, heavy: str) -> None:
+def test_commands_load_what_they_need_only(lab_with_a_job: Mapping[str, str], words: str, heavy: str) -> None:
     code = (
         f"import sys; from paictl.cli.main import run; run({words!r}.split()); "
         f"print([name for name in {heavy!r}.split() if name in sys.modules])"
     )
-    environment = {**os.environ, "PAICTL_STATE": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "NO_COLOR": "1"}
-    if words != "lab list":
-        subprocess.run([sys.executable, "-m", "paictl", "lab", "start", "2"], env=environment, cwd=ROOT, check=True)
+    environment = dict(lab_with_a_job)
+    if words.startswith("config"):  # in a lab it would tick off checks
+        environment["PAICTL_STATE"] = environment["XDG_CACHE_HOME"]
     for _ in range(2 if words == "lab list" else 1):  # the first one reads the manifests
         done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, check=True)
     assert done.stdout.decode().splitlines()[-1] == "[]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -264,6 +265,21 @@ def test_paictl_is_found_in_the_shell_however_it_was_called(
     (home / "bin" / "paictl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{home}/bin:/usr/bin:/bin")
     assert "PATH" not in paictl("lab", "env").out, "the paictl of the student's PATH stays"
+
+
+@pytest.mark.usefixtures("home")
+def test_in_the_shell_commands_stay_in_the_lab_whatever_cluster_was_exported(
+    tmp_path: Path, paictl: Paictl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paictl("lab", "start", "2")
+    program = tmp_path / "shell"
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} -m paictl job submit job-2.yaml > {tmp_path}/said 2>&1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("SHELL", str(program))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[3]))
+    monkeypatch.setenv("PAICTL_CLUSTER", "prod")
+    ended = paictl("lab", "shell", "2")
+    assert (ended.code, "job-2  Running" in (tmp_path / "said").read_text()) == (0, True)
 
 
 @pytest.mark.usefixtures("in_shell")

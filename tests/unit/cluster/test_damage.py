@@ -6,8 +6,10 @@ import json
 import os
 import sqlite3
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,8 @@ from paictl.cluster.embedded import clock
 from paictl.cluster.embedded.clock import steady
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.embedded.store import FILE, Store
-from paictl.cluster.interface import ClusterError
+from paictl.cluster.interface import ClusterError, JobRequest, Machine, NodeRole
+from paictl.errors import PaictlError
 from paictl.units import Millis
 from tests.unit.cli.conftest import Paictl
 from tests.unit.cli.conftest import paictl as paictl
@@ -111,3 +114,35 @@ def test_a_wall_clock_that_is_set_back_takes_nobody_back_in_time(
 def test_after_a_reboot_the_wall_clock_counts_again() -> None:
     assert steady([1000.0, "another boot", 5.0], 2000.0) == 2000.0
     assert steady(None, 2000.0) == 2000.0
+
+
+def test_a_rotten_scheduler_is_told_when_it_is_asked_and_changes_nothing(bench: MakeBench) -> None:
+    lab = bench()
+    lab.submit("runs")
+    kept = lab.cluster.stored()
+    endless = {"length": 1 << 100, "most": 0, "places": [], "values": []}
+    state = {name: endless if "length" in table else table for name, table in kept["engine"]["state"].items()}
+    for key, value in (("digest", "0"), ("format", None), ("state", 3), ("state", state)):
+        _store(lab.folder, {**kept, "engine": {**kept["engine"], key: value}})
+        assert [job.key for job in lab.again().jobs()] == ["ann~runs"], "which asks no scheduler"
+        with pytest.raises(PaictlError, match=r"damaged|format"):
+            lab.again().submit([JobRequest("ann", lab.job("more", "default"))])
+        assert [job.key for job in lab.again().jobs()] == ["ann~runs"]
+    _store(lab.folder, kept)
+
+
+def test_a_cluster_of_an_earlier_version_which_did_not_store_the_nodes_of_the_scheduler(bench: MakeBench) -> None:
+    lab = bench()
+    lab.cluster.add_node(Machine("extra", "10.0.9.9", NodeRole.WORKER, "gpu", devices=4))
+    lab.cluster.remove_node(lab.cluster.nodes()[-1].machine.name)
+    kept, nodes, services = lab.cluster.stored(), lab.cluster.nodes(), lab.cluster.services()
+    assert any("in no cell" in view.reason for view in nodes)
+    assert any("nodes that are not there" in view.reason for view in services)
+    _store(lab.folder, {key: value for key, value in kept.items() if key != "nodes"})
+    assert (lab.again().nodes(), lab.again().services()) == (nodes, services)
+    _store(lab.folder, kept)
+
+
+def _store(folder: Path, state: Mapping[str, Any]) -> None:
+    with closing(sqlite3.connect(folder / FILE)) as database, database:
+        database.execute("UPDATE state SET data = ?", (json.dumps(state),))

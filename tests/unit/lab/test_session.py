@@ -143,10 +143,24 @@ def test_a_prediction_has_to_come_before_what_it_foretells(begin: Begin) -> None
     with pytest.raises(LabError, match="cannot be predicted"):
         session.predict(step, "all alike")
     session.reset_to(step)
-    session.predict(step, "all alike")
+    assert not session.predict(step, "fifo is best")
+    assert session.predict(step, "all alike") == "fifo is best", "what is replaced is told"
     types(session, runner, *step.commands)
     assert standing(session)["equal-runs"] is Status.PASSED
     assert session.progress.predictions["equal"] == "all alike"
+
+
+def test_who_forgot_the_file_has_seen_the_outcome_all_the_same(begin: Begin) -> None:
+    session, runner = begin("18")
+    step = session.lab.step("elastic")
+    session.play(session.lab.step("look"), Act(), runner)
+    types(session, runner, "paictl sim compare elastic.csv --policy fifo --cluster 2x4")
+    assert not session.outcome_seen(step), "another command"
+    types(session, runner, step.commands[0].removesuffix(" --jobs elastic-runs.csv"))
+    with pytest.raises(LabError, match="cannot be predicted"):
+        session.predict(step, "tiny gains")
+    failed = next(one for one in judged(session) if one.check.id == "elastic-runs")
+    assert any("paictl lab reset --step 2" in line for line in ways_on(failed, session, "en"))
 
 
 def test_checks_of_later_steps_are_not_failures(begin: Begin) -> None:

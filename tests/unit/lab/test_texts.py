@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from paictl.lab.manifest import Lab, find_lab
+from paictl.lab.manifest import Lab, all_labs, find_lab
 from paictl.lab.selftest import Bench, problems
 from paictl.lab.texts import Mark, Shown, headings, parts, play_text
 from tests.conftest import ROOT
@@ -100,3 +101,9 @@ def test_the_self_test_finds_what_an_author_did_wrong(tmp_path: Path, file: str,
             )
         )
     assert any(said in problem for problem in found), found
+
+
+def test_the_page_lists_every_lab_by_its_titles() -> None:
+    page = (ROOT / "labs/README.md").read_text(encoding="utf-8")
+    told = re.findall(r"^\| (\d\d) \| (.+) \| (.+) \|$", page, re.M)
+    assert told == [(lab.number, lab.title.en, lab.title.zh) for lab in all_labs()]

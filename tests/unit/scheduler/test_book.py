@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from paictl.cells.spec import ClusterSpec, SpecError
-from paictl.scheduler.book import Allocation, Answer, Book, Insist, RunningPod, changes
+from paictl.scheduler.book import Allocation, Answer, Book, Insist, changes
 from paictl.scheduler.decision import Bind, BindInfo, Phase, Preempt, Wait
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
+from paictl.scheduler.events import RunningPod
 from paictl.scheduler.invariants import validate
 from paictl.scheduler.request import PodRequest
 from tests.unit.scheduler.support import NODES, config, pod

@@ -120,6 +120,30 @@ def test_a_burst_of_reports_is_settled_once(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(settled) == 1
 
 
+def test_a_node_that_flaps_where_healthy_ones_are_enough_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = healthy(config(A={"NODE": 3}, B={"NODE": 1}))
+    assert engine.state is not None
+    anew = []
+    settle = type(engine.state.doomed)._settle
+
+    def counted(doomed: Any, chain: Any) -> None:
+        anew.append(chain)
+        settle(doomed, chain)
+
+    monkeypatch.setattr(type(engine.state.doomed), "_settle", counted)
+    for is_healthy in (False, True, False):
+        engine.observe(NodeHealth("n3", healthy=is_healthy))
+        validate(engine.state)
+    assert anew == []
+    engine.observe(NodeHealth("n2", healthy=False))
+    validate(engine.state)
+    assert len(anew) == 1, "two healthy nodes do not serve A's three"
+    engine.observe(NodeHealth("n2", healthy=True))
+    validate(engine.state)
+    assert len(anew) == 2, "what was doomed is spared again"
+    assert engine.state.doomed.present(engine.state.physical.chain_indexes()[0]) == []
+
+
 def test_a_change_of_the_choice_is_not_forgotten_after_one_of_numbers() -> None:
     engine = healthy(config(A={"NODE": 4}))
     doomed, chain = engine.state.doomed, engine.state.physical.chain_indexes()[0]

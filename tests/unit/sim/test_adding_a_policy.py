@@ -40,3 +40,16 @@ def test_thresholds_are_told_as_they_are_typed() -> None:
     kind, given = table.parse("las:queues=300/7200.5")
     assert as_data(given)["queues"] == [300, 7200.5]
     assert next(one.default for one in described(kind.Parameters) if one.name == "queues") == "3200"
+
+
+def test_what_cannot_be_is_said_with_what_can() -> None:
+    for text, hint in (
+        ("fifo,edf", "one policy each: --policy fifo --policy …"),
+        ("fifu", "did you mean 'fifo'?"),
+        ("chronus:padding=abc", "allowed: number"),
+        ("las:queues=3ms", "allowed: seconds, or with a unit"),
+        ("gavel:aware=no", "allowed: true | false"),
+    ):
+        with pytest.raises(ParameterError) as caught:
+            table.parse(text)
+        assert caught.value.hint == hint

@@ -1,0 +1,27 @@
+"""The queue around the scheduler's book, when the book is made late."""
+
+from __future__ import annotations
+
+from paictl.cluster.embedded.dispatch import Bound, Dispatcher
+from paictl.scheduler.book import Book
+from tests.unit.scheduler.support import config, healthy, pod
+
+
+def test_a_pod_whose_group_runs_joins_it_though_its_like_was_refused_before_the_book_was_made() -> None:
+    book, asked = Book(healthy(config(A={"NODE": 1}))), []
+    first, second = (pod(uid, "A", 2, group="default/gang", pods=2) for uid in "ab")
+    book.place(first, now=0.0)
+
+    def make() -> Book:
+        asked.append("book")
+        return book
+
+    later = Dispatcher()
+    later.add(second, 1)
+    later.resume_later(make, ["n0"])
+    later.refuse(["default/gang"])
+    assert (list(later.nodes or ()), asked) == (["n0"], [])
+    (bound,) = later.next(0.0)
+    assert isinstance(bound, Bound)
+    assert (bound.uid, asked) == ("b", ["book"])
+    assert list(later.nodes or ()) == ["n0", "n1", "n2", "n3"], "those of the book that is there now"
