@@ -43,7 +43,6 @@ def test_all_tasks_of_a_submission_and_of_the_cluster_are_counted(
     requests = [JobRequest("ann", lab.job(f"j{n}", "default", instances=4, gang=False)) for n in range(3)]
     with pytest.raises(ClusterError, match="12 tasks cannot be submitted together, at most 10 can"):
         lab.cluster.submit(requests)
-    monkeypatch.setattr("paictl.cluster.embedded.world.MOST_WAITING", 10)
     lab.cluster.submit(requests[:2])
     with pytest.raises(ClusterError, match="8 tasks wait or run, and at most 10 can"):
         lab.cluster.submit(requests[2:])
