@@ -186,7 +186,7 @@ def test_a_waiting_pod_is_told_once_however_often_it_is_tried(up: Rig, api: Kube
     assert len(ours) <= 3
     text = up.text("/metrics")
     assert 'paictl_extender_waiting_pods{reason="insufficient capacity in VC A' in text
-    assert 'paictl_extender_cells{cell_type="RACK",state="Used",vc="A"} 1.0' in text
+    assert 'paictl_extender_cells{cell_type="RACK",level="4",state="Used",vc="A"} 1.0' in text
     assert 'paictl_extender_request_seconds_count{verb="filter"}' in text
     assert "waits" in " ".join(up.get("/v1/explain/pods/default/waits-0")["text"])
     assert "<script" in up.text("/", "text/html")
