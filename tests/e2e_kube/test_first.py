@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e_kube.controlplane import ControlPlane
+from tests.e2e_kube.controlplane import ControlPlane, answers
 from tests.e2e_kube.kubeapi import KubeApi, devices, hived_pod, until
 from tests.e2e_kube.rig import Rig, rig
 
@@ -85,3 +85,23 @@ def test_a_higher_priority_preempts_a_whole_gang(api: KubeApi) -> None:
     assert api.pod("low-1") is None
     assert any("high" in event["message"] for event in api.events("low-0") if event["reason"] == "Preempted")
     assert any("low-0" in event["message"] for event in api.events("high-0") if event["reason"] == "Preempting")
+
+
+def test_kube_scheduler_asks_over_https(up: Rig, api: KubeApi) -> None:
+    plane, secure = up.plane, up.url.replace("http:", "https:")
+    words = ("--tls-cert", str(plane.folder / "apiserver.crt"), "--tls-key", str(plane.folder / "apiserver.key"))
+    extender = up.scheduler_configuration()["extenders"][0] | {
+        "urlPrefix": f"{secure}/v1/extender",
+        "enableHTTPS": True,
+        "tlsConfig": {"caFile": str(plane.folder / "ca.crt")},
+    }
+    try:
+        program = up.start_extender(*words, wait=False)
+        program.wait_until(lambda: answers(f"{secure}/readyz", plane.context))
+        assert not answers(f"{up.url}/readyz")
+        up.start_scheduler(extenders=[extender])
+        api.create(hived_pod("sealed", {"virtualCluster": "A", "priority": 0, "leafCellNumber": 2}))
+        assert devices(api.await_bound(["sealed"])["sealed"]) == [0, 1]
+    finally:
+        up.start_extender()
+        up.start_scheduler()
