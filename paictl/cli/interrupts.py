@@ -32,6 +32,7 @@ def install() -> None:
 def leave() -> None:
     """Let Ctrl-C do nothing any more: the process is about to end with an exit code of its own."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)  # Python takes its handler away at the end, and an alarm would kill
 
 
 @contextmanager

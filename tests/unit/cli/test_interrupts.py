@@ -111,6 +111,25 @@ def own_handler() -> Iterator[None]:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
 
+LATE = """
+import os, signal, time
+from paictl.cli import interrupts
+interrupts.install()
+signal.signal(signal.SIGALRM, interrupts._interrupt)
+with interrupts.working():
+    signal.setitimer(signal.ITIMER_REAL, 0.2)  # as Ctrl-C in the last import leaves it
+interrupts.leave()
+class Late:
+    def __del__(self, sleep=time.sleep):
+        sleep(0.5)
+os.late = Late()  # goes when Python has taken its handlers away
+"""
+
+
+def test_an_alarm_after_the_end_kills_nobody() -> None:
+    assert subprocess.run([sys.executable, "-c", LATE], check=False, cwd=ROOT).returncode == 0
+
+
 @pytest.mark.usefixtures("own_handler")
 def test_a_command_at_work_may_clean_up() -> None:
     with pytest.raises(KeyboardInterrupt), interrupts.working():
