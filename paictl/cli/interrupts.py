@@ -2,7 +2,8 @@
 
 While modules load nothing has been done yet, so the process ends at once. While a command works it gets Python's own
 `KeyboardInterrupt`, so that transactions roll back and drafts go; but not in the middle of an import, whose modules
-would stay half loaded: then it waits until the import is over. What must be finished once begun is `held`.
+would stay half loaded, nor while an object is finalized, where Python swallows what is raised: then it waits until that
+is over. What must be finished once begun is `held`.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from types import FrameType
 
 _SAID = b"interrupted\n"
 _CODE = 130
-_AGAIN = 0.005
-"""Seconds after which an interrupted import is looked at again."""
+_AGAIN = 0.001
+"""Seconds after which an import or a finalizer is looked at again."""
 
 _at_work = False
 _held = False
@@ -65,7 +66,7 @@ def _interrupt(_number: int, frame: FrameType | None) -> None:
         _pending = True
     elif not _at_work:
         _end()
-    elif _imports(frame):
+    elif _must_go_on(frame):
         signal.signal(signal.SIGALRM, _interrupt)
         signal.setitimer(signal.ITIMER_REAL, _AGAIN)
     else:
@@ -78,10 +79,13 @@ def _end() -> None:
     os._exit(_CODE)
 
 
-def _imports(frame: FrameType | None) -> bool:
-    """Whether a module is being loaded somewhere below a frame."""
+def _must_go_on(frame: FrameType | None) -> bool:
+    """Whether a module is being loaded, or an object finalized, somewhere below a frame."""
     while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
+        code = frame.f_code
+        if code.co_filename.startswith("<frozen importlib") or code.co_name == "__del__":
+            return True
+        if frame.f_globals.get("__name__") == "weakref":
             return True
         frame = frame.f_back
     return False

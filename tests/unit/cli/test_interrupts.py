@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -91,7 +92,7 @@ def test_ctrl_c_at_any_moment_is_one_line(place: str, request: pytest.FixtureReq
         ended = list(pool.map(lambda at: stopped(at, words, folder), moments))
     wrong = [(at, done) for at, done in zip(moments, ended, strict=True) if not _ended_well(done)]
     assert not wrong, f"at call {wrong[0][0]} of {calls}: {wrong[0][1]}"
-    assert sum(done.returncode == 130 for done in ended) >= MOMENTS * 0.9
+    assert sum(done.returncode == 130 for done in ended) >= MOMENTS * 0.8, "others came in the last imports"
     assert stopped(0, words, folder).returncode == 0, "what was interrupted left nothing behind"
 
 
@@ -124,6 +125,22 @@ class Late:
         sleep(0.5)
 os.late = Late()  # goes when Python has taken its handlers away
 """
+
+
+@pytest.mark.usefixtures("own_handler")
+def test_what_comes_while_an_object_is_finalized_is_not_swallowed() -> None:
+    class Gone:
+        pass
+
+    gone = [Gone()]
+    weakref.finalize(gone[0], os.kill, os.getpid(), signal.SIGINT)
+
+    def let_go() -> None:
+        gone.clear()
+        time.sleep(5)
+
+    with pytest.raises(KeyboardInterrupt), interrupts.working():
+        let_go()
 
 
 def test_an_alarm_after_the_end_kills_nobody() -> None:
