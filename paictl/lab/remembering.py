@@ -1,4 +1,4 @@
-"""What a file said when it was read last, so that a short command need not parse sixteen manifests.
+"""What a file said when it was read last, so that a short command need not parse all manifests.
 
 Kept as JSON in the user's cache, one file for each that was read, with its size and when it was changed; whoever
 deletes the cache loses nothing but time. A cache that cannot be read or written is no error.
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from paictl.errors import PaictlError
+from paictl.files import write_together
 from paictl.places import cache_folder
 
 
@@ -41,9 +42,6 @@ def _keep(kept: Path, entry: dict[str, Any]) -> None:
         text = json.dumps(entry, ensure_ascii=False)
         if json.loads(text) != entry:
             return  # keys that are no strings
-        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = kept.with_suffix(f".{os.getpid()}")
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(kept)
-    except (OSError, TypeError, ValueError):
+        write_together(kept.parent, {kept.name: text}, force=True, mode=0o600)
+    except (PaictlError, OSError, TypeError, ValueError):
         return
