@@ -57,7 +57,7 @@ example-reports: $(STAMP)  ## reports of all labs, in examples/lab-report
 lock:  ## renew the lock files (needs uv)
 	uv pip compile -q pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-header \
 	  --upgrade -o requirements/dev.lock
-	uv pip compile -q pyproject.toml --extra k8s --extra sim --extra test --universal --python-version 3.11 --generate-hashes \
+	uv pip compile -q pyproject.toml --extra k8s --extra server --extra sim --extra deploy --extra test --universal --python-version 3.11 --generate-hashes \
 	  --no-header --upgrade --resolution lowest-direct -o requirements/lowest.lock
 
 test-lowest: .venv-lowest/.installed  ## the unit tests with the lowest versions that pyproject.toml allows
