@@ -296,18 +296,31 @@ class EmbeddedCluster(WithUsers):
 
     # --- services
 
-    def services(self) -> Sequence[ServiceView]:
+    def services(self, *, closely: bool = False) -> Sequence[ServiceView]:  # noqa: ARG002 - all is known at once
         """All services that are there, by name."""
         with self._world() as world:
             return [service_view(world, service, self.epoch) for service in world.services if service.there]
 
-    def set_service(self, name: str, *, running: bool) -> ServiceView:
+    def drift(self, name: str) -> Sequence[str]:  # noqa: ARG002 - nobody else can change anything
+        """Nothing, ever."""
+        return ()
+
+    @property
+    def keeps_data(self) -> bool:
+        """No: data are where the service is."""
+        return False
+
+    def refresh_service(self, name: str, *, take_over: bool = False) -> None:  # noqa: ARG002
+        """Stop and start a service in one transaction."""
+        self.restart_services([name])
+
+    def set_service(self, name: str, *, running: bool, take_over: bool = False) -> ServiceView:  # noqa: ARG002
         """Start a service (loading the newest configuration) or stop it."""
         return self._write(
             commands.SetService(name, running), lambda world: service_view(world, world.services.get(name), self.epoch)
         )
 
-    def restart_services(self, names: Sequence[str]) -> None:
+    def restart_services(self, names: Sequence[str], *, take_over: bool = False) -> None:  # noqa: ARG002
         """Stop services, the last first, and start them again in order, in one transaction."""
         self._write(commands.RestartServices(tuple(names)), lambda _: None)
 
@@ -317,7 +330,7 @@ class EmbeddedCluster(WithUsers):
             ended, versions = self._store.count_jobs() + len(world.ended), sum(1 for _ in self._store.configs())
             return losses_of(world, name, ended, versions)
 
-    def wipe_service(self, name: str) -> None:
+    def wipe_service(self, name: str, *, with_data: bool = False) -> None:  # noqa: ARG002 - they go with it
         """Stop a service and destroy its data; the command log keeps what was asked, as it does for all commands."""
         self._write(commands.WipeService(name), lambda _: None)
 

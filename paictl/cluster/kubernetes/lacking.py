@@ -8,12 +8,11 @@ from typing import Final, NoReturn
 
 from paictl.cluster.picture import Picture
 from paictl.cluster.scheduling import Impact, JobExplanation
-from paictl.cluster.values import Event, JobRequest, JobView, Port, ServiceView, UnsupportedError
+from paictl.cluster.values import Event, JobRequest, JobView, Port, UnsupportedError
 
 LACKS: Final[Mapping[Port, str]] = {
     Port.JOBS: "make pods for the scheduler hivedscheduler with kubectl (docs/extender.md)",
     Port.SCHEDULING: "ask the extender itself, at /v1/inspect (docs/extender.md); quotas: paictl config capacity",
-    Port.SERVICES: "apply what paictl extender config prints with kubectl",
 }
 """Each with what can be done instead today."""
 
@@ -23,7 +22,7 @@ def _lacking(port: Port) -> NoReturn:
 
 
 class LackingPorts:
-    """Jobs, scheduling and services."""
+    """Jobs and scheduling."""
 
     def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
         """Not yet."""
@@ -56,23 +55,3 @@ class LackingPorts:
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
         """Not yet."""
         _lacking(Port.SCHEDULING)
-
-    def services(self) -> Sequence[ServiceView]:
-        """Not yet."""
-        _lacking(Port.SERVICES)
-
-    def set_service(self, name: str, *, running: bool) -> ServiceView:
-        """Not yet."""
-        _lacking(Port.SERVICES)
-
-    def restart_services(self, names: Sequence[str]) -> None:
-        """Not yet."""
-        _lacking(Port.SERVICES)
-
-    def losses(self, name: str) -> Sequence[str] | None:
-        """Not yet."""
-        _lacking(Port.SERVICES)
-
-    def wipe_service(self, name: str) -> None:
-        """Not yet."""
-        _lacking(Port.SERVICES)
