@@ -86,14 +86,14 @@ def test_status_says_what_is_not_yet_possible_and_so_do_the_commands(paictl: Pai
     said = paictl("cluster", "status").out
     assert "Kubernetes v1.37.1 at https://fake:6443" in said
     assert [line.split()[2].rstrip(";") for line in said.splitlines() if line.startswith("not yet:")] == [
-        "jobs", "scheduling", "services",
+        "jobs", "scheduling",
     ]  # fmt: skip
     found = paictl("cluster", "status", "-o", "json").data
     assert found["ports"] == {
-        "nodes": True, "jobs": False, "scheduling": False, "configuration": True, "services": False,
+        "nodes": True, "jobs": False, "scheduling": False, "configuration": True, "services": True,
     }  # fmt: skip
     assert (found["kind"], found["version"], found["nodes"]) == ("kubernetes", "v1.37.1", {})
-    for words in (["job", "list"], ["service", "list"], ["cluster", "view"], ["node", "fail", "w1"]):
+    for words in (["job", "list"], ["cluster", "view"], ["node", "fail", "w1"]):
         done = paictl(*words)
         assert (done.code, done.out) == (2, "")
         assert "hint: " in done.err
