@@ -15,7 +15,7 @@ from paictl.cluster.embedded.clock import Clock, anchor_row, steady, wall_time
 from paictl.cluster.embedded.commands import Command, Line, RunOut, Submit, Tick, Up
 from paictl.cluster.embedded.jobcodec import dump_job, dump_view, load_job, view_from
 from paictl.cluster.embedded.jobs import LiveJob
-from paictl.cluster.embedded.jobviews import name_taken, no_job, view_of
+from paictl.cluster.embedded.jobviews import view_of
 from paictl.cluster.embedded.records import History
 from paictl.cluster.embedded.store import JobRow, Store, planned_beginning, whole
 from paictl.cluster.embedded.views import losses_of, node_views, service_view
@@ -32,6 +32,7 @@ from paictl.cluster.interface import (
     Port,
     ServiceView,
 )
+from paictl.cluster.jobwords import name_taken, no_job
 from paictl.cluster.versions import moved_on, no_version
 from paictl.units import Millis, from_unix, instant
 
@@ -177,7 +178,7 @@ class EmbeddedCluster:
 
     def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
         """Take jobs, all or none."""
-        from paictl.cluster.embedded.admission import refuse_excess  # late, as below: only this request needs it
+        from paictl.cluster.taking import refuse_excess  # late, as below: only this request needs it
 
         refuse_excess(requests)  # before the file is locked for others
         keys = [f"{request.user}~{request.data.get('name')}" for request in requests]
