@@ -15,6 +15,7 @@ COPY labs labs
 COPY traces traces
 COPY templates templates
 COPY locale locale
+COPY playbooks playbooks
 RUN python3 -m venv /opt/build && /opt/build/bin/pip install --no-cache-dir "hatchling>=1.25" && \
     /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheel . && \
     /opt/paictl/bin/pip install --no-deps --no-index /wheel/*.whl && \
