@@ -148,7 +148,7 @@ def two_virtual_clusters(student: Student) -> None:
     assert student.states("low", "high") == ["Waiting", "Running"]
     assert student.sees()["low"]["preemptions"] == 1
     why = student.types("job explain me~low").out
-    assert "In the way: me~high/default" in why
+    assert "In the way: me~high " in why
     assert "give it the class crit" in why
     logs = student.types("job logs me~low").out
     assert "preempted by me~high" in logs
