@@ -41,7 +41,7 @@ def test_any_password_reaches_ansible_as_it_is_and_is_no_template(secret: str) -
     class Loader(yaml.SafeLoader):
         pass
 
-    Loader.add_constructor("!unsafe", lambda loader, node: ("unsafe", str(node.value)))
+    Loader.add_constructor("!unsafe", lambda _, node: ("unsafe", str(node.value)))
     loaded = yaml.load(_yaml_of_secrets({"ansible_password": secret}), Loader)  # noqa: S506 - a safe one
     assert loaded == {"ansible_password": ("unsafe", secret)}
 
