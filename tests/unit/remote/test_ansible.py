@@ -169,7 +169,7 @@ def test_what_a_killed_run_left_is_removed_by_the_next_one(tmp_path: Path, monke
         "with private_folder() as folder:\n"
         "    write_private(folder / 'secret', 'x')\n"
         "    env = {**os.environ, MARK: str(folder)}\n"
-        "    worker = subprocess.Popen(['sleep', '60'], env=env, start_new_session=True)\n"
+        "    worker = subprocess.Popen(['sleep', '60'], env=env, stdout=subprocess.DEVNULL, start_new_session=True)\n"
         "    print(folder, flush=True)\n"
         "    os.kill(os.getpid(), 9)\n"
     )
