@@ -166,10 +166,13 @@ def test_what_a_killed_run_left_is_removed_by_the_next_one(tmp_path: Path, monke
     program = (
         "import os, subprocess, sys\n"
         "from paictl.remote.private import MARK, private_folder, write_private\n"
+        "from paictl.remote.processes import marked\n"
         "with private_folder() as folder:\n"
         "    write_private(folder / 'secret', 'x')\n"
         "    env = {**os.environ, MARK: str(folder)}\n"
         "    worker = subprocess.Popen(['sleep', '60'], env=env, stdout=subprocess.DEVNULL, start_new_session=True)\n"
+        "    while not marked(f'{MARK}={folder}'):\n"  # its environment is there a moment after it began
+        "        pass\n"
         "    print(folder, flush=True)\n"
         "    os.kill(os.getpid(), 9)\n"
     )
