@@ -32,6 +32,7 @@ GROUPS = {
     "service": Lazy("paictl.cli.service", "List, start, stop, restart, refresh and delete services."),
     "scheduler": Lazy("paictl.cli.scheduler.commands", "Replay and explain decisions of the HiveD scheduler."),
     "extender": Lazy("paictl.cli.extender.commands", "Serve a real kube-scheduler: HiveD's guarantees on Kubernetes."),
+    "controller": Lazy("paictl.cli.controller.commands", "Run the jobs of a Kubernetes cluster."),
     "sim": Lazy("paictl.cli.sim.commands", "Simulate scheduling policies on traces of jobs."),
     "lab": Lazy("paictl.cli.lab.commands", "Guided labs: learn cluster scheduling by doing."),
     "completion": Lazy("paictl.cli.completion", "Print or install the completion of a shell: bash, zsh, fish."),

@@ -1,4 +1,4 @@
-"""The reconcile loop: whoever was named is looked at, by one worker at a time, until what is there is what is wanted."""
+"""The reconcile loop: who was named is looked at, by one worker at a time, until what is there is what is wanted."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
+from paictl.cluster.kubernetes.paijob.names import paijobs_path
 from paictl.cluster.kubernetes.paijob.record import Record
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.values import ClusterError
@@ -20,9 +22,11 @@ from paictl.controller.manifests import Kit
 from paictl.controller.planning import Planner
 from paictl.controller.queue import Queue
 from paictl.errors import PaictlError
-from paictl.remote.kube.client import KubeClient
+from paictl.remote.kube.client import KubeClient, KubeError
 from paictl.remote.kube.informer import Times
+from paictl.remote.kube.objects import CONFLICT, NOT_FOUND
 from paictl.units import rfc3339
+from paictl.workload import lifecycle
 from paictl.workload.fields import JobError
 from paictl.workload.lifecycle import JobStatus, RunState
 
@@ -80,7 +84,7 @@ class Loop:
             except PaictlError as error:
                 self._told(name, error)
                 self.queue.failed(name)
-            except Exception as error:  # noqa: BLE001 - one job must not stop all others; it is said and tried again
+            except Exception as error:
                 self._told(name, PaictlError(f"{type(error).__name__}: {error}"))
                 self.queue.failed(name)
             else:
@@ -112,14 +116,15 @@ class Loop:
         try:
             self._follow(kit, pai.record)
         except RefusedError as error:
-            self._fail(pai, str(error))
+            self._fail(self.cache.job(name) or pai, pai.record, str(error))
 
     def _begin(self, pai: PaiJob) -> PaiJob:
         """The first look: what its pods will ask for is decided, once."""
         try:
             return self._write(pai, self.planner.record(pai))
         except JobError as error:
-            return self._fail(pai, str(error))
+            failed = Record(JobStatus(RunState.FAILED, ()), ended=self._now(), reason=str(error), closed=True)
+            return self._write(pai, failed)
         except ClusterError as error:
             raise PaictlError(f"{pai.key} cannot be planned: {error}") from None
 
@@ -142,12 +147,10 @@ class Loop:
         elif asked.later is not None:
             self.queue.add(pai.name, asked.later)
 
-    def _fail(self, pai: PaiJob, reason: str) -> PaiJob:
-        """A job that can never run has failed."""
-        record = pai.record or Record(JobStatus(RunState.FAILED, ()))
-        status = JobStatus(RunState.FAILED, record.status.tasks, record.status.attempt, record.status.counted)
-        now = self._now()
-        return self._write(pai, Record(status, record.scheduling, record.devices, record.started, now, reason=reason))
+    def _fail(self, pai: PaiJob, record: Record, reason: str) -> None:
+        """A job of which the API server does not take an object has failed; what it has taken ends."""
+        status = replace(lifecycle.stop(record.status).status, state=RunState.FAILED)
+        self._write(pai, replace(record, status=status, ended=self._now(), reason=reason))
 
     def _write(self, pai: PaiJob, record: Record) -> PaiJob:
         """Write a record; the job as it is now. Raises `LaterError` if somebody was faster."""
@@ -172,12 +175,9 @@ class Loop:
 
 def forget(client: KubeClient, pai: PaiJob) -> None:
     """Delete a job; Kubernetes deletes what it owns."""
-    from paictl.cluster.kubernetes.paijob.names import paijobs_path
-    from paictl.remote.kube.client import KubeError
-
     try:
         body = {"preconditions": {"uid": pai.uid}, "propagationPolicy": "Background"}
         client.request("DELETE", paijobs_path(pai.name), body)
     except KubeError as error:
-        if error.status not in (404, 409):
+        if error.status not in (NOT_FOUND, CONFLICT):
             raise

@@ -32,7 +32,7 @@ from paictl.cluster.interface import (
     NodeView,
     Port,
     ServiceView,
-)
+)  # fmt: skip
 from paictl.cluster.jobwords import name_taken, no_job
 from paictl.cluster.versions import moved_on, no_version
 from paictl.units import Millis, from_unix, instant

@@ -130,8 +130,14 @@ class JobStore:
             if error.status != NOT_FOUND:
                 raise  # no custom resource yet: no jobs
 
-    def everything(self) -> tuple[list[PaiJob], dict[str, list[PodSeen]]]:
-        """All jobs in order of submission, and all pods by the name of the job's object."""
+    def everything(self, subject: str | None = None) -> tuple[list[PaiJob], dict[str, list[PodSeen]]]:
+        """Jobs in order of submission, and their pods by the name of the job's object; of one, ``job/KEY``, alone."""
+        if subject is not None:
+            kind, _, key = subject.partition("/")
+            found = find(self._client, paijobs_path(object_name(key))) if kind == "job" else None
+            if found is None or (pai := read_paijob(found)).key != key:
+                return [], {}
+            return [pai], {pai.name: list(self.pods(pai.name))}
         jobs, pods = in_order(self._all()), dict[str, list[PodSeen]]()
         if any(pai.record is not None and not pai.record.closed for pai in jobs):
             for pod in self.pods():
