@@ -82,7 +82,7 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
     "sim": frozenset({"scipy", "highspy", "numpy", "yaml"}),
     "remote": frozenset({"kubernetes", "fabric", "ansible_runner", "urllib3", "orjson"}),
     "cluster": frozenset({"jinja2", "yaml"}),
-    "server": frozenset({"starlette", "uvicorn", "orjson", "jinja2", "yaml"}),
+    "server": frozenset({"starlette", "uvicorn", "h11", "orjson", "jinja2", "yaml"}),
     "extender": frozenset({"starlette", "uvicorn", "orjson", "prometheus_client", "yaml"}),
     "cli": frozenset({"typer", "rich", "yaml"}),
 }
