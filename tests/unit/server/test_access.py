@@ -41,13 +41,12 @@ def test_nobody_gets_through_who_may_not(server: Server, route: Route) -> None:
         assert ask(server, route, "", path, token=application) == 403
 
 
-@pytest.mark.parametrize(
-    "route", [one for one in ROUTES if one.who in (Who.OWNER, Who.ADMIN)], ids=lambda one: f"{one.method} {one.path}"
-)
-def test_the_owner_and_administrators_get_through(server: Server, route: Route) -> None:
-    path = address(route, "ann")
-    for user in ("root", "ann") if route.who is Who.OWNER else ("root",):
-        assert ask(server, route, user, path) not in (401, 403), user
+def test_the_owner_and_administrators_get_through(server: Server) -> None:
+    for route in ROUTES:
+        if route.who in (Who.OWNER, Who.ADMIN):
+            path = address(route, "ann")
+            for user in ("root", "ann") if route.who is Who.OWNER else ("root",):
+                assert ask(server, route, user, path) not in (401, 403), (route.path, user)
 
 
 def test_what_anybody_may_ask_is_known_and_short() -> None:
