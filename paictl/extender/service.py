@@ -17,6 +17,7 @@ import uvicorn
 
 from paictl.errors import PaictlError
 from paictl.extender import configuration
+from paictl.extender.connections import CONNECTIONS, KEEP_ALIVE, PatientProtocol
 from paictl.extender.core import Options
 from paictl.extender.labels import DEVICES, Rules
 from paictl.extender.metrics import Metrics
@@ -30,9 +31,6 @@ from paictl.remote.kube.leases import LeaderElector, LeaseTimes
 
 POLL: Final = 1.0
 """Seconds between looks at the configuration file and at the engine's health."""
-KEEP_ALIVE: Final = 100
-"""Seconds that an idle connection stays open: Go's client drops its own after 90."""
-CONNECTIONS: Final = 512
 COLLECT: Final = (10_000, 50, 1000)
 """Allocations before the collector looks for circles: there are hardly any, while pods by the thousand are read, and
 walking them all again and again took more than half of a restart."""
@@ -186,8 +184,11 @@ class Service:
             timeout_keep_alive=KEEP_ALIVE,
             limit_concurrency=CONNECTIONS,
             lifespan="off",
+            http=PatientProtocol,
+            loop="uvloop",
             ws="none",
             server_header=False,
+            proxy_headers=False,
             timeout_graceful_shutdown=3,
             ssl_certfile=settings.certificate,
             ssl_keyfile=settings.key,
