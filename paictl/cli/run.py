@@ -57,21 +57,27 @@ def _ended(arguments: Sequence[str], language: str | None) -> tuple[int, PaictlE
     except Exception as error:
         if settings.debug:
             raise
-        told = _unexpected(error)
+        told = _unexpected(error, arguments)
         console.error(told)
         return ExitCode.USAGE, told
     finally:
         gc.enable()  # commands that read much switch it off; labs and tests run many of them in one process
 
 
-def _unexpected(error: Exception) -> PaictlError:
-    """What to say about an exception that is none of ours."""
+def _unexpected(error: Exception, arguments: Sequence[str]) -> PaictlError:
+    """What to say about an exception that is none of ours; where it came from is kept in a file."""
     if isinstance(error, ModuleNotFoundError) and error.name in _ONLY_ON_POSIX:
         return PaictlError(
             text("clusters and labs need Linux or macOS, and this is {system}", system=sys.platform),
             hint="use them in WSL or a container; config validate and version work here",
         )
-    hint = "this is a bug in paictl: run again with --debug and report what it prints"
+    from paictl.cli.crashlog import write_crash
+
+    kept = write_crash(error, arguments)
+    hint = (
+        text("this is a bug in paictl: report it with what is in {path}", path=kept)
+        if kept else text("this is a bug in paictl: run again with --debug and report what it prints")
+    )  # fmt: skip
     return PaictlError(text("internal error: {reason}", reason=f"{type(error).__name__}: {error}"), hint=hint)
 
 

@@ -19,7 +19,7 @@ Instants are aware datetimes of the cluster's own clock, which need not be that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -49,6 +49,7 @@ from paictl.cluster.values import (
 from paictl.units import Millis
 
 if TYPE_CHECKING:
+    from paictl.cluster.accounts import Account, Token
     from paictl.cluster.picture import Picture
     from paictl.cluster.scheduling import Impact, JobExplanation
 
@@ -83,6 +84,7 @@ __all__ = [
     "TaskView",
     "UnreachableError",
     "UnsupportedError",
+    "Users",
 ]
 
 
@@ -207,8 +209,46 @@ class Services(Protocol):
         """Stop a service and destroy its data; it may fail when some of it is gone, and can be asked again."""
 
 
+class Users(Protocol):
+    """Who may use the cluster over HTTP. Every method raises `ClusterError` with the reason when it refuses.
+
+    A store of records without rules: what an account may do, and what a token is worth, `operate.users` says.
+    """
+
+    def accounts(self) -> Sequence[Account]:
+        """All accounts by name."""
+
+    def account(self, name: str) -> Account | None:
+        """An account as it is now, None if there is none."""
+
+    def put_account(self, account: Account) -> Account:
+        """Make an account, or put it over the version that it names; it comes back with its new version.
+
+        `ConflictError` if there is one of that name already, or if it is not that version any more.
+        """
+
+    def remove_account(self, name: str) -> None:
+        """Take an account away with its tokens; nothing to do if there is none."""
+
+    def tokens(self, user: str) -> Sequence[Token]:
+        """The tokens of a user, oldest first, those that have expired among them."""
+
+    def token(self, digest: str) -> Token | None:
+        """A token by its SHA-256 in hexadecimal digits, None if there is none."""
+
+    def add_token(self, token: Token) -> None:
+        """Keep a token."""
+
+    def remove_tokens(self, digests: Iterable[str]) -> None:
+        """Take tokens away; what is not there needs nothing."""
+
+
 class Cluster(Identity, Nodes, Jobs, Scheduling, Configuration, Services, Protocol):
     """All ports of a cluster together. A function asks for the ports that it uses, not for the whole."""
+
+    @property
+    def users(self) -> Users:
+        """The port of users: a store of its own, which no other port reads."""
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""What every kind of cluster says about versions that are not there, or not the newest any more."""
+"""What every kind of cluster says about what is not there, or not any more as the caller supposes."""
 
 from __future__ import annotations
 
@@ -22,3 +22,13 @@ def moved_on(newest: int) -> ConflictError:
     return ConflictError(
         text("somebody changed the configuration meanwhile: {now}", now=now), hint="look, and push again"
     )
+
+
+def account_there(name: str) -> ConflictError:
+    """The error for an account that is to be made and is there."""
+    return ConflictError(text("there is a user {name!r} already", name=name), hint="list them with: paictl user list")
+
+
+def account_changed(name: str) -> ConflictError:
+    """The error for an account that is not any more as it was read."""
+    return ConflictError(text("somebody changed user {name!r} meanwhile", name=name), hint="look, and do it again")

@@ -1,29 +1,20 @@
-"""The objects that the extender runs as, from ``templates/hivedscheduler/manifests.yaml``."""
+"""The objects that the extender runs as, from ``templates/hivedscheduler/``."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from string import Template
 from typing import Any, Final
 
 import yaml
 
+from paictl.cluster.manifests.context import Inputs, Renderer
+from paictl.config.models.services import STANDARD_NAME
 from paictl.errors import PaictlError
-from paictl.resources import resource_folder
 
 Json = dict[str, Any]
 
-KUBE_IMAGE: Final = "registry.k8s.io/kube-scheduler:v1.37.1"
-IN_CLUSTER: Final = re.compile(r'\n *kubeconfig: "@KUBECONFIG@"')
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
-_DELETE: Final = '  - {apiGroups: [""], resources: [pods], verbs: [delete]}'
-_NOTHING: Final = """\
-# put your hivedscheduler configuration here, or have it put here: paictl extender config --config FILE
-physicalCluster:
-  cellTypes: {}
-  physicalCells: []
-virtualClusters: {}"""
 _LABELS: Final = {"app.kubernetes.io/part-of": "paictl", "app.kubernetes.io/managed-by": "paictl"}
 
 
@@ -34,7 +25,7 @@ class Choices:
     scheduler_name: str = "hivedscheduler"
     namespace: str = "paictl-system"
     image: str = ""
-    kube_image: str = KUBE_IMAGE
+    kube_image: str = ""
     replicas: int = 2
     hived_config: str = ""
     """Text of a hivedscheduler configuration."""
@@ -46,28 +37,26 @@ def objects(choices: Choices, version: str) -> list[Json]:
     for what, name in (("scheduler name", choices.scheduler_name), ("namespace", choices.namespace)):
         if not _NAME.fullmatch(name):
             raise PaictlError(f"the {what} {name!r} is none: lower case letters, digits, - and . are allowed")
-    text = (resource_folder("templates") / "hivedscheduler" / "manifests.yaml").read_text(encoding="utf-8")
-    config = choices.hived_config.strip("\n") or _NOTHING
-    filled = Template(IN_CLUSTER.sub("", text)).substitute(
-        scheduler_name=choices.scheduler_name,
-        namespace=choices.namespace,
-        version=version,
-        image=choices.image or f"paictl:{version}",
-        kube_image=choices.kube_image,
-        replicas=choices.replicas,
-        hived_config="\n".join(f"    {line}".rstrip() for line in config.splitlines()),
-        delete_rule=_DELETE if choices.delete_after is not None else "",
-    )
-    found: list[Json] = [one for one in yaml.safe_load_all(filled) if one]
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": choices.namespace}}
+    found: list[Json] = [namespace, *(one.body for one in Renderer(_inputs(choices, version)).render("hivedscheduler"))]
     for one in found:
         about = one["metadata"]
         name = "hivedscheduler-extender" if about["name"].startswith("hivedscheduler-extender") else "hivedscheduler"
         labels = {"app.kubernetes.io/name": name, "app.kubernetes.io/version": version, **_LABELS}
         about["labels"] = labels | about.get("labels", {})
-        if one["kind"] == "Deployment" and name.endswith("extender") and choices.delete_after is not None:
-            command = one["spec"]["template"]["spec"]["containers"][0]["command"]
-            command += ["--delete-after", f"{choices.delete_after:g}"]
     return found
+
+
+def _inputs(choices: Choices, version: str) -> Inputs:
+    """The choices as a configuration that says nothing else."""
+    section: Json = {"scheduler-name": choices.scheduler_name, "replicas": choices.replicas}
+    if choices.delete_after is not None:
+        section["delete-after"] = f"{choices.delete_after:g}"
+    if choices.hived_config.strip():
+        section["config"] = choices.hived_config
+    images = {"kube-scheduler": choices.kube_image, "paictl": choices.image}
+    text = yaml.safe_dump({"hivedscheduler": section, "images": {name: one for name, one in images.items() if one}})
+    return Inputs("", choices.namespace, "", version, {STANDARD_NAME: text})
 
 
 def scheduler_configuration(choices: Choices) -> Json:

@@ -6,10 +6,11 @@ from typing import Any, Final
 
 from paictl.cluster.scheduling import JobExplanation, Situation
 from paictl.i18n import Text, text
-from paictl.scheduler.explain import render, to_data
+from paictl.scheduler.explain import Names, render, to_data
 from paictl.workload.job import PRIORITIES
+from paictl.workload.pods import short_name
 
-_CLASSES: Final = {priority: name for name, priority in PRIORITIES.items()}
+_NAMES: Final = Names({priority: name for name, priority in PRIORITIES.items()}.get, short_name)
 
 
 def lines(found: JobExplanation) -> list[str]:
@@ -17,7 +18,7 @@ def lines(found: JobExplanation) -> list[str]:
     if found.scheduler is not None:
         head = text("job {job}: {waiting} of {tasks} tasks wait", job=found.job, waiting=found.waiting,
                     tasks=found.tasks)  # fmt: skip
-        return [*([head] if found.waiting > 1 else []), *render(found.scheduler, _CLASSES.get)]
+        return [*([head] if found.waiting > 1 else []), *render(found.scheduler, _NAMES)]
     said, hint = _plain(found)
     return [said, text("hint: {hint}", hint=hint)] if hint else [said]
 

@@ -146,6 +146,14 @@ def plan_job(job: Job, supply: Supply, user: str) -> JobPlan:
     return JobPlan(job.name, user, job.vc, job.priority, job.gang, groups, ordered)
 
 
+def short_name(name: str) -> str:
+    """A pod or a group as people call it: without the namespace of all job pods, and the group that every gang has."""
+    first, _, rest = name.partition("/")
+    if first == NAMESPACE:
+        return rest
+    return first if rest == DEFAULT_GROUP else name
+
+
 def check_number(job: Job, supply: Supply) -> None:
     """Refuse a job with more tasks than a cluster works off in `ROUNDS` rounds, before a pod is made of each.
 

@@ -139,9 +139,7 @@ def config_(
             console.info(error.report)
             raise
         text = config.read_text(encoding="utf-8")
-    choices = manifests.Choices(
-        scheduler_name, namespace, image, kube_image or manifests.KUBE_IMAGE, replicas, text, delete_after
-    )
+    choices = manifests.Choices(scheduler_name, namespace, image, kube_image, replicas, text, delete_after)
     if scheduler_only:
         console.write(manifests.to_yaml([manifests.scheduler_configuration(choices)]).rstrip())
     else:

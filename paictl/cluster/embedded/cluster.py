@@ -18,6 +18,7 @@ from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.jobviews import name_taken, no_job, view_of
 from paictl.cluster.embedded.records import History
 from paictl.cluster.embedded.store import JobRow, Store, planned_beginning, whole
+from paictl.cluster.embedded.users import WithUsers
 from paictl.cluster.embedded.views import losses_of, node_views, service_view
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import (
@@ -42,12 +43,13 @@ if TYPE_CHECKING:
 Given = TypeVar("Given")
 
 
-class EmbeddedCluster:
+class EmbeddedCluster(WithUsers):
     """A cluster in a folder of this machine. `wall` gives Unix time in seconds (tests have their own)."""
 
     lacks: Mapping[Port, str] = MappingProxyType({})
 
     def __init__(self, store: Store, wall: Callable[[], float] = wall_time) -> None:
+        super().__init__(store.folder)
         self._store = store
         self._clock = wall
         self._seen: tuple[int, World] | None = None
@@ -149,8 +151,7 @@ class EmbeddedCluster:
     def set_speed(self, speed: float, *, run_out: bool) -> None:
         """Let the clock run at another speed from now on."""
         with self._store.writing():
-            clock = self.clock
-            now, wall = clock.at(self._wall()), self._wall()
+            now, wall = self.present, self._wall()
             self._store.set_meta("clock", [now, wall, speed, run_out])
             self._seen = None
 

@@ -43,7 +43,7 @@ def explain_job(world: World, job: LiveJob) -> JobExplanation:
     try:
         found = explain(engine, job.request(waiting[0].ref), siblings=job.plan.groups.keys())
     except RequestError as error:
-        return replace(known, situation=Situation.UNKNOWN_TERMS, reason=str(error))
+        return replace(known, situation=Situation.UNKNOWN_TERMS, reason=error.message)
     found = replace(found, changes=tuple(_with_classes(engine, found)))
     return replace(known, situation=Situation.NO_ROOM, scheduler=found)
 

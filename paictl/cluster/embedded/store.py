@@ -25,6 +25,8 @@ from paictl.errors import PaictlError
 from paictl.units import Millis
 
 FILE = "cluster.db"
+USERS_FILE = "users.db"
+"""Beside it: accounts and tokens, if there are any."""
 BEGINNING = "beginning.json"
 """Says when a cluster begins that comes up in this folder, as labs want it."""
 SCHEMA_VERSION = 3
@@ -85,7 +87,7 @@ class Store:
     @classmethod
     def exists(cls, folder: Path) -> bool:
         """Whether a cluster lives in a folder."""
-        with _explained(folder):
+        with explained(folder):
             return (folder / FILE).is_file()
 
     @classmethod
@@ -98,7 +100,7 @@ class Store:
             raise ConflictError(
                 "a cluster is up here already", where=str(folder), hint="see: paictl cluster status; or use --state DIR"
             )
-        with _explained(folder):
+        with explained(folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             draft = folder / f"{FILE}.{os.getpid()}.new"
             _remove_drafts(folder)
@@ -123,7 +125,7 @@ class Store:
         """The cluster in a folder; raises `UnreachableError` if there is none."""
         if not cls.exists(folder):
             raise UnreachableError("no cluster is up", where=str(folder), hint="bring one up: paictl cluster up")
-        with _explained(folder):
+        with explained(folder):
             store = cls(folder, _connected(folder / FILE))
             found = store.meta("schema") if store.filled() else None
         if found is None:
@@ -140,9 +142,9 @@ class Store:
     @classmethod
     def remove(cls, folder: Path) -> None:
         """Remove the files of a cluster; the folder stays if it holds anything else."""
-        with _explained(folder):
-            for suffix in ("", "-wal", "-shm"):
-                (folder / f"{FILE}{suffix}").unlink(missing_ok=True)
+        with explained(folder):
+            for name in (FILE, f"{FILE}-wal", f"{FILE}-shm", USERS_FILE, f"{USERS_FILE}-journal"):
+                (folder / name).unlink(missing_ok=True)
             _remove_drafts(folder)
             if not any(folder.iterdir()):
                 folder.rmdir()
@@ -150,7 +152,7 @@ class Store:
     @contextmanager
     def reading(self) -> Iterator[None]:
         """A consistent view for several reads."""
-        with _explained(self.folder):
+        with explained(self.folder):
             self._db.execute("BEGIN")
             try:
                 yield
@@ -160,7 +162,7 @@ class Store:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """One atomic change; waits for other writers, and leaves everything as it was if the block raises."""
-        with _explained(self.folder):
+        with explained(self.folder):
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -339,7 +341,7 @@ def _json(data: object) -> str:
 
 
 @contextmanager
-def _explained(folder: Path) -> Iterator[None]:
+def explained(folder: Path, file: str = FILE) -> Iterator[None]:
     """Turn what the disk and SQLite say into an error that tells what to do."""
     try:
         yield
@@ -349,7 +351,7 @@ def _explained(folder: Path) -> Iterator[None]:
             (hint for word, hint in _HINTS if word in text), "look at the folder, or take another with --state DIR"
         )
         raise ClusterError(
-            i18n.text("the cluster's file cannot be used: {text}", text=text), where=str(folder / FILE), hint=hint
+            i18n.text("the cluster's file cannot be used: {text}", text=text), where=str(folder / file), hint=hint
         ) from None
     except OSError as error:
         reason = error.strerror or str(error)

@@ -15,6 +15,7 @@ from paictl.cluster.kubernetes.nodes import view_of, views_of
 from paictl.cluster.kubernetes.pushing import Pusher
 from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.kubernetes.times import read_time
+from paictl.cluster.kubernetes.users import KubernetesUsers
 from paictl.cluster.values import (
     About,
     ClusterError,
@@ -44,6 +45,7 @@ class KubernetesCluster(LackingPorts):
         self._known_as = known_as
         self._store = VersionStore(client)
         self._pusher = Pusher(client, self._store)
+        self._users = KubernetesUsers(client)
 
     # --- identity
 
@@ -144,6 +146,11 @@ class KubernetesCluster(LackingPorts):
         """Store a new version, secrets in a Secret of its own; as the port says."""
         with told():
             return self._pusher.push(files, message, self.name, base=base, secrets=secrets or {})
+
+    @property
+    def users(self) -> KubernetesUsers:
+        """Accounts and tokens, in Secrets."""
+        return self._users
 
     def left_by_openpai(self) -> OpenPaiLeft:
         """What OpenPAI's own `config push` has stored."""

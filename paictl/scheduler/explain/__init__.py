@@ -6,7 +6,7 @@ back; this package must never leave a change behind, and never claim what it has
 """
 
 from paictl.scheduler.explain.data import Explanation, Verdict, from_data, to_data
-from paictl.scheduler.explain.text import render
+from paictl.scheduler.explain.text import Names, render
 from paictl.scheduler.explain.why import explain
 
-__all__ = ["Explanation", "Verdict", "explain", "from_data", "render", "to_data"]
+__all__ = ["Explanation", "Names", "Verdict", "explain", "from_data", "render", "to_data"]

@@ -6,7 +6,8 @@ Every line is an `i18n.Text`: English as it is, and the language of its reader w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from paictl.i18n import Text, counted, joined, text
 from paictl.scheduler.decision import Failure
@@ -22,24 +23,31 @@ SHOWN: Final = 3
 DETAILED: Final = 2
 """So many views are shown in detail; of the others one line each."""
 
-ClassName: TypeAlias = Callable[[int], str | None]
-"""How jobs call a priority; None where they have no name for it."""
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """How those who read an explanation call things; by themselves pods have priorities and no classes."""
+
+    priority: Callable[[int], str | None] = lambda _: None
+    """The class of a priority, None where it has none."""
+    short: Callable[[str], str] = str
+    """A pod or a group of pods, from its full name."""
 
 
-def _nameless(_: int) -> None:
-    """Pods have priorities, not classes."""
+_FULL: Final = Names()
 
 
-def render(explanation: Explanation, class_name: ClassName = _nameless) -> list[str]:
+def render(explanation: Explanation, names: Names = _FULL) -> list[str]:
     """The lines of an explanation, without line ends; priorities to take are said by class where they have one."""
     request = explanation.request
+    pod = names.short(request.name)
     kind = (
         text("priority {priority}, guaranteed", priority=request.priority)
         if request.guaranteed else text("opportunistic")
     )  # fmt: skip
     sizes = [text("{pods} of {devices}", pods=_pods(number), devices=_devices(leaves))
              for leaves, number in request.members]  # fmt: skip
-    asks = text("group {group} of VC {vc} asks for {pods} ({kind})", group=request.group, vc=request.vc,
+    asks = text("group {group} of VC {vc} asks for {pods} ({kind})", group=names.short(request.group), vc=request.vc,
                 pods=joined(" and ", sizes), kind=kind)  # fmt: skip
     if explanation.outcome is not None:
         verb = (
@@ -47,18 +55,18 @@ def render(explanation: Explanation, class_name: ClassName = _nameless) -> list[
             if explanation.decision is Verdict.BIND
             else ("Pod {pod} waits for others to go: {asks}.")
         )
-        return [text(verb, pod=request.name, asks=asks),
-                text("  It would {outcome}.", outcome=outcome_text(explanation.outcome))]  # fmt: skip
-    lines: list[str] = [text("Pod {pod} waits: {asks}.", pod=request.name, asks=asks)]
+        return [text(verb, pod=pod, asks=asks),
+                text("  It would {outcome}.", outcome=outcome_text(explanation.outcome, names))]  # fmt: skip
+    lines: list[str] = [text("Pod {pod} waits: {asks}.", pod=pod, asks=asks)]
     for number, view in enumerate(explanation.views, 1):
         lines.append(_tried(number, view))
         if number <= DETAILED:
-            lines += [joined("", ["   ", line]) for line in _view(view)]
+            lines += [joined("", ["   ", line]) for line in _view(view, names)]
     if not explanation.views:
         lines.append(text("VC {vc} has no quota where this pod could run.", vc=request.vc))
     if explanation.physical:
         lines.append(_unpromised(explanation))
-    return [*lines, *_changes(explanation, class_name)]
+    return [*lines, *_changes(explanation, names)]
 
 
 def _tried(number: int, view: ViewReport) -> Text:
@@ -96,14 +104,14 @@ def _unpromised(explanation: Explanation) -> Text:
     )  # fmt: skip
 
 
-def _view(view: ViewReport) -> list[Text]:
+def _view(view: ViewReport, names: Names) -> list[Text]:
     """Quota, devices, nodes and groups of one view."""
     lines = []
     if view.promises:
         lines.append(text("Promised: {promised}.", promised=joined("; ", map(_promise, view.promises))))
     lines += _sizes(view)
     if view.holders:
-        groups = _listed([_holder(one, one.here) for one in view.holders], "more group", "more groups")
+        groups = _listed([_holder(one, one.here, names) for one in view.holders], "more group", "more groups")
         lines.append(text("In the way: {groups}.", groups=groups))
     if view.by_order:
         lines.append(
@@ -164,20 +172,20 @@ def _room(pod: PodFit) -> Text:
                 nodes=counted("{count} node", "{count} nodes", pod.nodes))  # fmt: skip
 
 
-def _changes(explanation: Explanation, class_name: ClassName) -> list[Text]:
+def _changes(explanation: Explanation, names: Names) -> list[Text]:
     if not explanation.changes:
         return [
             text("No single change of nodes, quota, priority or running groups was found that would let it run now.")
         ]
     return [
         text("Any one of these would let it run now, least disturbing first:"),
-        *(_change(change, class_name) for change in explanation.changes),
+        *(_change(change, names) for change in explanation.changes),
     ]
 
 
-def _change(change: Change, class_name: ClassName) -> Text:
+def _change(change: Change, names: Names) -> Text:
     """One change and what would come of it."""
-    what, outcome = change_text(change, class_name), outcome_text(change.outcome)
+    what, outcome = change_text(change, names), outcome_text(change.outcome, names)
     if change.smallest:
         return text("- {change}: it would {outcome}.", change=what, outcome=outcome)
     return text(
@@ -185,7 +193,7 @@ def _change(change: Change, class_name: ClassName) -> Text:
     )  # fmt: skip
 
 
-def change_text(change: Change, class_name: ClassName = _nameless) -> Text:
+def change_text(change: Change, names: Names = _FULL) -> Text:
     """What has to be changed, as the beginning of a sentence."""
     match change.kind:
         case ChangeKind.ANY_NODE:
@@ -198,7 +206,7 @@ def change_text(change: Change, class_name: ClassName = _nameless) -> Text:
                 if one else text("nodes become healthy again (ready, not cordoned): {nodes}", nodes=nodes)
             )  # fmt: skip
         case ChangeKind.OPPORTUNISTIC:
-            name = class_name(OPPORTUNISTIC)
+            name = names.priority(OPPORTUNISTIC)
             if name is None:
                 return text("run it as opportunistic (priority -1; others may preempt it)")
             return text("give it the class {name} (opportunistic, priority -1; others may preempt it)", name=name)
@@ -211,34 +219,35 @@ def change_text(change: Change, class_name: ClassName = _nameless) -> Text:
                 type=f"{quota.chain}.{quota.cell_type}", number=quota.unpromised,
             )  # fmt: skip
         case ChangeKind.PRIORITY:
-            name = None if change.priority is None else class_name(change.priority)
+            name = None if change.priority is None else names.priority(change.priority)
             if name is None:
                 return text("give it priority {priority}", priority=change.priority)
             return text("give it the class {name} (priority {priority})", name=name, priority=change.priority)
         case ChangeKind.END:
-            groups = _listed([_holder(one, one.leaves) for one in change.groups], "more group", "more groups")
+            groups = _listed([_holder(one, one.leaves, names) for one in change.groups], "more group", "more groups")
             return (
                 text("group ends: {groups}", groups=groups)
                 if len(change.groups) == 1 else text("groups end: {groups}", groups=groups)
             )  # fmt: skip
 
 
-def outcome_text(outcome: Outcome) -> Text:
+def outcome_text(outcome: Outcome, names: Names = _FULL) -> Text:
     """Where a pod and the rest of its group would run, and at whose cost, after "would"."""
     places = [f"{node} [{','.join(map(str, sorted(devices)))}]" for node, devices in outcome.places]
     said = text("run on {places}", places=_listed(places, "more pod", "more pods"))
     if outcome.victims:
-        victims = _listed([one.group for one in outcome.victims], "more group", "more groups")
+        victims = _listed([names.short(one.group) for one in outcome.victims], "more group", "more groups")
         said = text("preempt {victims}, then {rest}", victims=victims, rest=said)
     if outcome.lazy:
-        lazy = _listed([one.group for one in outcome.lazy], "more group", "more groups")
+        lazy = _listed([names.short(one.group) for one in outcome.lazy], "more group", "more groups")
         said = text("{rest}, while {lazy} would lose the guarantee and run on", rest=said, lazy=lazy)
     return said
 
 
-def _holder(one: Holder, leaves: int) -> Text:
+def _holder(one: Holder, leaves: int, names: Names) -> Text:
     what = text("priority {priority}", priority=one.priority) if one.hold is Hold.GUARANTEED else text(str(one.hold))
-    return text("{group} ({devices}, VC {vc}, {what})", group=one.group, devices=_devices(leaves), vc=one.vc, what=what)
+    return text("{group} ({devices}, VC {vc}, {what})", group=names.short(one.group), devices=_devices(leaves),
+                vc=one.vc, what=what)  # fmt: skip
 
 
 def _listed(texts: Sequence[str], one: str, many: str) -> Text:

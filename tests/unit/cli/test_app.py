@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from paictl.cli import app as app_module
-from paictl.cli import console
+from paictl.cli import console, crashlog
 from paictl.cli.command import without_globals
 from paictl.cli.settings import settings
 from paictl.errors import PaictlError
@@ -102,15 +102,28 @@ def test_control_characters_of_a_file_name_do_not_reach_the_terminal(paictl: Pai
     assert "\\x1b[31mred" in done.err
 
 
-def test_an_internal_error_is_called_one(paictl: Paictl, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_called_one_and_kept(
+    paictl: Paictl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("boom")
 
     monkeypatch.setattr(app_module, "write", broken)
-    done = paictl("version")
+    monkeypatch.setenv("PAICTL_STATE", str(tmp_path / "state"))
+    for _ in range(crashlog.KEPT + 2):
+        done = paictl("version")
     assert done.code == 2
     assert "internal error: RuntimeError: boom" in done.err
-    assert "--debug" in done.err
+    kept = sorted((tmp_path / "state" / "crashes").iterdir())
+    assert len(kept) == crashlog.KEPT
+    assert str(kept[-1]) in done.err.replace("\n", "")
+    assert kept[-1].stat().st_mode & 0o777 == 0o600
+    report = kept[-1].read_text()
+    assert "RuntimeError: boom" in report
+    assert "in broken" in report
+    assert "paictl version" in report
+    monkeypatch.setenv("PAICTL_STATE", "/dev/null/nowhere")
+    assert "--debug" in paictl("version").err
     with pytest.raises(RuntimeError):
         paictl("version", "--debug")
 

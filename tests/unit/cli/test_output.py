@@ -159,10 +159,11 @@ def test_help_is_a_word_too(paictl: Paictl) -> None:
     assert paictl("help").out == paictl("-h").out
 
 
-def test_where_there_is_no_posix_one_line_says_so() -> None:
-    told = _unexpected(ModuleNotFoundError("No module named 'fcntl'", name="fcntl"))
+def test_where_there_is_no_posix_one_line_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PAICTL_STATE", str(tmp_path))
+    told = _unexpected(ModuleNotFoundError("No module named 'fcntl'", name="fcntl"), [])
     assert "need Linux or macOS" in told.message
-    assert "internal error" in _unexpected(ModuleNotFoundError("No module named 'x'", name="x")).message
+    assert "internal error" in _unexpected(ModuleNotFoundError("No module named 'x'", name="x"), []).message
 
 
 def test_configuration_is_checked_where_there_is_no_posix(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from paictl.scheduler.events import NodeHealth
 from paictl.workload.feasible import Judge
 from paictl.workload.fields import JobError
 from paictl.workload.job import Job
-from paictl.workload.pods import GroupPlan, JobPlan, plan_job
+from paictl.workload.pods import GroupPlan, JobPlan, plan_job, short_name
 from paictl.workload.supply import Supply, leaf_types
 from tests.unit.workload.cases import Json, cases, complete_job, judge, load
 
@@ -188,3 +188,16 @@ def test_supply_has_a_view_per_chain_and_pinned_cell() -> None:
         ("chain V100-NODE", 16, 8),
         ("chain CPU-NODE", 48, 16),
     ]
+
+
+@pytest.mark.parametrize(
+    ("full", "short"),
+    [
+        ("default/train-0a1b-worker-3", "train-0a1b-worker-3"),
+        ("ann~train/default", "ann~train"),
+        ("ann~train/readers", "ann~train/readers"),
+        ("other/train-0", "other/train-0"),
+    ],
+)
+def test_people_read_neither_the_one_namespace_nor_the_one_group(full: str, short: str) -> None:
+    assert short_name(full) == short

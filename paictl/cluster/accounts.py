@@ -1,0 +1,70 @@
+"""Accounts of those who use a cluster over HTTP, and their tokens, as the cluster stores them; no rule about them.
+
+Neither a password nor a token is in here, only what tells whether one that is shown is right. Instants are those of
+the wall clock and not of the cluster's own: nobody's session ends because a class advances an imagined cluster a day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A user: `vcs` are the virtual clusters that were granted, `password` a slow hash with its parameters.
+
+    `stamp` is a random word that changes with the password; a token of another stamp is not valid any more.
+    """
+
+    name: str
+    admin: bool = False
+    vcs: tuple[str, ...] = ()
+    email: str = ""
+    password: str = field(default="", repr=False)
+    stamp: str = field(default="", repr=False)
+    created: datetime | None = None
+    version: str = ""
+    """What the store calls this state of the account; empty for one that is to be made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token by its SHA-256; `kind` says what it was made for, and without `expires` it is valid until revoked."""
+
+    digest: str = field(repr=False)
+    user: str
+    stamp: str = field(repr=False)
+    kind: str
+    created: datetime
+    expires: datetime | None = None
+
+
+def account_data(account: Account) -> dict[str, Any]:
+    """An account as JSON values, without its version, which is the store's."""
+    data = asdict(account)
+    del data["version"]
+    return {**data, "vcs": list(account.vcs), "created": _written(account.created)}
+
+
+def account_from(data: Mapping[str, Any], version: str) -> Account:
+    """The inverse of `account_data`; raises `KeyError`, `TypeError` or `ValueError` for what is none."""
+    created = None if data["created"] is None else datetime.fromisoformat(data["created"])
+    return Account(**{**data, "vcs": tuple(data["vcs"]), "created": created, "version": version})
+
+
+def token_data(token: Token) -> dict[str, Any]:
+    """A token as JSON values."""
+    return {**asdict(token), "created": _written(token.created), "expires": _written(token.expires)}
+
+
+def token_from(data: Mapping[str, Any]) -> Token:
+    """The inverse of `token_data`; raises `KeyError`, `TypeError` or `ValueError` for what is none."""
+    expires = None if data["expires"] is None else datetime.fromisoformat(data["expires"])
+    return Token(**{**data, "created": datetime.fromisoformat(data["created"]), "expires": expires})
+
+
+def _written(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat()

@@ -1,0 +1,152 @@
+"""Accounts and tokens of a cluster on this machine: an SQLite file of its own, which no report of a lab ever holds.
+
+It is made when the first account is, and opened for each request: a request takes a fraction of a millisecond, comes
+from any thread, and leaves nothing open.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from paictl.cluster.accounts import Account, Token, account_data, account_from, token_data, token_from
+from paictl.cluster.embedded.store import BUSY_SECONDS, USERS_FILE, explained, whole
+from paictl.cluster.values import ClusterError
+from paictl.cluster.versions import account_changed, account_there
+
+_SCHEMA: Final = 1
+_TABLES: Final = """
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS account (name TEXT PRIMARY KEY, version TEXT NOT NULL, data TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS token (digest TEXT PRIMARY KEY, user TEXT NOT NULL, data TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS token_user ON token (user);
+PRAGMA user_version = 1;
+COMMIT;
+"""
+
+
+class EmbeddedUsers:
+    """The accounts of the cluster in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def accounts(self) -> Sequence[Account]:
+        """All accounts by name."""
+        return [_account(*row) for row in self._read("SELECT version, data FROM account ORDER BY name")]
+
+    def account(self, name: str) -> Account | None:
+        """An account as it is now."""
+        rows = self._read("SELECT version, data FROM account WHERE name = ?", name)
+        return _account(*rows[0]) if rows else None
+
+    def put_account(self, account: Account) -> Account:
+        """Make an account, or put it over the version that it names."""
+        data, version = json.dumps(account_data(account)), secrets.token_hex(8)
+        with self._writing() as db:
+            if account.version:
+                values = (data, version, account.name, account.version)
+                done = db.execute("UPDATE account SET data = ?, version = ? WHERE name = ? AND version = ?", values)
+            else:
+                done = db.execute("INSERT OR IGNORE INTO account VALUES (?, ?, ?)", (account.name, version, data))
+            if not done.rowcount:
+                raise account_changed(account.name) if account.version else account_there(account.name)
+        return account_from(account_data(account), version)
+
+    def remove_account(self, name: str) -> None:
+        """Take an account away with its tokens."""
+        with self._writing() as db:
+            db.execute("DELETE FROM account WHERE name = ?", (name,))
+            db.execute("DELETE FROM token WHERE user = ?", (name,))
+
+    def tokens(self, user: str) -> Sequence[Token]:
+        """The tokens of a user, oldest first."""
+        return [_token(*row) for row in self._read("SELECT data FROM token WHERE user = ? ORDER BY rowid", user)]
+
+    def token(self, digest: str) -> Token | None:
+        """A token by its hash."""
+        rows = self._read("SELECT data FROM token WHERE digest = ?", digest)
+        return _token(*rows[0]) if rows else None
+
+    def add_token(self, token: Token) -> None:
+        """Keep a token."""
+        row = (token.digest, token.user, json.dumps(token_data(token)))
+        with self._writing() as db:
+            db.execute("INSERT INTO token VALUES (?, ?, ?)", row)
+
+    def remove_tokens(self, digests: Iterable[str]) -> None:
+        """Take tokens away."""
+        with self._writing() as db:
+            db.executemany("DELETE FROM token WHERE digest = ?", ((digest,) for digest in digests))
+
+    # --- the way to the disk and back
+
+    def _read(self, query: str, *values: str) -> list[Any]:
+        """The rows of a query; none where there is no file yet."""
+        path = self._folder / USERS_FILE
+        with explained(self._folder, USERS_FILE):
+            if not path.is_file():
+                return []
+            with closing(_opened(path)) as db:
+                return db.execute(query, values).fetchall()
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """One atomic change, durable when the block is left; the file is made, for its owner only, if there is none."""
+        path = self._folder / USERS_FILE
+        with explained(self._folder, USERS_FILE):
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+            with closing(_opened(path)) as db:
+                db.execute("BEGIN IMMEDIATE")
+                try:
+                    yield db
+                except BaseException:
+                    db.execute("ROLLBACK")
+                    raise
+                db.execute("COMMIT")
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+    try:
+        found = db.execute("PRAGMA user_version").fetchone()[0]
+        if found == 0:
+            db.executescript(_TABLES)
+        elif found != _SCHEMA:
+            raise ClusterError(
+                "the users of this cluster were stored by another version of paictl", where=str(path),
+                hint="use it with that version",
+            )  # fmt: skip
+        db.execute("PRAGMA synchronous = FULL")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _account(version: str, data: str) -> Account:
+    with whole():
+        return account_from(json.loads(data), version)
+
+
+def _token(data: str) -> Token:
+    with whole():
+        return token_from(json.loads(data))
+
+
+class WithUsers:
+    """What a cluster in a folder adds to its other ports."""
+
+    def __init__(self, folder: Path) -> None:
+        self._users = EmbeddedUsers(folder)
+
+    @property
+    def users(self) -> EmbeddedUsers:
+        """Accounts and tokens."""
+        return self._users

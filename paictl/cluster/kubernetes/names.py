@@ -1,0 +1,33 @@
+"""Names of ours in a Kubernetes cluster: the one place that says where our objects are and how they are told apart."""
+
+from __future__ import annotations
+
+from typing import Final
+
+NAMESPACE: Final = "paictl-system"
+"""Where the services run and the configuration is kept."""
+JOBS_NAMESPACE: Final = "paictl-jobs"
+"""Where the pods of jobs run."""
+
+NAME: Final = "app.kubernetes.io/name"
+PART_OF: Final = "app.kubernetes.io/part-of"
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+VERSION: Final = "app.kubernetes.io/version"
+OURS: Final = "paictl"
+"""The value of `PART_OF` and `MANAGED_BY`."""
+
+SERVICE: Final = "paictl.io/service"
+"""Label: the service that an object belongs to; pruning looks for nothing else."""
+INPUT_HASH: Final = "paictl.io/input-hash"
+"""Annotation: the hash of all that the objects of a service were rendered from."""
+KEEP: Final = "paictl.io/keep"
+"""Annotation ``true``: the object holds data, which stop and delete leave alone unless they are told otherwise."""
+
+GROUP: Final = "paictl.io"
+"""API group of our custom resources."""
+
+
+def labels(name: str, version: str = "") -> dict[str, str]:
+    """The labels of an object of ours; with the version of paictl where one is given."""
+    found = {NAME: name, PART_OF: OURS, MANAGED_BY: OURS}
+    return {**found, VERSION: version} if version else found

@@ -1,0 +1,162 @@
+"""Accounts and tokens in a cluster: a Secret for each in `paictl-system`, whose `resourceVersion` is the lock."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from paictl.cluster.accounts import Account, Token, account_data, account_from, token_data, token_from
+from paictl.cluster.kubernetes.errors import told
+from paictl.cluster.kubernetes.head import NAMESPACE
+from paictl.cluster.values import ClusterError, ConflictError
+from paictl.cluster.versions import account_changed, account_there
+from paictl.remote.kube.client import Json, KubeClient, KubeError
+from paictl.remote.kube.objects import NOT_FOUND, create, delete, find, path_of, replace
+
+_LABELS: Final = {
+    "app.kubernetes.io/name": "users",
+    "app.kubernetes.io/part-of": "paictl",
+    "app.kubernetes.io/managed-by": "paictl",
+}
+_KIND: Final = "paictl.io/record"
+"""Label: whether an object is an account or a token."""
+_USER: Final = "paictl.io/user"
+"""Label: whose it is, hashed, because a name may have what a label must not."""
+_DATA: Final = "record"
+
+
+class KubernetesUsers:
+    """The accounts of one cluster."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+
+    def accounts(self) -> Sequence[Account]:
+        """All accounts by name."""
+        return sorted(map(_account, self._all(f"{_KIND}=account")), key=lambda account: account.name)
+
+    def account(self, name: str) -> Account | None:
+        """An account as it is now."""
+        with told():
+            found = find(self._client, _path(_account_name(name)))
+        return None if found is None else _account(found)
+
+    def put_account(self, account: Account) -> Account:
+        """Make an account, or replace the version that it names."""
+        body = _manifest("account", _account_name(account.name), account.name, account_data(account))
+        with told():
+            if account.version:
+                body["metadata"]["resourceVersion"] = account.version
+                stored = replace(self._client, _path(_account_name(account.name)), body)
+            else:
+                stored = self._make(body)
+        if stored is None:
+            raise account_changed(account.name) if account.version else account_there(account.name)
+        return _account(stored)
+
+    def remove_account(self, name: str) -> None:
+        """Take an account away, and then its tokens: without it they are worth nothing."""
+        with told():
+            delete(self._client, _path(_account_name(name)))
+        self.remove_tokens(token.digest for token in self.tokens(name))
+
+    def tokens(self, user: str) -> Sequence[Token]:
+        """The tokens of a user, oldest first."""
+        found = map(_token, self._all(f"{_KIND}=token,{_USER}={_hashed(user)}"))
+        return sorted(found, key=lambda token: token.created)
+
+    def token(self, digest: str) -> Token | None:
+        """A token by its hash."""
+        with told():
+            found = find(self._client, _path(_token_name(digest)))
+        return None if found is None else _token(found)
+
+    def add_token(self, token: Token) -> None:
+        """Keep a token."""
+        with told():
+            if self._make(_manifest("token", _token_name(token.digest), token.user, token_data(token))) is None:
+                raise ConflictError("this token is there already", hint="make another one")
+
+    def remove_tokens(self, digests: Iterable[str]) -> None:
+        """Take tokens away."""
+        with told():
+            for digest in digests:
+                delete(self._client, _path(_token_name(digest)))
+
+    # --- objects
+
+    def _all(self, labels: str) -> list[Json]:
+        with told():
+            pages = self._client.list(path_of(NAMESPACE, "secrets"), {"labelSelector": labels})
+            return [one for _, page in pages for one in page]
+
+    def _make(self, body: Json) -> Json | None:
+        path = path_of(NAMESPACE, "secrets")
+        try:
+            return create(self._client, path, body)
+        except KubeError as error:
+            if error.status != NOT_FOUND:
+                raise
+        shared = {name: value for name, value in _LABELS.items() if not name.endswith("/name")}
+        about = {"name": NAMESPACE, "labels": shared}
+        create(self._client, "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": about})
+        return create(self._client, path, body)
+
+
+def _path(name: str) -> str:
+    return path_of(NAMESPACE, "secrets", name)
+
+
+def _hashed(word: str) -> str:
+    return hashlib.sha256(word.encode()).hexdigest()[:40]
+
+
+def _account_name(user: str) -> str:
+    return f"paictl-user-{_hashed(user)}"
+
+
+def _token_name(digest: str) -> str:
+    return f"paictl-token-{_hashed(digest)}"
+
+
+def _manifest(kind: str, name: str, user: str, record: Mapping[str, Any]) -> Json:
+    written = base64.b64encode(json.dumps(record, ensure_ascii=False).encode()).decode()
+    labels = {**_LABELS, _KIND: kind, _USER: _hashed(user)}
+    about: Json = {"name": name, "namespace": NAMESPACE, "labels": labels}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "paictl.io/users",
+        "metadata": about,
+        "data": {_DATA: written},
+    }
+
+
+def _read(found: Json) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads(base64.b64decode(found["data"][_DATA]))
+    return record
+
+
+def _account(found: Json) -> Account:
+    try:
+        return account_from(_read(found), str(found["metadata"]["resourceVersion"]))
+    except (KeyError, TypeError, ValueError):
+        raise _damaged(found) from None
+
+
+def _token(found: Json) -> Token:
+    try:
+        return token_from(_read(found))
+    except (KeyError, TypeError, ValueError):
+        raise _damaged(found) from None
+
+
+def _damaged(found: Json) -> ClusterError:
+    return ClusterError(
+        "cannot be read: somebody has changed it by hand",
+        where=f"secret {NAMESPACE}/{found.get('metadata', {}).get('name')}",
+        hint="restore it from a backup of etcd, or delete it and make the user anew: paictl user add",
+    )

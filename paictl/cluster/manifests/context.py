@@ -1,0 +1,153 @@
+"""What a template may use, made of the pushed files; once with secrets, once with the seals that stand for them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from paictl.cluster.machines import machines_in
+from paictl.cluster.manifests.images import Images, load_images
+from paictl.cluster.manifests.templating import Manifest, TemplateError, render_folder
+from paictl.config.models.services import STANDARD_NAME
+from paictl.config.reading.document import Document
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.load import load_memory
+from paictl.config.secrets.sealing import is_seal
+from paictl.config.secrets.walk import SEAL_PREFIX
+from paictl.errors import PaictlError
+from paictl.resources import resource_folder
+
+DEFAULTS: Final = "defaults.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What all services are rendered from: the pushed files, sealed, and the values behind the seals.
+
+    `secrets` maps a seal to ``TAG:VALUE``, as the clusters keep them.
+    """
+
+    cluster_id: str
+    namespace: str
+    jobs_namespace: str
+    version: str
+    files: Mapping[str, str]
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+class Sections(dict[str, Any]):
+    """The sections of services-configuration.yaml; one that nobody has written is an empty mapping."""
+
+    def __missing__(self, key: str) -> dict[str, Any]:
+        return {}
+
+
+class Renderer:
+    """Renders services from the same inputs; the files are read once."""
+
+    def __init__(self, inputs: Inputs, templates: Path | None = None) -> None:
+        self._inputs = inputs
+        self._templates = templates or resource_folder("templates")
+        loaded = load_memory({name: one.encode() for name, one in inputs.files.items()})
+        documents = [one for one in loaded.documents if one.kind in (Kind.SERVICES, Kind.LAYOUT)]
+        found = sorted(documents, key=lambda one: one.path != STANDARD_NAME)
+        self._services = _data(next((one for one in found if one.kind is Kind.SERVICES), None))
+        self._layout = _data(next((one for one in found if one.kind is Kind.LAYOUT), None))
+        machines = machines_in(inputs.files) if self._layout else []
+        self._machines = [{**asdict(one), "role": one.role.value} for one in machines]
+        self._images = load_images(self._templates)
+
+    def render(self, service: str) -> list[Manifest]:
+        """The objects of a service, with secrets; none for a service without templates.
+
+        Raises `TemplateError` with file and line; also where a secret would get into an object that is no Secret.
+        """
+        self.sealed(service)
+        return self._rendered(service, self._inputs.secrets)
+
+    def sealed(self, service: str) -> list[Manifest]:
+        """The same with the seals in the place of the secrets: what hashes may be made of, and people may see."""
+        found = self._rendered(service, None)
+        for one in found:
+            if one.kind != "Secret" and SEAL_PREFIX in json.dumps(one.body, default=str):
+                raise TemplateError(
+                    f"{one.kind} {one.name} would hold a secret", where=one.source,
+                    hint="secrets belong into objects of kind Secret",
+                )  # fmt: skip
+        return found
+
+    def _rendered(self, service: str, secrets: Mapping[str, str] | None) -> list[Manifest]:
+        return render_folder(self._templates / service, self._context(service, secrets))
+
+    def _context(self, service: str, secrets: Mapping[str, str] | None) -> dict[str, Any]:
+        inputs = self._inputs
+        opened = _opened(self._services, secrets)
+        sections = Sections({name: {} if one is None else one for name, one in opened.items()})
+        return {
+            "cluster": {
+                "id": inputs.cluster_id, "namespace": inputs.namespace, "jobs_namespace": inputs.jobs_namespace,
+            },
+            "config": merged(self._defaults(service), sections[service]),
+            "services": sections,
+            "layout": self._layout,
+            "machines": self._machines,
+            "files": dict(inputs.files),
+            "version": inputs.version,
+            "image": Images(self._images, inputs.version, sections),
+        }  # fmt: skip
+
+    def _defaults(self, service: str) -> dict[str, Any]:
+        path = self._templates / service / DEFAULTS
+        if not path.is_file():
+            return {}
+        try:
+            found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        except yaml.YAMLError as error:
+            raise TemplateError(f"is broken YAML: {' '.join(str(error).split())}", where=str(path)) from None
+        if not isinstance(found, dict):
+            raise TemplateError("is no mapping", where=str(path))
+        return found
+
+
+def merged(defaults: Any, own: Any) -> Any:
+    """`own` over `defaults`: mappings key by key, all else replaced; null leaves what was there."""
+    if isinstance(defaults, Mapping) and isinstance(own, Mapping):
+        return {
+            **defaults,
+            **{key: merged(defaults[key], one) if key in defaults else one for key, one in own.items()},
+        }
+    return defaults if own is None else own
+
+
+def _data(document: Document | None) -> dict[str, Any]:
+    if document is None:
+        return {}
+    if document.fatal or not isinstance(document.data, dict):
+        raise PaictlError("cannot be read", where=document.path, hint="see what is wrong: paictl config validate")
+    return document.data
+
+
+def _opened(value: Any, secrets: Mapping[str, str] | None) -> Any:
+    """A value with secrets for seals, of the type that they were written in; without `secrets` as it is.
+
+    Raises `PaictlError` if there is a seal whose secret is not known.
+    """
+    if isinstance(value, Mapping):
+        return {key: _opened(one, secrets) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_opened(one, secrets) for one in value]
+    if secrets is None or not is_seal(value):
+        return value
+    found = secrets.get(value)
+    if found is None:
+        raise PaictlError(
+            "a secret of the configuration is not in the cluster any more", where=STANDARD_NAME,
+            hint="write the secrets themselves into the files and push them: paictl config push",
+        )  # fmt: skip
+    tag, _, text = found.partition(":")
+    return yaml.safe_load(text) if tag not in ("str", "timestamp") else text

@@ -1,0 +1,249 @@
+"""The artifact folder: every file that a deployment puts on a host, with a lock file that says which one it must be.
+
+``artifacts.json`` is ``{"schemaVersion": 1, "artifacts": [{name, kind, version, arch, url, sha256, path}]}``: `kind` is
+binary, archive, image or manifest, `path` is below the folder, `sha256` of the file. Hosts never download anything:
+files are verified here, before any of them is touched, and again there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from paictl.errors import ExitCode, PaictlError
+from paictl.files import write_together
+
+LOCK: Final = "artifacts.json"
+ANY: Final = "noarch"
+"""The architecture of files that have none."""
+_SCHEMA: Final = 1
+_HASHING: Final = 4
+
+PROGRAMS: Final = ("kubeadm", "kubelet", "kubectl", "containerd", "runc", "cni-plugins", "crictl")
+"""What every cluster takes."""
+
+
+class ArtifactKind(StrEnum):
+    """What is done with a file on a host: put in place, unpacked, imported, applied."""
+
+    BINARY = "binary"
+    ARCHIVE = "archive"
+    IMAGE = "image"
+    MANIFEST = "manifest"
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """One file of the folder, as the lock file has it."""
+
+    name: str
+    kind: ArtifactKind
+    version: str
+    arch: str
+    url: str
+    sha256: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a file cannot be used."""
+
+    artifact: str
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message} ({self.artifact})"
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A container image of an archive: its name, and the digest of its configuration, by which a runtime knows it."""
+
+    reference: str
+    id: str
+
+
+class ArtifactError(PaictlError):
+    """Files of the folder are missing or wrong; `faults` has each."""
+
+    exit_code = ExitCode.NEGATIVE
+
+    def __init__(self, folder: Path, faults: Sequence[Fault]) -> None:
+        more = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
+        hint = "no host was touched; make the folder anew: paictl deploy bundle create"
+        super().__init__(f"{faults[0]}{more}", where=str(folder), hint=hint)
+        self.faults = tuple(faults)
+
+
+@dataclass(frozen=True, slots=True)
+class Artifacts:
+    """A folder and its lock."""
+
+    folder: Path
+    all: tuple[Artifact, ...]
+
+    def file(self, artifact: Artifact) -> Path:
+        """Where a file is."""
+        return self.folder / artifact.path
+
+    def of(self, kind: ArtifactKind, arch: str = "amd64") -> tuple[Artifact, ...]:
+        """The files of a kind that fit an architecture."""
+        return tuple(one for one in self.all if one.kind is kind and one.arch in (arch, ANY))
+
+    def find(self, name: str, arch: str = "amd64") -> Artifact | None:
+        """The file of a name and an architecture; None where there is none."""
+        return next((one for one in self.all if one.name == name and one.arch in (arch, ANY)), None)
+
+    def need(self, name: str, arch: str = "amd64") -> Artifact:
+        """The same; raises `PaictlError` where there is none."""
+        found = self.find(name, arch)
+        if found is None:
+            hint = "paictl deploy bundle list shows what is there"
+            raise PaictlError(f"{name} for {arch} is not among the artifacts", where=str(self.folder), hint=hint)
+        return found
+
+    def version(self, wished: str = "") -> str:
+        """The version of Kubernetes here; raises `PaictlError` if another one is wished, or they are mixed."""
+        found = {one.version for one in self.all if one.name in ("kubeadm", "kubelet", "kubectl")}
+        if len(found) != 1:
+            said = ", ".join(sorted(found)) or "no version"
+            raise PaictlError(f"kubeadm, kubelet and kubectl must be of one version; here: {said}", where=self.where)
+        (version,) = found
+        if wished and wished != version:
+            hint = f"make a folder with it: paictl deploy bundle create --kubernetes {wished}"
+            raise PaictlError(f"Kubernetes {wished} is wished, here is {version}", where=self.where, hint=hint)
+        return version
+
+    @property
+    def where(self) -> str:
+        """The lock file, for messages."""
+        return str(self.folder / LOCK)
+
+
+def local_folder(source: str) -> Path | None:
+    """The folder that a source means, or None where it is a place in the web."""
+    parts = urlsplit(source)
+    if parts.scheme in ("http", "https"):
+        return None
+    if parts.scheme == "file":
+        return Path(unquote(parts.path))
+    if "://" in source:
+        raise PaictlError(f"{parts.scheme}:// is no source of artifacts", where=source, hint="a folder, file:, https:")
+    return Path(source).expanduser()
+
+
+def read_lock(folder: Path) -> Artifacts:
+    """The folder's lock file; raises `PaictlError` where there is none, or it is none that can be trusted."""
+    path = folder / LOCK
+    try:
+        found: Any = json.loads(path.read_text(encoding="utf-8"))
+        if found["schemaVersion"] != _SCHEMA:
+            raise PaictlError(f"was written by another paictl (schema {found['schemaVersion']})", where=str(path))
+        rows = tuple(_artifact(row) for row in found["artifacts"])
+    except FileNotFoundError:
+        hint = "make it: paictl deploy bundle create -o DIR, or say where it is: deploy: {artifacts: DIR}"
+        raise PaictlError("there is no artifact folder here", where=str(folder), hint=hint) from None
+    except OSError as error:
+        raise PaictlError(f"cannot be read: {error.strerror}", where=str(path)) from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PaictlError(f"is no lock file of artifacts: {error!r}", where=str(path)) from None
+    for one in rows:
+        pure = PurePosixPath(one.path)
+        if pure.is_absolute() or ".." in pure.parts:
+            raise PaictlError(f"{one.name}: the path {one.path!r} leads out of the folder", where=str(path))
+    return Artifacts(folder, rows)
+
+
+def _artifact(row: Mapping[str, Any]) -> Artifact:
+    values = {one.name: str(row.get(one.name, "")) for one in fields(Artifact) if one.name != "kind"}
+    made = Artifact(kind=ArtifactKind(row["kind"]), **values)
+    if len(made.sha256) != 64 or not made.name or not made.path:
+        raise ValueError(f"{made.name or '?'}: name, path and a SHA-256 of 64 digits are needed")
+    return made
+
+
+def write_lock(folder: Path, rows: Iterable[Artifact]) -> None:
+    """Write the lock of a folder, in one step."""
+    ordered = sorted(rows, key=lambda one: (one.kind.value, one.name, one.arch))
+    data = {"schemaVersion": _SCHEMA, "artifacts": [asdict(one) for one in ordered]}
+    write_together(folder, {LOCK: json.dumps(data, indent=2) + "\n"}, force=True)
+
+
+def faults_of(artifacts: Artifacts, chosen: Iterable[Artifact] | None = None) -> tuple[Fault, ...]:
+    """Every file that is missing or is not the one of the lock; of all, or of some."""
+    wanted = list(artifacts.all if chosen is None else dict.fromkeys(chosen))
+    with ThreadPoolExecutor(_HASHING) as pool:
+        found = pool.map(lambda one: _fault(artifacts.file(one), one), wanted)
+        return tuple(fault for fault in found if fault is not None)
+
+
+def _fault(path: Path, wanted: Artifact) -> Fault | None:
+    try:
+        sum_ = sha256_of(path)
+    except FileNotFoundError:
+        return Fault(wanted.name, str(path), "is missing")
+    except OSError as error:
+        return Fault(wanted.name, str(path), f"cannot be read: {error.strerror}")
+    if sum_ == wanted.sha256:
+        return None
+    return Fault(wanted.name, str(path), f"is another file: SHA-256 {sum_[:12]}…, wanted {wanted.sha256[:12]}…")
+
+
+def verify(artifacts: Artifacts, chosen: Iterable[Artifact] | None = None) -> None:
+    """Raise `ArtifactError`, which names each file, unless all are there and are those of the lock."""
+    faults = faults_of(artifacts, chosen)
+    if faults:
+        raise ArtifactError(artifacts.folder, faults)
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file, as 64 digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def images_in(path: Path) -> tuple[Image, ...]:
+    """The images of an archive, of Docker's form or OCI's; raises `PaictlError` for what is neither."""
+    try:
+        with tarfile.open(path) as archive:
+            names = set(archive.getnames())
+            if "manifest.json" in names:
+                return tuple(_docker(_json(archive, "manifest.json")))
+            return tuple(_oci(archive))
+    except (tarfile.TarError, KeyError, ValueError, TypeError) as error:
+        raise PaictlError(f"is no archive of container images: {error}", where=str(path)) from None
+    except OSError as error:
+        raise PaictlError(f"cannot be read: {error.strerror}", where=str(path)) from None
+
+
+def _json(archive: tarfile.TarFile, name: str) -> Any:
+    file = archive.extractfile(name)
+    if file is None:
+        raise KeyError(name)
+    return json.load(file)
+
+
+def _docker(manifest: Any) -> Iterator[Image]:
+    for row in manifest:
+        digest = PurePosixPath(row["Config"]).name.removesuffix(".json")
+        yield from (Image(str(tag), f"sha256:{digest}") for tag in row.get("RepoTags") or ())
+
+
+def _oci(archive: tarfile.TarFile) -> Iterator[Image]:
+    for row in _json(archive, "index.json")["manifests"]:
+        marks = row.get("annotations") or {}
+        name = marks.get("io.containerd.image.name") or marks.get("org.opencontainers.image.ref.name")
+        if not name:
+            continue
+        manifest = _json(archive, f"blobs/sha256/{row['digest'].partition(':')[2]}")
+        yield Image(str(name), str(manifest["config"]["digest"]))

@@ -1,0 +1,236 @@
+"""Making an artifact folder: files from their makers, a mirror, or another folder, each with a known SHA-256.
+
+A hash comes, the strongest first, from a lock file that is given, from the lock of the folder that is copied, or from
+the sums that the maker publishes beside the file. What none of them names is taken as it comes over https and noted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+import yaml
+
+from paictl.deploy.artifacts import (
+    LOCK,
+    Artifact,
+    ArtifactKind,
+    Artifacts,
+    local_folder,
+    read_lock,
+    sha256_of,
+    verify,
+    write_lock,
+)
+from paictl.errors import ExitCode, PaictlError
+from paictl.resources import resource_folder
+
+_BLOCK: Final = 1 << 20
+_TIMEOUT: Final = 30.0
+_SUM = re.compile(r"\b([0-9a-f]{64})\b(?:\s+\*?(\S+))?")
+
+Tell = Callable[[str], object]
+
+
+class DownloadError(PaictlError):
+    """A file did not come."""
+
+    exit_code = ExitCode.UNREACHABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A file to gather: where its makers publish it, and the sums of it (empty where they publish none)."""
+
+    artifact: Artifact
+    sums: str
+
+    @property
+    def file(self) -> str:
+        """The name of the file."""
+        return PurePosixPath(self.artifact.url).name
+
+
+def catalogue(
+    kubernetes: str = "", arches: Sequence[str] = ("amd64",), extras: Iterable[str] = ()
+) -> tuple[Wanted, ...]:
+    """What a cluster takes, for some architectures; `extras` are flannel, calico and gpu."""
+    path = resource_folder("playbooks") / "artifacts.yaml"
+    found: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+    pinned = dict(found["versions"])
+    if kubernetes:
+        pinned["kubernetes"] = kubernetes.removeprefix("v")
+    chosen = set(extras)
+    rows = [row for row in found["artifacts"] if "only" not in row or row["only"] in chosen]
+    return tuple(_wanted(row, str(pinned[row.get("of", row["name"])]), arch) for row in rows for arch in arches)
+
+
+def _wanted(row: Mapping[str, str], version: str, arch: str) -> Wanted:
+    words = {"version": version, "tag": f"v{version}", "arch": arch}
+    url = row["url"].format(**words)
+    sums = row.get("sums", "").format(**words, url=url)
+    kind = ArtifactKind(row["kind"])
+    name = PurePosixPath(url).name
+    path = f"{arch}/{name}" if kind is not ArtifactKind.MANIFEST else name
+    return Wanted(Artifact(row["name"], kind, f"v{version}", arch, url, "", path), sums)
+
+
+def gather(wanted: Sequence[Wanted], source: str, into: Path, lock: Path | None, tell: Tell) -> Artifacts:
+    """Fill a folder and write its lock; files that are there and right are kept.
+
+    `source` is empty for the makers' own places, a template of a mirror with {name}, {version}, {arch} and {file}, or
+    a folder. Raises `PaictlError` naming the file that did not come or is another one; gathering again goes on there.
+    """
+    folder = local_folder(source) if source else None
+    if folder is not None and (folder / LOCK).is_file():
+        return _copy_folder(read_lock(folder), into, tell)
+    known = _hashes(lock) if lock else {}
+    rows: list[Artifact] = []
+    for one in wanted:
+        expected = known.get((one.artifact.name, one.artifact.arch, one.artifact.version), "")
+        if lock and not expected:
+            raise PaictlError(f"{one.artifact.name} {one.artifact.version} is not in the lock", where=str(lock))
+        url = _url(one, source, folder)
+        rows.append(replace(one.artifact, url=url, sha256=_one(one, url, into, expected, tell)))
+    rows += _loose_images(folder, into, tell) if folder else []
+    write_lock(into, rows)
+    return Artifacts(into, tuple(rows))
+
+
+def _hashes(lock: Path) -> dict[tuple[str, str, str], str]:
+    found = read_lock(lock.parent if lock.name == LOCK else lock)
+    return {(one.name, one.arch, one.version): one.sha256 for one in found.all}
+
+
+def _url(one: Wanted, source: str, folder: Path | None) -> str:
+    made = one.artifact
+    if folder is not None:
+        return (folder / one.file).resolve().as_uri()
+    if not source:
+        return made.url
+    words = {"name": made.name, "version": made.version, "arch": made.arch, "file": one.file}
+    try:
+        return source.format(**words) if "{" in source else f"{source.rstrip('/')}/{one.file}"
+    except (KeyError, IndexError, ValueError):
+        hint = "it may hold {name}, {version}, {arch} and {file}"
+        raise PaictlError("is no template of a mirror", where=source, hint=hint) from None
+
+
+def _one(one: Wanted, url: str, into: Path, expected: str, tell: Tell) -> str:
+    """Get one file; its SHA-256."""
+    target = into / one.artifact.path
+    sums = f"{url}{one.sums.removeprefix(one.artifact.url)}" if one.sums.startswith(one.artifact.url) else one.sums
+    if not expected and sums and url.startswith(("https:", "file:")):
+        expected = _published(sums, one.file, required=url.startswith("https:"))
+    if not expected and url.startswith("http:"):
+        hint = "take https://, or give a lock file with --lock"
+        raise PaictlError("would come unverified over http", where=url, hint=hint)
+    if expected and target.is_file() and sha256_of(target) == expected:
+        tell(f"{one.artifact.name} {one.artifact.version} is there")
+        return expected
+    found = _fetch(url, target, expected)
+    tell(f"{one.artifact.name} {one.artifact.version} from {url}" + ("" if expected else " (nobody publishes its sum)"))
+    return found
+
+
+def _published(url: str, file: str, *, required: bool) -> str:
+    """The sum beside a file, in a line of its own or in a list; empty where there is none and none is due."""
+    try:
+        with _open(url) as answer:
+            text = answer.read(_BLOCK).decode(errors="replace")
+    except DownloadError:
+        if required:
+            raise
+        return ""
+    rows = [(found[1], found[2] or "") for found in map(_SUM.search, text.splitlines()) if found]
+    match = [sum_ for sum_, name in rows if PurePosixPath(name).name == file] or [
+        sum_ for sum_, name in rows if not name
+    ]
+    if not match:
+        raise PaictlError(f"holds no SHA-256 of {file}", where=url)
+    return match[0]
+
+
+def _open(url: str) -> Any:
+    try:
+        return urllib.request.urlopen(url, timeout=_TIMEOUT)  # noqa: S310 - the scheme was looked at
+    except urllib.error.HTTPError as error:
+        with error:
+            raise DownloadError(f"the server says {error.code} {error.reason}", where=url) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise DownloadError(f"cannot be had: {reason}", where=url, hint="say where: --source") from None
+
+
+def _fetch(url: str, target: Path, expected: str) -> str:
+    """Load a file beside its place, compare, and put it there in one step; its SHA-256."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f".{target.name}.part")
+    sum_ = hashlib.sha256()
+    try:
+        with _open(url) as answer, part.open("wb") as file:
+            while block := answer.read(_BLOCK):
+                sum_.update(block)
+                file.write(block)
+        found = sum_.hexdigest()
+        if expected and found != expected:
+            said = f"is another file: SHA-256 {found[:12]}…, wanted {expected[:12]}…"
+            raise PaictlError(said, where=url, hint="the mirror is wrong, or the lock is old")
+        part.replace(target)
+    except OSError as error:
+        raise DownloadError(f"cannot be loaded: {error}", where=url) from None
+    finally:
+        part.unlink(missing_ok=True)
+    return found
+
+
+def _copy_folder(source: Artifacts, into: Path, tell: Tell) -> Artifacts:
+    """A folder with a lock, copied (by hard links where that works), and verified on both ends."""
+    verify(source)
+    for one in source.all:
+        target = into / one.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not (target.is_file() and sha256_of(target) == one.sha256):
+            _copy(source.file(one), target)
+        tell(f"{one.name} {one.version} from {source.file(one)}")
+    write_lock(into, source.all)
+    made = Artifacts(into, source.all)
+    verify(made)
+    return made
+
+
+def _copy(source: Path, target: Path) -> None:
+    try:
+        target.unlink(missing_ok=True)
+        try:
+            os.link(source, target)
+        except OSError:
+            shutil.copy2(source, target)
+    except OSError as error:
+        raise PaictlError(f"cannot be copied: {error.strerror}", where=str(source)) from None
+
+
+def _loose_images(folder: Path, into: Path, tell: Tell) -> Iterator[Artifact]:
+    """Archives of images in a folder without a lock: all in ``images/``."""
+    for path in sorted((folder / "images").glob("*.tar")):
+        target = into / "images" / path.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _copy(path, target)
+        tell(f"image {path.name} from {path}")
+        yield Artifact(
+            path.stem,
+            ArtifactKind.IMAGE,
+            "",
+            "amd64",
+            path.resolve().as_uri(),
+            sha256_of(target),
+            f"images/{path.name}",
+        )

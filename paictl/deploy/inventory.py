@@ -1,0 +1,123 @@
+"""The machines of a deployment: master.csv and worker.csv with what config.yaml says about them."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from paictl.config.making.generate import Inputs, inventory_of
+from paictl.config.reading.kinds import Kind
+from paictl.deploy.settings import API_PORT, DeploySettings, Login, settings_of
+from paictl.errors import PaictlError
+
+
+class Role(StrEnum):
+    """What a machine is for."""
+
+    MASTER = "master"
+    WORKER = "worker"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One machine: the name of its node, and the address that it is reached at and has in the cluster."""
+
+    name: str
+    address: str
+    role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """What is to be deployed; masters first, in the order of their list, the first of them begins the cluster."""
+
+    machines: tuple[Machine, ...]
+    settings: DeploySettings
+
+    @property
+    def login(self) -> Login:
+        """How to get into the machines."""
+        return self.settings.login
+
+    @property
+    def masters(self) -> tuple[Machine, ...]:
+        """The machines of master.csv."""
+        return tuple(one for one in self.machines if one.role is Role.MASTER)
+
+    @property
+    def workers(self) -> tuple[Machine, ...]:
+        """The machines of worker.csv."""
+        return tuple(one for one in self.machines if one.role is Role.WORKER)
+
+    @property
+    def first(self) -> Machine:
+        """The master that begins the cluster."""
+        return self.machines[0]
+
+    @property
+    def endpoint(self) -> str:
+        """host:port of the cluster's API, for machines and people."""
+        address = self.settings.api_address or self.first.address
+        host = f"[{address}]" if ":" in address else address
+        return self.settings.endpoint or f"{host}:{API_PORT}"
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """What must not be seen anywhere."""
+        return frozenset({self.login.password} - {""})
+
+
+def deployment_of(inputs: Inputs) -> Deployment:
+    """The machines of the three files; raises `PaictlError` for what cannot become a cluster."""
+    named = inventory_of(inputs)
+    document = inputs.of(Kind.CONFIG)
+    settings = settings_of(document)
+    machines = (
+        *(Machine(one.name, one.address, Role.MASTER) for one in named.masters),
+        *(Machine(one.name, one.address, Role.WORKER) for one in named.workers),
+    )
+    masters = [one.name for one in named.masters]
+    _refuse_masters_at_work(masters, [one.name for one in named.workers])
+    if len(masters) > 1 and not (settings.api_address or settings.endpoint):
+        hint = "write deploy: {api_address: ADDRESS}, one of the masters' network that is free; it moves between them"
+        raise PaictlError(f"{len(masters)} masters need one address for all", where=document.path, hint=hint)
+    _check_networks(machines, settings, document.path)
+    return Deployment(machines, settings)
+
+
+def _refuse_masters_at_work(masters: Iterable[str], workers: Iterable[str]) -> None:
+    both = sorted(set(masters) & set(workers))
+    if both:
+        hint = "leave it out of worker.csv; deploy: {jobs_on_masters: true} lets masters run jobs"
+        raise PaictlError(f"{', '.join(both)} is in both lists", hint=hint)
+
+
+def _check_networks(machines: Iterable[Machine], settings: DeploySettings, path: str) -> None:
+    pods, services = ipaddress.ip_network(settings.pods), ipaddress.ip_network(settings.services)
+    if pods.overlaps(services):
+        raise PaictlError(f"the networks of pods ({pods}) and services ({services}) overlap", where=path)
+    used = [(one.name, one.address) for one in machines]
+    used += [("api_address", settings.api_address)] if settings.api_address else []
+    for name, address in used:
+        for what, network in (("pods", pods), ("services", services)):
+            if ipaddress.ip_address(address) in network:
+                hint = "give other networks in openpai_kubespray_extra_var"
+                said = f"{name} ({address}) lies in the network of {what} ({network})"
+                raise PaictlError(said, where=path, hint=hint)
+    if settings.api_address in [one.address for one in machines]:
+        hint = "take an address that no machine has"
+        raise PaictlError("deploy.api_address is the address of a machine", where=path, hint=hint)
+    if pods.version == 4 and 2 ** (24 - pods.prefixlen) < len(list(machines)):
+        raise PaictlError(f"the network of pods ({pods}) has no /24 for each machine", where=path)
+
+
+def named(deployment: Deployment, names: Iterable[str]) -> Iterator[Machine]:
+    """The machines of some names in their order; raises `PaictlError` for a name that none has."""
+    wanted = set(names)
+    unknown = sorted(wanted - {one.name for one in deployment.machines})
+    if unknown:
+        known = ", ".join(one.name for one in deployment.machines[:8])
+        raise PaictlError(f"there is no machine {', '.join(unknown)}", hint=f"known are {known}")
+    return (one for one in deployment.machines if one.name in wanted)

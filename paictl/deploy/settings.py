@@ -1,0 +1,189 @@
+"""What config.yaml says about a deployment, with OpenPAI's names where they still mean something."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from paictl.config.models.settings import EXTRA, NETWORK_DEFAULTS, cluster_networks, filled, filled_items
+from paictl.config.reading.document import Document
+from paictl.config.reading.nodes import Scalar, to_data
+from paictl.errors import PaictlError
+
+SECTION: Final = "deploy"
+API_PORT: Final = 6443
+
+Values = Mapping[str, Any]
+
+_NETWORKS: Final = {"cni": "none", "calico": "calico", "flannel": "flannel"}
+"""OpenPAI's names of network plugins → ours; the others have no counterpart."""
+_FOLLOWED: Final = frozenset({*NETWORK_DEFAULTS, "kube_version", "kube_proxy_mode", "dns_domain"})
+"""Variables for Kubespray that are followed here too."""
+_IDLE: Final = (
+    "branch_name",
+    "docker_check",
+    "docker_config_file_path",
+    "docker_data_root",
+    "docker_image_repo",
+    "docker_iptables_enabled",
+    "etcd_image_repo",
+    "gcr_image_repo",
+    "gpu_type",
+    "hyperkube_download_url",
+    "kubeadm_download_url",
+    "kubelet_custom_flags",
+    "pod_infra_image_repo",
+    "quay_image_repo",
+    "resource_check",
+    "worker_default_docker_runtime",
+)
+"""Settings of OpenPAI about Docker and Kubespray, neither of which is used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """How to get into every machine; `password` is for sudo too, and never shown."""
+
+    user: str
+    password: str = field(default="", repr=False)
+    key_file: str = ""
+    port: int = 22
+
+
+@dataclass(frozen=True, slots=True)
+class DeploySettings:
+    """One cluster as config.yaml wishes it; `notes` is what it says without any effect here.
+
+    `endpoint` is where the API of the cluster is reached, as host:port, empty for the first master's address.
+    """
+
+    login: Login
+    cluster: str = "pai"
+    version: str = ""
+    artifacts: str = ""
+    repository: str = "registry.k8s.io"
+    mirrors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    insecure: tuple[str, ...] = ()
+    api_address: str = ""
+    endpoint: str = ""
+    network: str = "bridge"
+    pods: str = NETWORK_DEFAULTS["kube_pods_subnet"]
+    services: str = NETWORK_DEFAULTS["kube_service_addresses"]
+    domain: str = "cluster.local"
+    proxy_mode: str = "nftables"
+    swap_allowed: bool = False
+    jobs_on_masters: bool = False
+    ignored_checks: tuple[str, ...] = ()
+    etcd: Values = field(default_factory=dict)
+    api_server: Values = field(default_factory=dict)
+    kubelet: Values = field(default_factory=dict)
+    kube_proxy: Values = field(default_factory=dict)
+    containerd: Values = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def settings_of(document: Document) -> DeploySettings:
+    """Read a config.yaml that has passed its rules; raises `PaictlError` for what paictl cannot deploy."""
+    top = document.top
+    section = top.mapping(SECTION)
+    extra = {name: str(value) for name, value in _data(document, EXTRA).items()}
+    networks = {one.name: str(one.network) for one in cluster_networks(document)}
+
+    def own(key: str, default: str = "") -> str:
+        scalar = section.scalar(key)
+        return default if scalar is None or scalar.value is None else scalar.text
+
+    version = own("kubernetes_version") or extra.get("kube_version", "")
+    return DeploySettings(
+        login=_login(document, section.integer("ssh_port") or 22),
+        cluster=own("cluster_name", "pai"),
+        version=f"v{version.removeprefix('v')}" if version else "",
+        artifacts=own("artifacts"),
+        repository=own("image_repository") or _text(document, "kube_image_repo") or "registry.k8s.io",
+        mirrors=_mirrors(document),
+        insecure=tuple(item.text for item in filled_items(document, "openpai_docker_insecure_registries")),
+        api_address=_address(own("api_address"), section.scalar("api_address")),
+        endpoint=own("api_endpoint"),
+        network=own("network") or _network(document),
+        pods=networks.get("kube_pods_subnet", NETWORK_DEFAULTS["kube_pods_subnet"]),
+        services=networks.get("kube_service_addresses", NETWORK_DEFAULTS["kube_service_addresses"]),
+        domain=extra.get("dns_domain", "cluster.local"),
+        proxy_mode=own("proxy_mode") or _proxy(extra.get("kube_proxy_mode", "")),
+        swap_allowed=own("swap", "off") == "allowed",
+        jobs_on_masters=own("jobs_on_masters") == "true",
+        ignored_checks=tuple(item.text for item in section.sequence("ignore_preflight_errors").scalars()),
+        etcd=_data(document, SECTION, "etcd_arguments"),
+        api_server=_data(document, SECTION, "api_server_arguments"),
+        kubelet=_data(document, SECTION, "kubelet"),
+        kube_proxy=_data(document, SECTION, "kube_proxy"),
+        containerd=_data(document, SECTION, "containerd"),
+        notes=tuple(_notes(document, extra)),
+    )
+
+
+def _login(document: Document, port: int) -> Login:
+    user, password, key = (_text(document, name) for name in ("user", "password", "ssh_key_file_path"))
+    if not user:
+        raise PaictlError("user is missing: who logs in on the machines?", where=document.path)
+    if not password and not key:
+        hint = "write password: or ssh_key_file_path:"
+        raise PaictlError(f"there is no way to log in as {user}", where=document.path, hint=hint)
+    if key and not Path(key).expanduser().is_file():
+        raise PaictlError("the key to log in with is not there", where=key, hint="correct ssh_key_file_path")
+    return Login(user, password, str(Path(key).expanduser()) if key else "", port)
+
+
+def _text(document: Document, key: str) -> str:
+    scalar = filled(document, key)
+    return scalar.text if scalar else ""
+
+
+def _data(document: Document, *keys: str) -> dict[str, Any]:
+    found = to_data(document.top.at(*keys))
+    return dict(found) if isinstance(found, dict) else {}
+
+
+def _mirrors(document: Document) -> dict[str, tuple[str, ...]]:
+    """Mirrors by registry: our own setting, and OpenPAI's for Docker Hub behind it."""
+    found = {name: tuple(map(str, urls)) for name, urls in _data(document, SECTION, "registry_mirrors").items()}
+    hub = tuple(item.text for item in filled_items(document, "openpai_docker_registry_mirrors"))
+    return {**found, "docker.io": (*found.get("docker.io", ()), *hub)} if hub else found
+
+
+def _address(text: str, at: Scalar | None) -> str:
+    if not text or at is None:
+        return ""
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        where = str(at.source.root.path)
+        raise PaictlError(f"deploy.api_address: {text!r} is no address", where=where) from None
+
+
+def _network(document: Document) -> str:
+    wished = _text(document, "openpai_kube_network_plugin")
+    if not wished:
+        return "bridge"
+    if wished not in _NETWORKS:
+        hint = "write deploy: {network: bridge}, or flannel or calico"
+        raise PaictlError(f"openpai_kube_network_plugin: {wished} is not supported", where=document.path, hint=hint)
+    return _NETWORKS[wished]
+
+
+def _proxy(mode: str) -> str:
+    return mode if mode in ("iptables", "nftables") else "nftables"
+
+
+def _notes(document: Document, extra: Mapping[str, str]) -> Iterator[str]:
+    """What is written and has no effect, so that nobody waits for it."""
+    for name in (name for name in _IDLE if name in document.top):
+        yield f"{name} has no effect: machines get containerd and kubeadm, not Docker and Kubespray"
+    for name in sorted(extra.keys() - _FOLLOWED):
+        yield f"{EXTRA}.{name} has no effect: it is a variable of Kubespray that paictl does not know"
+    if extra.get("kube_proxy_mode") == "ipvs":
+        yield "kube_proxy_mode: ipvs has no effect: Kubernetes has given it up, nftables is used"
+    if filled(document, "password") and filled(document, "ssh_key_file_path"):
+        yield "password and ssh_key_file_path are both there: the key logs in, the password is for sudo"

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from paictl.config.making.generate import read_inputs
+from paictl.deploy.inventory import Deployment, Role, deployment_of, named
+from paictl.errors import PaictlError
+
+PASSWORD = "kelp $Tundra' 41"  # noqa: S105 - of no machine
+SETTINGS = 'user: deploy\npassword: "kelp $Tundra\' 41"\ndocker_image_tag: v1.8.1\n'
+
+
+ONE, OTHER = "m1,10.77.0.11\n", "w1,10.77.0.12\n"
+
+
+def made(folder: Path, settings: str = SETTINGS, masters: str = ONE, workers: str = OTHER) -> Deployment:
+    files = {"master.csv": masters, "worker.csv": workers, "config.yaml": settings}
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    inputs = read_inputs(*(str(folder / name) for name in files))
+    assert inputs.usable, inputs.report.problems
+    return deployment_of(inputs)
+
+
+def test_machines_keep_the_order_of_their_lists_masters_first(tmp_path: Path) -> None:
+    found = made(tmp_path, workers="w2,10.77.0.13\nw1,10.77.0.12\n")
+    assert [(one.name, one.address, one.role) for one in found.machines] == [
+        ("m1", "10.77.0.11", Role.MASTER),
+        ("w2", "10.77.0.13", Role.WORKER),
+        ("w1", "10.77.0.12", Role.WORKER),
+    ]
+    assert found.endpoint == "10.77.0.11:6443"
+    assert found.login.user == "deploy"
+
+
+def test_a_password_of_odd_characters_arrives_whole_and_is_not_shown(tmp_path: Path) -> None:
+    found = made(tmp_path)
+    assert found.login.password == PASSWORD
+    assert found.secrets == {PASSWORD}
+    assert "Tundra" not in repr(found)
+
+
+def test_openpai_s_keys_that_still_mean_something(tmp_path: Path) -> None:
+    text = SETTINGS + (
+        "openpai_kube_network_plugin: flannel\nkube_image_repo: mirror.example/k8s\n"
+        "openpai_docker_registry_mirrors: [https://hub.example]\n"
+        "openpai_docker_insecure_registries: ['10.0.0.5:5000']\n"
+        "openpai_kubespray_extra_var:\n  kube_pods_subnet: 10.210.0.0/16\n"
+        "  kube_version: v1.37.1\n  calico_mtu: '1400'\n"
+        "docker_data_root: /mnt/docker\n"
+    )
+    settings = made(tmp_path, text).settings
+    assert (settings.network, settings.repository, settings.version) == ("flannel", "mirror.example/k8s", "v1.37.1")
+    assert settings.mirrors == {"docker.io": ("https://hub.example",)}
+    assert settings.insecure == ("10.0.0.5:5000",)
+    assert (settings.pods, settings.services) == ("10.210.0.0/16", "10.192.0.0/13")
+    assert [note.split()[0] for note in settings.notes] == [
+        "docker_data_root",
+        "openpai_kubespray_extra_var.calico_mtu",
+    ]
+
+
+def test_the_section_deploy_says_the_rest(tmp_path: Path) -> None:
+    text = SETTINGS + (
+        "deploy:\n  cluster_name: lab\n  network: none\n  proxy_mode: iptables\n  swap: allowed\n"
+        "  jobs_on_masters: true\n"
+        "  kubelet: {failCgroupV1: false, cgroupDriver: cgroupfs}\n  etcd_arguments: {unsafe-no-fsync: 'true'}\n"
+        "  ignore_preflight_errors: [SystemVerification]\n  containerd: {restrict_oom_score_adj: true}\n"
+    )
+    settings = made(tmp_path, text).settings
+    assert (settings.cluster, settings.network, settings.proxy_mode) == ("lab", "none", "iptables")
+    assert settings.swap_allowed
+    assert settings.jobs_on_masters
+    assert settings.kubelet == {"failCgroupV1": False, "cgroupDriver": "cgroupfs"}
+    assert settings.etcd == {"unsafe-no-fsync": "true"}
+    assert settings.ignored_checks == ("SystemVerification",)
+
+
+THREE = "m1,10.77.0.11\nm2,10.77.0.12\nm3,10.77.0.13\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "masters", "workers", "message"),
+    [
+        (SETTINGS, THREE, "w1,10.77.0.14\n", "3 masters need one address for all"),
+        (SETTINGS + "deploy: {api_address: 10.77.0.14}\n", THREE, "w1,10.77.0.14\n", "is the address of a machine"),
+        (SETTINGS + "openpai_kube_network_plugin: weave\n", ONE, OTHER, "weave is not supported"),
+        (
+            SETTINGS + "openpai_kubespray_extra_var: {kube_pods_subnet: 10.210.0.0/24}\n",
+            ONE, OTHER, "has no /24 for each machine",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_become_a_cluster(tmp_path: Path, settings: str, masters: str, workers: str, message: str) -> None:
+    with pytest.raises(PaictlError, match=message):
+        made(tmp_path, settings, masters, workers)
+
+
+def test_three_masters_with_an_address_that_moves(tmp_path: Path) -> None:
+    found = made(tmp_path, SETTINGS + "deploy: {api_address: 10.77.0.100}\n", THREE, "w1,10.77.0.14\n")
+    assert found.endpoint == "10.77.0.100:6443"
+    assert [one.name for one in found.masters] == ["m1", "m2", "m3"]
+
+
+def test_without_a_way_to_log_in(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.touch()
+    found = made(tmp_path, f"user: deploy\nssh_key_file_path: {key}\ndocker_image_tag: v1.8.1\n")
+    assert found.login.key_file == str(key)
+    assert found.secrets == frozenset()
+
+
+def test_machines_by_name(tmp_path: Path) -> None:
+    found = made(tmp_path, workers="w1,10.77.0.12\nw2,10.77.0.13\n")
+    assert [one.name for one in named(found, ["w2", "m1"])] == ["m1", "w2"]
+    with pytest.raises(PaictlError, match="there is no machine w9"):
+        named(found, ["w9"])
