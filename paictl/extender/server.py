@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote
@@ -37,6 +38,11 @@ from paictl.scheduler.errors import RequestError
 
 BINDERS: Final = 24
 """Bindings at the same time that kube-scheduler waits for: no more than connections are kept to the API server."""
+BACKLOG: Final = 64
+"""Bindings under way beyond which questions wait: kube-scheduler asks faster than any API server binds, and gives a
+binding up after its `httpTimeout`."""
+LONGEST_WAIT: Final = 1.0
+"""Seconds that a question waits for bindings; an API server that is away must not stop everything."""
 RELOAD: Final = 5
 """Seconds after which a browser loads the page anew."""
 _PREFIX: Final = "hivedscheduler: User Error: "
@@ -54,6 +60,9 @@ class Api:
     _views: views.ViewCache = field(default_factory=views.ViewCache)
     _throttle: Throttle = field(default_factory=Throttle)
     _bodies: Bodies = field(default_factory=Bodies)
+    _backlog: int = 0
+    """Bindings under way."""
+    _room: asyncio.Event = field(default_factory=asyncio.Event)
     _binders: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(BINDERS, "bind asked"))
 
     def app(self) -> ASGIApp:
@@ -103,9 +112,12 @@ class Api:
 
     async def _verb(self, verb: str, scope: Scope, receive: Receive) -> Response:
         body = await self._bodies.read(scope, receive)
+        if verb == "filter" and self._backlog >= BACKLOG:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._room.wait(), LONGEST_WAIT)
         began = time.perf_counter()
         if verb == "bind":
-            data = await asyncio.get_running_loop().run_in_executor(self._binders, self._bind, body)
+            data = await self._bound(body)
         else:
             data = self._filter(body) if verb == "filter" else self._preempt(body)
         self.metrics.seconds.labels(verb).observe(time.perf_counter() - began)
@@ -130,6 +142,18 @@ class Api:
         except Exception as error:
             self.metrics.errors["filter"] += 1
             return wire.write_filter(FilterResult(error=_bug(error)))
+
+    async def _bound(self, body: bytes) -> bytes:
+        """Bind in a thread, and have questions wait while too many do."""
+        self._backlog += 1
+        if self._backlog >= BACKLOG:
+            self._room.clear()
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._binders, self._bind, body)
+        finally:
+            self._backlog -= 1
+            if self._backlog < BACKLOG:
+                self._room.set()
 
     def _bind(self, body: bytes) -> bytes:
         try:

@@ -17,7 +17,7 @@ import uvicorn
 
 from paictl.errors import PaictlError
 from paictl.extender import configuration
-from paictl.extender.connections import CONNECTIONS, KEEP_ALIVE, PatientProtocol
+from paictl.extender.connections import serving
 from paictl.extender.core import Options
 from paictl.extender.labels import DEVICES, Rules
 from paictl.extender.metrics import Metrics
@@ -175,32 +175,14 @@ class Service:
     def _http(self) -> uvicorn.Config:
         """How HTTP is served. Raises `PaictlError` if the certificate or its key cannot be used."""
         settings = self.settings
-        found = uvicorn.Config(
-            Api(self.term, self.metrics, self.client.context).app(),
-            host=settings.host,
-            port=settings.port,
-            log_level="warning",
-            access_log=False,
-            timeout_keep_alive=KEEP_ALIVE,
-            limit_concurrency=CONNECTIONS,
-            lifespan="off",
-            http=PatientProtocol,
-            loop="uvloop",
-            ws="none",
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=3,
-            ssl_certfile=settings.certificate,
-            ssl_keyfile=settings.key,
-        )
+        app = Api(self.term, self.metrics, self.client.context).app()
         try:
-            found.load()
+            return serving(app, settings.host, settings.port, settings.certificate, settings.key)
         except OSError as error:  # ssl's own error is one
             raise PaictlError(
                 f"the certificate or its key cannot be used: {error.strerror or error}",
                 where=f"{settings.certificate}, {settings.key}", hint="both have to be PEM and belong together",
             ) from None  # fmt: skip
-        return found
 
     def _supervise(self) -> None:
         """Look after the configuration, the lease and the engine."""
