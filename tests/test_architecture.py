@@ -83,8 +83,8 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
     "remote": frozenset({"kubernetes", "fabric", "paramiko", "ansible_runner", "urllib3", "orjson"}),
     "cluster": frozenset({"jinja2", "yaml"}),
     "deploy": frozenset({"jinja2", "yaml"}),
-    "server": frozenset({"starlette", "uvicorn", "orjson", "jinja2", "yaml"}),
     "controller": frozenset({"starlette", "uvicorn", "prometheus_client"}),
+    "server": frozenset({"starlette", "uvicorn", "h11", "orjson", "jinja2", "yaml"}),
     "extender": frozenset({"starlette", "uvicorn", "orjson", "prometheus_client", "yaml"}),
     "cli": frozenset({"typer", "rich", "yaml"}),
 }

@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 
 from paictl.cluster.picture import Picture
 from paictl.cluster.scheduling import Impact, JobExplanation
-from paictl.cluster.values import Port, ServiceView, UnsupportedError
+from paictl.cluster.values import JobRequest, Port, ServiceView, UnsupportedError
 
 LACKS: Final[Mapping[Port, str]] = {
     Port.SCHEDULING: "ask the extender itself, at /v1/inspect (docs/extender.md); quotas: paictl config capacity",
@@ -25,6 +25,10 @@ class LackingPorts:
     """Scheduling and services."""
 
     def explain(self, key: str) -> JobExplanation:
+        """Not yet."""
+        _lacking(Port.SCHEDULING)
+
+    def foresee(self, request: JobRequest) -> JobExplanation:
         """Not yet."""
         _lacking(Port.SCHEDULING)
 

@@ -21,6 +21,8 @@ Json = dict[str, Any]
 
 CONNECT: Final = 5.0
 """Seconds to reach the server."""
+IN_CLUSTER: Final = "in cluster"
+"""The context of a pod that talks to its own cluster."""
 READ: Final = 15.0
 """Seconds between two bytes of an ordinary answer."""
 PAGE: Final = 500
@@ -187,7 +189,7 @@ def connect(kubeconfig: Path | str | None = None, context: str | None = None) ->
             config.load_incluster_config(client_configuration=settings)
         except config.ConfigException as error:
             raise PaictlError(f"the pod's own credentials cannot be used: {error}") from None
-        return KubeClient(client.ApiClient(configuration=settings), "in cluster")
+        return KubeClient(client.ApiClient(configuration=settings), IN_CLUSTER)
     name = str(kubeconfig) if kubeconfig else None
     where = name or "KUBECONFIG or ~/.kube/config"
     try:
