@@ -30,15 +30,14 @@ from paictl.cluster.interface import (
     JobView,
     Machine,
     NodeChange,
-    NodeView,
     Port,
-    ServiceView,
-)  # fmt: skip
+)
 from paictl.cluster.jobwords import name_taken, no_job
 from paictl.cluster.versions import moved_on, no_version
 from paictl.units import Millis, from_unix, instant
 
 if TYPE_CHECKING:
+    from paictl.cluster.interface import NodeView, ServiceView
     from paictl.cluster.picture import Picture
     from paictl.cluster.scheduling import Impact, JobExplanation
 
@@ -236,9 +235,9 @@ class EmbeddedCluster(WithUsers):
             if job.key == key:
                 return job
         row = self._store.job(key)
-        if row is None:
-            raise no_job([*self._store.job_keys(), *(job.key for job in world.ended), *world.jobs], key)
-        return load_job(row.data)
+        if row is not None:
+            return load_job(row.data)
+        raise no_job([*self._store.job_keys(), *(job.key for job in world.ended), *world.jobs], key)
 
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
         """The jobs that would be worse off by other configuration files."""
