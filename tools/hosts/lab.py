@@ -35,6 +35,10 @@ def obstacle() -> str:
     missing = [name for name in CONTROLLERS if not (CGROUPS / name / "cgroup.procs").exists()]
     if missing:
         return f"test hosts are started in control groups of version 1, which this machine lacks: {', '.join(missing)}"
+    if "overlay" not in Path("/proc/filesystems").read_text():
+        return "test hosts need overlay file systems, which this kernel lacks"
+    if run(["unshare", "--mount", "--net", "true"], check=False).returncode:
+        return "test hosts need namespaces, and this machine does not let root make any"
     return ""
 
 
