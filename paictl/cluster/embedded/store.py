@@ -60,6 +60,11 @@ class JobRow:
     data: Mapping[str, Any]
 
 
+def file_of(folder: Path) -> Path:
+    """The file of the cluster in a folder."""
+    return folder / FILE
+
+
 def plan_beginning(folder: Path, epoch: float) -> None:
     """Let the next cluster in a folder begin at a Unix time with its clock at a standstill, whenever it comes up."""
     (folder / BEGINNING).write_text(json.dumps({"epoch": epoch}) + "\n", encoding="utf-8")
@@ -283,7 +288,8 @@ def _connected(path: Path) -> sqlite3.Connection:
     WAL cannot be read without files beside it. So where these cannot be made the main file alone is read, provided
     that everything is in it, as it is unless the last command was killed.
     """
-    db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+    # One thread at a time uses a store, but the one in which it is closed at last may be another.
+    db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
@@ -294,7 +300,8 @@ def _connected(path: Path) -> sqlite3.Connection:
             db.close()
             raise
         db.close()
-        db = sqlite3.connect(f"file:{quote(str(path.resolve()))}?immutable=1", uri=True, isolation_level=None)
+        db = sqlite3.connect(f"file:{quote(str(path.resolve()))}?immutable=1", uri=True, isolation_level=None,
+                             check_same_thread=False)  # fmt: skip
         db.execute("SELECT 1 FROM meta")
     return db
 
