@@ -22,7 +22,8 @@ CellKey = tuple[str, str, str, str]
 def count(core: ExtenderCore) -> Counter[CellKey]:
     """Cells of virtual clusters, from preassigned cells down to leaves.
 
-    It lets others have the lock in between: not all are as they were at one instant. What is unused, or used as a whole, is not walked. Raises `NotServingError`.
+    It lets others have the lock in between: not all are as they were at one instant. What is unused, or used as a
+    whole, is not walked. Raises `NotServingError`.
     """
     found: Counter[CellKey] = Counter()
     with core.sharing() as give_way:
