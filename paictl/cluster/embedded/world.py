@@ -199,7 +199,7 @@ class World:
     def submit(self, requests: Sequence[JobRequest]) -> list[LiveJob]:
         """Take jobs, all or none."""
         self.services.need(API)
-        jobs = self._admitted(requests)
+        jobs = self.admitted(requests)
         taken = {*self.jobs, *(job.key for job in self.ended)}  # one may have ended on the way to this instant
         for job in jobs:
             if job.key in taken:
@@ -227,7 +227,7 @@ class World:
             self._settle()
         return jobs
 
-    def _admitted(self, requests: Sequence[JobRequest]) -> list[LiveJob]:
+    def admitted(self, requests: Sequence[JobRequest]) -> list[LiveJob]:
         """The jobs as they begin."""
         from paictl.cluster.embedded.admission import MOST_WAITING, refuse_excess, take  # late: most commands only look
 

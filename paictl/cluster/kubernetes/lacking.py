@@ -49,6 +49,10 @@ class LackingPorts:
         """Not yet."""
         _lacking(Port.SCHEDULING)
 
+    def foresee(self, request: JobRequest) -> JobExplanation:
+        """Not yet."""
+        _lacking(Port.SCHEDULING)
+
     def picture(self, *, history: bool = False) -> Picture:
         """Not yet."""
         _lacking(Port.SCHEDULING)
