@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -76,6 +76,14 @@ class PagedJobs(Protocol):
 
     def job_page(self, query: JobQuery) -> JobPage:
         """The jobs of a page."""
+
+
+@runtime_checkable
+class KeepsJobData(Protocol):
+    """A cluster that can say what a job was submitted with."""
+
+    def job_data(self, key: str) -> Mapping[str, object]:
+        """Protocol v2 as it was taken, secrets masked; raises `ClusterError` if there is no such job."""
 
 
 class Listing(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -10,9 +10,9 @@ from typing import Final
 from paictl.cluster.interface import FOREVER as ENDLESS
 from paictl.cluster.interface import JobRequest
 from paictl.config.linting.validate import Choice, validate
-from paictl.config.reading.document import Bundle
+from paictl.config.reading.document import Bundle, Document
 from paictl.config.reading.kinds import Kind
-from paictl.config.reading.load import Loaded, is_folder, load
+from paictl.config.reading.load import Loaded, is_folder, load, load_bytes
 from paictl.config.reading.problem import Problem, Severity
 from paictl.config.reading.source import read_bytes
 from paictl.errors import PaictlError
@@ -88,6 +88,26 @@ def jobs_in(path: str, warn: Warn) -> list[Mapping[str, object]]:
     jobs = [document for document in loaded.documents if document.kind is Kind.JOB]
     if not jobs:
         raise PaictlError("there is no job file in this folder", where=path, hint="jobs have protocolVersion: 2")
+    return _checked(jobs, path, warn)
+
+
+SENT: Final = "job.yaml"
+"""What a job is called that came without a file, over HTTP."""
+
+
+def job_in(data: bytes, warn: Warn = lambda _: None) -> Mapping[str, object]:
+    """The data of a job in the bytes of a file; raises `RefusedFilesError` for errors, `PaictlError` for no job."""
+    return _checked(load_bytes(SENT, data, Kind.JOB), SENT, warn)[0]
+
+
+def findings(data: bytes) -> tuple[Problem, ...]:
+    """What the validator says of a job in the bytes of a file; raises `PaictlError` for one that holds too much."""
+    loaded = Loaded((Bundle(SENT, tuple(load_bytes(SENT, data, Kind.JOB))),))
+    return validate(loaded, Choice(severity=Severity.INFO)).problems
+
+
+def _checked(jobs: Sequence[Document], path: str, warn: Warn) -> list[Mapping[str, object]]:
+    """The data of jobs without errors."""
     report = validate(Loaded((Bundle(path, tuple(jobs)),)), Choice(severity=Severity.WARNING))
     if report.count(Severity.ERROR):
         raise RefusedFilesError("is no job that can be submitted", report, where=path, hint="correct the errors above")

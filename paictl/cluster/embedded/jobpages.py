@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
 
 from paictl.cluster.embedded.jobcodec import view_from
+from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.jobviews import STATES, view_of
 from paictl.cluster.embedded.store import Store
 from paictl.cluster.embedded.world import World
@@ -21,10 +23,18 @@ class WithPages:
     def _world(self) -> AbstractContextManager[World]:
         raise NotImplementedError
 
+    def _job(self, world: World, key: str) -> LiveJob:
+        raise NotImplementedError
+
     @property
     def epoch(self) -> datetime:
         """When the cluster came up."""
         raise NotImplementedError
+
+    def job_data(self, key: str) -> Mapping[str, object]:
+        """What a job was submitted with, secrets masked."""
+        with self._world() as world:
+            return self._job(world, key).data
 
     def job_page(self, query: JobQuery) -> JobPage:
         """The jobs of a page: views are made of these only, however many jobs there are."""

@@ -9,6 +9,8 @@ from paictl.i18n import text
 from paictl.server.calls import Answer, ApiError, Call, json_answer
 from paictl.server.routing import Route, Told, Who
 
+_TAG: Final = "virtual cluster"
+
 
 def vcs(call: Call) -> Answer:
     """All of them by name."""
@@ -51,7 +53,8 @@ def _resources(devices: int, picture: Picture) -> dict[str, int]:
 
 
 ROUTES: Final = (
-    Route("GET", "/api/v2/virtual-clusters", Who.USER, vcs, Told("All virtual clusters", "virtual cluster"), jobs=True),
-    Route("GET", "/api/v2/virtual-clusters/{vc}", Who.USER, vc, Told("A virtual cluster", "virtual cluster", (200, 404)),
-          jobs=True),
+    Route("GET", "/api/v2/virtual-clusters", Who.USER, vcs, Told("All virtual clusters", _TAG), jobs=True),
+    Route(
+        "GET", "/api/v2/virtual-clusters/{vc}", Who.USER, vc, Told("A virtual cluster", _TAG, (200, 404)), jobs=True
+    ),
 )  # fmt: skip
