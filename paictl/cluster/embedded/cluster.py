@@ -17,7 +17,7 @@ from paictl.cluster.embedded.jobcodec import load_job, view_from
 from paictl.cluster.embedded.jobpages import WithPages
 from paictl.cluster.embedded.jobrows import row_of
 from paictl.cluster.embedded.jobs import LiveJob
-from paictl.cluster.embedded.jobviews import name_taken, no_job, view_of
+from paictl.cluster.embedded.jobviews import view_of
 from paictl.cluster.embedded.records import History
 from paictl.cluster.embedded.store import Store, planned_beginning, whole
 from paictl.cluster.embedded.users import WithUsers
@@ -31,14 +31,14 @@ from paictl.cluster.interface import (
     JobView,
     Machine,
     NodeChange,
-    NodeView,
     Port,
-    ServiceView,
 )
+from paictl.cluster.jobwords import name_taken, no_job
 from paictl.cluster.versions import moved_on, no_version
 from paictl.units import Millis, from_unix, instant
 
 if TYPE_CHECKING:
+    from paictl.cluster.interface import NodeView, ServiceView
     from paictl.cluster.picture import Picture
     from paictl.cluster.scheduling import Impact, JobExplanation
 
@@ -179,7 +179,7 @@ class EmbeddedCluster(WithUsers, WithPages):
 
     def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
         """Take jobs, all or none."""
-        from paictl.cluster.embedded.admission import refuse_excess  # late, as below: only this request needs it
+        from paictl.cluster.taking import refuse_excess  # late, as below: only this request needs it
 
         refuse_excess(requests)  # before the file is locked for others
         keys = [f"{request.user}~{request.data.get('name')}" for request in requests]
@@ -235,9 +235,9 @@ class EmbeddedCluster(WithUsers, WithPages):
             if job.key == key:
                 return job
         row = self._store.job(key)
-        if row is None:
-            raise no_job([*self._store.job_keys(), *(job.key for job in world.ended), *world.jobs], key)
-        return load_job(row.data)
+        if row is not None:
+            return load_job(row.data)
+        raise no_job([*self._store.job_keys(), *(job.key for job in world.ended), *world.jobs], key)
 
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
         """The jobs that would be worse off by other configuration files."""

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paictl.cluster.embedded.jobs import LiveJob
-from paictl.cluster.embedded.jobviews import STATES
 from paictl.cluster.embedded.services import CONTROLLER, SCHEDULER
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import JobRequest
+from paictl.cluster.jobwords import STATES
 from paictl.cluster.scheduling import JobExplanation, Situation
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError

@@ -8,11 +8,12 @@ from datetime import datetime
 
 from paictl.cluster.embedded.jobcodec import view_from
 from paictl.cluster.embedded.jobs import LiveJob
-from paictl.cluster.embedded.jobviews import STATES, view_of
+from paictl.cluster.embedded.jobviews import view_of
 from paictl.cluster.embedded.store import Store
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import JobState, JobView
 from paictl.cluster.jobpages import JobPage, JobQuery
+from paictl.cluster.jobwords import STATES
 
 
 class WithPages:

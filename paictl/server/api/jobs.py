@@ -18,7 +18,7 @@ from paictl.cluster.interface import (
 from paictl.cluster.jobpages import JobQuery, KeepsJobData, Order, page_of
 from paictl.i18n import text
 from paictl.operate import explaining
-from paictl.operate.jobfiles import findings, job_in
+from paictl.operate.jobfiles import findings, job_in_text
 from paictl.server.api import jobviews
 from paictl.server.calls import Answer, ApiError, Call, bad, json_answer, said
 from paictl.server.errors import problem_data
@@ -43,7 +43,7 @@ _UNKNOWN: Final = frozenset({"STOPPING", "UNKNOWN"})
 
 def request_of(call: Call) -> JobRequest:
     """The job in a request, of whoever calls. Raises `RefusedFilesError` for findings, `ApiError` for another's VC."""
-    data = job_in(call.body)
+    data = job_in_text(call.body, lambda _: None)
     defaults = data.get("defaults")
     vc = (defaults.get("virtualCluster") if isinstance(defaults, Mapping) else None) or DEFAULT_VC
     if not call.me.may_submit_to(str(vc)):
