@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test lint format bench kube e2e bench-kube fuzz soak example-reports lock test-lowest clean help
+.PHONY: demo test lint format bench kube kube-hosts images e2e e2e-hosts bench-kube fuzz soak example-reports lock test-lowest clean help
 
 help:  ## this list
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 16
+	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 16
 
 demo: $(STAMP)  ## the main job, without a cluster
 	@$(BIN)/python tools/demo.py
@@ -37,9 +37,18 @@ bench: $(STAMP)  ## the figures of README and CHANGELOG (those of a real control
 kube:  ## build Kubernetes, etcd and kwok into a cache outside the tree (once; KUBE_VERSION=v1.37.1)
 	@tools/kube/build.sh
 
+kube-hosts: kube  ## build and pack what the test hosts run; Debian's packages for them (once; minutes)
+	@if $(PYTHON) -m tools.hosts check; then nice tools/kube/build.sh hosts && nice $(PYTHON) -m tools.hosts artifacts; fi
+
 e2e: $(STAMP)  ## extender and cluster interface on a real control plane (needs make kube and openssl)
 	@PAICTL_E2E=1 $(BIN)/python -W ignore::ResourceWarning -m pytest -q tests/e2e_kube tests/contract \
 	  -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
+
+images: $(STAMP)  ## our container images as OCI archives, in a cache outside the tree (docs/images.md)
+	@$(BIN)/python -m tools.images
+
+e2e-hosts: $(STAMP) kube-hosts  ## deployment on real test hosts (root; docs/test-hosts.md)
+	@PAICTL_E2E_HOSTS=1 $(BIN)/python -m pytest -q tests/e2e_hosts
 
 bench-kube: $(STAMP)  ## the extender's figures, alone and on a real control plane (ten minutes)
 	@$(BIN)/python tools/bench_kube.py
@@ -57,6 +66,8 @@ example-reports: $(STAMP)  ## reports of all labs, in examples/lab-report
 lock:  ## renew the lock files (needs uv)
 	uv pip compile -q pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-header \
 	  --upgrade -o requirements/dev.lock
+	uv pip compile -q pyproject.toml --extra k8s --extra server --python-version 3.13 --python-platform x86_64-unknown-linux-gnu \
+	  --generate-hashes --no-header --no-annotate -c requirements/dev.lock -o requirements/image.lock
 	uv pip compile -q pyproject.toml --extra k8s --extra server --extra sim --extra deploy --extra test --universal --python-version 3.11 --generate-hashes \
 	  --no-header --upgrade --resolution lowest-direct -o requirements/lowest.lock
 
