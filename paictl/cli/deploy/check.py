@@ -16,6 +16,7 @@ from paictl.cli.options import OutputOption
 
 if TYPE_CHECKING:
     from paictl.deploy.preflight.checking import HostChecks, Preflight
+    from paictl.deploy.preflight.verdict import Verdict
 
 EPILOG = """
     paictl deploy check -m master.csv -w worker.csv -c config.yaml
@@ -26,6 +27,10 @@ Nothing is changed on any host. Exit code 3: some hosts did not answer; 4: none 
 
 _MARKS = {"ok": "ok", "warn": "warn", "fail": "FAIL", "unknown": "?"}
 _GAP = 2
+_MOST = 8
+"""Hosts that are named where a check says the same of many."""
+NONE = "-"
+"""Not asked: the host did not answer, or has nothing of the kind."""
 
 
 def check(
@@ -79,14 +84,24 @@ def data_of(found: Preflight) -> dict[str, Any]:
 def _show(found: Preflight) -> None:
     rows = list(_matrix(found))
     console.write_table(rows[0], rows[1:])
-    for host, check_name, verdict in found.failures:
+    for hosts, check_name, verdict in _together(found):
         console.write("")
-        console.write(f"{_MARKS[verdict.level.value]} {host} {check_name}: {said(verdict.found)}")
+        console.write(f"{_MARKS[verdict.level.value]} {', '.join(hosts)} {check_name}: {said(verdict.found)}")
         if verdict.wanted:
             console.write("  " + spoken("wanted: {what}", what=said(verdict.wanted)))
         if verdict.fix:
             console.write("  " + spoken("mend:   {command}", command=said(verdict.fix)))
     console.info(_summary(found))
+
+
+def _together(found: Preflight) -> Iterator[tuple[list[str], str, Verdict]]:
+    """What is not well: hosts of which a check says the same stand together."""
+    same: dict[tuple[str, Verdict], list[str]] = {}
+    for host, check_name, verdict in found.failures:
+        same.setdefault((check_name, verdict), []).append(host)
+    for (check_name, verdict), hosts in same.items():
+        more = len(hosts) - _MOST
+        yield [*hosts[:_MOST], *([spoken("and {count} more", count=more)] if more > 0 else [])], check_name, verdict
 
 
 def _matrix(found: Preflight) -> Iterator[Sequence[str]]:
@@ -98,7 +113,9 @@ def _matrix(found: Preflight) -> Iterator[Sequence[str]]:
     if sum(max(len(name), 4) + _GAP for name in names) + 24 <= shutil.get_terminal_size((100, 24)).columns:
         yield ("GROUP", "CHECK", *names)
         for group, name in checks:
-            yield (group, name, *(_mark(one, name) for one in found.hosts))
+            marks = [_mark(one, name) for one in found.hosts]
+            if set(marks) != {NONE} or group == "reach":
+                yield (group, name, *marks)
         return
     groups = [group for group in GROUPS if group != "files"]
     yield ("HOST", *(group.upper() for group in groups))
@@ -107,7 +124,8 @@ def _matrix(found: Preflight) -> Iterator[Sequence[str]]:
 
 
 def _mark(host: HostChecks, name: str) -> str:
-    return _MARKS[host.verdicts[name].level.value] if name in host.verdicts else "-"
+    verdict = host.verdicts.get(name)
+    return NONE if verdict is None or verdict.found == NONE else _MARKS[verdict.level.value]
 
 
 def _of_group(host: HostChecks, names: Sequence[str]) -> str:

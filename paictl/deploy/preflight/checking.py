@@ -115,9 +115,16 @@ def check_hosts(
             one.name: _FIND.format(wish=shlex.quote(json.dumps(_asked(deployment, one)))) for one in deployment.machines
         }
         results = fleet.run_each(lines, stdin=script, manner=Manner(sudo=True, timeout=_TIMEOUT))
-    found = [_judge(one, deployment, results[one.name], promises or {}) for one in deployment.machines]
-    facts = {name: one for name in results if (one := facts_of(results[name])) is not None}
-    return Preflight(_of_cluster(deployment), tuple(_compared(one, facts) for one in found))
+    return judged(deployment, results, promises or {})
+
+
+def judged(
+    deployment: Deployment, results: Mapping[str, HostResult], promises: Mapping[str, Promise]
+) -> Preflight:  # fmt: skip
+    """What the results of the script say, by host name; pure."""
+    facts = {name: found for name, one in results.items() if (found := facts_of(one)) is not None}
+    hosts = (_judge(one, deployment, results[one.name], promises) for one in deployment.machines)
+    return Preflight(_of_cluster(deployment), tuple(_compared(one, facts) for one in hosts))
 
 
 def _asked(deployment: Deployment, machine: Machine) -> dict[str, Any]:
