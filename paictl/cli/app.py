@@ -35,6 +35,7 @@ GROUPS = {
     "user": Lazy("paictl.cli.user", "Users of the REST server and the portal, and what they may do."),
     "serve": Lazy("paictl.cli.serve", "Serve the REST API and the portal of a cluster.", within=True),
     "extender": Lazy("paictl.cli.extender.commands", "Serve a real kube-scheduler: HiveD's guarantees on Kubernetes."),
+    "controller": Lazy("paictl.cli.controller.commands", "Run the jobs of a Kubernetes cluster."),
     "sim": Lazy("paictl.cli.sim.commands", "Simulate scheduling policies on traces of jobs."),
     "lab": Lazy("paictl.cli.lab.commands", "Guided labs: learn cluster scheduling by doing."),
     "completion": Lazy("paictl.cli.completion", "Print or install the completion of a shell: bash, zsh, fish."),

@@ -6,6 +6,7 @@ out as values and carried out by others, who report back here.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter
@@ -88,6 +89,8 @@ class ExtenderCore:
         self.broken = ""
         """What made the engine stop; nothing is answered any more."""
         self.decisions: Counter[str] = Counter()
+        self.asked = -math.inf
+        """When kube-scheduler last asked about any pod."""
         self.work = threading.Event()
         """Set when something has to be carried out."""
         self.force: Callable[[Binding], None] = lambda _binding: None

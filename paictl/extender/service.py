@@ -17,6 +17,7 @@ import uvicorn
 
 from paictl.errors import PaictlError
 from paictl.extender import configuration
+from paictl.extender.connections import serving
 from paictl.extender.core import Options
 from paictl.extender.labels import DEVICES, Rules
 from paictl.extender.metrics import Metrics
@@ -30,9 +31,6 @@ from paictl.remote.kube.leases import LeaderElector, LeaseTimes
 
 POLL: Final = 1.0
 """Seconds between looks at the configuration file and at the engine's health."""
-KEEP_ALIVE: Final = 100
-"""Seconds that an idle connection stays open: Go's client drops its own after 90."""
-CONNECTIONS: Final = 512
 COLLECT: Final = (10_000, 50, 1000)
 """Allocations before the collector looks for circles: there are hardly any, while pods by the thousand are read, and
 walking them all again and again took more than half of a restart."""
@@ -177,29 +175,14 @@ class Service:
     def _http(self) -> uvicorn.Config:
         """How HTTP is served. Raises `PaictlError` if the certificate or its key cannot be used."""
         settings = self.settings
-        found = uvicorn.Config(
-            Api(self.term, self.metrics, self.client.context).app(),
-            host=settings.host,
-            port=settings.port,
-            log_level="warning",
-            access_log=False,
-            timeout_keep_alive=KEEP_ALIVE,
-            limit_concurrency=CONNECTIONS,
-            lifespan="off",
-            ws="none",
-            server_header=False,
-            timeout_graceful_shutdown=3,
-            ssl_certfile=settings.certificate,
-            ssl_keyfile=settings.key,
-        )
+        app = Api(self.term, self.metrics, self.client.context).app()
         try:
-            found.load()
+            return serving(app, settings.host, settings.port, settings.certificate, settings.key)
         except OSError as error:  # ssl's own error is one
             raise PaictlError(
                 f"the certificate or its key cannot be used: {error.strerror or error}",
                 where=f"{settings.certificate}, {settings.key}", hint="both have to be PEM and belong together",
             ) from None  # fmt: skip
-        return found
 
     def _supervise(self) -> None:
         """Look after the configuration, the lease and the engine."""

@@ -38,6 +38,8 @@ class PodEntry:
     cached: CachedDecision | None = None
     asked: float = 0.0
     """When kube-scheduler last asked about it; before it has, when the pod was first heard of."""
+    was_asked: bool = False
+    """Whether kube-scheduler has asked this process about it."""
     assumed: float = 0.0
     """Since when it holds devices without Kubernetes having confirmed it; 0: it does not."""
     attempts: int = 0

@@ -58,7 +58,8 @@ def test_what_a_kind_lacks_is_the_same_error_at_every_try(contract: Contract) ->
     asked = {
         Port.JOBS: (cluster.jobs, lambda: cluster.submit([]), lambda: cluster.job("a~b"), cluster.events,
                     lambda: cluster.stop_job("a~b")),
-        Port.SCHEDULING: (cluster.picture, lambda: cluster.explain("a~b"), lambda: cluster.impact({})),
+        Port.SCHEDULING: (cluster.picture, lambda: cluster.explain("a~b"), lambda: cluster.impact({}),
+                          lambda: cluster.foresee(contract.request("one"))),
         Port.SERVICES: (cluster.services, lambda: cluster.restart_services(["x"]), lambda: cluster.losses("x"),
                         lambda: cluster.wipe_service("x"), lambda: cluster.set_service("x", running=True)),
     }  # fmt: skip
@@ -243,6 +244,20 @@ def test_a_waiting_job_is_explained_and_a_running_one_is_not_waiting(contract: C
     stopped = contract.cluster.explain(waits)
     assert (stopped.situation, stopped.service) == (Situation.SERVICE_STOPPED, "hivedscheduler")
     assert "start it: paictl service start -n hivedscheduler" in explaining.lines(stopped)[1]
+
+
+@needs(Port.JOBS, Port.SCHEDULING)
+def test_what_would_become_of_a_job_is_told_and_nothing_is_submitted(contract: Contract) -> None:
+    free = contract.cluster.foresee(contract.request("one"))
+    assert (free.job, free.state, explaining.data(free)["decision"]) == ("ann~one", JobState.WAITING, "bind")
+    contract.job_in(contract.submit("runs"), JobState.RUNNING)
+    full = contract.cluster.foresee(contract.request("one"))
+    assert (full.situation, explaining.data(full)["decision"]) == (Situation.NO_ROOM, "wait")
+    assert [job.key for job in contract.cluster.jobs()] == ["ann~runs"]
+    assert contract.submit("one") == "ann~one"
+    assert explaining.data(contract.cluster.explain("ann~one"))["decision"] == "wait"
+    with pytest.raises(PaictlError, match="nosuch"):
+        contract.cluster.foresee(contract.request("two", vc="nosuch"))
 
 
 @needs(Port.JOBS, Port.SCHEDULING)

@@ -68,13 +68,14 @@ def serve(
     process cannot go on, 4 if there is no cluster.
     """
     from paictl.cli import console
+    from paictl.cli.options import address
     from paictl.errors import PaictlError
     from paictl.extender.configuration import FindingsError
     from paictl.extender.labels import DEVICES
     from paictl.extender.service import Service, Settings
     from paictl.remote.kube.client import connect
 
-    host, port = _address(listen)
+    host, port = address(listen)
     if (tls_cert is None) != (tls_key is None):
         raise PaictlError("--tls-cert and --tls-key belong together")
     for path in filter(None, (tls_cert, tls_key)):
@@ -95,15 +96,6 @@ def serve(
         raise
     console.info(f"answering on {listen} for {service.client.where}")
     service.run()
-
-
-def _address(text: str) -> tuple[str, int]:
-    from paictl.errors import PaictlError
-
-    host, _, port = text.rpartition(":")
-    if not port.isdigit() or not 0 < int(port) < 1 << 16:
-        raise PaictlError(f"--listen {text!r}: expected HOST:PORT")
-    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - all addresses is what an empty host means
 
 
 @app.command("config", epilog="paictl extender config --config hivedscheduler.yaml | kubectl apply -f -")

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paictl.cluster.embedded.jobs import LiveJob
-from paictl.cluster.embedded.jobviews import STATES
 from paictl.cluster.embedded.services import CONTROLLER, SCHEDULER
 from paictl.cluster.embedded.world import World
+from paictl.cluster.interface import JobRequest
+from paictl.cluster.jobwords import STATES
 from paictl.cluster.scheduling import JobExplanation, Situation
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
@@ -46,6 +47,12 @@ def explain_job(world: World, job: LiveJob) -> JobExplanation:
         return replace(known, situation=Situation.UNKNOWN_TERMS, reason=error.message)
     found = replace(found, changes=tuple(_with_classes(engine, found)))
     return replace(known, situation=Situation.NO_ROOM, scheduler=found)
+
+
+def foresee_job(world: World, request: JobRequest) -> JobExplanation:
+    """What would become of a job that was submitted now; raises as `World.admitted` does for one that never is."""
+    (job,) = world.admitted([request])
+    return explain_job(world, job)
 
 
 def _with_classes(engine: Engine, explanation: Explanation) -> Iterator[Change]:

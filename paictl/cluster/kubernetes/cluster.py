@@ -1,4 +1,4 @@
-"""A Kubernetes cluster behind the interface: nodes and configuration; the other ports are in `lacking`."""
+"""A Kubernetes cluster behind the interface: nodes, configuration, jobs; the other ports are in `lacking`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from functools import cached_property
 from typing import Final
 from urllib.parse import quote
 
+from paictl.cluster.configured import Configuration
 from paictl.cluster.interface import OpenPaiLeft
 from paictl.cluster.kubernetes.errors import told
+from paictl.cluster.kubernetes.jobevents import events_of
+from paictl.cluster.kubernetes.jobs import JobStore
 from paictl.cluster.kubernetes.lacking import LACKS, LackingPorts
 from paictl.cluster.kubernetes.nodes import view_of, views_of
 from paictl.cluster.kubernetes.pushing import Pusher
@@ -20,6 +23,9 @@ from paictl.cluster.values import (
     About,
     ClusterError,
     ConfigVersion,
+    Event,
+    JobRequest,
+    JobView,
     Machine,
     NodeChange,
     NodeView,
@@ -46,6 +52,7 @@ class KubernetesCluster(LackingPorts):
         self._store = VersionStore(client)
         self._pusher = Pusher(client, self._store)
         self._users = KubernetesUsers(client)
+        self._jobs = JobStore(client)
 
     # --- identity
 
@@ -126,6 +133,35 @@ class KubernetesCluster(LackingPorts):
     def _all(self, path: str, fields: str = "") -> list[Json]:
         query = {"fieldSelector": fields} if fields else None
         return [one for _, page in self._client.list(path, query) for one in page]
+
+    # --- jobs
+
+    def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
+        """Take jobs by the newest configuration; secrets go into a Secret of each job."""
+        with told():
+            version = self._store.version()
+            return self._jobs.submit(requests, Configuration(version.number, version.files))
+
+    def stop_job(self, key: str) -> None:
+        """Have the job controller end a job."""
+        with told():
+            self._jobs.stop(key)
+
+    def jobs(self, *, ended: bool = True) -> Sequence[JobView]:
+        """Jobs in order of submission, without tasks."""
+        with told():
+            return self._jobs.jobs(ended=ended)
+
+    def job(self, key: str) -> JobView:
+        """One job with its tasks."""
+        with told():
+            return self._jobs.job(key)
+
+    def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
+        """The life of jobs; of other objects Kubernetes tells (``kubectl get events``)."""
+        with told():
+            found = events_of(*self._jobs.everything(subject))
+        return [event for event in found if subject in (None, event.subject) and event.number > after]
 
     # --- configuration
 
