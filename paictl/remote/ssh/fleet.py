@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import Self
 
 from paictl.errors import PaictlError
 from paictl.i18n import text
@@ -108,7 +108,7 @@ class Fleet:
         """
         _readable(source)
         return self._each(
-            hosts, lambda link: upload(link, source, target, mode=mode, settings=self._command(link, manner))
+            hosts, lambda link: upload(link, source, target, mode=mode, settings=self._settings(link, manner))
         )
 
     def download(
@@ -123,10 +123,14 @@ class Fleet:
         name = source.rstrip("/").rpartition("/")[2]
         return self._each(
             hosts,
-            lambda link: download(link, source, folder / link.host.name / name, settings=self._command(link, manner)),
+            lambda link: download(link, source, folder / link.host.name / name, settings=self._settings(link, manner)),
         )
 
-    def _command(self, link: Link, manner: Manner, line: str = "", stdin: bytes | BinaryIO = b"") -> Command:
+    def _settings(self, link: Link, manner: Manner) -> Command:
+        """How a transfer runs; what its script says is for us alone."""
+        return replace(self._command(link, manner), lines=lambda _stream, _line: None)
+
+    def _command(self, link: Link, manner: Manner, line: str = "", stdin: bytes = b"") -> Command:
         def say(stream: str, said: str) -> None:
             with self._saying:
                 self._listen.output(link.host.name, stream, said)
