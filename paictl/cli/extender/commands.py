@@ -126,11 +126,10 @@ def config_(
         from paictl.extender.configuration import FindingsError, read
 
         try:
-            read(config)
+            text = read(config).text
         except FindingsError as error:
             console.info(error.report)
             raise
-        text = config.read_text(encoding="utf-8")
     choices = manifests.Choices(scheduler_name, namespace, image, kube_image, replicas, text, delete_after)
     if scheduler_only:
         console.write(manifests.to_yaml([manifests.scheduler_configuration(choices)]).rstrip())
