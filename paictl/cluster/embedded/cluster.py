@@ -19,20 +19,12 @@ from paictl.cluster.embedded.jobrows import row_of
 from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.jobviews import view_of
 from paictl.cluster.embedded.records import History
+from paictl.cluster.embedded.services import Alone
 from paictl.cluster.embedded.store import Store, planned_beginning, whole
 from paictl.cluster.embedded.users import WithUsers
 from paictl.cluster.embedded.views import losses_of, node_views, service_view
 from paictl.cluster.embedded.world import World
-from paictl.cluster.interface import (
-    About,
-    ConfigVersion,
-    Event,
-    JobRequest,
-    JobView,
-    Machine,
-    NodeChange,
-    Port,
-)
+from paictl.cluster.interface import About, ConfigVersion, Event, JobRequest, JobView, Machine, NodeChange, Port
 from paictl.cluster.jobwords import name_taken, no_job
 from paictl.cluster.versions import moved_on, no_version
 from paictl.units import Millis, from_unix, instant
@@ -45,7 +37,7 @@ if TYPE_CHECKING:
 Given = TypeVar("Given")
 
 
-class EmbeddedCluster(WithUsers, WithPages):
+class EmbeddedCluster(WithUsers, WithPages, Alone):
     """A cluster in a folder of this machine. `wall` gives Unix time in seconds (tests have their own)."""
 
     lacks: Mapping[Port, str] = MappingProxyType({})
@@ -305,15 +297,6 @@ class EmbeddedCluster(WithUsers, WithPages):
         """All services that are there, by name."""
         with self._world() as world:
             return [service_view(world, service, self.epoch) for service in world.services if service.there]
-
-    def drift(self, name: str) -> Sequence[str]:  # noqa: ARG002 - nobody else can change anything
-        """Nothing, ever."""
-        return ()
-
-    @property
-    def keeps_data(self) -> bool:
-        """No: data are where the service is."""
-        return False
 
     def refresh_service(self, name: str, *, take_over: bool = False) -> None:  # noqa: ARG002
         """Stop and start a service in one transaction."""
