@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import quote
@@ -28,20 +28,19 @@ class Paths:
         version, about = body["apiVersion"], body["metadata"]
         prefix = f"/apis/{version}" if "/" in version else f"/api/{version}"
         if version not in self.known:
-            self.known[version] = {
-                one["kind"]: one for one in self.api.get(prefix)["resources"] if "/" not in one["name"]
-            }
+            listed = self.api.get(prefix)["resources"]
+            self.known[version] = {one["kind"]: one for one in listed if "/" not in one["name"]}
         kind = self.known[version][body["kind"]]
         space = f"/namespaces/{about.get('namespace', NAMESPACE)}" if kind["namespaced"] else ""
         return f"{prefix}{space}/{kind['name']}/{quote(about['name'], safe=':')}"
 
 
 @pytest.fixture(scope="module")
-def paths(api: KubeApi) -> Iterator[Paths]:
+def paths(api: KubeApi) -> Paths:
     """The namespaces have to be there even for a trial."""
     for name in (NAMESPACE, JOBS_NAMESPACE):
         api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}, f"/api/v1/namespaces/{name}")
-    yield Paths(api)
+    return Paths(api)
 
 
 @pytest.mark.parametrize("configuration", ["preset lab", "all options", "behind a proxy"])
@@ -49,9 +48,8 @@ def test_the_server_takes_every_object(
     api: KubeApi, paths: Paths, configuration: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("paictl.config.secrets.sealing.COST", (4, 1, 1))
-    found = [
-        (service, one.body) for service, all_of in rendered(CONFIGURATIONS[configuration]).items() for one in all_of
-    ]
+    services = rendered(CONFIGURATIONS[configuration])
+    found = [(service, one.body) for service, objects in services.items() for one in objects]
     for _, body in found:
         paths.of(body)
 
@@ -90,8 +88,8 @@ def test_labels_of_nodes_come_and_go_beside_those_of_others(
         assert not [key for key in after["metadata"]["labels"] if key.startswith("paictl.io/")]
         assert after["metadata"]["labels"]["own"] == "kept"
         assert [one["key"] for one in after["spec"]["taints"] if one["key"] == "own"] == ["own"]
+        taints = {**bare, "spec": {"taints": [{"key": "ours", "effect": "NoSchedule"}]}}
         with pytest.raises(ApiError, match="conflict"):  # why taints are left alone: the list has one owner
-            taints = {**bare, "spec": {"taints": [{"key": "ours", "effect": "NoSchedule"}]}}
             api.call("PATCH", path + without_force, taints, APPLY)
     finally:
         api.call("DELETE", path)
