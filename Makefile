@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test lint format bench kube e2e bench-kube fuzz soak example-reports lock test-lowest clean help
+.PHONY: demo test lint format bench kube kube-hosts e2e e2e-hosts bench-kube fuzz soak example-reports lock test-lowest clean help
 
 help:  ## this list
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 16
+	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 16
 
 demo: $(STAMP)  ## the main job, without a cluster
 	@$(BIN)/python tools/demo.py
@@ -37,9 +37,15 @@ bench: $(STAMP)  ## the figures of README and CHANGELOG (those of a real control
 kube:  ## build Kubernetes, etcd and kwok into a cache outside the tree (once; KUBE_VERSION=v1.37.1)
 	@tools/kube/build.sh
 
+kube-hosts: kube  ## build and pack what the test hosts run; Debian's packages for them (once; minutes)
+	@if $(PYTHON) -m tools.hosts check; then nice tools/kube/build.sh hosts && nice $(PYTHON) -m tools.hosts artifacts; fi
+
 e2e: $(STAMP)  ## extender and cluster interface on a real control plane (needs make kube and openssl)
 	@PAICTL_E2E=1 $(BIN)/python -W ignore::ResourceWarning -m pytest -q tests/e2e_kube tests/contract \
 	  -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
+
+e2e-hosts: $(STAMP) kube-hosts  ## deployment on real test hosts (root; docs/test-hosts.md)
+	@PAICTL_E2E_HOSTS=1 $(BIN)/python -m pytest -q tests/e2e_hosts
 
 bench-kube: $(STAMP)  ## the extender's figures, alone and on a real control plane (ten minutes)
 	@$(BIN)/python tools/bench_kube.py

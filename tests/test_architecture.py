@@ -80,7 +80,7 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
 THIRD_PARTY: dict[str, frozenset[str]] = {
     "config": frozenset({"yaml", "jsonschema"}),
     "sim": frozenset({"scipy", "highspy", "numpy", "yaml"}),
-    "remote": frozenset({"kubernetes", "fabric", "ansible_runner", "urllib3", "orjson"}),
+    "remote": frozenset({"kubernetes", "fabric", "paramiko", "ansible_runner", "urllib3", "orjson"}),
     "cluster": frozenset({"jinja2", "yaml"}),
     "deploy": frozenset({"jinja2", "yaml"}),
     "server": frozenset({"starlette", "uvicorn", "orjson", "jinja2", "yaml"}),

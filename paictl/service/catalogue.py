@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from paictl.config.models.services import GONE
 from paictl.config.reading.document import Document
 from paictl.config.reading.kinds import Kind
 from paictl.config.reading.load import load_file
@@ -66,6 +67,8 @@ class Catalogue:
     def __getitem__(self, name: str) -> Service:
         """The service of a name; raises `ServiceError` with the name that was most likely meant."""
         found = self.services.get(name)
+        if found is None and name in GONE:
+            raise ServiceError(text("paictl has no service {name} any more", name=name), hint=GONE[name])
         if found is None:
             hint = did_you_mean(name, self.services) or "see the names with: paictl service list"
             raise ServiceError(text("there is no service {name!r}", name=name), hint=hint)

@@ -340,8 +340,8 @@ def test_a_deleted_service_is_not_there_and_its_data_are_told_before(contract: C
     contract.cluster.stop_job(key)
     losses = contract.cluster.losses("cluster-configuration")
     assert losses is None or "1 version" in losses[0]
-    contract.cluster.wipe_service("postgresql")
-    contract.cluster.wipe_service("postgresql")
-    assert "postgresql" not in {view.name for view in contract.cluster.services()}
+    contract.cluster.wipe_service("grafana")
+    contract.cluster.wipe_service("grafana")
+    assert "grafana" not in {view.name for view in contract.cluster.services()}
     with pytest.raises(ClusterError):
         contract.cluster.set_service("nobody", running=True)

@@ -1,21 +1,30 @@
 #!/usr/bin/env bash
-# build.sh [COMPONENT...]: builds Kubernetes, etcd and kwok as Go modules, once, into a cache outside the tree.
-#   Components: etcd kube-apiserver kube-controller-manager kube-scheduler kwok (what `make e2e` needs; the default), kubectl.
-#   KUBE_VERSION, ETCD_VERSION, KWOK_VERSION choose versions; PAICTL_KUBE the folder of the binaries
-#   (default: ${XDG_CACHE_HOME:-~/.cache}/paictl/kube/VERSION). What is there already is kept; two runs at once wait for each other.
-# Nothing has to be installed but python3 and certificates: where Go is absent or older than 1.21, get_go.py fetches one.
+# build.sh [COMPONENT...]: builds Kubernetes and what runs beside it as Go modules, once, into a cache outside the tree.
+#   Components: etcd kube-apiserver kube-controller-manager kube-scheduler kwok (what `make e2e` needs; the default);
+#   kubectl kubelet kubeadm kube-proxy etcdctl containerd runc cni crictl coredns pause; "hosts" is all that test hosts need.
+#   Versions: versions.env beside this file, or the environment. PAICTL_KUBE is the folder of Kubernetes' own binaries
+#   (default: ${XDG_CACHE_HOME:-~/.cache}/paictl/kube/VERSION); the others are in COMPONENT-VERSION beside it.
+#   KUBE_STAMP=v1.37.0 links the same code again under another version, in seconds a program: an "older patch" for upgrades.
+#   What is there already is kept; two runs at once wait for each other. `build.sh --where COMPONENT` prints its folder.
+# Nothing has to be installed but python3 and certificates (runc and pause: gcc): where Go is absent or older than 1.21,
+# get_go.py fetches one.
 # Kubernetes is no module to be built from outside: its staging modules are replaced by folders that the module lacks.
 # So a go.mod of our own requires it and replaces each staging module by the release that belongs to it (v1.37.1 -> v0.37.1).
 set -euo pipefail
 
-KUBE_VERSION=${KUBE_VERSION:-v1.37.1}
-ETCD_VERSION=${ETCD_VERSION:-v3.7.3}
-KWOK_VERSION=${KWOK_VERSION:-v0.8.0}
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+while IFS='=' read -r name value; do
+  case $name in '' | '#'*) ;; *) printf -v "$name" %s "${!name:-$value}" ;; esac
+done <"$HERE/versions.env"
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/paictl/kube
-OUT=${PAICTL_KUBE:-$CACHE/$KUBE_VERSION}
+STAMP=${KUBE_STAMP:-$KUBE_VERSION}
+OWN=${PAICTL_KUBE:-$CACHE/$KUBE_VERSION}
+OUT=$OWN
+[ "$STAMP" = "$KUBE_VERSION" ] || OUT=$CACHE/$KUBE_VERSION-as-$STAMP
 JOBS=${JOBS:-$(nproc)}
 DEFAULT=(etcd kube-apiserver kube-scheduler kube-controller-manager kwok)
+KUBERNETES=(kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubectl kubelet kubeadm)
+BESIDE=(etcd kwok runc cni containerd crictl etcdctl coredns pause)
 
 say() { printf 'kube: %s\n' "$*" >&2; }
 die() { say "$*"; exit 2; }
@@ -44,43 +53,134 @@ write_gomod() {
   mv go.mod.new go.mod
 }
 
-# compile OUTPUT PACKAGE LDFLAGS: beside the name first, so that an interrupted build leaves no half of a program.
+# compile PROGRAM PACKAGE LDFLAGS [FLAG...]: beside the name first, so that an interrupted build leaves no half of a program.
 compile() {
-  local started=$SECONDS
-  GOMAXPROCS=$JOBS CGO_ENABLED=0 go build -trimpath -p "$JOBS" -ldflags "$3" -o "$OUT/.$1.new" "$2"
-  mv "$OUT/.$1.new" "$OUT/$1"
-  say "$1 built in $((SECONDS - started)) s"
+  local started=$SECONDS folder=${1%/*} name=${1##*/} package=$2 flags=$3
+  shift 3
+  mkdir -p "$folder"
+  GOMAXPROCS=$JOBS CGO_ENABLED=${CGO:-0} go build -trimpath -p "$JOBS" -ldflags "$flags" -o "$folder/.$name.new" "$@" "$package"
+  mv "$folder/.$name.new" "$folder/$name"
+  say "$name built in $((SECONDS - started)) s"
 }
 
 kubernetes() {
-  local number=${KUBE_VERSION#v} flags="-s -w" package
-  mkdir -p "$OUT/src/kubernetes" && cd "$OUT/src/kubernetes"
+  local number=${STAMP#v} flags="-s -w" package
+  mkdir -p "$OUT" "$CACHE/$KUBE_VERSION/src/kubernetes" && cd "$CACHE/$KUBE_VERSION/src/kubernetes"
   write_gomod k8s.io/kubernetes "$KUBE_VERSION" "v0${KUBE_VERSION#v1}"
   for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
-    flags+=" -X $package.gitVersion=$KUBE_VERSION -X $package.gitMajor=${number%%.*}"
+    flags+=" -X $package.gitVersion=$STAMP -X $package.gitMajor=${number%%.*}"
     flags+=" -X $package.gitMinor=$(cut -d. -f2 <<<"$number") -X $package.gitTreeState=clean"
     flags+=" -X $package.gitCommit=0000000000000000000000000000000000000000 -X $package.buildDate=1970-01-01T00:00:00Z"
   done
-  compile "$1" "k8s.io/kubernetes/cmd/$1" "$flags"
+  compile "$OUT/$1" "k8s.io/kubernetes/cmd/$1" "$flags"
+}
+
+# module NAME MODULE VERSION: into a folder whose go.mod requires the module; its programs belong into folder_of NAME.
+module() {
+  mkdir -p "$CACHE/src/$1-$3" && cd "$CACHE/src/$1-$3"
+  write_gomod "$2" "$3"
+}
+
+# folder_of COMPONENT: where its programs are; those of Kubernetes, etcd and kwok together, the others by their version.
+folder_of() {
+  case $1 in
+    etcdctl) echo "$CACHE/etcdctl-$ETCD_VERSION" ;;
+    containerd) echo "$CACHE/containerd-$CONTAINERD_VERSION" ;;
+    runc) echo "$CACHE/runc-$RUNC_VERSION" ;;
+    cni) echo "$CACHE/cni-$CNI_VERSION" ;;
+    crictl) echo "$CACHE/crictl-$CRICTL_VERSION" ;;
+    coredns) echo "$CACHE/coredns-$COREDNS_VERSION" ;;
+    pause) echo "$CACHE/pause-$PAUSE_VERSION" ;;
+    etcd | kwok) echo "$OWN" ;;
+    *) echo "$OUT" ;;
+  esac
+}
+
+# last_of COMPONENT: the program that is built last, whose presence says that all of the component is there.
+last_of() {
+  case $1 in
+    etcdctl) echo etcdutl ;;
+    containerd) echo ctr ;;
+    cni) echo firewall ;;
+    *) echo "$1" ;;
+  esac
 }
 
 etcd() {
-  mkdir -p "$OUT/src/etcd" && cd "$OUT/src/etcd"
+  mkdir -p "$OWN/src/etcd" && cd "$OWN/src/etcd"
   write_gomod go.etcd.io/etcd/server/v3 "$ETCD_VERSION"
-  compile etcd go.etcd.io/etcd/server/v3 "-s -w"
+  compile "$OWN/etcd" go.etcd.io/etcd/server/v3 "-s -w"
+}
+
+etcdctl() {
+  local name
+  for name in etcdctl etcdutl; do
+    module "$name" "go.etcd.io/etcd/$name/v3" "$ETCD_VERSION"
+    compile "$(folder_of etcdctl)/$name" "go.etcd.io/etcd/$name/v3" "-s -w"
+  done
+}
+
+containerd() {
+  local name root=github.com/containerd/containerd/v2
+  module containerd $root "$CONTAINERD_VERSION"
+  for name in containerd containerd-shim-runc-v2 ctr; do
+    compile "$(folder_of containerd)/$name" "$root/cmd/$name" "-s -w -X $root/version.Version=$CONTAINERD_VERSION" -tags no_btrfs
+  done
+}
+
+# Static, with the C library and libseccomp of Debian, so that it runs on every host.
+runc() {
+  local dev libs
+  command -v gcc >/dev/null || die "runc needs a C compiler: apt-get install gcc libc6-dev"
+  dev=$(cd "$HERE/../.." && python3 -m tools.hosts debs libseccomp-dev)
+  libs=$dev/usr/lib/$(gcc -dumpmachine)
+  module runc github.com/opencontainers/runc "$RUNC_VERSION"
+  CGO=1 CGO_CFLAGS="-O2 -I$dev/usr/include" CGO_LDFLAGS="-L$libs" PKG_CONFIG_PATH=$libs/pkgconfig \
+    compile "$(folder_of runc)/runc" github.com/opencontainers/runc \
+    "-s -w -X main.version=${RUNC_VERSION#v} -extldflags -static" -tags "netgo osusergo seccomp"
+}
+
+cni() {
+  local name root=github.com/containernetworking/plugins
+  module cni $root "$CNI_VERSION"
+  for name in main/bridge main/loopback ipam/host-local meta/portmap meta/bandwidth meta/firewall; do
+    compile "$(folder_of cni)/${name#*/}" "$root/plugins/$name" "-s -w -X $root/pkg/utils/buildversion.BuildVersion=$CNI_VERSION"
+  done
+}
+
+crictl() {
+  module crictl sigs.k8s.io/cri-tools "$CRICTL_VERSION"
+  compile "$(folder_of crictl)/crictl" sigs.k8s.io/cri-tools/cmd/crictl \
+    "-s -w -X sigs.k8s.io/cri-tools/pkg/version.Version=$CRICTL_VERSION"
+}
+
+coredns() {
+  module coredns github.com/coredns/coredns "$COREDNS_VERSION"
+  compile "$(folder_of coredns)/coredns" github.com/coredns/coredns "-s -w"
+}
+
+# A C program in the module of Kubernetes.
+pause() {
+  local source folder
+  command -v gcc >/dev/null || die "pause needs a C compiler: apt-get install gcc libc6-dev"
+  source=$(go mod download -json "k8s.io/kubernetes@$KUBE_VERSION" | sed -n 's/.*"Dir": "\(.*\)",*/\1/p')/build/pause/linux/pause.c
+  folder=$(folder_of pause)
+  mkdir -p "$folder"
+  gcc -Os -static "-DVERSION=$PAUSE_VERSION" -o "$folder/.pause.new" "$source"
+  mv "$folder/.pause.new" "$folder/pause"
 }
 
 # kwok has no stages built in ("no stages found"): its module's own say when a fake node is ready and a fake pod runs.
 kwok() {
   local folder file
-  mkdir -p "$OUT/src/kwok" && cd "$OUT/src/kwok"
+  mkdir -p "$OWN/src/kwok" && cd "$OWN/src/kwok"
   write_gomod sigs.k8s.io/kwok "$KWOK_VERSION"
-  compile kwok sigs.k8s.io/kwok/cmd/kwok "-s -w"
+  compile "$OWN/kwok" sigs.k8s.io/kwok/cmd/kwok "-s -w"
   folder=$(go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage
   for file in "$folder"/{node/fast,node/heartbeat-with-lease,pod/fast}/*.yaml; do
     [ "$(basename "$file")" = kustomization.yaml ] || { echo ---; cat "$file"; }
-  done >"$OUT/.kwok-stages.new"
-  mv "$OUT/.kwok-stages.new" "$OUT/kwok-stages.yaml"
+  done >"$OWN/.kwok-stages.new"
+  mv "$OWN/.kwok-stages.new" "$OWN/kwok-stages.yaml"
 }
 
 # A Go that can fetch the release which Kubernetes wants; what the caller has set for other projects must not reach ours.
@@ -97,16 +197,21 @@ find_go() {
   export PATH=$CACHE/go/bin:$PATH
 }
 
+if [ "${1:-}" = --where ]; then
+  folder_of "$2"
+  exit
+fi
 mkdir -p "$OUT"
 exec 9>"$OUT/.lock"
 flock -n 9 || { say "another build runs; waiting for it"; flock 9; }
 find_go
 [ $# -gt 0 ] || set -- "${DEFAULT[@]}"
+[ "$*" != hosts ] || set -- "${KUBERNETES[@]}" "${BESIDE[@]}"
 for component in "$@"; do
-  [ -x "$OUT/$component" ] && continue
-  case $component in
-    etcd | kwok) ("$component") ;;
-    kube-apiserver | kube-controller-manager | kube-scheduler | kubectl) (kubernetes "$component") ;;
+  [ -x "$(folder_of "$component")/$(last_of "$component")" ] && continue
+  case " ${KUBERNETES[*]} | ${BESIDE[*]} " in
+    *" $component "*"|"*) (kubernetes "$component") ;;
+    *" $component "*) ("$component") ;;
     *) die "unknown component $component" ;;
   esac
 done

@@ -23,7 +23,7 @@ CONTROLLER: Final = "frameworkcontroller"
 READERS: Final = (SCHEDULER, API)
 """Act by the configuration: an old one makes a difference."""
 HISTORIANS: Final = ("postgresql", "internal-storage")
-"""Hold the history of ended jobs: the database, and the disk below it."""
+"""Hold the history of ended jobs: in clusters that were made when there was a database, and a disk below it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,15 @@ FIXED_PORTS = {
 """Ports of a host that no setting moves."""
 
 
+GONE = {
+    "pylon": "webportal and rest-server have addresses of their own; put an Ingress or a load balancer before them",
+    "postgresql": "frameworkcontroller keeps jobs and their history as objects of Kubernetes",
+    "database-controller": "frameworkcontroller writes jobs to the cluster by itself",
+    "log-manager": "the cluster keeps logs itself: paictl job logs",
+    "internal-storage": "services that keep data have volumes of their own",
+}
+"""Services of OpenPAI that paictl gave up, each with what took its place; their sections stay valid."""
+
 STANDARD_NAME = "services-configuration.yaml"
 """The file that OpenPAI reads."""
 

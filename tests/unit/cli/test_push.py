@@ -242,7 +242,7 @@ def test_what_nobody_named_is_asked_for(paictl: Paictl, verb: str) -> None:
     assert paictl("service", verb, "--cluster-id", "pai").code in (0, 3)
     if verb != "delete":
         assert paictl("service", "start").code == 0
-        assert paictl("service", verb, "-n", "pylon").code == 0
+        assert paictl("service", verb, "-n", "grafana").code == 0
 
 
 def test_a_file_with_nothing_but_comments_is_no_configuration(paictl: Paictl, tmp_path: Path) -> None:

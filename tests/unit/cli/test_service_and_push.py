@@ -53,7 +53,7 @@ def test_services_are_listed_with_what_they_mean_here(paictl: Paictl) -> None:
 
 def test_all_services_of_a_new_cluster_are_ready(paictl: Paictl) -> None:
     done = paictl("service", "status")
-    assert (done.code, done.out.count(" yes")) == (0, 16), done.out
+    assert (done.code, done.out.count(" yes")) == (0, 11), done.out
 
 
 def test_a_stopped_scheduler_makes_the_rest_server_not_ready(paictl: Paictl) -> None:
@@ -66,20 +66,20 @@ def test_a_stopped_scheduler_makes_the_rest_server_not_ready(paictl: Paictl) -> 
 
 
 def test_names_may_follow_one_option(paictl: Paictl) -> None:
-    assert paictl("service", "stop", "-n", "pylon", "grafana").out == "pylon: stopped\ngrafana: stopped\n"
+    assert paictl("service", "stop", "-n", "prometheus", "grafana").out == "grafana: stopped\nprometheus: stopped\n"
     done = paictl("service", "stop", "-k", "cluster-configuration", "hivedscheduler", "--dry-run")
     assert "would stop rest-server" in done.out
     assert "cluster-configuration" not in done.out
-    assert paictl("service", "start", "pylon").out == "pylon: started\n"
+    assert paictl("service", "start", "prometheus").out == "prometheus: started\n"
 
 
 def test_a_start_that_lacks_something_does_nothing_and_says_how(paictl: Paictl) -> None:
-    paictl("service", "stop", "-n", "postgresql", "database-controller", "rest-server")
+    paictl("service", "stop", "-n", "device-plugin", "hivedscheduler", "rest-server")
     done = paictl("service", "start", "-n", "rest-server")
     assert (done.code, done.out) == (2, "")
-    assert "rest-server needs postgresql (stopped) and database-controller (stopped)" in done.err
+    assert "rest-server needs device-plugin (stopped) and hivedscheduler (stopped)" in done.err
     done = paictl("service", "start", "-n", "rest-server", "--with-prerequisites")
-    assert done.out == "postgresql: started\ndatabase-controller: started\nrest-server: started\n"
+    assert done.out == "device-plugin: started\nhivedscheduler: started\nrest-server: started\n"
 
 
 def test_everything_stops_and_starts_again(paictl: Paictl) -> None:
@@ -99,12 +99,12 @@ def test_delete_asks_and_says_what_is_lost(paictl: Paictl) -> None:
     done = paictl("service", "delete", "-n", "cluster-configuration", "-y")
     assert (done.code, done.out) == (0, "cluster-configuration: deleted\n")
     assert "nothing was pushed yet" in paictl("config", "history").err
-    done = paictl("service", "delete", "-n", "pylon", "-y")
+    done = paictl("service", "delete", "-n", "grafana", "-y")
     assert "lost" not in done.err
-    assert done.out == "pylon: deleted\n"
+    assert done.out == "grafana: deleted\n"
     listed = {row["name"]: row["state"] for row in paictl("service", "list", "-o", "json").data}
-    assert (listed["pylon"], listed["rest-server"]) == ("absent", "running")
-    assert paictl("service", "start", "-n", "cluster-configuration", "pylon").code == 0
+    assert (listed["grafana"], listed["rest-server"]) == ("absent", "running")
+    assert paictl("service", "start", "-n", "cluster-configuration", "grafana").code == 0
 
 
 def test_another_cluster_is_not_touched(paictl: Paictl) -> None:
@@ -134,7 +134,7 @@ def test_a_push_stores_a_version_and_names_who_has_to_load_it(paictl: Paictl, pu
     assert "paictl service refresh -n hivedscheduler -n rest-server" in done.err
     assert paictl("service", "refresh", "-n", "hivedscheduler", "rest-server").code == 0
     loaded = {row["name"]: row["configuration_version"] for row in paictl("service", "list", "-o", "json").data}
-    assert (loaded["hivedscheduler"], loaded["rest-server"], loaded["pylon"]) == (2, 2, 1)
+    assert (loaded["hivedscheduler"], loaded["rest-server"], loaded["grafana"]) == (2, 2, 1)
 
 
 def test_a_push_says_which_services_to_refresh_and_which_to_start(paictl: Paictl, pulled: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from paictl.config.linting.validate import validate
+from paictl.config.models.services import GONE
 from paictl.config.reading.load import load
 from paictl.config.reading.schema import load_schema
 from paictl.service.catalogue import Catalogue, DeployRule, load_catalogue
@@ -28,7 +29,7 @@ def test_our_descriptions_have_no_problem() -> None:
 
 def test_the_services_of_the_lab_are_there_in_start_order(catalogue: Catalogue) -> None:
     names = [service.name for service in catalogue]
-    assert len(names) == 16
+    assert len(names) == 11
     assert names[0] == "cluster-configuration"
     for service in catalogue:
         assert all(names.index(need) < names.index(service.name) for need in service.prerequisites)
@@ -42,7 +43,7 @@ def test_the_services_of_the_lab_are_there_in_start_order(catalogue: Catalogue) 
 def test_prerequisites_and_placement_are_those_of_openpai(catalogue: Catalogue, shared: Path) -> None:
     folder = shared / "corpus" / "graph"
     original = openpai(folder)
-    left_out = {"drivers", "yarn-frameworklauncher", "docker-cache"}
+    left_out = {"drivers", "yarn-frameworklauncher", "docker-cache", *GONE}
     theirs = load_descriptions(folder)
     for service in catalogue:
         assert set(service.prerequisites) | left_out == set(original[service.name]) | left_out, service.name
@@ -80,6 +81,13 @@ def test_an_unknown_name_is_refused_with_the_one_that_was_meant(catalogue: Catal
     assert caught.value.hint == "see the names with: paictl service list"
 
 
+@pytest.mark.parametrize("name", GONE)
+def test_a_service_that_was_given_up_leads_to_what_took_its_place(catalogue: Catalogue, name: str) -> None:
+    with pytest.raises(ServiceError) as caught:
+        catalogue.known([name])
+    assert (caught.value.message, caught.value.hint) == (f"paictl has no service {name} any more", GONE[name])
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -104,5 +112,5 @@ def test_an_empty_folder_is_an_empty_catalogue(tmp_path: Path) -> None:
 
 def test_data_placement_and_text_arrive(catalogue: Catalogue) -> None:
     assert catalogue["frameworkcontroller"].data == ("all jobs, running ones too",)
-    assert str(catalogue["log-manager"].deploy_rules[0]) == "not in no-logmanager"
+    assert str(catalogue["node-exporter"].deploy_rules[0]) == "not in no-nodeexporter"
     assert catalogue["hivedscheduler"].embedded.startswith("schedules pods; stopped, nothing new starts")

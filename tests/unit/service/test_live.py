@@ -98,30 +98,30 @@ def run(fake: FakePushed, action: Action, *names: str, **options: Any) -> list[t
 
 def test_steps_are_done_in_their_order() -> None:
     fake = FakePushed(["cluster-configuration"])
-    run(fake, Action.START, "postgresql", with_prerequisites=True)
-    run(fake, Action.STOP, "postgresql")
-    assert fake.calls == ["start internal-storage", "start postgresql", "stop postgresql"]
+    run(fake, Action.START, "grafana", with_prerequisites=True)
+    run(fake, Action.STOP, "grafana")
+    assert fake.calls == ["start prometheus", "start grafana", "stop grafana"]
 
 
 def test_to_refresh_or_restart_is_one_request_so_that_a_kill_leaves_nothing_stopped() -> None:
-    fake = FakePushed(["cluster-configuration", "pylon", "internal-storage"])
-    run(fake, Action.REFRESH, "pylon")
-    assert run(fake, Action.RESTART, "pylon", "internal-storage") == [
-        ("pylon", True), ("internal-storage", True), ("internal-storage", True), ("pylon", True),
+    fake = FakePushed(["cluster-configuration", "alert-manager", "prometheus"])
+    run(fake, Action.REFRESH, "alert-manager")
+    assert run(fake, Action.RESTART, "alert-manager", "prometheus") == [
+        ("prometheus", True), ("alert-manager", True), ("alert-manager", True), ("prometheus", True),
     ]  # fmt: skip
-    assert fake.calls == ["restart pylon", "restart internal-storage pylon"]
+    assert fake.calls == ["restart alert-manager", "restart alert-manager prometheus"]
 
 
 def test_a_restart_of_what_did_not_run_starts_it_in_its_place() -> None:
-    fake = FakePushed(["cluster-configuration", "postgresql"])
-    run(fake, Action.RESTART, "internal-storage", "postgresql")
-    assert fake.calls == ["stop postgresql", "start internal-storage", "start postgresql"]
+    fake = FakePushed(["cluster-configuration", "grafana"])
+    run(fake, Action.RESTART, "prometheus", "grafana")
+    assert fake.calls == ["stop grafana", "start prometheus", "start grafana"]
 
 
 def test_what_needs_a_service_waits_until_that_is_ready_and_says_why_it_waits() -> None:
-    fake, clock, told = FakePushed(["cluster-configuration"], slow={"internal-storage": 3}), Clock(), list[Event]()
+    fake, clock, told = FakePushed(["cluster-configuration"], slow={"prometheus": 3}), Clock(), list[Event]()
     plan = make_plan(
-        ServiceRequest(Action.START, ("postgresql",), with_prerequisites=True), CATALOGUE, observe(fake).states
+        ServiceRequest(Action.START, ("grafana",), with_prerequisites=True), CATALOGUE, observe(fake).states
     )
     outcomes = carry_out(plan, CATALOGUE, fake, told.append, clock.patience(60))
     assert [outcome.error for outcome in outcomes] == [None, None]
@@ -131,16 +131,16 @@ def test_what_needs_a_service_waits_until_that_is_ready_and_says_why_it_waits() 
 
 
 def test_a_service_that_does_not_get_ready_is_named_with_its_reason_and_blocks_the_next() -> None:
-    fake, clock = FakePushed(["cluster-configuration"], slow={"internal-storage": 99}), Clock()
+    fake, clock = FakePushed(["cluster-configuration"], slow={"prometheus": 99}), Clock()
     plan = make_plan(
-        ServiceRequest(Action.START, ("postgresql",), with_prerequisites=True), CATALOGUE, observe(fake).states
+        ServiceRequest(Action.START, ("grafana",), with_prerequisites=True), CATALOGUE, observe(fake).states
     )
     slow, blocked = carry_out(plan, CATALOGUE, fake, patience=clock.patience(5))
     assert isinstance(slow.error, NotReadyError)
     assert "is not ready after 5 s: pulls its image, 94 layers left" in str(slow.error)
     assert clock.now == 5
-    assert "needs internal-storage, which did not start" in str(blocked.error)
-    assert "start postgresql" not in fake.calls
+    assert "needs prometheus, which did not start" in str(blocked.error)
+    assert "start grafana" not in fake.calls
 
 
 def test_nobody_waits_for_a_service_that_is_gone() -> None:
@@ -149,38 +149,38 @@ def test_nobody_waits_for_a_service_that_is_gone() -> None:
 
 
 def test_nothing_is_started_on_top_of_what_did_not_start_and_the_rest_is() -> None:
-    fake = FakePushed(broken=["internal-storage"])
-    names = ("cluster-configuration", "internal-storage", "postgresql", "pylon")
+    fake = FakePushed(broken=["prometheus"])
+    names = ("cluster-configuration", "prometheus", "grafana", "alert-manager")
     assert run(fake, Action.START, *names) == [
         ("cluster-configuration", True),
-        ("internal-storage", False),
-        ("postgresql", False),
-        ("pylon", True),
+        ("alert-manager", True),
+        ("prometheus", False),
+        ("grafana", False),
     ]
-    assert "start postgresql" not in fake.calls
+    assert "start grafana" not in fake.calls
 
 
 def test_what_is_lost_is_what_the_cluster_says_or_else_the_description() -> None:
-    fake = FakePushed(["prometheus", "pylon", "postgresql", "rest-server"])
-    fake.data = {"postgresql": ("2 ended jobs",), "rest-server": ()}
+    fake = FakePushed(["prometheus", "alert-manager", "grafana", "rest-server"])
+    fake.data = {"grafana": ("2 ended jobs",), "rest-server": ()}
     plan = make_plan(ServiceRequest(Action.DELETE), CATALOGUE, observe(fake).states)
     losses = {loss.service: loss.data for loss in losses_on(plan, fake)}
-    assert losses["postgresql"] == ("2 ended jobs",)
+    assert losses["grafana"] == ("2 ended jobs",)
     assert losses["prometheus"] == ("all metrics collected so far",)
     assert "rest-server" not in losses
-    assert "pylon" not in losses
+    assert "alert-manager" not in losses
     assert fake.calls == []
-    assert run(fake, Action.DELETE, "pylon", "prometheus") == [("pylon", True), ("prometheus", True)]
-    assert fake.calls == ["wipe pylon", "wipe prometheus"]
+    assert run(fake, Action.DELETE, "alert-manager", "prometheus") == [("prometheus", True), ("alert-manager", True)]
+    assert fake.calls == ["wipe prometheus", "wipe alert-manager"]
 
 
 def test_what_is_seen_of_a_cluster() -> None:
     observed = observe(FakePushed(["cluster-configuration"]))
     assert observed.states["cluster-configuration"] is ServiceState.RUNNING
-    assert observed.states["pylon"] is ServiceState.STOPPED
+    assert observed.states["alert-manager"] is ServiceState.STOPPED
     assert readiness_of("cluster-configuration", CATALOGUE, observed).ready
-    assert readiness_of("pylon", CATALOGUE, observed).reasons == (
-        "is stopped: start it with paictl service start -n pylon",
+    assert readiness_of("alert-manager", CATALOGUE, observed).reasons == (
+        "is stopped: start it with paictl service start -n alert-manager",
     )
 
 

@@ -1,7 +1,7 @@
 """The file of a certificate or of its key is not there.
 
 Why: the file is copied when pylon starts, and HTTPS fails then. Looked at on this machine: validate where you deploy
-from. Relative paths are left alone.
+from. Relative paths are left alone. paictl itself has no pylon any more, see `service-gone`.
 
 Passes::
 
@@ -9,7 +9,7 @@ Passes::
     rest-server:
       default-pai-admin-username: root-of-pai
       default-pai-admin-password: not-a-default-1
-    pylon:
+    pylon:  # paictl: ignore=SVC718
       ssl:
         port: 443
         crt_name: pai.crt

@@ -1,0 +1,186 @@
+"""The events of ansible-runner as ours: counted by host, told as they come, written to a log for each host."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from paictl.i18n import text
+from paictl.plan.folder import STARS
+from paictl.remote.ansible.outcome import HostOutcome, TaskEvent, TaskListener, What
+
+FACT: Final = "paictl_"
+"""What the names of variables begin with that a playbook sets to report something."""
+
+_EMPTY: Final = ("non-zero return code", "MODULE FAILURE", "deserialization failed")
+"""Messages that say less than stderr does."""
+_HIDDEN: Final = "what it said is hidden, for it may hold secrets (no_log)"
+_PREFIX: Final = re.compile(r"^(Task failed: )?(Action failed: |Module failed: )?")
+_HINTS: Final = (
+    ("Host key verification failed", "paictl node run true --accept-new-host-keys shows and trusts new keys"),
+    ("REMOTE HOST IDENTIFICATION HAS CHANGED", "paictl node run true says how to replace the key"),
+    ("Permission denied", "see user, password or key file in config.yaml"),
+    ("Missing sudo password", "give the sudo password (--ask-sudo-password), or allow sudo without"),
+    ("Incorrect sudo password", "give the right sudo password"),
+    ("No route to host", "see whether it runs and has this address"),
+    ("timed out", "see whether it runs and the link is up"),
+    ("Connection refused", "see whether sshd listens there"),
+    ("No space left on device", "free some space there"),
+)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What is known of a host so far."""
+
+    ok: int = 0
+    skipped: int = 0
+    changes: list[str] = field(default_factory=list)
+    failures: list[TaskEvent] = field(default_factory=list)
+    unreachable: TaskEvent | None = None
+    doing: str = ""
+    facts: dict[str, object] = field(default_factory=dict)
+
+
+class Collector:
+    """Takes events of one run of a playbook; `secrets` are starred out of all that it keeps or tells."""
+
+    def __init__(self, hosts: Iterable[str], logs: Path, secrets: Collection[str], listen: TaskListener) -> None:
+        self._hosts = {name: _Tally() for name in hosts}
+        self._logs, self._listen = logs, listen
+        self._secrets = sorted((one for one in secrets if one), key=len, reverse=True)
+        self._said: list[str] = []
+        self._stats: Mapping[str, Any] | None = None
+
+    def take(self, event: Mapping[str, Any]) -> bool:
+        """Take one event; always False: ansible-runner need not keep it as well."""
+        data = event.get("event_data") or {}
+        match event.get("event"):
+            case "playbook_on_task_start" | "playbook_on_handler_task_start":
+                self._tell(TaskEvent(What.TASK, str(data.get("task", ""))))
+            case "runner_on_start":
+                self._of(data).doing = str(data.get("task", ""))
+            case "runner_on_ok":
+                self._ok(data)
+            case "runner_on_skipped":
+                tally = self._of(data)
+                tally.doing, tally.skipped = "", tally.skipped + 1
+                self._tell(TaskEvent(What.SKIPPED, str(data.get("task", "")), str(data.get("host", ""))))
+            case "runner_on_failed" | "runner_on_async_failed":
+                self._failed(data)
+            case "runner_on_unreachable":
+                self._unreachable(data)
+            case "playbook_on_stats":
+                self._stats = data
+            case "verbose" | "error" | "warning":
+                self._said.append(self._starred(str(event.get("stdout", ""))))
+        return False
+
+    def _of(self, data: Mapping[str, Any]) -> _Tally:
+        return self._hosts.setdefault(str(data.get("host", "")), _Tally())
+
+    def _ok(self, data: Mapping[str, Any]) -> None:
+        tally, task, result = self._of(data), str(data.get("task", "")), data.get("res") or {}
+        tally.doing = ""
+        tally.ok += 1
+        if data.get("task_action") in ("set_fact", "ansible.builtin.set_fact"):
+            facts = result.get("ansible_facts") or {}
+            tally.facts.update({name: value for name, value in facts.items() if name.startswith(FACT)})
+        if result.get("changed"):
+            tally.changes.append(task)
+        what = What.CHANGED if result.get("changed") else What.OK
+        self._tell(TaskEvent(what, task, str(data.get("host", ""))))
+
+    def _failed(self, data: Mapping[str, Any]) -> None:
+        tally, result = self._of(data), data.get("res") or {}
+        tally.doing = ""
+        said = self._starred(reason(result))
+        ignored = bool(data.get("ignore_errors"))
+        event = TaskEvent(
+            What.IGNORED if ignored else What.FAILED,
+            str(data.get("task", "")), str(data.get("host", "")), said, str(result.get("hint") or hint_for(said)),
+        )  # fmt: skip
+        if not ignored:
+            tally.failures.append(event)
+        self._tell(event)
+
+    def _unreachable(self, data: Mapping[str, Any]) -> None:
+        tally = self._of(data)
+        said = self._starred(reason(data.get("res") or {}))
+        if re.search(r"(via|over) ssh:\s*$", said):
+            said = text("the host died or the link was cut while it was at work")
+        event = TaskEvent(
+            What.UNREACHABLE, str(data.get("task", "")), str(data.get("host", "")), said, hint_for(said)
+        )  # fmt: skip
+        tally.unreachable, tally.doing = event, ""
+        self._tell(event)
+
+    def _tell(self, event: TaskEvent) -> None:
+        if event.host:
+            self._logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+            at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            line = f"{at} {event.what.value:<11} {event.task}" + (f": {event.message}" if event.message else "")
+            with (self._logs / f"{event.host}.log").open("a", encoding="utf-8") as log:
+                log.write(line + "\n")
+        self._listen(event)
+
+    def _starred(self, said: str) -> str:
+        for secret in self._secrets:
+            said = said.replace(secret, STARS)
+        return said
+
+    @property
+    def ran(self) -> bool:
+        """Whether the playbook got to its end: Ansible's statistics are the last thing it tells."""
+        return self._stats is not None
+
+    @property
+    def output(self) -> str:
+        """What Ansible said outside of tasks: mistakes in a playbook, warnings."""
+        return "\n".join(line for line in self._said if line.strip())
+
+    def outcomes(self) -> dict[str, HostOutcome]:
+        """What came of it by host; what is being done now is told as unfinished."""
+        return {name: self._outcome(name, tally) for name, tally in self._hosts.items() if name}
+
+    def _outcome(self, name: str, tally: _Tally) -> HostOutcome:
+        unfinished: tuple[str, ...] = ()
+        if tally.doing and not self.ran:
+            unfinished = (tally.doing,)
+            said = text("may be half done")
+            self._tell(TaskEvent(What.UNFINISHED, tally.doing, name, said))
+        return HostOutcome(
+            name, tally.ok, len(tally.changes), tally.skipped, self._lasting(name, tally), tally.unreachable,
+            unfinished, tuple(tally.changes), tally.facts,
+        )  # fmt: skip
+
+    def _lasting(self, name: str, tally: _Tally) -> tuple[TaskEvent, ...]:
+        """The failures that no `rescue` of the playbook made good."""
+        if self._stats is not None and not (self._stats.get("failures") or {}).get(name):
+            return ()
+        return tuple(tally.failures)
+
+
+def reason(result: Mapping[str, Any]) -> str:
+    """Why a task failed: what its module says, of a loop what the first failed item says, of a command its stderr."""
+    if "censored" in result:
+        return text(_HIDDEN)
+    for item in result.get("results") or ():
+        if isinstance(item, Mapping) and (item.get("failed") or item.get("unreachable")):
+            return reason(item)
+    said = _PREFIX.sub("", str(result.get("msg") or "").strip())
+    details = str(result.get("stderr") or result.get("module_stderr") or "").strip().splitlines()
+    last = details[-1].strip() if details else ""
+    if last and last not in said and (not said or any(words in said for words in _EMPTY)):
+        code = f"exit code {result['rc']}: " if "rc" in result else ""
+        return f"{code}{last}"
+    return said or text("it says no reason")
+
+
+def hint_for(message: str) -> str:
+    """What to do about a failure, where that is known."""
+    return next((hint for words, hint in _HINTS if words in message), "")

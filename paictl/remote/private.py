@@ -1,0 +1,87 @@
+"""Folders for what must not outlive a run: secrets, sockets, raw events. Only the owner can look inside.
+
+They lie in memory where the system offers that, and each is locked while its process lives: whoever makes one removes
+those that nobody holds any more, so that nothing stays behind for long after `kill -9` either.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from paictl.errors import PaictlError
+from paictl.i18n import text
+from paictl.remote.processes import end_marked
+
+MARK: Final = "PAICTL_PRIVATE_FOLDER"
+"""Environment variable by which the processes of a run are found: the path of its folder."""
+
+_LOCK: Final = ".lock"
+
+
+@contextmanager
+def private_folder() -> Iterator[Path]:
+    """A new folder of mode 0700 with a short path (sockets need that); it is removed at the end.
+
+    Raises `PaictlError` if somebody else has put something in its way.
+    """
+    import fcntl  # only on POSIX
+
+    root = _root()
+    clean_private_folders()
+    folder = Path(tempfile.mkdtemp(prefix="", dir=root))
+    lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def write_private(path: Path, content: str) -> None:
+    """Write a file that only the owner can read, from its first byte on; it must not be there yet."""
+    handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(content)
+
+
+def clean_private_folders() -> None:
+    """Remove the folders of processes that are gone, and end what they left running."""
+    import fcntl
+
+    for folder in _root().iterdir():
+        try:
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            continue  # about to be made, or removed, by another process
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            end_marked(f"{MARK}={folder}")  # workers that outlived who began them
+            shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            continue  # in use
+        finally:
+            os.close(lock)
+
+
+def _root() -> Path:
+    """The folder above them, ours alone."""
+    for base in (os.environ.get("XDG_RUNTIME_DIR"), "/dev/shm", tempfile.gettempdir()):  # noqa: S108 - checked below
+        if base and os.access(base, os.W_OK | os.X_OK):
+            break
+    root = Path(str(base)) / f"paictl-{os.getuid()}"
+    try:
+        root.mkdir(mode=0o700, exist_ok=True)
+        status = root.lstat()
+    except OSError as error:
+        raise PaictlError(text("cannot be made: {strerror}", strerror=error.strerror), where=str(root)) from None
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise PaictlError("is not a folder that is ours alone", where=str(root), hint="remove it, or set TMPDIR")
+    return root

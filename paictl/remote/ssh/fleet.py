@@ -1,0 +1,176 @@
+"""Many hosts at once: each in a thread of its own, results by host in the order of the inventory."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from paictl.errors import PaictlError
+from paictl.i18n import text
+from paictl.remote.inventory import Host, Inventory
+from paictl.remote.ssh.command import Command, Ended, execute
+from paictl.remote.ssh.link import Link, NotReachedError, SshOptions, open_link
+from paictl.remote.ssh.results import HostResult, Reach
+from paictl.remote.ssh.transfer import download, upload
+
+Output = Callable[[str, str, str], object]
+"""Takes host, stream (`stdout` or `stderr`) and a line; called by one thread at a time."""
+Work = Callable[[Link], Ended]
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Who hears of output as it comes, and of each host's result when it is there."""
+
+    output: Output = lambda _host, _stream, _line: None
+    result: Callable[[HostResult], object] = lambda _: None
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a command runs: as root by `sudo`, at most `timeout` seconds."""
+
+    sudo: bool = False
+    timeout: float | None = None
+
+
+@dataclass(slots=True)
+class _Links:
+    """The open connections by host name, shared by the threads."""
+
+    open: dict[str, Link] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Fleet:
+    """The hosts of an inventory; connections are kept until it is closed, and made again where they are gone."""
+
+    def __init__(self, inventory: Inventory, options: SshOptions | None = None, listen: Listener | None = None) -> None:
+        key = inventory.login.key_file
+        if key is not None and not key.is_file():
+            raise PaictlError(text("there is no such key file"), where=str(key), hint="name the private key for SSH")
+        self.inventory, self._options = inventory, options or SshOptions()
+        self._listen, self._links, self._saying = listen or Listener(), _Links(), threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all connections."""
+        with self._links.lock:
+            links, self._links.open = self._links.open, {}
+        for link in links.values():
+            link.close()
+
+    def run(
+        self,
+        command: str,
+        *,
+        stdin: bytes = b"",
+        manner: Manner = Manner(),
+        hosts: Iterable[Host] | None = None,
+    ) -> dict[str, HostResult]:
+        """Run a command on all hosts (or those given), in the shell of the user there; never raises for a host."""
+        return self._each(hosts, lambda link: execute(link, self._command(link, manner, command, stdin)))
+
+    def upload(
+        self,
+        source: Path,
+        target: str,
+        *,
+        mode: int | None = None,
+        manner: Manner = Manner(),
+        hosts: Iterable[Host] | None = None,
+    ) -> dict[str, HostResult]:
+        """Put a local file on all hosts; `stdout` of a result is `unchanged` where it was there already.
+
+        Raises `PaictlError` if the local file cannot be read.
+        """
+        _readable(source)
+        return self._each(
+            hosts, lambda link: upload(link, source, target, mode=mode, settings=self._command(link, manner))
+        )
+
+    def download(
+        self,
+        source: str,
+        folder: Path,
+        *,
+        manner: Manner = Manner(),
+        hosts: Iterable[Host] | None = None,
+    ) -> dict[str, HostResult]:
+        """Fetch a file from all hosts, as ``folder/HOST/NAME``."""
+        name = source.rstrip("/").rpartition("/")[2]
+        return self._each(
+            hosts,
+            lambda link: download(link, source, folder / link.host.name / name, settings=self._command(link, manner)),
+        )
+
+    def _command(self, link: Link, manner: Manner, line: str = "", stdin: bytes | BinaryIO = b"") -> Command:
+        def say(stream: str, said: str) -> None:
+            with self._saying:
+                self._listen.output(link.host.name, stream, said)
+
+        password = self.inventory.login.for_sudo
+        return Command(line, stdin, manner.sudo, password, manner.timeout, say)
+
+    def _each(self, hosts: Iterable[Host] | None, work: Work) -> dict[str, HostResult]:
+        wanted = tuple(self.inventory if hosts is None else hosts)
+        pool = ThreadPoolExecutor(max_workers=max(1, min(len(wanted), self._options.parallel)))
+        try:
+            futures: dict[str, Future[HostResult]] = {host.name: pool.submit(self._one, host, work) for host in wanted}
+            wait(futures.values())
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            self.close()  # what is in the middle of something ends at once
+            raise
+        pool.shutdown()
+        return {name: future.result() for name, future in futures.items()}
+
+    def _one(self, host: Host, work: Work) -> HostResult:
+        began, new_key = time.monotonic(), ""
+        try:
+            link = self._link(host)
+            new_key, link.new_key = link.new_key, ""
+            ended = work(link)
+            code, reach = ended.code, Reach.DONE
+            result = HostResult(host.name, reach, code, ended.stdout, ended.stderr, new_key=new_key)
+        except NotReachedError as error:
+            result = HostResult(host.name, error.reach, message=error.message, hint=error.hint, new_key=new_key)
+        except OSError as error:
+            said = text("cannot be written here: {reason}", reason=error.strerror or str(error))
+            result = HostResult(host.name, Reach.FAILED, message=said, new_key=new_key)
+        result = replace(result, seconds=round(time.monotonic() - began, 3))
+        with self._saying:
+            self._listen.result(result)
+        return result
+
+    def _link(self, host: Host) -> Link:
+        with self._links.lock:
+            known = self._links.open.get(host.name)
+        if known is not None and known.alive:
+            return known
+        link = open_link(host, self.inventory.login, self._options)
+        with self._links.lock:
+            self._links.open[host.name] = link
+        return link
+
+
+def _readable(source: Path) -> None:
+    if source.is_dir():
+        raise PaictlError(text("is a folder"), where=str(source), hint="pack it first: tar -czf FILE FOLDER")
+    try:
+        source.open("rb").close()
+    except OSError as error:
+        raise PaictlError(text("cannot be read: {strerror}", strerror=error.strerror), where=str(source)) from None

@@ -1,0 +1,238 @@
+"""One connection to one host: made, verified, watched, closed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paictl.errors import PaictlError
+from paictl.i18n import text
+from paictl.remote.hostkeys import HostKey, command_to_forget, known_hosts_file, remember
+from paictl.remote.inventory import Host, Login
+from paictl.remote.ssh.results import Reach
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class SshOptions:
+    """How to connect. Times are in seconds: `connect` for each step of connecting, `silence` without any answer of a
+    host after which it counts as lost. `accept_new` trusts keys of hosts that have none yet, and only those.
+    """  # fmt: skip
+
+    known_hosts: Path = field(default_factory=known_hosts_file)
+    accept_new: bool = False
+    connect: float = 10.0
+    silence: float = 20.0
+    parallel: int = 64
+
+
+class NotReachedError(Exception):
+    """Why a host could not be reached, or was lost; `fleet` makes a `HostResult` of it."""
+
+    def __init__(self, reach: Reach, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.reach, self.message, self.hint = reach, message, hint
+
+
+class Link:
+    """An open connection to a host; `new_key` is the fingerprint of a key that was trusted while it was made."""
+
+    def __init__(self, host: Host, connection: Any, silence: float, new_key: str = "") -> None:
+        self.host, self.new_key = host, new_key
+        self._connection, self.silence = connection, silence
+        self._answered = time.monotonic()
+        self._over = threading.Event()
+        threading.Thread(target=self._ask, name=f"pulse-{host.name}", daemon=True).start()
+
+    def _ask(self) -> None:
+        """Ask the host again and again whether it lives: neither TCP nor paramiko tells that it froze."""
+        import paramiko
+
+        transport = self._connection.transport
+        while not self._over.wait(self.silence / 4):
+            try:
+                transport.global_request("keepalive@openssh.com", wait=True)
+            except (paramiko.SSHException, OSError, EOFError):
+                return
+            if not transport.active:
+                return
+            self._answered = time.monotonic()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the connection is there, so far as is known."""
+        return bool(self._connection.transport.active) and not self._over.is_set()
+
+    def check(self) -> None:
+        """Raise `NotReachedError` if the connection is gone or the host has been silent for too long."""
+        if not self.alive:
+            raise self.lost()
+        if time.monotonic() - self._answered > self.silence:
+            self.close()
+            raise NotReachedError(
+                Reach.LOST,
+                text("it has not answered for {seconds:.0f} s", seconds=self.silence),
+                text("see whether it runs and the link is up; what the command did there is not known"),
+            )
+
+    def heard(self) -> None:
+        """Note that the host has sent something."""
+        self._answered = time.monotonic()
+
+    def lost(self) -> NotReachedError:
+        """The error for a connection that ended in the middle."""
+        hint = text("see whether it runs and the link is up; what the command did there is not known")
+        return NotReachedError(Reach.LOST, text("the connection was cut"), hint)
+
+    def channel(self, timeout: float) -> Any:
+        """A new channel for one command."""
+        import paramiko
+
+        try:
+            return self._connection.transport.open_session(timeout=timeout)
+        except (paramiko.SSHException, OSError, EOFError):
+            self.close()
+            raise self.lost() from None
+
+    def close(self) -> None:
+        """End the connection; nothing if it has ended."""
+        self._over.set()
+        self._connection.close()
+
+
+def open_link(host: Host, login: Login, options: SshOptions) -> Link:
+    """Connect to a host and verify its key; raises `NotReachedError`."""
+    import fabric
+    import paramiko
+    from paramiko.config import SSHConfig
+
+    _quiet()
+    config = fabric.Config(ssh_config=SSHConfig(), overrides={"load_ssh_configs": False})
+    connection = fabric.Connection(
+        host.address, user=host.user, port=host.port, config=config, connect_kwargs=_credentials(login, options)
+    )
+    policy = _NewKeys(host, options)
+    connection.client.set_missing_host_key_policy(policy)
+    try:
+        if options.known_hosts.is_file():
+            connection.client.load_system_host_keys(str(options.known_hosts))
+        connection.open()
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, NotReachedError):
+            raise
+        if isinstance(error, paramiko.SSHException | OSError | EOFError | ValueError):
+            raise _why(error, host, login, options) from None
+        raise
+    return Link(host, connection, options.silence, policy.trusted)
+
+
+def _quiet() -> None:
+    """Errors come as exceptions; paramiko would write their tracebacks to stderr as well."""
+    log = logging.getLogger("paramiko")
+    if not log.handlers:
+        log.addHandler(logging.NullHandler())
+    log.propagate = False
+
+
+def _credentials(login: Login, options: SshOptions) -> Mapping[str, Any]:
+    """What paramiko is given; the agent and usual keys are tried only where nothing else is said."""
+    given = login.password is not None or login.key_file is not None
+    return {
+        "password": login.password,
+        "key_filename": [str(login.key_file)] if login.key_file else [],
+        "allow_agent": not given,
+        "look_for_keys": not given,
+        "timeout": options.connect,
+        "banner_timeout": options.connect,
+        "auth_timeout": options.connect,
+        "channel_timeout": options.connect,
+    }
+
+
+class _NewKeys:
+    """What paramiko asks about a host that has no key in the file."""
+
+    def __init__(self, host: Host, options: SshOptions) -> None:
+        self._host, self._options = host, options
+        self.trusted = ""
+
+    def missing_host_key(self, _client: Any, _name: str, found: Any) -> None:
+        """Trust the key if that was wished, or refuse it."""
+        key = HostKey(found.get_name(), found.asbytes())
+        path = self._options.known_hosts
+        if not self._options.accept_new:
+            raise NotReachedError(
+                Reach.UNKNOWN_KEY,
+                text("its host key is not known: {kind} {fingerprint}", kind=key.kind, fingerprint=key.fingerprint),
+                text(
+                    "compare it on the host (ssh-keygen -lf /etc/ssh/ssh_host_{kind}_key.pub), "
+                    "then trust it with --accept-new-host-keys",
+                    kind=key.kind.removeprefix("ssh-").split("-")[0],
+                ),
+            )
+        try:
+            remember(path, self._host.place, key)
+        except PaictlError as error:
+            raise NotReachedError(Reach.UNKNOWN_KEY, str(error), error.hint or "") from None
+        self.trusted = f"{key.kind} {key.fingerprint}"
+
+
+def _why(error: Exception, host: Host, login: Login, options: SshOptions) -> NotReachedError:
+    """An error of connecting in our words."""
+    import paramiko
+
+    if isinstance(error, paramiko.BadHostKeyException):
+        now, before = (HostKey(key.get_name(), key.asbytes()) for key in (error.key, error.expected_key))
+        return NotReachedError(
+            Reach.CHANGED_KEY,
+            text(
+                "its host key has changed: {now} now, {before} known; somebody may be in between",
+                now=f"{now.kind} {now.fingerprint}",
+                before=f"{before.kind} {before.fingerprint}",
+            ),
+            text(
+                "if it was installed anew: {command}, then again with --accept-new-host-keys",
+                command=command_to_forget(host.place, options.known_hosts),
+            ),
+        )
+    if isinstance(error, paramiko.PasswordRequiredException):
+        return NotReachedError(
+            Reach.REFUSED,
+            text("the key file {path} needs a passphrase", path=login.key_file),
+            text("add it to an agent (ssh-add) and name no key file"),
+        )
+    if isinstance(error, paramiko.AuthenticationException):
+        return _refused(host, login)
+    return _unreachable(error, host)
+
+
+def _refused(host: Host, login: Login) -> NotReachedError:
+    ways = [word for word, is_given in (("key", login.key_file), ("password", login.password)) if is_given]
+    tried = " and ".join(ways) or "agent and usual keys"
+    return NotReachedError(
+        Reach.REFUSED,
+        text("it does not take user {user} with this {tried}", user=host.user, tried=tried),
+        text("try: ssh -p {port} {user}@{address}", port=host.port, user=host.user, address=host.address),
+    )
+
+
+def _unreachable(error: Exception, host: Host) -> NotReachedError:
+    place = f"{host.address}:{host.port}"
+    inner = next(iter(error.errors.values()), error) if hasattr(error, "errors") else error
+    if isinstance(inner, TimeoutError):
+        said = text("{place} does not answer", place=place)
+    elif isinstance(inner, ConnectionRefusedError):
+        said = text("{place} refuses connections", place=place)
+    else:
+        reason = getattr(inner, "strerror", None) or str(inner) or "the connection was cut"
+        said = text("{place} cannot be reached: {reason}", place=place, reason=reason)
+    return NotReachedError(
+        Reach.UNREACHABLE, said, text("see whether it runs, has this address, and sshd listens there")
+    )

@@ -1,0 +1,43 @@
+"""Hosts for each module of tests; all of it is skipped, saying why, where they cannot run."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tools.hosts import artifacts as packing
+from tools.hosts.lab import Lab, obstacle
+
+WANTED = os.environ.get("PAICTL_E2E_HOSTS") == "1"
+_number = itertools.count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """These tests take minutes, root and what `tools/kube/build.sh hosts` builds: only `make e2e-hosts` runs them."""
+    reason = obstacle() if WANTED else "needs test hosts: make e2e-hosts"
+    if not reason:
+        return
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    """No hosts yet: ``lab.up(3)`` makes them; gone after the module, or at the next ``up`` of anybody after kill -9."""
+    made = Lab(f"pytest-{os.getpid()}-{next(_number)}", owner=os.getpid())
+    try:
+        yield made
+    finally:
+        made.down()
+
+
+@pytest.fixture(scope="session")
+def artifacts() -> Path:
+    """The artifact folder as a mirror of upstream would give it; read only."""
+    return packing.folder()

@@ -1,0 +1,1 @@
+"""Tests of `tools.hosts`: what of it needs no hosts."""
