@@ -28,19 +28,29 @@ def merged_kubeconfig(present: Config, access: Config, name: str) -> Config:
     Only in a kubeconfig that has no context at all the new one becomes the current one.
     """
     own = context_name(name)
-    found = copy.deepcopy(present) if present else {"apiVersion": "v1", "kind": "Config", "preferences": {}}
-    rows = {
+    found: Config = copy.deepcopy(present) if present else {"apiVersion": "v1", "kind": "Config", "preferences": {}}
+    rows: dict[str, Config] = {
         "clusters": {"name": own, "cluster": access["clusters"][0]["cluster"]},
         "users": {"name": own, "user": access["users"][0]["user"]},
         "contexts": {"name": own, "context": {"cluster": own, "user": own}},
     }
     alone = not found.get("contexts")
     for kind in _LISTS:
-        kept = [row for row in found.get(kind) or [] if row.get("name") != own]
+        have: list[Config] = found.get(kind) or []
+        kept = [row for row in have if row.get("name") != own]
         found[kind] = [*kept, rows[kind]]
     if alone and not found.get("current-context"):
         found["current-context"] = own
     return found
+
+
+def access_to(path: Path, cluster: str) -> Config | None:
+    """A kubeconfig with the access to one cluster alone, that paictl has put into another one; None if it has not."""
+    found, own = read_kubeconfig(path), context_name(cluster)
+    rows = {kind: [row for row in found.get(kind) or [] if row.get("name") == own] for kind in _LISTS}
+    if not all(rows.values()):
+        return None
+    return {"apiVersion": "v1", "kind": "Config", "current-context": own, **rows}
 
 
 def context_name(cluster: str) -> str:

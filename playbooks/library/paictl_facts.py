@@ -130,6 +130,7 @@ def main():
         "units": units(["containerd", "kubelet", "paictl-kubeadm", "paictl-network", "paictl-address"]),
         "begun": read(BEGUN).strip(),
         "done": read(DONE).strip(),
+        "network": read("/var/lib/paictl/network").strip(),
         "kubernetes": [p for p in ("/etc/kubernetes/kubelet.conf", "/etc/kubernetes/admin.conf", "/var/lib/etcd/member")
                        if os.path.exists(p)],
         "differences": differences(module.params),

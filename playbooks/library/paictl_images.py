@@ -8,7 +8,7 @@ import tarfile
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.paictl_host import images, missing_images, sha256_of
+from ansible.module_utils.paictl_host import images, missing_images, run, sha256_of
 
 DOCUMENTATION = r"""
 module: paictl_images
@@ -63,6 +63,8 @@ def bring_in(module, pack, archive):
     said = process.stdout.read().decode(errors="replace")
     if process.wait():
         module.fail_json(msg="%s cannot be imported: %s" % (archive["archive"], said.strip()[-300:]))
+    for image in archive["images"]:  # or kubelet would delete what no registry can give back, once a disk gets full
+        run(["ctr", "-n", "k8s.io", "images", "label", image["reference"], "io.cri-containerd.pinned=pinned"])
 
 
 def main():
