@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test lint format bench kube kube-hosts e2e e2e-hosts bench-kube fuzz soak example-reports lock test-lowest clean help
+.PHONY: demo test lint format bench kube kube-hosts images e2e e2e-hosts bench-kube fuzz soak example-reports lock test-lowest clean help
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 16
@@ -44,6 +44,9 @@ e2e: $(STAMP)  ## extender and cluster interface on a real control plane (needs 
 	@PAICTL_E2E=1 $(BIN)/python -W ignore::ResourceWarning -m pytest -q tests/e2e_kube tests/contract \
 	  -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
 
+images: $(STAMP)  ## our container images as OCI archives, in a cache outside the tree (docs/images.md)
+	@$(BIN)/python -m tools.images
+
 e2e-hosts: $(STAMP) kube-hosts  ## deployment on real test hosts (root; docs/test-hosts.md)
 	@PAICTL_E2E_HOSTS=1 $(BIN)/python -m pytest -q tests/e2e_hosts
 
@@ -63,6 +66,8 @@ example-reports: $(STAMP)  ## reports of all labs, in examples/lab-report
 lock:  ## renew the lock files (needs uv)
 	uv pip compile -q pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-header \
 	  --upgrade -o requirements/dev.lock
+	uv pip compile -q pyproject.toml --extra k8s --extra server --python-version 3.13 --python-platform x86_64-unknown-linux-gnu \
+	  --generate-hashes --no-header --no-annotate -c requirements/dev.lock -o requirements/image.lock
 	uv pip compile -q pyproject.toml --extra k8s --extra server --extra sim --extra deploy --extra test --universal --python-version 3.11 --generate-hashes \
 	  --no-header --upgrade --resolution lowest-direct -o requirements/lowest.lock
 

@@ -159,6 +159,12 @@ class Scheduling(Protocol):
     def explain(self, key: str) -> JobExplanation:
         """Why a job waits, and what would let it run."""
 
+    def foresee(self, request: JobRequest) -> JobExplanation:
+        """The explanation of a job as if it had been submitted now; nothing is, and its name may be taken.
+
+        Raises `ClusterError` or `JobError` for what would be refused.
+        """
+
     def picture(self, *, history: bool = False) -> Picture:
         """Cells, virtual clusters, nodes and jobs at one instant; with `history` ended jobs and the timeline, too."""
 

@@ -131,3 +131,23 @@ def pinned_now(name: str, kubeconfig: str | None, context: str | None) -> Pinned
     from paictl.cluster.kubernetes.opening import pin
 
     return pin(name, kubeconfig, context)
+
+
+def open_in_cluster() -> Cluster:
+    """The cluster in one of whose pods this process runs, by the pod's service account; raises `PaictlError`."""
+    from paictl.cluster.kubernetes.opening import open_own
+
+    return open_own()
+
+
+def stamp_of(target: Target) -> object:
+    """What changes when another cluster takes the place of one on this machine; None for every other kind."""
+    if target.kind is not Kind.EMBEDDED:
+        return None
+    from paictl.cluster.embedded.store import file_of
+
+    try:
+        found = file_of(target.folder or state_folder()).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -24,7 +24,8 @@ def filter_nodes(core: ExtenderCore, args: FilterArgs) -> FilterResult:
         if core.table.has_gone(pod_ref(args.pod).uid):  # it was deleted while the question was under way
             return FilterResult(hopeless=same_for_all(args.names, "the pod is gone"))
         entry = core.table.meet(args.pod, core.clock())
-        entry.asked, entry.requeues = core.clock(), 0
+        entry.asked = core.asked = core.clock()
+        entry.was_asked, entry.requeues = True, 0
         if entry.reading is None:
             assert entry.problem is not None  # noqa: S101 - one of the two
             core.decisions["unreadable"] += 1
@@ -67,7 +68,6 @@ def _taken(
     version = core.book.engine.version
     if isinstance(found, Allocation):
         entry.assumed, entry.attempts = core.clock(), 0
-        core.work.set()
         return CachedDecision(version, "bind", node=found.info.node, offered=offered)
     match found.decision:
         case Insist(info=info):

@@ -20,6 +20,8 @@ from paictl.scheduler.groups import Group, GroupState
 SETTLE: Final = 2.0
 """Seconds that kube-scheduler has for asking about a pod by itself; doubled each time it does not."""
 LONGEST: Final = 300.0
+BUSY: Final = (1.0, 60.0)
+"""Seconds after a question in which kube-scheduler works on its queue, and how long new pods stand in it at most."""
 MOST: Final = 64
 """Pods that are requeued in one round, and ten times as many that are looked at."""
 
@@ -132,12 +134,14 @@ def _would_fit(core: ExtenderCore, entry: PodEntry) -> bool:
 def _stale(core: ExtenderCore, now: float, settle: float) -> list[PodEntry]:
     """Pods that wait, by an answer that may no longer be right or by none."""
     version = core.book.engine.version
+    queued = now - BUSY[1] if core.asked > now - BUSY[0] else now
     return [
         entry
         for entry in core.table
         if entry.reading is not None
         and _waits(core, entry)
         and (entry.cached is None or entry.cached.version != version)
+        and (entry.was_asked or entry.asked < queued)
         and max(entry.asked, entry.requeued) < now - min(settle * 2**entry.requeues, LONGEST)
     ]
 

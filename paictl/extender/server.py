@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote
@@ -20,11 +22,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from paictl.cluster.page import page
 from paictl.cluster.picture import picture_data
 from paictl.errors import PaictlError
 from paictl.extender import filtering, preemption, views, wire
+from paictl.extender.bodies import Bodies, HttpError
 from paictl.extender.core import ExtenderCore, NotServingError
 from paictl.extender.metrics import Metrics
 from paictl.extender.term import Term
@@ -32,22 +36,18 @@ from paictl.extender.throttle import BusyError, Throttle
 from paictl.extender.wire import FilterResult, WireError
 from paictl.scheduler.errors import RequestError
 
-PATIENCE: Final = 10.0
-"""Seconds in which a request must have arrived whole."""
+BINDERS: Final = 24
+"""Bindings at the same time that kube-scheduler waits for: no more than connections are kept to the API server."""
+BACKLOG: Final = 64
+"""Bindings under way beyond which questions wait: kube-scheduler asks faster than any API server binds, and gives a
+binding up after its `httpTimeout`."""
+LONGEST_WAIT: Final = 1.0
+"""Seconds that a question waits for bindings; an API server that is away must not stop everything."""
 RELOAD: Final = 5
 """Seconds after which a browser loads the page anew."""
 _PREFIX: Final = "hivedscheduler: User Error: "
 """HiveD's, so that its users' scripts recognise it."""
 _METHODS: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
-
-
-class HttpError(Exception):
-    """An answer that is no success; the message is for the user."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
 
 
 @dataclass(slots=True)
@@ -59,14 +59,33 @@ class Api:
     cluster: str = "kubernetes"
     _views: views.ViewCache = field(default_factory=views.ViewCache)
     _throttle: Throttle = field(default_factory=Throttle)
+    _bodies: Bodies = field(default_factory=Bodies)
+    _backlog: int = 0
+    """Bindings under way."""
+    _room: asyncio.Event = field(default_factory=asyncio.Event)
+    _binders: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(BINDERS, "bind asked"))
 
-    def app(self) -> Starlette:
-        """The ASGI application."""
-        return Starlette(routes=[Route("/{path:path}", self._any, methods=_METHODS)])
+    def app(self) -> ASGIApp:
+        """The ASGI application. The verbs, which are asked for every pod, do without the layers of a framework."""
+        looks = Starlette(routes=[Route("/{path:path}", self._any, methods=_METHODS)])
+
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            verb = _VERBS.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+            if verb is None:
+                await looks(scope, receive, send)
+            else:
+                response = await self._asked(lambda: self._verb(verb, scope, receive))
+                await response(scope, receive, send)
+
+        return answer
 
     async def _any(self, request: Request) -> Response:
+        return await self._asked(lambda: self._routed(request))
+
+    async def _asked(self, answer: Callable[[], Awaitable[Response]]) -> Response:
+        """An answer, or what is wrong with the question."""
         try:
-            return await self._routed(request)
+            return await answer()
         except HttpError as error:
             return _json(f"{_PREFIX}{error.message}", error.status)
         except views.UnknownError as error:
@@ -74,36 +93,31 @@ class Api:
         except NotServingError as error:
             return _json(f"{_PREFIX}{error}", 503)
         except BusyError as error:
-            answer = _json(f"{_PREFIX}{error}", 429)
-            answer.headers["Retry-After"] = str(error.seconds)
-            return answer
+            busy = _json(f"{_PREFIX}{error}", 429)
+            busy.headers["Retry-After"] = str(error.seconds)
+            return busy
         except ClientDisconnect:
             return Response(status_code=400)
 
     async def _routed(self, request: Request) -> Response:
         path, method = request.url.path, "GET" if request.method == "HEAD" else request.method
-        verb = _VERBS.get(path)
-        if verb is not None:
-            if method != "POST":
-                raise HttpError(400, f"NotImplemented: {method}: {path}")
-            return await self._verb(verb, request)
         look = _VIEWS.get(path) or next((found for start, found in _BELOW if path.startswith(start)), None)
-        if look is None:
+        if look is None and path not in _VERBS:
             raise HttpError(404, f"Path not found: {path}")
-        if method != "GET":
+        if look is None or method != "GET":
             raise HttpError(400, f"NotImplemented: {method}: {path}")
         return await look(self, request)
 
     # --- kube-scheduler
 
-    async def _verb(self, verb: str, request: Request) -> Response:
-        try:
-            body = await asyncio.wait_for(_body(request), PATIENCE)
-        except TimeoutError:
-            raise HttpError(408, f"the request took more than {PATIENCE:g} s to arrive") from None
+    async def _verb(self, verb: str, scope: Scope, receive: Receive) -> Response:
+        body = await self._bodies.read(scope, receive)
+        if verb == "filter" and self._backlog >= BACKLOG:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._room.wait(), LONGEST_WAIT)
         began = time.perf_counter()
         if verb == "bind":
-            data = await run_in_threadpool(self._bind, body)
+            data = await self._bound(body)
         else:
             data = self._filter(body) if verb == "filter" else self._preempt(body)
         self.metrics.seconds.labels(verb).observe(time.perf_counter() - began)
@@ -128,6 +142,18 @@ class Api:
         except Exception as error:
             self.metrics.errors["filter"] += 1
             return wire.write_filter(FilterResult(error=_bug(error)))
+
+    async def _bound(self, body: bytes) -> bytes:
+        """Bind in a thread, and have questions wait while too many do."""
+        self._backlog += 1
+        if self._backlog >= BACKLOG:
+            self._room.clear()
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._binders, self._bind, body)
+        finally:
+            self._backlog -= 1
+            if self._backlog < BACKLOG:
+                self._room.set()
 
     def _bind(self, body: bytes) -> bytes:
         try:
@@ -250,20 +276,6 @@ _BELOW: Final[tuple[tuple[str, _View], ...]] = (
     (f"{_VIRTUAL}/", Api._virtual),
     (_EXPLAIN, Api._explain),
 )
-
-
-async def _body(request: Request) -> bytes:
-    """The whole body, but no more than kube-scheduler would send."""
-    length = request.headers.get("content-length", "0")
-    if length.isdigit() and int(length) > wire.MAX_BODY:
-        raise HttpError(413, f"the body has {length} bytes, at most {wire.MAX_BODY} are read")
-    parts, size = [], 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > wire.MAX_BODY:
-            raise HttpError(413, f"the body has more than {wire.MAX_BODY} bytes")
-        parts.append(chunk)
-    return b"".join(parts)
 
 
 def _json(data: Any, status: int = 200) -> Response:

@@ -15,12 +15,13 @@ from typing import Final
 
 import uvicorn
 
+from paictl.cluster.pods.labels import DEVICES, Rules
 from paictl.errors import PaictlError
 from paictl.extender import configuration
+from paictl.extender.connections import serving
 from paictl.extender.core import Options
-from paictl.extender.labels import DEVICES, Rules
 from paictl.extender.metrics import Metrics
-from paictl.extender.pod_events import PodEvent
+from paictl.extender.pod_events import VITAL, PodEvent
 from paictl.extender.server import Api
 from paictl.extender.term import Term
 from paictl.remote.kube.client import KubeClient
@@ -30,9 +31,6 @@ from paictl.remote.kube.leases import LeaderElector, LeaseTimes
 
 POLL: Final = 1.0
 """Seconds between looks at the configuration file and at the engine's health."""
-KEEP_ALIVE: Final = 100
-"""Seconds that an idle connection stays open: Go's client drops its own after 90."""
-CONNECTIONS: Final = 512
 COLLECT: Final = (10_000, 50, 1000)
 """Allocations before the collector looks for circles: there are hardly any, while pods by the thousand are read, and
 walking them all again and again took more than half of a restart."""
@@ -70,6 +68,7 @@ class Service:
         self.events = EventRecorder(client, "hivedscheduler-extender", enabled=settings.events)
         self.metrics = Metrics(lambda: self.current.core if self.current and not self.current.problem else None)
         self.metrics.evicted = lambda: self._evicted + (self.current.reconciler.evicted if self.current else 0)
+        self.metrics.events = lambda: (self.events.dropped, self.events.waiting)
         self.current: Term | None = None
         self.failed = ""
         """Why the process has to end."""
@@ -131,7 +130,8 @@ class Service:
     def record(self, event: PodEvent) -> None:
         """An event of a pod."""
         subject = PodReference(event.pod.namespace, event.pod.name, event.pod.uid)
-        self.events.record(Event(subject, event.reason, event.message, event.warning))
+        vital = event.reason in VITAL
+        self.events.record(Event(subject, event.reason, event.message, event.warning, vital))
 
     # --- the process
 
@@ -177,29 +177,14 @@ class Service:
     def _http(self) -> uvicorn.Config:
         """How HTTP is served. Raises `PaictlError` if the certificate or its key cannot be used."""
         settings = self.settings
-        found = uvicorn.Config(
-            Api(self.term, self.metrics, self.client.context).app(),
-            host=settings.host,
-            port=settings.port,
-            log_level="warning",
-            access_log=False,
-            timeout_keep_alive=KEEP_ALIVE,
-            limit_concurrency=CONNECTIONS,
-            lifespan="off",
-            ws="none",
-            server_header=False,
-            timeout_graceful_shutdown=3,
-            ssl_certfile=settings.certificate,
-            ssl_keyfile=settings.key,
-        )
+        app = Api(self.term, self.metrics, self.client.context).app()
         try:
-            found.load()
+            return serving(app, settings.host, settings.port, settings.certificate, settings.key)
         except OSError as error:  # ssl's own error is one
             raise PaictlError(
                 f"the certificate or its key cannot be used: {error.strerror or error}",
                 where=f"{settings.certificate}, {settings.key}", hint="both have to be PEM and belong together",
             ) from None  # fmt: skip
-        return found
 
     def _supervise(self) -> None:
         """Look after the configuration, the lease and the engine."""
@@ -223,6 +208,9 @@ class Service:
             except PaictlError as error:
                 refused = digest
                 self.log(f"the changed configuration is not taken: {getattr(error, 'report', '') or error}")
+                continue
+            if found.text == self.read.text:  # another service's part of services-configuration.yaml
+                self.read = found
                 continue
             self.log("the configuration has changed: starting anew with it")
             with self._lock:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from paictl.extender.labels import Reading, Rules
-from paictl.extender.reading import read_pod, source_of
+from paictl.cluster.pods.labels import Reading, Rules
+from paictl.cluster.pods.reading import read_pod, source_of
 from paictl.extender.wire import PodRef, pod_ref
 from paictl.scheduler.errors import RequestError
 
@@ -38,6 +38,8 @@ class PodEntry:
     cached: CachedDecision | None = None
     asked: float = 0.0
     """When kube-scheduler last asked about it; before it has, when the pod was first heard of."""
+    was_asked: bool = False
+    """Whether kube-scheduler has asked this process about it."""
     assumed: float = 0.0
     """Since when it holds devices without Kubernetes having confirmed it; 0: it does not."""
     attempts: int = 0

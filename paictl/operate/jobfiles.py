@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -10,9 +10,9 @@ from typing import Final
 from paictl.cluster.interface import FOREVER as ENDLESS
 from paictl.cluster.interface import JobRequest
 from paictl.config.linting.validate import Choice, validate
-from paictl.config.reading.document import Bundle
+from paictl.config.reading.document import Bundle, Document
 from paictl.config.reading.kinds import Kind
-from paictl.config.reading.load import Loaded, is_folder, load
+from paictl.config.reading.load import Loaded, is_folder, load, load_memory
 from paictl.config.reading.problem import Problem, Severity
 from paictl.config.reading.source import read_bytes
 from paictl.errors import PaictlError
@@ -33,6 +33,8 @@ class Wishes:
     repeat: int = 1
 
 
+TYPED: Final = "job.yaml"
+"""What a job is called that is in no file."""
 MOST_JOBS: Final = 20_000
 """Most jobs of one submission."""
 
@@ -88,14 +90,29 @@ def jobs_in(path: str, warn: Warn) -> list[Mapping[str, object]]:
     jobs = [document for document in loaded.documents if document.kind is Kind.JOB]
     if not jobs:
         raise PaictlError("there is no job file in this folder", where=path, hint="jobs have protocolVersion: 2")
-    report = validate(Loaded((Bundle(path, tuple(jobs)),)), Choice(severity=Severity.WARNING))
+    return _sound(jobs, path, warn)
+
+
+def job_in_text(data: bytes, warn: Warn) -> Mapping[str, object]:
+    """The job that somebody wrote or sent, not in a file; raises as `jobs_in` does."""
+    return _sound(list(load_memory({TYPED: data}, Kind.JOB).documents), TYPED, warn)[0]
+
+
+def findings(data: bytes) -> tuple[Problem, ...]:
+    """What the validator says of such a job; raises `PaictlError` for one that holds too much."""
+    return validate(load_memory({TYPED: data}, Kind.JOB), Choice(severity=Severity.INFO)).problems
+
+
+def _sound(jobs: Sequence[Document], where: str, warn: Warn) -> list[Mapping[str, object]]:
+    """The data of jobs without errors."""
+    report = validate(Loaded((Bundle(where, tuple(jobs)),)), Choice(severity=Severity.WARNING))
     if report.count(Severity.ERROR):
-        raise RefusedFilesError("is no job that can be submitted", report, where=path, hint="correct the errors above")
+        raise RefusedFilesError("is no job that can be submitted", report, where=where, hint="correct the errors above")
     for problem in report.problems:
         warn(problem)
     found: list[Mapping[str, object]] = [document.data for document in jobs if isinstance(document.data, dict)]
     if not found:
-        raise PaictlError("holds no job: nothing is set in it", where=path, hint="jobs have protocolVersion: 2")
+        raise PaictlError("holds no job: nothing is set in it", where=where, hint="jobs have protocolVersion: 2")
     return found
 
 

@@ -58,7 +58,8 @@ def test_what_a_kind_lacks_is_the_same_error_at_every_try(contract: Contract) ->
     asked = {
         Port.JOBS: (cluster.jobs, lambda: cluster.submit([]), lambda: cluster.job("a~b"), cluster.events,
                     lambda: cluster.stop_job("a~b")),
-        Port.SCHEDULING: (cluster.picture, lambda: cluster.explain("a~b"), lambda: cluster.impact({})),
+        Port.SCHEDULING: (cluster.picture, lambda: cluster.explain("a~b"), lambda: cluster.impact({}),
+                          lambda: cluster.foresee(contract.request("one"))),
         Port.SERVICES: (cluster.services, lambda: cluster.restart_services(["x"]), lambda: cluster.losses("x"),
                         lambda: cluster.wipe_service("x"), lambda: cluster.set_service("x", running=True)),
     }  # fmt: skip
@@ -232,17 +233,39 @@ def test_to_stop_a_job_can_be_asked_again_and_what_is_not_there_is_an_error(cont
 def test_a_waiting_job_is_explained_and_a_running_one_is_not_waiting(contract: Contract) -> None:
     runs, waits = contract.submit("runs"), contract.submit("waits")
     contract.job_in(runs, JobState.RUNNING)
-    answer = contract.cluster.explain(waits)
+    answer = contract.until(lambda: contract.cluster.explain(waits), lambda found: found.scheduler is not None)
     assert (answer.job, answer.situation, answer.waiting) == (waits, Situation.NO_ROOM, 1)
     assert explaining.data(answer)["decision"] == "wait"
     crossed = scheduling.from_data(json.loads(json.dumps(scheduling.to_data(answer))))
     assert explaining.lines(crossed) == explaining.lines(answer)
     assert crossed == answer
     assert contract.cluster.explain(runs).situation is Situation.NOT_WAITING
+
+
+@needs(Port.JOBS, Port.SCHEDULING, Port.SERVICES)
+def test_a_job_that_waits_for_a_stopped_service_says_for_which(contract: Contract) -> None:
+    contract.job_in(contract.submit("runs"), JobState.RUNNING)
+    waits = contract.submit("waits")
+    contract.until(lambda: contract.cluster.explain(waits), lambda found: found.scheduler is not None)
     contract.cluster.set_service("hivedscheduler", running=False)
     stopped = contract.cluster.explain(waits)
     assert (stopped.situation, stopped.service) == (Situation.SERVICE_STOPPED, "hivedscheduler")
     assert "start it: paictl service start -n hivedscheduler" in explaining.lines(stopped)[1]
+
+
+@needs(Port.JOBS, Port.SCHEDULING)
+def test_what_would_become_of_a_job_is_told_and_nothing_is_submitted(contract: Contract) -> None:
+    free = contract.cluster.foresee(contract.request("one"))
+    assert (free.job, free.state, explaining.data(free)["decision"]) == ("ann~one", JobState.WAITING, "bind")
+    contract.job_in(contract.submit("runs"), JobState.RUNNING)
+    full = contract.cluster.foresee(contract.request("one"))
+    assert (full.situation, explaining.data(full)["decision"]) == (Situation.NO_ROOM, "wait")
+    assert [job.key for job in contract.cluster.jobs()] == ["ann~runs"]
+    assert contract.submit("one") == "ann~one"
+    told = contract.until(lambda: contract.cluster.explain("ann~one"), lambda found: found.scheduler is not None)
+    assert explaining.data(told)["decision"] == "wait"
+    with pytest.raises(PaictlError, match="nosuch"):
+        contract.cluster.foresee(contract.request("two", vc="nosuch"))
 
 
 @needs(Port.JOBS, Port.SCHEDULING)

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from paictl.cluster.embedded import commands, written
 from paictl.cluster.embedded.clock import Clock, anchor_row, steady, wall_time
 from paictl.cluster.embedded.commands import Command, Line, RunOut, Submit, Tick, Up
-from paictl.cluster.embedded.jobcodec import dump_job, dump_view, load_job, view_from
+from paictl.cluster.embedded.jobcodec import load_job, view_from
+from paictl.cluster.embedded.jobpages import WithPages
+from paictl.cluster.embedded.jobrows import row_of
 from paictl.cluster.embedded.jobs import LiveJob
-from paictl.cluster.embedded.jobviews import name_taken, no_job, view_of
+from paictl.cluster.embedded.jobviews import view_of
 from paictl.cluster.embedded.records import History
-from paictl.cluster.embedded.store import JobRow, Store, planned_beginning, whole
+from paictl.cluster.embedded.store import Store, planned_beginning, whole
 from paictl.cluster.embedded.users import WithUsers
 from paictl.cluster.embedded.views import losses_of, node_views, service_view
 from paictl.cluster.embedded.world import World
@@ -29,21 +31,21 @@ from paictl.cluster.interface import (
     JobView,
     Machine,
     NodeChange,
-    NodeView,
     Port,
-    ServiceView,
 )
+from paictl.cluster.jobwords import name_taken, no_job
 from paictl.cluster.versions import moved_on, no_version
 from paictl.units import Millis, from_unix, instant
 
 if TYPE_CHECKING:
+    from paictl.cluster.interface import NodeView, ServiceView
     from paictl.cluster.picture import Picture
     from paictl.cluster.scheduling import Impact, JobExplanation
 
 Given = TypeVar("Given")
 
 
-class EmbeddedCluster(WithUsers):
+class EmbeddedCluster(WithUsers, WithPages):
     """A cluster in a folder of this machine. `wall` gives Unix time in seconds (tests have their own)."""
 
     lacks: Mapping[Port, str] = MappingProxyType({})
@@ -65,7 +67,6 @@ class EmbeddedCluster(WithUsers):
         """Bring a cluster up; `clock` is (speed, run out), as fast as time passes by default.
 
         Where a beginning was planned for the folder, it begins then, and unless a clock is given that one stands.
-
         The cluster begins with the commands in `then` carried out, or does not begin. Raises `ConflictError` if one is
         up in the folder.
         """
@@ -178,7 +179,7 @@ class EmbeddedCluster(WithUsers):
 
     def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
         """Take jobs, all or none."""
-        from paictl.cluster.embedded.admission import refuse_excess  # late, as below: only this request needs it
+        from paictl.cluster.taking import refuse_excess  # late, as below: only this request needs it
 
         refuse_excess(requests)  # before the file is locked for others
         keys = [f"{request.user}~{request.data.get('name')}" for request in requests]
@@ -222,14 +223,21 @@ class EmbeddedCluster(WithUsers):
         with self._world() as world:
             return explain_job(world, self._job(world, key))
 
+    def foresee(self, request: JobRequest) -> JobExplanation:
+        """What would become of a job that was submitted now."""
+        from paictl.cluster.embedded.explain import foresee_job
+
+        with self._world() as world:
+            return foresee_job(world, request)
+
     def _job(self, world: World, key: str) -> LiveJob:
         for job in [*world.jobs.values(), *world.ended]:
             if job.key == key:
                 return job
         row = self._store.job(key)
-        if row is None:
-            raise no_job(self._keys(world), key)
-        return load_job(row.data)
+        if row is not None:
+            return load_job(row.data)
+        raise no_job([*self._store.job_keys(), *(job.key for job in world.ended), *world.jobs], key)
 
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
         """The jobs that would be worse off by other configuration files."""
@@ -237,9 +245,6 @@ class EmbeddedCluster(WithUsers):
 
         with self._world() as world:
             return list(impact_of(world, files))
-
-    def _keys(self, world: World) -> list[str]:
-        return [*self._store.job_keys(), *(job.key for job in world.ended), *world.jobs]
 
     def picture(self, *, history: bool = False) -> Picture:
         """Cells, virtual clusters, nodes and jobs at one instant; with `history` ended jobs and the timeline, too."""
@@ -365,7 +370,7 @@ class EmbeddedCluster(WithUsers):
         if History.CONFIGURATIONS in world.wiped:
             self._store.forget_configs()
         self._store.append_events(world.events)
-        self._store.put_jobs(self._row(job) for job in world.ended)
+        self._store.put_jobs(row_of(job, self.epoch) for job in world.ended)
         for version in world.pushed:
             self._store.put_config(version.number, version.at, version.message, version.files)
         self._store.set_state(written.dump(world))
@@ -374,11 +379,6 @@ class EmbeddedCluster(WithUsers):
         if self._store.meta("anchor") is not None:  # a reboot since then begins a new one
             self._store.set_meta("anchor", anchor_row(wall))
         self._store.set_meta("clock", [clock.instant, clock.wall, clock.speed, clock.run_out])
-
-    def _row(self, job: LiveJob) -> JobRow:
-        epoch = self.epoch
-        view = dump_view(view_of(job, epoch, tasks=False), epoch)
-        return JobRow(job.key, job.number, True, view, dump_job(job))
 
     def replayed(self) -> dict[str, Any]:
         """The state computed anew from the command log alone; equal to the stored one, or there is a bug."""

@@ -60,6 +60,11 @@ class JobRow:
     data: Mapping[str, Any]
 
 
+def file_of(folder: Path) -> Path:
+    """The file of the cluster in a folder."""
+    return folder / FILE
+
+
 def plan_beginning(folder: Path, epoch: float) -> None:
     """Let the next cluster in a folder begin at a Unix time with its clock at a standstill, whenever it comes up."""
     (folder / BEGINNING).write_text(json.dumps({"epoch": epoch}) + "\n", encoding="utf-8")
@@ -242,6 +247,21 @@ class Store:
         query = "SELECT number, view FROM job WHERE ended = 1 ORDER BY number"
         return ((number, _parsed(view)) for number, view in self._db.execute(query))
 
+    def ended_index(self, users: Iterable[str] = ()) -> Iterator[tuple[int, str, str, str, int]]:
+        """(number, key, VC, state, end) of the same jobs, of some users or (none given) of all, in no order."""
+        columns = ", ".join(f"json_extract(view, '$.{name}')" for name in ("vc", "state", "ended"))
+        query = f"SELECT number, key, {columns} FROM job WHERE ended = 1"  # noqa: S608 - constants only
+        if not (wanted := tuple(users)):
+            return self._db.execute(query)
+        # All keys of a user stand together in the index: behind "ann~" comes nothing else before "ann\x7f".
+        ranges = ((user + "~", user + "\x7f") for user in wanted)
+        return (row for pair in ranges for row in self._db.execute(query + " AND key > ? AND key < ?", pair))
+
+    def views_of(self, numbers: Iterable[int]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """(number, view) of some of them."""
+        for number in numbers:
+            yield number, _parsed(self._db.execute("SELECT view FROM job WHERE number = ?", (number,)).fetchone()[0])
+
     def count_jobs(self) -> int:
         """How many jobs are stored."""
         return int(self._db.execute("SELECT count(*) FROM job").fetchone()[0])
@@ -283,7 +303,8 @@ def _connected(path: Path) -> sqlite3.Connection:
     WAL cannot be read without files beside it. So where these cannot be made the main file alone is read, provided
     that everything is in it, as it is unless the last command was killed.
     """
-    db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+    # One thread at a time uses a store, but the one in which it is closed at last may be another.
+    db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
@@ -294,7 +315,8 @@ def _connected(path: Path) -> sqlite3.Connection:
             db.close()
             raise
         db.close()
-        db = sqlite3.connect(f"file:{quote(str(path.resolve()))}?immutable=1", uri=True, isolation_level=None)
+        db = sqlite3.connect(f"file:{quote(str(path.resolve()))}?immutable=1", uri=True, isolation_level=None,
+                             check_same_thread=False)  # fmt: skip
         db.execute("SELECT 1 FROM meta")
     return db
 

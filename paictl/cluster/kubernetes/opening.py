@@ -9,7 +9,7 @@ from paictl.cluster.kubernetes.cluster import KubernetesCluster
 from paictl.cluster.registry import Pinned
 from paictl.cluster.values import ClusterError
 from paictl.errors import PaictlError
-from paictl.remote.kube.client import KubeClient, connect
+from paictl.remote.kube.client import IN_CLUSTER, KubeClient, connect
 
 _AUTHORITIES = {"system": "those of this machine", "nobody": "none at all, certificates are not checked"}
 
@@ -47,6 +47,17 @@ def open_pinned(pinned: Pinned) -> KubernetesCluster:
             where=pinned.kubeconfig, hint=f"nothing was sent; if that is meant: {_anew(pinned)}",
         )  # fmt: skip
     return KubernetesCluster(client, pinned.name)
+
+
+def open_own() -> KubernetesCluster:
+    """The cluster in one of whose pods this runs; raises `ClusterError` where there is none."""
+    hint = "leave out --in-cluster, and name one: --cluster NAME"
+    if "KUBERNETES_SERVICE_HOST" not in os.environ:
+        raise ClusterError("this is no pod of a cluster", hint=hint)
+    client = connect()
+    if client.context != IN_CLUSTER:
+        raise ClusterError("this pod has no service account", hint=hint)
+    return KubernetesCluster(client, "pai")
 
 
 def changes_since(pinned: Pinned, client: KubeClient) -> list[str]:

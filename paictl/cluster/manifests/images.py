@@ -13,8 +13,10 @@ from paictl.resources import resource_folder
 from paictl.words import did_you_mean
 
 FILE_NAME: Final = "images.yaml"
-_OPENPAI: Final = (("docker.io", "openpai"), ("docker.io", ""), ("", "openpai"))
-"""Where OpenPAI's own images are, as its generated settings say: no wish to have ours from there."""
+_PUBLIC: Final = ("", "public", "docker.io")
+"""Domains that OpenPAI's settings write for Docker Hub."""
+_OPENPAI: Final = ("", "openpai")
+"""Namespaces there of OpenPAI's own images, as its generated settings say: no wish to have ours from there."""
 
 
 def load_images(folder: Path | None = None) -> dict[str, str]:
@@ -27,7 +29,10 @@ def load_images(folder: Path | None = None) -> dict[str, str]:
 
 
 class Images:
-    """References by name, with the registry of the configuration put in."""
+    """References by name, with the registry of the configuration put in.
+
+    A private registry has all images as DOMAIN/NAMESPACE/NAME:TAG: two projects may call theirs alike.
+    """
 
     def __init__(self, known: Mapping[str, str], version: str, services: Mapping[str, Any]) -> None:
         self._known = known
@@ -37,8 +42,11 @@ class Images:
         registry = _mapping(cluster.get("docker-registry")) or _mapping(
             _mapping(cluster.get("common")).get("docker-registry")
         )
-        place = (str(registry.get("domain") or ""), str(registry.get("namespace") or ""))
-        self._prefix = "" if place in _OPENPAI else "/".join(filter(None, place))
+        domain, namespace = (str(registry.get(key) or "").strip("/") for key in ("domain", "namespace"))
+        if domain in _PUBLIC:
+            domain = "docker.io"
+        public = domain == "docker.io" and namespace in _OPENPAI
+        self._prefix = "" if public else "/".join(filter(None, (domain, namespace)))
 
     def __call__(self, name: str) -> str:
         """The reference of an image; raises `LookupError` for a name that is in no file."""
@@ -50,7 +58,7 @@ class Images:
             raise LookupError(f"there is no image {name!r}; {did_you_mean(name, self._known) or f'see {FILE_NAME}'}")
         if ":" not in reference.rpartition("/")[2]:
             reference = f"{reference}:{self._version}"
-        return f"{self._prefix}/{reference.rpartition('/')[2]}" if self._prefix else reference
+        return f"{self._prefix}/{name}:{reference.rpartition(':')[2]}" if self._prefix else reference
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -32,6 +32,9 @@ MAX_SECRETS = 256
 REMOVED = "<removed>"
 """What stands for a secret in a comment."""
 
+_TAGS = ("str", "int")
+"""What YAML makes of a password: of one with digits only a number."""
+
 _SEAL = re.compile(r"sealed:scrypt:(\d{1,2}):(\d{1,2}):(\d{1,2}):([\w-]{22}):([\w-]{43})")
 _COMMENT = re.compile(r"(?:^|(?<=\s))#.*", re.MULTILINE)
 _SETTING = re.compile(r"""([\w-]+)(["']?\s*[:=]\s*)("[^"]*"|'[^']*'|\S+)(?=\s*(?:#.*)?$)""")
@@ -41,6 +44,14 @@ _BLOCK_COMMENT = re.compile(r"[|>][-+1-9]*([ \t]+#[^\r\n]*)")
 def is_seal(value: object) -> bool:
     """Whether a value is what `seal` puts in the place of a secret."""
     return isinstance(value, str) and _SEAL.fullmatch(value) is not None
+
+
+def is_seal_of(value: str, secret: str) -> bool:
+    """Whether a seal is that of a secret, however YAML has read it; nothing of it is remembered.
+
+    So a password that only the configuration says can be checked without anybody having it.
+    """
+    return any(_matches(value, f"{tag}:{secret}", _slow_hash) for tag in _TAGS)
 
 
 def seal(text: str, kind: Kind, *known_texts: str) -> str:
@@ -179,7 +190,9 @@ def _seal_of(clear: str) -> str:
     return f"{SEAL_PREFIX}{log_n}:{r}:{p}:{_encoded(salt)}:{_encoded(_hash(clear, salt, COST))}"
 
 
-def _matches(seal_text: str, clear: str) -> bool:
+def _matches(
+    seal_text: str, clear: str, hashed: Callable[[str, bytes, tuple[int, int, int]], bytes] | None = None
+) -> bool:
     """Whether a seal is that of a secret; one that would cost more than `MAX_COST` is not even tried."""
     match = _SEAL.fullmatch(seal_text)
     if match is None:
@@ -188,12 +201,16 @@ def _matches(seal_text: str, clear: str) -> bool:
     if not all(1 <= one <= most for one, most in zip(cost, MAX_COST, strict=True)):
         return False
     salt = base64.urlsafe_b64decode(match[4] + "==")
-    return hmac.compare_digest(_encoded(_hash(clear, salt, cost)), match[5])
+    return hmac.compare_digest(_encoded((hashed or _hash)(clear, salt, cost)), match[5])
 
 
 @lru_cache(maxsize=256)
 def _hash(clear: str, salt: bytes, cost: tuple[int, int, int]) -> bytes:
     """Slow on purpose, so never done twice in a process: labs and tests push the same files again and again."""
+    return _slow_hash(clear, salt, cost)
+
+
+def _slow_hash(clear: str, salt: bytes, cost: tuple[int, int, int]) -> bytes:
     log_n, r, p = cost
     data = clear.encode("utf-8", errors="surrogatepass")
     return hashlib.scrypt(data, salt=salt, n=2**log_n, r=r, p=p, dklen=32, maxmem=(256 << log_n) * r)

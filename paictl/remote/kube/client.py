@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -20,6 +21,8 @@ Json = dict[str, Any]
 
 CONNECT: Final = 5.0
 """Seconds to reach the server."""
+IN_CLUSTER: Final = "in cluster"
+"""The context of a pod that talks to its own cluster."""
 READ: Final = 15.0
 """Seconds between two bytes of an ordinary answer."""
 PAGE: Final = 500
@@ -60,6 +63,8 @@ class KubeClient:
         """Name of the context, ``in cluster`` inside a pod."""
         self.authority = authority_of(api.configuration)
         """Whose certificate the server has to show."""
+        self.sent: Counter[str] = Counter()
+        """Requests by method, watches among them."""
         self.date: datetime | None = None
         """What the server's clock showed at its last ordinary answer, in whole seconds."""
 
@@ -118,6 +123,7 @@ class KubeClient:
         timeout: urllib3.Timeout, *, stream: bool = False,
     ) -> urllib3.BaseHTTPResponse:  # fmt: skip
         headers = {"Accept": JSON, "Content-Type": kind, "User-Agent": "paictl"}
+        self.sent[method] += 1
         with self._auth:  # a token is read again when it has expired
             self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, None)
         url = f"{self.server}{path}{'?' + urlencode(query) if query else ''}"
@@ -183,7 +189,7 @@ def connect(kubeconfig: Path | str | None = None, context: str | None = None) ->
             config.load_incluster_config(client_configuration=settings)
         except config.ConfigException as error:
             raise PaictlError(f"the pod's own credentials cannot be used: {error}") from None
-        return KubeClient(client.ApiClient(configuration=settings), "in cluster")
+        return KubeClient(client.ApiClient(configuration=settings), IN_CLUSTER)
     name = str(kubeconfig) if kubeconfig else None
     where = name or "KUBECONFIG or ~/.kube/config"
     try:

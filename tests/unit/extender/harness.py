@@ -15,12 +15,13 @@ from typing import Any
 import uvicorn
 
 from paictl.cells.spec import ClusterSpec
+from paictl.cluster.pods.labels import Rules
+from paictl.cluster.pods.nodes import NodeStatus
 from paictl.extender.binder import Binder
+from paictl.extender.connections import serving
 from paictl.extender.core import Binding, ExtenderCore, Options
 from paictl.extender.filtering import filter_nodes
-from paictl.extender.labels import Rules
 from paictl.extender.metrics import Metrics
-from paictl.extender.nodes import NodeStatus
 from paictl.extender.pod_events import PodEvent
 from paictl.extender.reconciler import Reconciler
 from paictl.extender.server import Api
@@ -160,6 +161,12 @@ class Caller:
         self.connection.connect()
         self.connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
+    def __enter__(self) -> Caller:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.connection.close()
+
     def call(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Any:
         """Status and answer as JSON (as text where it is none)."""
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
@@ -187,12 +194,12 @@ class Caller:
 
 @contextmanager
 def served(harness: Harness) -> Iterator[Caller]:
-    """The harness over HTTP on a free port."""
+    """The harness over HTTP on a free port, with the server's own settings."""
     metrics = Metrics(lambda: harness.core)
     app = Api(lambda: harness, metrics).app()  # type: ignore[arg-type,return-value]
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio then sends at once
     sock.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off", ws="none"))
+    server = uvicorn.Server(serving(app, "127.0.0.1", 0))
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
     thread.start()

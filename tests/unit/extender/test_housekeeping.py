@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from paictl.cluster.pods.nodes import NodeStatus
 from paictl.extender import housekeeping
 from paictl.extender.filtering import filter_nodes
-from paictl.extender.nodes import NodeStatus
 from paictl.extender.wire import FilterArgs
 from tests.unit.extender.conftest import NODES
 from tests.unit.extender.harness import Harness, gang, pod
@@ -96,3 +96,15 @@ def test_a_pod_that_is_gone_when_it_is_to_be_queued_again_is_forgotten(harness: 
     harness.now += 10
     harness.reconciler.reconcile()
     assert harness.core.table.find("default", "late-0") is None
+
+
+def test_new_pods_in_a_long_queue_are_not_queued_again(harness: Harness) -> None:
+    """kube-scheduler is at work on it: each of them would be a patch, and a storm for all who watch."""
+    waiting = [pod(f"new-{i}", {"virtualCluster": "A", "priority": 0, "leafCellNumber": 1}) for i in range(5)]
+    for made in waiting:
+        harness.core.pod_changed(made)
+    harness.now += 10
+    harness.run(waiting[0])
+    assert housekeeping.to_requeue(harness.core) == []
+    harness.now += 2  # it has stopped asking: perhaps it asked a process before this one
+    assert len(housekeeping.to_requeue(harness.core)) == 4

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import random
-import resource
-import select
-import socket
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from paictl.extender import server, wire
+from paictl.extender.cells import count
 from tests.unit.extender.conftest import NODES, spec
-from tests.unit.extender.harness import Caller, Harness, gang, pod, served
+from tests.unit.extender.harness import Caller, Harness, gang, served
 
 VERBS = ("filter", "bind", "preempt")
 
@@ -89,10 +84,22 @@ def test_explanations_picture_page_and_metrics(caller: Caller, harness: Harness)
         'paictl_extender_decisions_total{kind="wait"} 1.0',
         'paictl_extender_cells{cell_type="NODE",level="3",state="Used",vc="A"} 3.0',
         'paictl_extender_cells{cell_type="NODE",level="3",state="Free",vc="B"} 1.0',
+        'paictl_extender_cells{cell_type="SWITCH",level="2",state="Used",vc="A"} 6.0',
+        'paictl_extender_cells{cell_type="GPU",level="1",state="Used",vc="A"} 12.0',
+        'paictl_extender_cells{cell_type="GPU",level="1",state="Free",vc="B"} 4.0',
         'paictl_extender_guarantees_at_risk{vc="A"} 0.0',
         'paictl_extender_pods{state="bound"} 3.0',
     ):
         assert line in text
+
+
+def test_cells_used_in_part_are_counted_at_every_level(harness: Harness) -> None:
+    harness.run(gang("part", 1, 1)[0])
+    found = {key[1:]: number for key, number in count(harness.core).items() if key[0] == "A"}
+    assert found == {
+        ("NODE", "3", "Used"): 1, ("NODE", "3", "Free"): 2, ("SWITCH", "2", "Used"): 1, ("SWITCH", "2", "Free"): 5,
+        ("GPU", "1", "Used"): 1, ("GPU", "1", "Free"): 11,
+    }  # fmt: skip
 
 
 def test_guarantees_at_risk_are_counted(caller: Caller, harness: Harness) -> None:
@@ -123,96 +130,6 @@ def test_whole_nodes_instead_of_names(caller: Caller, harness: Harness) -> None:
     answer = caller.call("POST", "/v1/extender/filter", body)[1]
     assert answer["NodeNames"] is None
     assert len(answer["Nodes"]["items"]) == 1
-
-
-NONSENSE: tuple[Any, ...] = (
-    None, True, 0, -1, 1 << 70, 1.5, "", "x", "\x00", "n" * 5000, [], [None], {}, {"a": {}}, [[[]]],
-    {"metadata": None}, {"name": {}},
-)  # fmt: skip
-
-
-def mutated(dice: random.Random, value: Any, depth: int = 0) -> Any:
-    """A value with something in it replaced, dropped, doubled or nested."""
-    if dice.random() < 0.1 or depth > 6:
-        return dice.choice(NONSENSE)
-    if isinstance(value, dict) and value:
-        changed = dict(value)
-        key = dice.choice(list(changed))
-        if dice.random() < 0.15:
-            changed.pop(key)
-        else:
-            changed[key] = mutated(dice, changed[key], depth + 1)
-        return changed
-    if isinstance(value, list) and value:
-        place = dice.randrange(len(value))
-        return [*value[:place], mutated(dice, value[place], depth + 1), *value[place:]]
-    return dice.choice(NONSENSE)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_no_call_gives_more_than_an_answer_that_says_what_is_wrong(caller: Caller, harness: Harness, seed: int) -> None:
-    dice = random.Random(seed)  # noqa: S311
-    for number in range(250):
-        made = pod(f"p{number}", {"virtualCluster": "A", "priority": 0, "leafCellNumber": 1})
-        if dice.random() < 0.4:
-            made["metadata"]["annotations"] = {"hivedscheduler.microsoft.com/pod-scheduling-spec": dice.choice(
-                ["{", "[" * 3000, "virtualCluster: A\nleafCellNumber: .inf", "&a [*a]", "!!python/object:x {}", "\t"]
-            )}  # fmt: skip
-        verb = dice.choice(VERBS)
-        body: Any = {
-            "filter": {"Pod": made, "Nodes": None, "NodeNames": NODES},
-            "bind": {"PodName": "p", "PodNamespace": "default", "PodUID": "u", "Node": "n0"},
-            "preempt": {"Pod": made, "NodeNameToMetaVictims": {"n0": {"Pods": [{"UID": "u"}], "NumPDBViolations": 0}}},
-        }[verb]
-        for _ in range(dice.randrange(1, 4)):
-            body = mutated(dice, body)
-        data = json.dumps(body).encode()
-        if dice.random() < 0.2:
-            data = data[: dice.randrange(len(data) + 1)] + dice.choice([b"", b"\xff", b"}", b"\x00"])
-        status, answer = caller.call("POST", f"/v1/extender/{verb}", data)
-        text = json.dumps(answer)
-        assert status in (200, 400), text
-        assert "Traceback" not in text
-        assert "internal error" not in text, (verb, data[:500], text)
-    good = gang("good", 1, 1, "B")[0]
-    assert caller.filter(harness.create(good), NODES)["NodeNames"], "and the next one is served as if nothing had been"
-
-
-def test_large_bodies_are_refused_and_cost_no_memory(caller: Caller) -> None:
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    chunk = b" " * (1 << 20)
-    for declared in (True, False):
-        raw = socket.create_connection(("127.0.0.1", caller.port))
-        length = b"Content-Length: 52428800" if declared else b"Transfer-Encoding: chunked"
-        raw.sendall(b"POST /v1/extender/filter HTTP/1.1\r\nHost: x\r\n" + length + b"\r\n\r\n")
-        raw.settimeout(10)
-        try:
-            for _ in range(50):
-                raw.sendall(chunk if declared else b"100000\r\n" + chunk + b"\r\n")
-            answer = raw.recv(100)
-        except (BrokenPipeError, ConnectionResetError):
-            answer = b"413, and the connection closed before it was all sent"
-        assert b"413" in answer
-        raw.close()
-    assert caller.call("GET", "/healthz")[0] == 200
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    assert grown < 3 * wire.MAX_BODY / 2**20, f"{grown:.0f} MB more"
-
-
-def test_slow_senders_are_given_up_and_keep_nobody_waiting(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "PATIENCE", 3.0)
-    with served(harness) as caller:
-        slow = []
-        for _ in range(30):
-            raw = socket.create_connection(("127.0.0.1", caller.port))
-            raw.sendall(b"POST /v1/extender/filter HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
-            slow.append(raw)
-        assert caller.filter(harness.create(gang("quick", 1, 1)[0]), NODES)["NodeNames"]
-        assert select.select(slow, [], [], 0)[0] == [], "it was answered before anybody was given up"
-        for raw in slow:
-            raw.settimeout(10)
-            assert b"408" in raw.recv(100)
-            raw.close()
 
 
 def test_many_at_once_get_one_answer_each(harness: Harness) -> None:

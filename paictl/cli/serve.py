@@ -1,0 +1,83 @@
+"""`paictl serve`: the REST API and the portal of a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paictl.cli import console
+from paictl.cli.clusters import StateOption
+from paictl.cli.command import App
+from paictl.cli.settings import settings
+from paictl.errors import PaictlError
+from paictl.i18n import text
+
+app = App(help="Serve the REST API and the portal of a cluster.")
+
+
+@app.callback()
+def group() -> None:
+    """Hold the command, which stands at the top by its own name."""
+
+
+@app.command(
+    epilog="""
+    paictl serve
+    paictl serve --cluster prod --listen 0.0.0.0:9186 --tls-cert server.crt --tls-key server.key
+    """
+)
+def serve(
+    *,
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to answer.")] = "127.0.0.1:9186",
+    in_cluster: Annotated[
+        bool, typer.Option("--in-cluster", help="The cluster in whose pod this runs, by its service account.")
+    ] = False,
+    tls_cert: Annotated[Path | None, typer.Option(help="Certificate (PEM) to answer with HTTPS.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
+    behind_proxy: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ADDRESS", help="A proxy whose X-Forwarded-… headers count; also a network."),
+    ] = None,
+    state: StateOption = None,
+) -> None:
+    """Answer OpenPAI's REST API v2 and show the portal, until Ctrl-C.
+
+    Without HTTPS it answers this machine only, unless a proxy that has it is named.
+    """
+    import logging
+
+    from paictl.cluster.interface import Cluster
+    from paictl.cluster.targets import chosen_name, find_target, open_in_cluster, open_target, stamp_of
+    from paictl.operate.users.bootstrap import bootstrap
+    from paictl.server.serving import Settings, check, log_to_stderr, networks_of
+    from paictl.server.serving import serve as answer
+
+    host, port = _address(listen)
+    chosen = Settings(host, port, tls_cert, tls_key, networks_of(behind_proxy or ()))
+    check(chosen)
+    name = "" if in_cluster else chosen_name(settings.cluster, state_given=settings.state_given)
+
+    def connect() -> Cluster:
+        return open_in_cluster() if in_cluster else open_target(name, folder=state)
+
+    cluster = connect()
+    first = bootstrap(cluster)
+    if first is not None:
+        console.info(text("{name} is the first administrator, as the configuration says", name=first.name))
+    elif not any(account.admin for account in cluster.users.accounts()):
+        console.info(text("nobody can sign in yet: paictl user add NAME --admin"))
+    log_to_stderr(logging.WARNING if settings.verbosity < 0 else logging.INFO)
+    target = None if in_cluster else find_target(name, state)
+    answer(
+        chosen, connect, lambda: None if target is None else stamp_of(target),
+        lambda where: console.info(text("cluster {name} is served at {where}", name=cluster.name, where=where)),
+    )  # fmt: skip
+
+
+def _address(word: str) -> tuple[str, int]:
+    host, _, port = word.rpartition(":")
+    if not (port.isascii() and port.isdigit()) or int(port) >= 1 << 16:
+        raise PaictlError(text("--listen {word!r}: expected HOST:PORT", word=word))
+    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - all addresses is what an empty host means

@@ -1,0 +1,135 @@
+"""`paictl user`: who may use a cluster over HTTP, and what they may do there."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from paictl.cli import console
+from paictl.cli.clusters import OutputOption, StateOption, Yes, clock_text, confirm, open_cluster
+from paictl.cli.command import App
+from paictl.cli.console import Output, write_data, write_table
+from paictl.cli.settings import settings
+from paictl.cluster.accounts import Account
+from paictl.errors import PaictlError
+from paictl.i18n import text
+
+app = App(help="Users of the REST server and the portal, and what they may do.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a user.")]
+Vcs = Annotated[list[str] | None, typer.Option("--vc", metavar="VC", help="Virtual cluster that is granted.")]
+Stdin = Annotated[bool, typer.Option("--password-stdin", help="Read the password from standard input.")]
+
+
+@app.command("list")
+def list_users(output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
+    """List the users: administrators, and the virtual clusters that were granted."""
+    accounts = open_cluster(state).users.accounts()
+    if output is not Output.TABLE:
+        write_data([_data(account) for account in accounts], output)
+        return
+    rows = [
+        (one.name, "admin" if one.admin else "user", _vcs(one), one.email or "-", clock_text(one.created))
+        for one in accounts
+    ]
+    write_table(("NAME", "ROLE", "VCS", "EMAIL", "SINCE"), rows)
+
+
+def _vcs(account: Account) -> str:
+    return ", ".join(account.vcs) or ("all" if account.admin else "-")
+
+
+def _data(account: Account) -> dict[str, object]:
+    created = account.created.isoformat() if account.created else None
+    return {
+        "name": account.name, "admin": account.admin, "vcs": list(account.vcs), "email": account.email,
+        "created": created,
+    }  # fmt: skip
+
+
+@app.command(
+    epilog="""
+    paictl user add ann --vc vc1 --vc vc2
+    pass show cluster/ann | paictl user add ann --admin --password-stdin
+    """
+)
+def add(
+    name: Name,
+    *,
+    admin: Annotated[bool, typer.Option("--admin", help="Everything is allowed.")] = False,
+    vc: Vcs = None,
+    email: Annotated[str, typer.Option("--email", help="Address.")] = "",
+    password_stdin: Stdin = False,
+    state: StateOption = None,
+) -> None:
+    """Add a user; the password is asked for, or read from standard input."""
+    from paictl.operate.users.accounts import NewUser, check_vcs
+    from paictl.operate.users.accounts import add as added
+
+    cluster = open_cluster(state)
+    check_vcs(cluster, vc or ())
+    account = added(cluster.users, NewUser(name, _password(name, password_stdin), admin, vc or (), email))
+    console.outcome(text("user {name} added", name=account.name), name=account.name, admin=account.admin)
+
+
+@app.command(epilog="paictl user passwd ann")
+def passwd(name: Name, *, password_stdin: Stdin = False, state: StateOption = None) -> None:
+    """Give a user another password; whoever is signed in with the old one has to sign in again."""
+    from paictl.operate.users.accounts import find, set_password
+
+    users = open_cluster(state).users
+    find(users, name)  # before anybody types a password
+    set_password(users, name, _password(name, password_stdin))
+    console.outcome(text("the password of user {name} is changed", name=name), name=name)
+
+
+@app.command(epilog="paictl user grant ann --vc vc2 --revoke vc1")
+def grant(
+    name: Name,
+    *,
+    vc: Vcs = None,
+    revoke: Annotated[list[str] | None, typer.Option("--revoke", metavar="VC", help="Granted no more.")] = None,
+    admin: Annotated[bool | None, typer.Option("--admin/--no-admin", help="An administrator, or no more.")] = None,
+    state: StateOption = None,
+) -> None:
+    """Grant virtual clusters to a user, or take them away; make administrators."""
+    from paictl.operate.users.accounts import check_vcs, find, set_admin
+    from paictl.operate.users.accounts import grant as granted
+
+    if not vc and not revoke and admin is None:
+        raise PaictlError("nothing is to be changed", hint="say --vc VC, --revoke VC, --admin or --no-admin")
+    cluster = open_cluster(state)
+    account = find(cluster.users, name)
+    check_vcs(cluster, vc or ())
+    if vc or revoke:
+        account = granted(cluster.users, name, vc or (), revoke or ())
+    if admin is not None:
+        account = set_admin(cluster.users, name, admin=admin)
+    what = "administrator" if account.admin else ", ".join(account.vcs) or "no virtual cluster"
+    console.outcome(text("user {name}: {what}", name=name, what=what), name=name, vcs=list(account.vcs),
+                    admin=account.admin)  # fmt: skip
+
+
+@app.command()
+def remove(name: Name, *, yes: Yes = False, state: StateOption = None) -> None:
+    """Remove a user; jobs stay, and are the administrators' from then on."""
+    from paictl.operate.users.accounts import find
+    from paictl.operate.users.accounts import remove as removed
+
+    users = open_cluster(state).users
+    find(users, name)
+    confirm(text("user {name} will be removed", name=name), name, yes=yes)
+    removed(users, name)
+    console.outcome(text("user {name} removed", name=name), name=name)
+
+
+def _password(name: str, stdin: bool) -> str:
+    """The password that somebody types, or the first line of standard input; never an argument, which all could see."""
+    if stdin:
+        return sys.stdin.readline().rstrip("\r\n")
+    if not settings.may_ask:
+        raise PaictlError("needs a password", hint="run it in a terminal, or give --password-stdin")
+    asked = console.said(text("password of {name}", name=name))
+    return str(typer.prompt(asked, hide_input=True, confirmation_prompt=True, err=True))

@@ -1,0 +1,16 @@
+"""Ended jobs as rows of the store."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from paictl.cluster.embedded.jobcodec import dump_job, dump_view
+from paictl.cluster.embedded.jobs import LiveJob
+from paictl.cluster.embedded.jobviews import view_of
+from paictl.cluster.embedded.store import JobRow
+
+
+def row_of(job: LiveJob, epoch: datetime) -> JobRow:
+    """A job that has ended, with the view that lists show, so that they need not read the job."""
+    view = dump_view(view_of(job, epoch, tasks=False), epoch)
+    return JobRow(job.key, job.number, True, view, dump_job(job))

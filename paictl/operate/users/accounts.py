@@ -1,0 +1,164 @@
+"""Accounts: made, changed, granted virtual clusters, taken away."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from paictl.cluster.accounts import Account
+from paictl.cluster.interface import ClusterError, ConflictError, Scheduling, UnsupportedError, Users
+from paictl.config.secrets.sealing import is_seal
+from paictl.errors import PaictlError
+from paictl.i18n import text
+from paictl.operate.users import passwords
+from paictl.words import did_you_mean
+
+NAME: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9_.-]{1,64}")
+"""What a user can be called, as in OpenPAI; never what a path would mean otherwise."""
+RESERVED: Final = frozenset({"me"})
+"""What addresses of the API mean otherwise."""
+_EMAIL: Final = re.compile(r"[^\s@<>\"']{1,64}@[^\s@<>\"']{1,190}")
+_TRIES: Final = 5
+"""Times that a change is made anew because somebody else changed the account meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewUser:
+    """What an account begins with."""
+
+    name: str
+    password: str = field(repr=False)
+    admin: bool = False
+    vcs: Sequence[str] = ()
+    email: str = ""
+
+
+def add(users: Users, new: NewUser) -> Account:
+    """Make an account; raises `ConflictError` if there is one of that name, `PaictlError` for what none can have."""
+    if not NAME.fullmatch(new.name) or new.name in RESERVED:
+        raise PaictlError(
+            text("{name!r} cannot be the name of a user", name=new.name[:80]),
+            hint="use letters, digits, underscore, dot and hyphen, at most 64",
+        )
+    passwords.check(new.password)
+    check_email(new.email)
+    return users.put_account(
+        Account(
+            new.name, new.admin, tuple(sorted(set(new.vcs))), new.email, passwords.hashed(new.password), _stamp(),
+            datetime.now(UTC),
+        )
+    )  # fmt: skip
+
+
+def check_email(email: str) -> None:
+    """Raise `PaictlError` for what is neither empty nor an address."""
+    if email and not _EMAIL.fullmatch(email):
+        raise PaictlError(text("{email!r} is no email address", email=email[:80]), hint="correct it, or leave it out")
+
+
+def find(users: Users, name: str) -> Account:
+    """An account; raises `ClusterError` with the nearest names if there is none."""
+    found = users.account(name) if NAME.fullmatch(name) else None
+    if found is None:
+        hint = did_you_mean(name, [one.name for one in users.accounts()]) or "list them with: paictl user list"
+        raise ClusterError(text("there is no user {name!r}", name=name[:80]), hint=hint)
+    return found
+
+
+def change(users: Users, name: str, made: Callable[[Account], Account]) -> Account:
+    """Change an account as it is in that very instant; what others change at the same time is kept.
+
+    Raises `ClusterError` if there is none, `ConflictError` if others are faster again and again.
+    """
+    for attempt in range(_TRIES):
+        before = find(users, name)
+        after = made(before)
+        if after == before:
+            return before
+        try:
+            return users.put_account(after)
+        except ConflictError:
+            if attempt == _TRIES - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def with_password(account: Account, password: str) -> Account:
+    """The account with another password; all its tokens are worth nothing from then on."""
+    passwords.check(password)
+    return replace(account, password=passwords.hashed(password), stamp=_stamp())
+
+
+def set_password(users: Users, name: str, password: str) -> Account:
+    """Give a user another password; whoever is signed in with the old one is not any more."""
+    changed = change(users, name, lambda account: with_password(account, password))
+    users.remove_tokens([token.digest for token in users.tokens(name)])
+    return changed
+
+
+def grant(users: Users, name: str, vcs: Iterable[str] = (), revoked: Iterable[str] = ()) -> Account:
+    """Grant virtual clusters to a user and take others away."""
+    more, less = set(vcs), set(revoked)
+    return change(users, name, lambda account: replace(account, vcs=tuple(sorted({*account.vcs, *more} - less))))
+
+
+def set_admin(users: Users, name: str, *, admin: bool) -> Account:
+    """Make a user an administrator, or none any more; raises `ClusterError` for the last one."""
+    if not admin:
+        _refuse_last(users, name)
+    return change(users, name, lambda account: replace(account, admin=admin))
+
+
+def remove(users: Users, name: str) -> Account:
+    """Take an account away with its tokens; raises `ClusterError` for the last administrator. Its jobs stay."""
+    found = find(users, name)
+    _refuse_last(users, name)
+    users.remove_account(name)
+    return found
+
+
+def _refuse_last(users: Users, name: str) -> None:
+    if [one.name for one in users.accounts() if one.admin] == [name]:
+        raise ClusterError(
+            text("{name} is the only administrator", name=name),
+            hint="make another user an administrator first: paictl user grant NAME --admin",
+        )
+
+
+def check_vcs(cluster: Scheduling, names: Iterable[str]) -> None:
+    """Raise `ClusterError` for a virtual cluster that the scheduler does not have; silent where nobody can say."""
+    try:
+        known = {vc.name for vc in cluster.picture().vcs}
+    except UnsupportedError:
+        return
+    for name in names:
+        if name not in known:
+            hint = did_you_mean(name, known) or f"one of: {', '.join(sorted(known))}"
+            raise ClusterError(text("there is no virtual cluster {vc!r}", vc=name[:80]), hint=hint)
+
+
+def _stamp() -> str:
+    return secrets.token_hex(16)
+
+
+def first_administrator(users: Users, name: str, password: str) -> Account | None:
+    """Make the administrator that the configuration names, if there is no administrator yet; None if there is.
+
+    `password` may be a seal: it opens with the password behind it, and is replaced by a hash when that is shown.
+    Raises `PaictlError` for a name that no user can have.
+    """
+    if any(one.admin for one in users.accounts()):
+        return None
+    if not NAME.fullmatch(name):
+        raise PaictlError(text("{name!r} cannot be the name of a user", name=name[:80]), where="rest-server")
+    stored = password if is_seal(password) else passwords.hashed(password)
+    old = users.account(name)
+    fresh = Account(name, True, (), "", stored, _stamp(), datetime.now(UTC), old.version if old else "")
+    try:
+        return users.put_account(fresh)
+    except ConflictError:  # another server of the same cluster was faster
+        return None

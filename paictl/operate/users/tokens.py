@@ -1,0 +1,131 @@
+"""Tokens: made at sign-in, worth what their account may, until they expire, are revoked, or the password changes."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from paictl.cluster.accounts import Account, Token
+from paictl.cluster.interface import ClusterError, ConflictError, Users
+from paictl.operate.users import passwords
+from paictl.operate.users.accounts import NAME
+
+_SHAPE: Final = re.compile(r"pai-[\w-]{43}", re.ASCII)
+"""Random 256 bits; the beginning lets scanners of repositories recognise one."""
+MOST: Final = 100
+"""Tokens that a user may have at once; the oldest that expire make room."""
+
+
+class Kind(StrEnum):
+    """What a token was made for, and for how long it is valid by default."""
+
+    SESSION = "session"
+    """A browser's."""
+    LOGIN = "login"
+    """A program's that signed in."""
+    APPLICATION = "application"
+    """Valid until it is revoked, and for jobs only."""
+
+
+SPANS: Final = {Kind.SESSION: timedelta(hours=12), Kind.LOGIN: timedelta(days=7), Kind.APPLICATION: None}
+LONGEST: Final = timedelta(days=30)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks: an account as it was when the request came, and the token that was shown."""
+
+    account: Account
+    token: Token = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """The user's."""
+        return self.account.name
+
+    @property
+    def admin(self) -> bool:
+        """Whether everything is allowed; an application's token never is an administrator's."""
+        return self.account.admin and self.token.kind != Kind.APPLICATION
+
+    def may_submit_to(self, vc: str) -> bool:
+        """Whether a virtual cluster was granted."""
+        return self.account.admin or vc in self.account.vcs
+
+
+def digest_of(token: str) -> str:
+    """What is stored of a token."""
+    return hashlib.sha256(token.encode("utf-8", errors="surrogatepass")).hexdigest()
+
+
+def right_account(users: Users, name: str, password: str) -> Account | None:
+    """The account that a name and a password open; None without a word about which of the two is wrong.
+
+    A hash of old cost is replaced by one of today's.
+    """
+    account = users.account(name) if NAME.fullmatch(name) else None
+    if not passwords.is_right(password, account.password if account else "") or account is None:
+        return None
+    if passwords.is_stale(account.password):
+        try:
+            return users.put_account(replace(account, password=passwords.hashed(password)))
+        except ConflictError:  # somebody changes the account now: next time
+            return account
+    return account
+
+
+def issue(users: Users, account: Account, kind: Kind, span: timedelta | None = None) -> str:
+    """Make a token, which nobody can ever read again; raises `ClusterError` for more than a user may have."""
+    now = datetime.now(UTC)
+    _make_room(users, account.name, now)
+    span = SPANS[kind] if span is None else min(max(span, timedelta(seconds=1)), LONGEST)
+    token = "pai-" + secrets.token_urlsafe(32)
+    expires = None if span is None else now + span
+    users.add_token(Token(digest_of(token), account.name, account.stamp, kind.value, now, expires))
+    return token
+
+
+def _make_room(users: Users, name: str, now: datetime) -> None:
+    tokens = users.tokens(name)
+    gone = [token for token in tokens if token.expires is not None and token.expires <= now]
+    left = [token for token in tokens if token not in gone]
+    excess = len(left) - MOST + 1
+    if excess > 0:
+        gone += [token for token in left if token.expires is not None][:excess]
+    if gone:
+        users.remove_tokens([token.digest for token in gone])
+    if len(tokens) - len(gone) >= MOST:
+        raise ClusterError(
+            f"user {name} has {MOST} tokens that never expire", hint="revoke some: DELETE /api/v2/tokens/ID"
+        )
+
+
+def caller_of(users: Users, token: str, now: datetime | None = None) -> Caller | None:
+    """Who shows a token; None for one that is not valid (any more)."""
+    if not _SHAPE.fullmatch(token):
+        return None
+    found = users.token(digest_of(token))
+    if found is None or (found.expires is not None and found.expires <= (now or datetime.now(UTC))):
+        return None
+    account = users.account(found.user)
+    if account is None or account.stamp != found.stamp:
+        return None
+    return Caller(account, found)
+
+
+def id_of(token: Token) -> str:
+    """What a token is called in lists: enough of its hash to tell it from the user's others."""
+    return token.digest[:16]
+
+
+def revoke(users: Users, user: str, word: str) -> bool:
+    """Revoke a token of a user by itself or by its id; False if there is none."""
+    digest = digest_of(word)
+    gone = [one.digest for one in users.tokens(user) if word == id_of(one) or one.digest == digest]
+    users.remove_tokens(gone)
+    return bool(gone)

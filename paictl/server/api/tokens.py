@@ -1,0 +1,93 @@
+"""Sign-in of programs, and their tokens: of each only the hash is kept, so that lists have ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+from paictl.cluster.accounts import Token
+from paictl.i18n import text
+from paictl.operate.users.tokens import SPANS, Kind, id_of, issue, revoke
+from paictl.server.calls import Answer, ApiError, Call, bad, json_answer, said
+from paictl.server.routing import Handler, Route, Told, Who
+from paictl.server.signing import SignIns
+
+_LOGIN: Final = {
+    "type": "object", "required": ["username", "password"],
+    "properties": {
+        "username": {"type": "string"}, "password": {"type": "string", "format": "password"},
+        "expiration": {"type": "integer", "minimum": 1, "description": "Seconds, at most 30 days."},
+    },
+}  # fmt: skip
+
+
+def login_with(sign_ins: SignIns) -> Handler:
+    """The handler of a sign-in."""
+
+    def login(call: Call) -> Answer:
+        fields = call.fields()
+        user, password = fields.get("username"), fields.get("password")
+        if not isinstance(user, str) or not isinstance(password, str):
+            raise bad(text("username and password are missing"))
+        span = _span(fields)
+        account = sign_ins.account(call, user, password)
+        token = issue(call.cluster.users, account, Kind.LOGIN, span)
+        return json_answer({"token": token, "user": account.name, "admin": account.admin, "hasGrafana": False})
+
+    return login
+
+
+def _span(fields: Mapping[str, Any]) -> timedelta | None:
+    given = fields.get("expiration")
+    if given is None:
+        return SPANS[Kind.LOGIN]
+    if not (isinstance(given, int | str) and str(given).isascii() and str(given).isdigit() and len(str(given)) < 10):
+        raise bad(text("expiration is a number of seconds"))
+    return timedelta(seconds=int(given))
+
+
+def logout(call: Call) -> Answer:
+    """The token that was shown is worth nothing from now on."""
+    call.cluster.users.remove_tokens([call.me.token.digest])
+    return said(text("Logout successfully"))
+
+
+def tokens(call: Call) -> Answer:
+    """The caller's tokens by id."""
+    found = call.cluster.users.tokens(call.me.name)
+    return json_answer({"tokens": [id_of(one) for one in found], "details": [_data(call, one) for one in found]})
+
+
+def _data(call: Call, token: Token) -> dict[str, Any]:
+    return {
+        "id": id_of(token), "kind": token.kind, "created": token.created.isoformat(),
+        "expires": token.expires.isoformat() if token.expires else None,
+        "current": token.digest == call.me.token.digest,
+    }  # fmt: skip
+
+
+def application(call: Call) -> Answer:
+    """A token for a program that submits jobs."""
+    return json_answer({"token": issue(call.cluster.users, call.me.account, Kind.APPLICATION), "application": True})
+
+
+def revoked(call: Call) -> Answer:
+    """A token of the caller's is worth nothing from now on; it is named by its id or by itself."""
+    if not revoke(call.cluster.users, call.me.name, call.path["token"]):
+        raise ApiError(403, "ForbiddenUserError", text("there is no such token of yours"))
+    return said(text("revoke successfully"))
+
+
+def routes(sign_ins: SignIns) -> tuple[Route, ...]:
+    """The routes of this module."""
+    form: Callable[[str], Told] = lambda summary: Told(summary, "authn", takes={  # noqa: E731
+        "application/x-www-form-urlencoded": _LOGIN, "application/json": _LOGIN}, answers=(200, 400, 429))  # fmt: skip
+    return (
+        Route("POST", "/api/v2/authn/basic/login", Who.ANYBODY, login_with(sign_ins), form("Sign in"), slow=True),
+        Route("DELETE", "/api/v2/authn/basic/logout", Who.USER, logout, Told("Sign out", "authn"), jobs=True),
+        Route("POST", "/api/v2/token", Who.ANYBODY, login_with(sign_ins), form("Sign in, by its old name"), slow=True),
+        Route("GET", "/api/v2/tokens", Who.USER, tokens, Told("Your tokens, by id", "token")),
+        Route("POST", "/api/v2/tokens/application", Who.USER, application, Told("A token for jobs only", "token")),
+        Route("DELETE", "/api/v2/tokens/{token}", Who.USER, revoked, Told("Revoke a token", "token")),
+    )

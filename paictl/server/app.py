@@ -1,0 +1,227 @@
+"""The way of a request: who sends it, what is asked, may they, and then a handler in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import orjson
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from paictl import i18n
+from paictl.cluster.interface import Cluster
+from paictl.errors import PaictlError
+from paictl.i18n import text
+from paictl.operate.users.tokens import Caller, caller_of
+from paictl.server import credentials
+from paictl.server.calls import Answer, ApiError, Call, form_of, redirect
+from paictl.server.credentials import Network, Sender, Shown
+from paictl.server.errors import answer_to, error_data
+from paictl.server.portal.rendering import error_page, page_headers, sign_in_address
+from paictl.server.routing import Route, Router, Who, authorise
+from paictl.server.workers import Workers, busy
+
+PATIENCE: Final = 10.0
+"""Seconds in which a body must have arrived whole."""
+SLOW: Final = 8
+"""Sign-ins that may be under way or wait at once: each costs a fifth of a second of a processor."""
+
+_ACCESS = logging.getLogger("paictl.server.access")
+_ERRORS = logging.getLogger("paictl.server")
+
+_HEADERS: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What is known of a request so far, for the log and for an answer that is an error."""
+
+    request: Request
+    sender: Sender
+    language: str = "en"
+    theme: str = ""
+    route: Route | None = None
+    path: dict[str, str] = field(default_factory=dict)
+    user: str = ""
+
+    @property
+    def as_page(self) -> bool:
+        """Whether a person looks at the answer."""
+        if self.route is not None:
+            return self.route.page and self.request.headers.get("accept", "") != "application/json"
+        return "text/html" in self.request.headers.get("accept", "")
+
+
+class App:
+    """The ASGI application; `trusted` are the proxies whose word about the sender counts."""
+
+    def __init__(
+        self, workers: Workers, router: Router, trusted: Sequence[Network] = (), *, hsts: bool = False
+    ) -> None:
+        self._workers = workers
+        self._router = router
+        self._trusted = tuple(trusted)
+        self._hsts = hsts
+        self._slow = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        began = time.perf_counter()
+        asked = self._asked(Request(scope, receive))
+        try:
+            answer = await self._answer(asked)
+        except ClientDisconnect:
+            return
+        except ApiError as error:
+            answer = self._refusal(asked, error)
+        except PaictlError as error:
+            answer = self._refusal(asked, answer_to(error))
+        except Exception:
+            _ERRORS.error("internal error, a bug of paictl: %s", traceback.format_exc())
+            answer = self._refusal(asked, ApiError(500, "UnknownError", text("internal error, a bug of paictl")))
+        _log(asked, answer, time.perf_counter() - began)
+        await self._sent(answer, asked)(scope, receive, send)
+
+    def _asked(self, request: Request) -> _Asked:
+        client = request.client.host if request.client else ""
+        sender = credentials.sender_of(client, request.url.scheme, request.headers, self._trusted)
+        cookies = credentials.cookies_of(request.headers.get("cookie", ""))
+        wanted = cookies.get(credentials.LANGUAGE_COOKIE) or request.headers.get("accept-language", "")
+        theme = cookies.get(credentials.THEME_COOKIE, "")
+        return _Asked(request, sender, i18n.known(wanted) or "en", theme if theme in ("light", "dark") else "")
+
+    async def _answer(self, asked: _Asked) -> Answer:
+        request, sender = asked.request, asked.sender
+        raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
+        route, asked.path = self._router.find(request.method, raw)
+        asked.route = route
+        cookies = credentials.cookies_of(request.headers.get("cookie", ""))
+        shown = credentials.shown_by(request.headers.getlist("authorization"), cookies, secure=sender.secure)
+        if route.changes and (route.page or shown.session):
+            credentials.check_origin(request.headers, sender)
+        query = form_of(request.scope.get("query_string", b""))
+
+        def handled(cluster: Cluster) -> Answer:
+            return self._handled(cluster, asked, route, shown, query, body)
+
+        body = b""
+        if not route.reads_body:
+            return await self._workers.ask(handled)
+        if route.who is not Who.ANYBODY:  # before anything big is taken from somebody unknown
+            await self._workers.ask(lambda cluster: _allowed(cluster, asked, route, shown))
+        body = await self._body(request, route)
+        if not route.slow:
+            return await self._workers.ask(handled)
+        if self._slow >= SLOW:
+            raise busy()
+        self._slow += 1
+        try:
+            return await self._workers.ask(handled)
+        finally:
+            self._slow -= 1
+
+    @staticmethod
+    def _handled(
+        cluster: Cluster, asked: _Asked, route: Route, shown: Shown, query: Mapping[str, str], body: bytes
+    ) -> Answer:
+        """In a thread: who it is, whether they may, and the answer."""
+        caller = _allowed(cluster, asked, route, shown)
+        request = asked.request
+        media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if caller is not None and shown.session and route.changes:
+            given = request.headers.get(credentials.CSRF_HEADER) or ""
+            if not given and media == "application/x-www-form-urlencoded":
+                given = form_of(body).get(credentials.CSRF_FIELD, "")
+            credentials.check_csrf(shown.token, given)
+        session = shown.token if shown.session and caller is not None else ""
+        call = Call(
+            cluster, caller, asked.path, query, body, media, asked.sender.address, asked.sender.secure,
+            asked.language, asked.theme, session,
+        )  # fmt: skip
+        return route.handle(call)
+
+    @staticmethod
+    async def _body(request: Request, route: Route) -> bytes:
+        try:
+            return await asyncio.wait_for(_read(request, route.size), PATIENCE)
+        except TimeoutError:
+            message = text("the request took more than {seconds:g} s to arrive", seconds=PATIENCE)
+            raise ApiError(408, "InvalidParametersError", message) from None
+
+    def _refusal(self, asked: _Asked, error: ApiError) -> Answer:
+        if not asked.as_page:
+            return Answer(orjson.dumps(error_data(error, asked.language)), error.status, headers=error.headers)
+        if error.status == 401:
+            return redirect(sign_in_address(asked.request.scope["path"] if asked.request.method == "GET" else ""))
+        return error_page(error, asked.language, asked.theme)
+
+    def _sent(self, answer: Answer, asked: _Asked) -> Response:
+        headers = {**_HEADERS, **(page_headers() if answer.media == "text/html" else {}), **answer.headers}
+        if self._hsts:
+            headers["Strict-Transport-Security"] = "max-age=31536000"
+        if answer.status in (408, 413):
+            headers["Connection"] = "close"  # the rest of the body is not worth reading
+        media = f"{answer.media}; charset=utf-8" if answer.media.startswith("text/") else answer.media
+        body = b"" if asked.request.method == "HEAD" else answer.body
+        response = Response(body, answer.status, headers, media)
+        for cookie in answer.cookies:
+            response.headers.append("Set-Cookie", cookie)
+        return response
+
+
+def _allowed(cluster: Cluster, asked: _Asked, route: Route, shown: Shown) -> Caller | None:
+    """Who asks, who may: the one call of `authorise`. Raises `ApiError`."""
+    caller = caller_of(cluster.users, shown.token) if shown.token else None
+    asked.user = caller.name if caller else ""
+    if caller is None and shown.token and not shown.session and route.who is not Who.ANYBODY:
+        raise ApiError(401, "UnauthorizedUserError", text("this token is not valid (any more): sign in again"))
+    authorise(route, caller, asked.path)
+    return caller
+
+
+async def _read(request: Request, most: int) -> bytes:
+    """The whole body, but no more than `most` bytes."""
+    length = request.headers.get("content-length", "0")
+    if not (length.isascii() and length.isdigit()) or int(length) > most:
+        raise _too_much(most)
+    parts, size = [], 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > most:
+            raise _too_much(most)
+        parts.append(chunk)
+    return b"".join(parts)
+
+
+def _too_much(most: int) -> ApiError:
+    return ApiError(413, "InvalidParametersError", text("more than {most} bytes are not taken", most=most))
+
+
+def _log(asked: _Asked, answer: Answer, seconds: float) -> None:
+    """A line for each request: the route and not the address as it came, which may hold a token or anything else."""
+    if not _ACCESS.isEnabledFor(logging.INFO):
+        return
+    route = asked.route
+    path = "-"
+    if route is not None:
+        path = route.path
+        for name, value in asked.path.items():
+            path = path if name == "token" else path.replace(f"{{{name}}}", value)
+    _ACCESS.info(
+        "%s %s %s %s %d %.1f ms", asked.sender.address or "-", asked.user or "-",
+        route.method if route else "-", path, answer.status, seconds * 1000,
+    )  # fmt: skip

@@ -1,0 +1,107 @@
+"""What a handler gets and gives; no network in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+import orjson
+
+from paictl.i18n import text
+
+if TYPE_CHECKING:
+    from paictl.cluster.interface import Cluster
+    from paictl.operate.users.tokens import Caller
+
+
+class ApiError(Exception):
+    """An answer that is no success: `code` is a word of OpenPAI's for programs, `message` is for people."""
+
+    def __init__(self, status: int, code: str, message: str, **more: Any) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.more = more
+        self.headers: dict[str, str] = {}
+
+
+def bad(message: str) -> ApiError:
+    """The error for a request that cannot be understood."""
+    return ApiError(400, "InvalidParametersError", message)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request whose sender is known and may ask this; `path` holds the variable parts of the address."""
+
+    cluster: Cluster
+    caller: Caller | None
+    path: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = field(default=b"", repr=False)
+    media: str = ""
+    address: str = ""
+    secure: bool = False
+    language: str = "en"
+    theme: str = ""
+    session: str = field(default="", repr=False)
+    """The token of the cookie, empty for a program."""
+
+    @property
+    def me(self) -> Caller:
+        """Who asks; there is somebody wherever the table of routes wants one."""
+        if self.caller is None:
+            raise ApiError(401, "UnauthorizedUserError", text("sign in first"))
+        return self.caller
+
+    def fields(self) -> Mapping[str, Any]:
+        """The body as named values, from a form or from JSON. Raises `ApiError`."""
+        if self.media == "application/json":
+            try:
+                found = orjson.loads(self.body or b"{}")
+            except orjson.JSONDecodeError as error:
+                raise bad(text("the body is no JSON: {error}", error=error)) from None
+            if not isinstance(found, dict):
+                raise bad(text("the body has to be a JSON object"))
+            return found
+        if self.media in ("application/x-www-form-urlencoded", ""):
+            return form_of(self.body)
+        raise ApiError(415, "InvalidParametersError", text("send JSON or a form, not {media}", media=self.media[:80]))
+
+
+def form_of(body: bytes) -> dict[str, str]:
+    """A form of a page or of a query, the last of several values of a name. Raises `ApiError` for what is none."""
+    try:
+        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=500, errors="strict"))
+    except ValueError:
+        raise bad(text("the form cannot be read")) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What goes back."""
+
+    body: bytes = b""
+    status: int = 200
+    media: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    cookies: tuple[str, ...] = ()
+    """Values of ``Set-Cookie``."""
+
+
+def json_answer(data: object, status: int = 200, **headers: str) -> Answer:
+    """JSON."""
+    return Answer(orjson.dumps(data), status, headers=headers)
+
+
+def said(message: str, status: int = 200) -> Answer:
+    """A success of which there is no more to tell than that."""
+    return json_answer({"message": message}, status)
+
+
+def redirect(where: str, *cookies: str) -> Answer:
+    """Another page of ours, to be loaded with GET."""
+    return Answer(b"", 303, "text/plain", {"Location": where}, cookies)

@@ -1,0 +1,109 @@
+"""Templates → pages: one place for escaping, languages, the content security policy and the navigation."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from paictl.i18n import catalogue, in_language
+from paictl.resources import resource_folder
+from paictl.server.calls import Answer, ApiError, Call
+from paictl.server.credentials import csrf_of
+
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_LOCAL: Final = re.compile(r"/(?![/\\])[A-Za-z0-9_.~/?&=%+-]*")
+"""An address on this server: what ``//`` or a backslash begins would be another one's."""
+
+NAVIGATION: Final = (
+    ("/jobs", "Jobs", False),
+    ("/submit", "Submit", False),
+    ("/cluster", "Cluster", False),
+    ("/admin", "Administration", True),
+)
+"""Address, name (a key of the catalogue), and whether only administrators see it."""
+
+
+def page_headers() -> dict[str, str]:
+    """The headers of every page."""
+    return {"Content-Security-Policy": _POLICY, "X-Frame-Options": "DENY"}
+
+
+def folder() -> Path:
+    """Templates and static files."""
+    return resource_folder("templates") / "portal"
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(folder()), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    environment.globals.update(static=static_address)
+    return environment
+
+
+@cache
+def static_address(name: str) -> str:
+    """The address of a static file; it changes with the content, so that browsers may keep it."""
+    digest = hashlib.sha256((folder() / "static" / name).read_bytes()).hexdigest()[:12]
+    return f"/static/{name}?v={digest}"
+
+
+def translator(language: str) -> Callable[..., str]:
+    """What templates call to say something: ``t("{count} jobs", count=3)``; the result is escaped as all else is."""
+    words = catalogue(language)
+
+    def said(key: str, **values: object) -> str:
+        if not values:
+            return in_language(key, language)
+        return words.gettext(key).format(**values)
+
+    return said
+
+
+def page(call: Call, template: str, values: Mapping[str, Any] | None = None, *, status: int = 200) -> Answer:
+    """A page for whoever calls; templates extend ``base.html`` and see `values` beside what every page has."""
+    shared = {
+        "me": call.caller, "csrf": csrf_of(call.session), "language": call.language, "theme": call.theme,
+        "t": translator(call.language), "navigation": NAVIGATION, "cluster_name": call.cluster.name,
+    }  # fmt: skip
+    text = _environment().get_template(template).render({**shared, **(values or {})})
+    return Answer(text.encode(), status, "text/html")
+
+
+def error_page(error: ApiError, language: str, theme: str) -> Answer:
+    """An error for a person; it says nothing of who is signed in, because that may be what went wrong."""
+    values = {
+        "me": None, "csrf": "", "language": language, "theme": theme, "t": translator(language), "navigation": (),
+        "cluster_name": "", "status": error.status,
+        "message": in_language(error.message, language), "hint": in_language(str(error.more.get("hint", "")), language),
+    }  # fmt: skip
+    text = _environment().get_template("error.html").render(values)
+    return Answer(text.encode(), error.status, "text/html", error.headers)
+
+
+def fragment(call: Call, template: str, values: Mapping[str, Any]) -> Answer:
+    """A piece of a page, which a script puts in the place of an older one."""
+    return page(call, template, values)
+
+
+def local_address(wanted: str) -> str:
+    """An address on this server to go on to; the list of jobs for anything else."""
+    return wanted if _LOCAL.fullmatch(wanted) else "/jobs"
+
+
+def sign_in_address(wanted: str) -> str:
+    """Where to sign in, and to come back from."""
+    go_on = local_address(wanted)
+    return "/sign-in" if go_on in ("/jobs", "/") else f"/sign-in?next={quote(go_on, safe='/')}"

@@ -1,0 +1,88 @@
+"""Pages for everybody: sign in, sign out, language and colours, static files."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from paictl.i18n import LANGUAGES, text
+from paictl.operate.users.tokens import SPANS, Kind, issue
+from paictl.server.calls import Answer, ApiError, Call, bad, redirect
+from paictl.server.credentials import LANGUAGE_COOKIE, THEME_COOKIE, choice_cookie, session_cookie
+from paictl.server.portal.rendering import folder, local_address, page
+from paictl.server.routing import Route, Told, Who
+from paictl.server.signing import SignIns
+
+_MEDIA: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_THEMES: Final = ("light", "dark", "system")
+
+
+def home(_call: Call) -> Answer:
+    """The list of jobs is what most people come for."""
+    return redirect("/jobs")
+
+
+def sign_in_page(call: Call) -> Answer:
+    """The form; who is signed in already goes on."""
+    wanted = local_address(call.query.get("next", "/jobs"))
+    if call.caller is not None:
+        return redirect(wanted)
+    return page(call, "sign-in.html", {"next": wanted, "user": "", "error": "", "title": "Sign in"})
+
+
+def sign_in_with(sign_ins: SignIns) -> Route:
+    """The route of the form, which counts failures together with the API."""
+
+    def sign_in(call: Call) -> Answer:
+        fields = call.fields()
+        user, wanted = str(fields.get("user", "")), local_address(str(fields.get("next", "/jobs")))
+        try:
+            account = sign_ins.account(call, user, str(fields.get("password", "")))
+        except ApiError as error:
+            values = {"next": wanted, "user": user[:64], "error": error.message, "title": "Sign in"}
+            answer = page(call, "sign-in.html", values, status=error.status)
+            return Answer(answer.body, answer.status, answer.media, error.headers)
+        token = issue(call.cluster.users, account, Kind.SESSION)
+        span = SPANS[Kind.SESSION]
+        seconds = int(span.total_seconds()) if span else 0
+        return redirect(wanted, session_cookie(token, secure=call.secure, seconds=seconds))
+
+    return Route("POST", "/sign-in", Who.ANYBODY, sign_in, Told("Sign in", answers=(303, 400, 429)), slow=True)
+
+
+def sign_out(call: Call) -> Answer:
+    """End this session, for the server too."""
+    call.cluster.users.remove_tokens([call.me.token.digest])
+    return redirect("/sign-in", session_cookie("", secure=call.secure, seconds=0))
+
+
+def choose(call: Call) -> Answer:
+    """Another language, or other colours."""
+    fields = call.fields()
+    back, cookies = local_address(str(fields.get("back", "/jobs"))), []
+    language, theme = fields.get("language"), fields.get("theme")
+    if language in LANGUAGES:
+        cookies.append(choice_cookie(LANGUAGE_COOKIE, language, secure=call.secure))
+    if theme in _THEMES:
+        cookies.append(choice_cookie(THEME_COOKIE, theme, secure=call.secure))
+    if not cookies:
+        raise bad(text("there is no such language and there are no such colours"))
+    return redirect(back, *cookies)
+
+
+def static(call: Call) -> Answer:
+    """A file of ``templates/portal/static``; its name has no slash, as the table of routes sees to."""
+    path = folder() / "static" / call.path["file"]
+    media = _MEDIA.get(path.suffix)
+    if media is None or not path.is_file():
+        raise ApiError(404, "NoApiError", text("there is nothing at this address"))
+    fresh = "public, max-age=31536000, immutable" if "v" in call.query else "no-cache"
+    return Answer(path.read_bytes(), 200, media, {"Cache-Control": fresh})
+
+
+ROUTES: Final = (
+    Route("GET", "/", Who.ANYBODY, home, Told("The portal", answers=(303,))),
+    Route("GET", "/sign-in", Who.ANYBODY, sign_in_page, Told("Sign in")),
+    Route("POST", "/sign-out", Who.USER, sign_out, Told("Sign out", answers=(303,)), jobs=True),
+    Route("POST", "/preferences", Who.ANYBODY, choose, Told("Language and colours", answers=(303, 400))),
+    Route("GET", "/static/{file}", Who.ANYBODY, static, Told("Style and scripts")),
+)

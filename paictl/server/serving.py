@@ -1,0 +1,164 @@
+"""The server as a process: where it listens, its certificate, its threads, its log."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import socket
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+
+from paictl.cluster.interface import Cluster
+from paictl.errors import PaictlError
+from paictl.i18n import text
+from paictl.server.app import App
+from paictl.server.credentials import Network
+from paictl.server.patience import protocol_with
+from paictl.server.routes import routes
+from paictl.server.routing import Router
+from paictl.server.workers import Workers
+
+CONNECTIONS: Final = 512
+PER_ADDRESS: Final = 64
+KEEP_ALIVE: Final = 30
+HEAD_BYTES: Final = 32 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to serve; `proxies` are the addresses or networks whose X-Forwarded-… headers count."""
+
+    host: str
+    port: int
+    certificate: Path | None = None
+    key: Path | None = None
+    proxies: tuple[Network, ...] = ()
+
+
+def networks_of(words: Iterable[str]) -> tuple[Network, ...]:
+    """Addresses and networks (``10.0.0.0/8``); raises `PaictlError` for what is neither."""
+    found = []
+    for word in words:
+        try:
+            found.append(ipaddress.ip_network(word, strict=False))
+        except ValueError:
+            raise PaictlError(
+                text("{word!r} is no address and no network", word=word), hint="--behind-proxy 10.0.0.7 or 10.0.0.0/8"
+            ) from None
+    return tuple(found)
+
+
+def check(settings: Settings) -> None:
+    """Raise `PaictlError` for settings by which passwords would cross a network in clear."""
+    if (settings.certificate is None) != (settings.key is None):
+        raise PaictlError("--tls-cert and --tls-key belong together")
+    for path in (settings.certificate, settings.key):
+        if path is not None and not path.is_file():
+            raise PaictlError("there is no such file", where=str(path))
+    if settings.certificate is None and not settings.proxies and not _on_this_machine(settings.host):
+        raise PaictlError(
+            text("{host} can be reached from elsewhere, and passwords would be sent in clear", host=settings.host),
+            hint="give a certificate (--tls-cert, --tls-key), or name the proxy that has one (--behind-proxy ADDRESS)",
+        )
+
+
+def _on_this_machine(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def application(
+    connect: Callable[[], Cluster], stamp: Callable[[], object] = lambda: None, proxies: tuple[Network, ...] = (),
+    *, encrypted: bool = False,
+) -> tuple[App, Workers]:  # fmt: skip
+    """The application over a cluster, and its threads, which the caller closes."""
+    workers = Workers(connect, stamp)
+    return App(workers, Router(routes()), proxies, hsts=encrypted), workers
+
+
+def serve(
+    settings: Settings, connect: Callable[[], Cluster], stamp: Callable[[], object] = lambda: None,
+    ready: Callable[[str], object] = lambda _: None,
+) -> None:  # fmt: skip
+    """Answer until a signal ends the process; `ready` is told the address. Raises `PaictlError` if it cannot begin."""
+    check(settings)
+    app, workers = application(connect, stamp, settings.proxies, encrypted=settings.certificate is not None)
+    server = _Server(_http(settings, app), ready)
+    try:
+        server.run()
+    except SystemExit:
+        raise _cannot_listen(settings) from None
+    finally:
+        workers.close()
+    if not server.started:
+        raise _cannot_listen(settings)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which says when it answers, and where: a port of 0 is chosen by the system."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[str], object]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        if self.started and self.servers:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            scheme = "https" if self.config.is_ssl else "http"
+            self._ready(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}")
+
+
+def _cannot_listen(settings: Settings) -> PaictlError:
+    return PaictlError(
+        text("cannot listen on {host}:{port}", host=settings.host, port=settings.port),
+        hint="choose another with --listen HOST:PORT",
+    )
+
+
+def _http(settings: Settings, app: App) -> uvicorn.Config:
+    """How HTTP is spoken. Raises `PaictlError` if the certificate or its key cannot be used."""
+    found = uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        http=protocol_with(0 if settings.proxies else PER_ADDRESS),
+        log_level="warning",
+        access_log=False,
+        timeout_keep_alive=KEEP_ALIVE,
+        limit_concurrency=CONNECTIONS,
+        h11_max_incomplete_event_size=HEAD_BYTES,
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=3,
+        ssl_certfile=settings.certificate,
+        ssl_keyfile=settings.key,
+    )
+    try:
+        found.load()
+    except OSError as error:  # ssl's own error is one
+        raise PaictlError(
+            text("the certificate or its key cannot be used: {reason}", reason=error.strerror or error),
+            where=f"{settings.certificate}, {settings.key}", hint="both have to be PEM and belong together",
+        ) from None  # fmt: skip
+    return found
+
+
+def log_to_stderr(level: int) -> None:
+    """Say on stderr what is answered; without it the program is silent."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    logger = logging.getLogger("paictl.server")
+    logger.handlers[:] = [handler]
+    logger.propagate = False
+    logger.setLevel(level)

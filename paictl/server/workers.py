@@ -1,0 +1,80 @@
+"""Threads in which the cluster is asked, each with a connection of its own; no more of them, and no longer a queue."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+from paictl.cluster.interface import Cluster
+from paictl.i18n import text
+from paictl.server.calls import ApiError
+
+T = TypeVar("T")
+
+THREADS: Final = 8
+QUEUE: Final = 128
+"""Requests that wait for a thread; the next ones are told to come again."""
+PATIENCE: Final = 60.0
+"""Seconds in which the cluster has to answer."""
+
+
+class Workers:
+    """Asks a cluster in threads; `stamp` changes when another cluster takes the place of this one."""
+
+    def __init__(
+        self, connect: Callable[[], Cluster], stamp: Callable[[], object] = lambda: None, threads: int = THREADS
+    ) -> None:
+        self._connect = connect
+        self._stamp = stamp
+        self._local = threading.local()
+        self._pool = ThreadPoolExecutor(threads, "paictl-serve")
+        self._most = threads + QUEUE
+        self._busy = 0
+
+    async def ask(self, question: Callable[[Cluster], T]) -> T:
+        """What a thread answers. Raises `ApiError` if there is no room or no answer in time."""
+        if self._busy >= self._most:
+            raise busy()
+        self._busy += 1
+        future = self._pool.submit(self._answer, question)
+        future.add_done_callback(self._done(asyncio.get_running_loop()))
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(future), PATIENCE)
+        except TimeoutError:
+            said = text("no answer of the cluster in {seconds:g} s: look whether it was done", seconds=PATIENCE)
+            raise ApiError(504, "TimeoutError", said) from None
+
+    def _done(self, loop: asyncio.AbstractEventLoop) -> Callable[[object], None]:
+        def free() -> None:
+            self._busy -= 1
+
+        return lambda _: None if loop.is_closed() else _quietly(loop, free)
+
+    def _answer(self, question: Callable[[Cluster], T]) -> T:
+        stamp = self._stamp()
+        if getattr(self._local, "stamp", self) != stamp:
+            self._local.cluster = self._connect()
+            self._local.stamp = stamp
+        return question(self._local.cluster)
+
+    def close(self) -> None:
+        """Wait for what is being done, and forget what waits."""
+        self._pool.shutdown(cancel_futures=True)
+
+
+def _quietly(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:
+    """Let the loop act, unless it has ended meanwhile."""
+    try:
+        loop.call_soon_threadsafe(act)
+    except RuntimeError:
+        return
+
+
+def busy() -> ApiError:
+    """The error for a request that there is no room for."""
+    error = ApiError(503, "BusyError", text("the server is busy: try again in a while"))
+    error.headers["Retry-After"] = "1"
+    return error

@@ -1,0 +1,149 @@
+"""A server over an embedded cluster, asked through ASGI without a socket; the network is in `test_socket`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+
+from paictl.cluster.embedded.cluster import EmbeddedCluster
+from paictl.operate.users import passwords
+from paictl.operate.users.accounts import NewUser, add
+from paictl.server.app import App
+from paictl.server.routes import routes
+from paictl.server.routing import Router
+from paictl.server.workers import Workers
+from tests.contract.conftest import embedded
+
+PASSWORD = "correct horse"  # noqa: S105 - of a test
+
+
+@dataclass
+class Reply:
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+    def header(self, name: str) -> str:
+        return next((value for key, value in self.headers if key == name), "")
+
+    @property
+    def cookies(self) -> dict[str, str]:
+        found = (value.partition(";")[0] for key, value in self.headers if key == "set-cookie")
+        return {name: value for name, _, value in (pair.partition("=") for pair in found)}
+
+
+@dataclass
+class Server:
+    """The application, with a loop of its own."""
+
+    folder: Path
+    app: App
+    workers: Workers
+    loop: asyncio.AbstractEventLoop
+    client: str = "203.0.113.7"
+    tokens: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def cluster(self) -> EmbeddedCluster:
+        return EmbeddedCluster.at(self.folder)
+
+    def ask(
+        self, method: str, path: str, *, token: str = "", cookie: str = "", body: bytes = b"", media: str = "",
+        headers: Mapping[str, str] | None = None, more: list[tuple[str, str]] | None = None, scheme: str = "http",
+    ) -> Reply:  # fmt: skip
+        address = urlsplit(path)
+        raw = [("host", "pai.example"), *(headers or {}).items(), *(more or [])]
+        if token:
+            raw.append(("authorization", f"Bearer {token}"))
+        if cookie:
+            raw.append(("cookie", cookie))
+        if media:
+            raw.append(("content-type", media))
+        if body:
+            raw.append(("content-length", str(len(body))))
+        scope: MutableMapping[str, Any] = {
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": scheme,
+            "path": address.path, "raw_path": address.path.encode(), "query_string": address.query.encode(),
+            "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in raw],
+            "client": (self.client, 5000), "server": ("pai.example", 80), "root_path": "",
+        }  # fmt: skip
+        return self.loop.run_until_complete(self._sent(scope, body))
+
+    async def _sent(self, scope: MutableMapping[str, Any], body: bytes) -> Reply:
+        replied: list[MutableMapping[str, Any]] = []
+        parts = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> MutableMapping[str, Any]:
+            return parts.pop() if parts else {"type": "http.disconnect"}
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            replied.append(message)
+
+        await self.app(scope, receive, send)
+        start = replied[0]
+        headers = [(name.decode(), value.decode("latin-1")) for name, value in start["headers"]]
+        return Reply(start["status"], headers, b"".join(one.get("body", b"") for one in replied[1:]))
+
+    def get(self, path: str, user: str = "", **options: Any) -> Reply:
+        return self.ask("GET", path, token=self.token(user), **options)
+
+    def send(self, method: str, path: str, data: object, user: str = "", **options: Any) -> Reply:
+        """A request with JSON."""
+        body = json.dumps(data).encode()
+        return self.ask(method, path, token=self.token(user), body=body, media="application/json", **options)
+
+    def form(self, path: str, fields: Mapping[str, str], **options: Any) -> Reply:
+        media = "application/x-www-form-urlencoded"
+        return self.ask("POST", path, body=urlencode(fields).encode(), media=media, **options)
+
+    def token(self, user: str) -> str:
+        """A token of a user, who signs in once."""
+        if user and user not in self.tokens:
+            reply = self.form("/api/v2/authn/basic/login", {"username": user, "password": PASSWORD})
+            assert reply.status == 200, reply.text
+            self.tokens[user] = reply.data["token"]
+        return self.tokens.get(user, "")
+
+    def session(self, user: str) -> str:
+        """The Cookie header of a browser in which a user has signed in."""
+        reply = self.form("/sign-in", {"user": user, "password": PASSWORD})
+        assert reply.status == 303, reply.text
+        return "; ".join(f"{name}={value}" for name, value in reply.cookies.items())
+
+
+@pytest.fixture(autouse=True)
+def _cheap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paictl.config.secrets.sealing.COST", (4, 1, 1))
+    monkeypatch.setattr(passwords, "COST", (4, 1, 1))
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """The cluster of the preset "lab" with root (administrator), ann (vc1) and bob (default)."""
+    contract = embedded(tmp_path)
+    users = contract.cluster.users
+    for name, admin, vcs in (("root", True, ()), ("ann", False, ("vc1",)), ("bob", False, ("default",))):
+        add(users, NewUser(name, PASSWORD, admin, vcs))
+    loop = asyncio.new_event_loop()
+    folder = tmp_path / "state"
+    workers = Workers(lambda: EmbeddedCluster.at(folder), threads=2)
+    try:
+        yield Server(folder, App(workers, Router(routes())), workers, loop)
+    finally:
+        workers.close()
+        loop.close()
