@@ -82,7 +82,9 @@ class Address:
         """Whether it is here."""
         out = subprocess.run(["ip", "-o", "addr", "show", "dev", self.link], stdout=subprocess.PIPE,
                              universal_newlines=True).stdout  # fmt: skip
-        return any(words[3].split("/")[0] == self.address for words in map(str.split, out.splitlines()) if len(words) > 3)
+        return any(
+            words[3].split("/")[0] == self.address for words in map(str.split, out.splitlines()) if len(words) > 3
+        )
 
     def take(self, now):
         """Have it, and say so now and then."""
@@ -157,7 +159,9 @@ class Keeper:
         holder = self.own if held else next((name for name, holds in alive.items() if holds), None)
         able = set(others) | ({self.own} if ready else set())
         if held and ready:  # no change without need: one that comes back does not take it away
-            return not any(holds and self.order.index(name) < self.order.index(self.own) for name, holds in others.items())
+            return not any(
+                holds and self.order.index(name) < self.order.index(self.own) for name, holds in others.items()
+            )
         if any(others.values()):
             return False
         return owner(self.order, able, holder) == self.own

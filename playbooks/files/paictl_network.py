@@ -79,7 +79,7 @@ def conflist(network, mtu):
 
 def ip(words):
     """Run `ip`; its output."""
-    done = subprocess.run(["ip"] + words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+    done = subprocess.run(["ip", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
     if done.returncode:
         print("ip %s: %s" % (" ".join(words), done.stderr.strip()), file=sys.stderr, flush=True)
     return done.stdout

@@ -83,8 +83,8 @@ def gpus():
 
 def units(names):
     """State of units, in the order of their names."""
-    _, out, _ = run(["systemctl", "is-active"] + names)
-    return dict(zip(names, out.split()))
+    _, out, _ = run(["systemctl", "is-active", *names])
+    return {name: state for name, state in zip(names, out.split())}  # noqa: B905, C416
 
 
 def differences(wanted):

@@ -16,7 +16,7 @@ description: [Makes or deletes a bootstrap token; for further masters it uploads
 options:
   state: {description: Whether machines may join., type: str, choices: [present, absent], default: present}
   token: {description: The token., type: str, required: true}
-  certificate_key: {description: "The key of the certificates, 64 hexadecimal digits; empty for none", type: str, default: ""}
+  certificate_key: {description: "The key of the certificates; empty for none", type: str, default: ""}
 author: [paictl]
 """
 EXAMPLES = r"""
@@ -50,8 +50,10 @@ def upload(module, key):
     version = run(["kubeadm", "version", "-o", "short"])[1].strip()  # else kubeadm would ask the internet for it
     api = {"apiVersion": "kubeadm.k8s.io/v1beta4"}
     registration = {"criSocket": "unix:///run/containerd/containerd.sock"}
-    parts = [{**api, "kind": "InitConfiguration", "certificateKey": key, "nodeRegistration": registration},
-             {**api, "kind": "ClusterConfiguration", "kubernetesVersion": version}]
+    parts = [
+        {**api, "kind": "InitConfiguration", "certificateKey": key, "nodeRegistration": registration},
+        {**api, "kind": "ClusterConfiguration", "kubernetesVersion": version},
+    ]
     write(CONFIG, "\n---\n".join(map(json.dumps, parts)), "0600")
     code, _, error = run(["kubeadm", "init", "phase", "upload-certs", "--upload-certs", "--config", CONFIG])
     os.unlink(CONFIG)
@@ -74,7 +76,7 @@ def main():
     token, key = module.params["token"], module.params["certificate_key"]
     text = json.dumps(secret(token, datetime.datetime.now(datetime.timezone.utc)))
     verb = ["apply", "-f", "-"] if module.params["state"] == "present" else ["delete", "--ignore-not-found", "-f", "-"]
-    code, _, error = run(["kubectl"] + verb, text=text, environment=ADMIN)
+    code, _, error = run(["kubectl", *verb], text=text, environment=ADMIN)
     if code:
         module.fail_json(msg="the API server takes no invitation: " + error.strip()[-300:])
     if key and module.params["state"] == "present":

@@ -16,7 +16,7 @@ short_description: Put programs in their places
 description: [Verifies each artifact, puts or unpacks it, and notes from which file it came.]
 options:
   pack: {description: Archive on the host of the artifacts that were pushed., type: path, required: true}
-  programs: {description: "name, file, sha256, and to (a path, or the folder to unpack in)", type: list, elements: dict, required: true}
+  programs: {description: "name, kind, file, sha256, to (a path or folder)", type: list, elements: dict, required: true}
 author: [paictl]
 """
 EXAMPLES = r"""
@@ -34,7 +34,7 @@ programs:
 """
 
 
-class Wrong(Exception):
+class WrongError(Exception):
     """An artifact that cannot be used."""
 
 
@@ -58,7 +58,7 @@ def unpack(source, program):
             if not entry.isfile():
                 continue
             if name.startswith(("/", "..")):
-                raise Wrong("%s holds %s, which leads out of the folder" % (program["file"], entry.name))
+                raise WrongError("%s holds %s, which leads out of the folder" % (program["file"], entry.name))
             found += place(archive.extractfile(entry), os.path.join(program["to"], name))
     return found
 
@@ -68,10 +68,12 @@ def install(program, pack):
     try:
         source = pack.extractfile(program["file"])
     except KeyError:
-        raise Wrong("%s was not pushed: %s is not in the pack" % (program["name"], program["file"])) from None
+        raise WrongError("%s was not pushed: %s is not in the pack" % (program["name"], program["file"])) from None
     found = sha256_of(source)
     if found != program["sha256"]:
-        raise Wrong("%s is another file: SHA-256 %s, wanted %s" % (program["file"], found[:12], program["sha256"][:12]))
+        raise WrongError(
+            "%s is another file: SHA-256 %s, wanted %s" % (program["file"], found[:12], program["sha256"][:12])
+        )
     source.seek(0)
     files = unpack(source, program) if program["kind"] == "archive" else place(source, program["to"])
     return {"sha256": program["sha256"], "files": {path: stamp(path) for path in files}}
@@ -94,7 +96,7 @@ def main():
                 for program in wanted:
                     known[program["name"]] = install(program, pack)
                     write(INSTALLED, json.dumps(known, indent=1, sort_keys=True), "0644")
-        except (Wrong, OSError, tarfile.TarError) as error:
+        except (WrongError, OSError, tarfile.TarError) as error:
             module.fail_json(msg=str(error))
     names = [one["name"] for one in wanted]
     module.exit_json(changed=bool(wanted), programs=names, diff={"before": "", "after": "\n".join(names)})

@@ -103,7 +103,7 @@ def work():
         run(["systemctl", "start", "containerd"])
         run(["kubeadm", "reset", "--force", "--cri-socket=unix:///run/containerd/containerd.sock"], seconds=240)
         gone.append("its place in the cluster")
-    run(["systemctl", "disable", "--now"] + UNITS[1:], seconds=120)
+    run(["systemctl", "disable", "--now", *UNITS[1:]], seconds=120)
     end_shims()
     network()
     for program in installed().values():
@@ -114,7 +114,7 @@ def work():
             empty(path)
             gone.append(path)
     run(["systemctl", "daemon-reload"])
-    run(["systemctl", "reset-failed"] + UNITS)
+    run(["systemctl", "reset-failed", *UNITS])
     shutil.rmtree(STATE, ignore_errors=True)
     return gone
 
