@@ -74,11 +74,11 @@ def free(path):
 
 def gpus():
     """PCI addresses of NVIDIA's GPUs."""
-    found = []
-    for device in sorted(glob.glob("/sys/bus/pci/devices/*")):
-        if read(device + "/vendor").strip() == "0x10de" and read(device + "/class").startswith("0x03"):
-            found.append(os.path.basename(device))
-    return found
+    return [
+        os.path.basename(device)
+        for device in sorted(glob.glob("/sys/bus/pci/devices/*"))
+        if read(device + "/vendor").strip() == "0x10de" and read(device + "/class").startswith("0x03")
+    ]
 
 
 def units(names):
