@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from paictl.deploy.artifacts import Artifact, ArtifactKind, Artifacts, Image, images_in
 from paictl.deploy.inventory import Deployment, Machine, Role
+from paictl.deploy.reach import sign_in
 from paictl.errors import PaictlError
-from paictl.remote.inventory import Host, Inventory, Login
+from paictl.remote.inventory import Host, Inventory
 from paictl.resources import resource_folder
 
 _CIPHERS: Final = "aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com"
@@ -143,16 +144,7 @@ class Desired:
             Host(one.name, one.address, login.user, login.port, _groups(deployment, one), self.variables(one))
             for one in deployment.machines
         )
-        return Inventory(hosts, sign_in(deployment), shared)
-
-
-def sign_in(deployment: Deployment) -> Login:
-    """The login as `remote` takes it."""
-    from pathlib import Path
-
-    login = deployment.login
-    key = Path(login.key_file) if login.key_file else None
-    return Login(None if key else login.password or None, key, login.password or None)
+        return Inventory(hosts, sign_in(login), shared)
 
 
 def bare_inventory(deployment: Deployment) -> Inventory:
@@ -161,7 +153,7 @@ def bare_inventory(deployment: Deployment) -> Inventory:
     hosts = (
         Host(one.name, one.address, login.user, login.port, _groups(deployment, one)) for one in deployment.machines
     )
-    return Inventory(tuple(hosts), sign_in(deployment))
+    return Inventory(tuple(hosts), sign_in(login))
 
 
 def desired_of(deployment: Deployment, artifacts: Artifacts) -> Desired:
