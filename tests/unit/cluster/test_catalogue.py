@@ -168,15 +168,17 @@ def test_objects_that_pods_name_are_there(catalogue: Catalogue) -> None:
 
 def test_services_lead_to_ports_that_pods_have(catalogue: Catalogue) -> None:
     for name, services in catalogue.items():
-        ports = {
-            (body["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/name"], port["name"])
-            for _, body in objects(services, *KINDS_WITH_PODS)
-            for container in body["spec"]["template"]["spec"]["containers"]
-            for port in container.get("ports", ())
-        }
+        made = [body["spec"]["template"] for _, body in objects(services, *KINDS_WITH_PODS)]
         for service, body in objects(services, "Service"):
-            (label,) = body["spec"]["selector"].values()
-            assert {(label, port["targetPort"]) for port in body["spec"]["ports"]} <= ports, (name, service)
+            wanted = body["spec"]["selector"]["app.kubernetes.io/name"]
+            ports = {
+                port["name"]
+                for template in made
+                if template["metadata"]["labels"]["app.kubernetes.io/name"] == wanted
+                for container in template["spec"]["containers"]
+                for port in container.get("ports", ())
+            }
+            assert {port["targetPort"] for port in body["spec"]["ports"]} <= ports, (name, service)
             assert body["spec"].get("type", "ClusterIP") in ("ClusterIP", "NodePort")
 
 
