@@ -30,6 +30,7 @@ GROUPS = {
     "node": Lazy("paictl.cli.node", "List and change the nodes of a cluster."),
     "job": Lazy("paictl.cli.job", "Submit jobs, follow them, understand why they wait."),
     "service": Lazy("paictl.cli.service", "List, start, stop, restart, refresh and delete services."),
+    "deploy": Lazy("paictl.cli.deploy.commands", "Deploy Kubernetes and all services on real machines."),
     "scheduler": Lazy("paictl.cli.scheduler.commands", "Replay and explain decisions of the HiveD scheduler."),
     "user": Lazy("paictl.cli.user", "Users of the REST server and the portal, and what they may do."),
     "serve": Lazy("paictl.cli.serve", "Serve the REST API and the portal of a cluster.", within=True),

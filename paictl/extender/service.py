@@ -15,11 +15,11 @@ from typing import Final
 
 import uvicorn
 
+from paictl.cluster.pods.labels import DEVICES, Rules
 from paictl.errors import PaictlError
 from paictl.extender import configuration
 from paictl.extender.connections import serving
 from paictl.extender.core import Options
-from paictl.extender.labels import DEVICES, Rules
 from paictl.extender.metrics import Metrics
 from paictl.extender.pod_events import VITAL, PodEvent
 from paictl.extender.server import Api

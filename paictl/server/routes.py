@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from paictl.server.api import info, tokens
+from paictl.server import openapi
+from paictl.server.api import info, jobs, tokens, users, vcs
 from paictl.server.portal import jobs as jobs_page
 from paictl.server.portal import session
 from paictl.server.routing import Route
@@ -10,12 +11,8 @@ from paictl.server.signing import SignIns
 
 
 def routes() -> tuple[Route, ...]:
-    """API and portal; the first that fits a path answers."""
+    """API and portal; a path without variables goes before one with them."""
     sign_ins = SignIns()
-    return (
-        *info.ROUTES,
-        *tokens.routes(sign_ins),
-        session.sign_in_with(sign_ins),
-        *session.ROUTES,
-        *jobs_page.ROUTES,
-    )
+    api = (*info.ROUTES, *tokens.routes(sign_ins), *users.routes(sign_ins), *vcs.ROUTES, *jobs.ROUTES)
+    pages = (session.sign_in_with(sign_ins), *session.ROUTES, *jobs_page.ROUTES)
+    return (*api, openapi.route_of(api), *pages)

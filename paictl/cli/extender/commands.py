@@ -16,7 +16,7 @@ from paictl.cli.console import Output
 from paictl.cli.options import OutputOption
 
 if TYPE_CHECKING:
-    from paictl.extender.labels import Reading
+    from paictl.cluster.pods.labels import Reading
 
 HELP = "The scheduler core behind kube-scheduler: serve its questions, make its manifests, read pods as it does."
 app = App(help=HELP)
@@ -69,9 +69,9 @@ def serve(
     """
     from paictl.cli import console
     from paictl.cli.options import address
+    from paictl.cluster.pods.labels import DEVICES
     from paictl.errors import PaictlError
     from paictl.extender.configuration import FindingsError
-    from paictl.extender.labels import DEVICES
     from paictl.extender.service import Service, Settings
     from paictl.remote.kube.client import connect
 
@@ -156,8 +156,8 @@ def explain_pod(
     """
     from paictl.cli import console
     from paictl.cli.extender.pods import counted, pods_of, reading_data
-    from paictl.extender.labels import DEVICES, Rules
-    from paictl.extender.reading import asks, read_pod
+    from paictl.cluster.pods.labels import DEVICES, Rules
+    from paictl.cluster.pods.reading import asks, read_pod
     from paictl.scheduler.errors import RequestError
 
     skus = {}

@@ -14,6 +14,7 @@ from paictl.cluster.embedded import commands, written
 from paictl.cluster.embedded.clock import Clock, anchor_row, steady, wall_time
 from paictl.cluster.embedded.commands import Command, Line, RunOut, Submit, Tick, Up
 from paictl.cluster.embedded.jobcodec import load_job, view_from
+from paictl.cluster.embedded.jobpages import WithPages
 from paictl.cluster.embedded.jobrows import row_of
 from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.jobviews import view_of
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 Given = TypeVar("Given")
 
 
-class EmbeddedCluster(WithUsers):
+class EmbeddedCluster(WithUsers, WithPages):
     """A cluster in a folder of this machine. `wall` gives Unix time in seconds (tests have their own)."""
 
     lacks: Mapping[Port, str] = MappingProxyType({})
@@ -66,7 +67,6 @@ class EmbeddedCluster(WithUsers):
         """Bring a cluster up; `clock` is (speed, run out), as fast as time passes by default.
 
         Where a beginning was planned for the folder, it begins then, and unless a clock is given that one stands.
-
         The cluster begins with the commands in `then` carried out, or does not begin. Raises `ConflictError` if one is
         up in the folder.
         """

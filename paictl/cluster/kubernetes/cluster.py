@@ -1,4 +1,4 @@
-"""A Kubernetes cluster behind the interface: nodes, configuration, jobs; the other ports are in `lacking`."""
+"""A Kubernetes cluster behind the interface: all ports but those in `lacking`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from paictl.cluster.kubernetes.errors import told
 from paictl.cluster.kubernetes.jobevents import events_of
 from paictl.cluster.kubernetes.jobs import JobStore
 from paictl.cluster.kubernetes.lacking import LACKS, LackingPorts
+from paictl.cluster.kubernetes.looking import Looker
 from paictl.cluster.kubernetes.nodes import view_of, views_of
 from paictl.cluster.kubernetes.pushing import Pusher
 from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.kubernetes.times import read_time
 from paictl.cluster.kubernetes.users import KubernetesUsers
+from paictl.cluster.picture import Picture
+from paictl.cluster.scheduling import Impact, JobExplanation
 from paictl.cluster.values import (
     About,
     ClusterError,
@@ -53,6 +56,7 @@ class KubernetesCluster(LackingPorts):
         self._pusher = Pusher(client, self._store)
         self._users = KubernetesUsers(client)
         self._jobs = JobStore(client)
+        self._looker = Looker(client, self._store, self._jobs)
 
     # --- identity
 
@@ -162,6 +166,28 @@ class KubernetesCluster(LackingPorts):
         with told():
             found = events_of(*self._jobs.everything(subject))
         return [event for event in found if subject in (None, event.subject) and event.number > after]
+
+    # --- scheduling
+
+    def explain(self, key: str) -> JobExplanation:
+        """Why a job waits, and what would let it run, by the newest configuration."""
+        with told():
+            return self._looker.explain(key)
+
+    def foresee(self, request: JobRequest) -> JobExplanation:
+        """The explanation of a job as if it had been submitted now."""
+        with told():
+            return self._looker.foresee(request)
+
+    def picture(self, *, history: bool = False) -> Picture:
+        """Cells, virtual clusters, nodes and jobs as they are now, by the newest configuration."""
+        with told():
+            return self._looker.picture(self.name, self.now, self.epoch, history=history)
+
+    def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
+        """The jobs that would be worse off by other configuration files."""
+        with told():
+            return self._looker.impact(files)
 
     # --- configuration
 

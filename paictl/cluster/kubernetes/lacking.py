@@ -6,12 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NoReturn
 
-from paictl.cluster.picture import Picture
-from paictl.cluster.scheduling import Impact, JobExplanation
-from paictl.cluster.values import JobRequest, Port, ServiceView, UnsupportedError
+from paictl.cluster.values import Port, ServiceView, UnsupportedError
 
 LACKS: Final[Mapping[Port, str]] = {
-    Port.SCHEDULING: "ask the extender itself, at /v1/inspect (docs/extender.md); quotas: paictl config capacity",
     Port.SERVICES: "apply what paictl extender config prints with kubectl",
 }
 """Each with what can be done instead today."""
@@ -22,23 +19,7 @@ def _lacking(port: Port) -> NoReturn:
 
 
 class LackingPorts:
-    """Scheduling and services."""
-
-    def explain(self, key: str) -> JobExplanation:
-        """Not yet."""
-        _lacking(Port.SCHEDULING)
-
-    def foresee(self, request: JobRequest) -> JobExplanation:
-        """Not yet."""
-        _lacking(Port.SCHEDULING)
-
-    def picture(self, *, history: bool = False) -> Picture:
-        """Not yet."""
-        _lacking(Port.SCHEDULING)
-
-    def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
-        """Not yet."""
-        _lacking(Port.SCHEDULING)
+    """Services."""
 
     def services(self) -> Sequence[ServiceView]:
         """Not yet."""
