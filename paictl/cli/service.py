@@ -18,7 +18,6 @@ from paictl.cli.clusters import (
     check_id,
     confirm,
     open_cluster,
-    span_text,
 )
 from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data, write_table
@@ -28,7 +27,7 @@ from paictl.operate import services as operate
 from paictl.operate.services import Prepared, perform, prepare, readiness
 from paictl.service.carry_out import Patience, ServiceOutcome
 from paictl.service.plan import Action, Plan, ServiceRequest
-from paictl.units import rfc3339
+from paictl.units import rfc3339, span_text
 
 app = App(help="List, start, stop, restart, refresh and delete the services of a cluster.")
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from paictl.server.api import info, tokens
-from paictl.server.portal import jobs as jobs_page
-from paictl.server.portal import session
+from paictl.server.portal import pages
 from paictl.server.routing import Route
 from paictl.server.signing import SignIns
 
@@ -15,7 +14,5 @@ def routes() -> tuple[Route, ...]:
     return (
         *info.ROUTES,
         *tokens.routes(sign_ins),
-        session.sign_in_with(sign_ins),
-        *session.ROUTES,
-        *jobs_page.ROUTES,
+        *pages.routes(sign_ins),
     )
