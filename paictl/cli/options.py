@@ -36,6 +36,14 @@ def rule_ids() -> list[str]:
     return [rule.id for rule in all_rules()]
 
 
+def address(text: str) -> tuple[str, int]:
+    """Host and port of ``--listen HOST:PORT``; all addresses for an empty host. Raises `PaictlError`."""
+    host, _, port = text.rpartition(":")
+    if not port.isdigit() or not 0 < int(port) < 1 << 16:
+        raise PaictlError(f"--listen {text!r}: expected HOST:PORT")
+    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - all addresses is what an empty host means
+
+
 OutputOption = Annotated[
     Output, typer.Option("--output", "-o", callback=take_form, help="Form of the result.", show_default=False)
 ]

@@ -34,6 +34,8 @@ class Configuration:
 
     spec: ClusterSpec
     digest: str
+    text: str
+    """The hivedscheduler configuration alone: a services-configuration.yaml has secrets of other services."""
 
 
 def digest_of(path: Path) -> str:
@@ -62,4 +64,4 @@ def read(path: Path) -> Configuration:
             "there is no hivedscheduler configuration in it", where=str(path),
             hint="give a hivedscheduler.yaml, or a services-configuration.yaml with a hivedscheduler section",
         )  # fmt: skip
-    return Configuration(ClusterSpec.from_mapping(found[0].data), digest)
+    return Configuration(ClusterSpec.from_mapping(found[0].data), digest, found[0].source.text)

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, Histogram
@@ -13,7 +14,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import generate_latest
 from prometheus_client.process_collector import ProcessCollector
 
-from paictl.scheduler.binding import UNBOUND
+from paictl.extender.cells import CellKey, count
+from paictl.extender.core import NotServingError
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 BUCKETS: Final = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 FRESH: Final = 5.0
-"""Seconds for which cells once counted are good enough: they are counted under the lock."""
+"""Seconds for which cells once counted are good enough."""
 REASONS: Final = 20
 """Reasons told apart; the rest is ``other``, so that no pod can make the metrics grow."""
 
@@ -42,13 +44,10 @@ class Metrics:
         self.terms = 0
         """How often this process began to lead."""
         self.evicted: Callable[[], int] = lambda: 0
+        self.events: Callable[[], tuple[int, int]] = lambda: (0, 0)
+        """Events of pods that were dropped, and that are still to be told."""
         self._decisions: Counter[str] = Counter()
-        self._cells: tuple[float, ExtenderCore | None, int, Counter[tuple[str, str, str, str]]] = (
-            0.0,
-            None,
-            -1,
-            Counter(),
-        )
+        self._cells: tuple[float, ExtenderCore | None, int, Counter[CellKey]] = 0.0, None, -1, Counter()
         self._lock = threading.Lock()
         self.registry.register(self)
         ProcessCollector(registry=self.registry)
@@ -75,6 +74,9 @@ class Metrics:
             errors.add_metric([verb], number)
         yield errors
         yield CounterMetricFamily("paictl_extender_evictions", "Victims asked to go.", value=self.evicted())
+        dropped, untold = self.events()
+        yield CounterMetricFamily("paictl_extender_events_dropped", "Events that nobody hears of.", value=dropped)
+        yield GaugeMetricFamily("paictl_extender_events_untold", "Events of pods still to be told.", value=untold)
         yield CounterMetricFamily("paictl_extender_terms", "Times this process began to lead.", value=self.terms)
         yield GaugeMetricFamily("paictl_extender_leader", "Whether this process leads.", value=core is not None)
         if core is not None:
@@ -89,7 +91,6 @@ class Metrics:
             )
             pods = Counter("bound" if pod.bound else "assumed" for pod in core.book.pods.values() if pod.info)
             bad, nodes, risk = len(core.bad), len(core.nodes), _at_risk(core)
-            cells = self._counted(core)
         waiting = GaugeMetricFamily("paictl_extender_waiting_pods", "Pods that wait, by reason.", labels=["reason"])
         common = reasons.most_common(REASONS)
         for reason, number in sorted(common):
@@ -111,29 +112,24 @@ class Metrics:
             doomed.add_metric([vc], number)
         yield doomed
         family = GaugeMetricFamily(
-            "paictl_extender_cells", "Preassigned cells by virtual cluster, cell type, level and state.",
+            "paictl_extender_cells", "Cells of virtual clusters by cell type, level and state.",
             labels=["vc", "cell_type", "level", "state"],
         )  # fmt: skip
-        for labels, number in sorted(cells.items()):
+        for labels, number in sorted(self._counted(core).items()):
             family.add_metric(list(labels), number)
         yield family
 
-    def _counted(self, core: ExtenderCore) -> Counter[tuple[str, str, str, str]]:
-        """Preassigned cells, the unit of promises: (VC, cell type, level, state)."""
+    def _counted(self, core: ExtenderCore) -> Counter[CellKey]:
+        """Cells by key, counted anew if that is due."""
         with self._lock:
             at, of, version, cells = self._cells
             now, current = time.monotonic(), core.book.engine.version
             if of is core and (version == current or now - at < FRESH):
                 return cells
-            state, found = core.book.engine.state, Counter[tuple[str, str, str, str]]()
-            for root, top in state.virtual.preassigned.items():
-                bound, used = state.binding.physical[root], state.counts.used[root]
-                word = "Used" if used else "Free"
-                if not used and bound != UNBOUND and state.doomed.is_doomed(bound, top.vc):
-                    word = "Doomed"
-                found[top.vc, state.virtual.type_of(root), str(state.virtual.level[root]), word] += 1
-            self._cells = now, core, current, found
-            return found
+            with suppress(NotServingError):  # it has just broken: what was counted last
+                cells = count(core)
+            self._cells = now, core, current, cells
+            return cells
 
 
 def _at_risk(core: ExtenderCore) -> Counter[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from paictl.extender.wire import PodRef
 from paictl.scheduler.book import Book
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 SHOWN = 3
 """Names in a list before the rest is only counted."""
+
+
+VITAL: Final = frozenset({"Preempted", "BudgetOverruled", "GuaranteeLost", "DevicesUnknown"})
+"""Reasons of what is told until the API server has taken it: a pod's end, and a promise that is not kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,13 @@ from typing import Final
 
 import uvicorn
 
+from paictl.cluster.pods.labels import DEVICES, Rules
 from paictl.errors import PaictlError
 from paictl.extender import configuration
 from paictl.extender.connections import serving
 from paictl.extender.core import Options
-from paictl.extender.labels import DEVICES, Rules
 from paictl.extender.metrics import Metrics
-from paictl.extender.pod_events import PodEvent
+from paictl.extender.pod_events import VITAL, PodEvent
 from paictl.extender.server import Api
 from paictl.extender.term import Term
 from paictl.remote.kube.client import KubeClient
@@ -68,6 +68,7 @@ class Service:
         self.events = EventRecorder(client, "hivedscheduler-extender", enabled=settings.events)
         self.metrics = Metrics(lambda: self.current.core if self.current and not self.current.problem else None)
         self.metrics.evicted = lambda: self._evicted + (self.current.reconciler.evicted if self.current else 0)
+        self.metrics.events = lambda: (self.events.dropped, self.events.waiting)
         self.current: Term | None = None
         self.failed = ""
         """Why the process has to end."""
@@ -129,7 +130,8 @@ class Service:
     def record(self, event: PodEvent) -> None:
         """An event of a pod."""
         subject = PodReference(event.pod.namespace, event.pod.name, event.pod.uid)
-        self.events.record(Event(subject, event.reason, event.message, event.warning))
+        vital = event.reason in VITAL
+        self.events.record(Event(subject, event.reason, event.message, event.warning, vital))
 
     # --- the process
 
@@ -206,6 +208,9 @@ class Service:
             except PaictlError as error:
                 refused = digest
                 self.log(f"the changed configuration is not taken: {getattr(error, 'report', '') or error}")
+                continue
+            if found.text == self.read.text:  # another service's part of services-configuration.yaml
+                self.read = found
                 continue
             self.log("the configuration has changed: starting anew with it")
             with self._lock:

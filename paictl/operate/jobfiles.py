@@ -98,6 +98,11 @@ def job_in_text(data: bytes, warn: Warn) -> Mapping[str, object]:
     return _sound(list(load_memory({TYPED: data}, Kind.JOB).documents), TYPED, warn)[0]
 
 
+def findings(data: bytes) -> tuple[Problem, ...]:
+    """What the validator says of such a job; raises `PaictlError` for one that holds too much."""
+    return validate(load_memory({TYPED: data}, Kind.JOB), Choice(severity=Severity.INFO)).problems
+
+
 def _sound(jobs: Sequence[Document], where: str, warn: Warn) -> list[Mapping[str, object]]:
     """The data of jobs without errors."""
     report = validate(Loaded((Bundle(where, tuple(jobs)),)), Choice(severity=Severity.WARNING))

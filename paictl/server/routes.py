@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from paictl.server.api import info, tokens
+from paictl.server import openapi
+from paictl.server.api import info, jobs, tokens, users, vcs
 from paictl.server.portal import pages
 from paictl.server.routing import Route
 from paictl.server.signing import SignIns
 
 
 def routes() -> tuple[Route, ...]:
-    """API and portal; the first that fits a path answers."""
+    """API and portal; a path without variables goes before one with them."""
     sign_ins = SignIns()
-    return (
-        *info.ROUTES,
-        *tokens.routes(sign_ins),
-        *pages.routes(sign_ins),
-    )
+    api = (*info.ROUTES, *tokens.routes(sign_ins), *users.routes(sign_ins), *vcs.ROUTES, *jobs.ROUTES)
+    return (*api, openapi.route_of(api), *pages.routes(sign_ins))

@@ -100,22 +100,24 @@ class Router:
 
     def find(self, method: str, raw: bytes) -> tuple[Route, dict[str, str]]:
         """The route of a request and the variables of its path. Raises `ApiError`."""
-        path = _plain_path(raw)
-        methods, variables = self._methods(path)
-        route = methods.get("GET" if method == "HEAD" else method)
-        if route is None:
-            error = ApiError(405, "NoApiError", text("{method} cannot be done here", method=method[:20]))
-            error.headers["Allow"] = ", ".join(sorted(methods))
-            raise error
-        return route, variables
+        allowed: set[str] = set()
+        for methods, variables in self._methods(_plain_path(raw)):
+            if route := methods.get("GET" if method == "HEAD" else method):
+                return route, variables
+            allowed |= methods.keys()
+        if not allowed:
+            raise _nothing()
+        error = ApiError(405, "NoApiError", text("{method} cannot be done here", method=method[:20]))
+        error.headers["Allow"] = ", ".join(sorted(allowed))
+        raise error
 
-    def _methods(self, path: str) -> tuple[Mapping[str, Route], dict[str, str]]:
+    def _methods(self, path: str) -> Iterator[tuple[Mapping[str, Route], dict[str, str]]]:
+        """The methods of every template that a path fits, the one without variables first."""
         if found := self._plain.get(path):
-            return found, {}
+            yield found, {}
         for pattern, methods in self._patterns:
             if match := pattern.fullmatch(path):
-                return methods, match.groupdict()
-        raise _nothing()
+                yield methods, match.groupdict()
 
     def __iter__(self) -> Iterator[Route]:
         return iter(self.routes)

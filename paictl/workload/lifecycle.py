@@ -13,11 +13,11 @@ completion policy tolerates failed tasks (the original then counts the preempted
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from paictl.workload.job import Completion, Job, TaskRole
 
@@ -156,25 +156,81 @@ def advance(job: Job, status: JobStatus, pod: TaskRef, what: PodChange) -> Trans
     Nothing does if the job is over, if the pod is not its task's present one, or if it has ended already.
     """
     position = _position(job, pod)
-    task = status.tasks[position]
-    after = _TASK.get((task.state, what))
-    if status.state.final or task.incarnation != pod.incarnation or after is None:
+    if status.state.final:
         return Transition(status)
+    tasks = list(status.tasks)
+    step = _step(job, tasks, position, pod, what)
+    if step is _Step.NOTHING:
+        return Transition(status)
+    status = replace(status, tasks=tuple(tasks), state=_live_state(status, tasks[position]))
+    if step is _Step.AGAIN:
+        return Transition(status, start=(tasks[position].ref,))
+    end = what if what in TRANSIENT else _outcome(job.roles, _counted(tasks))
+    return Transition(status) if step is _Step.STARTED or end is None else _end_attempt(job, status, end)
+
+
+def catch_up(job: Job, status: JobStatus, news: Iterable[tuple[TaskRef, PodChange]]) -> JobStatus:
+    """The status after all that was seen to happen to pods, in order; the same as to `advance` once for each.
+
+    For a controller that looks at what there is, and at thousands of pods at once: it costs as much as there are news
+    and tasks, not their product. Pods to kill and to start follow from the status: those of the present incarnations
+    are wanted, all others are not.
+    """
+    tasks = list(status.tasks)
+    counts = _counted(tasks)
+    for pod, what in news:
+        if status.state.final:
+            break
+        position = _position(job, pod)
+        before = tasks[position].state
+        step = _step(job, tasks, position, pod, what)
+        if step is _Step.NOTHING:
+            continue
+        after = tasks[position].state
+        counts[pod.role, before] -= 1
+        counts[pod.role, after] = counts.get((pod.role, after), 0) + 1
+        status = replace(status, state=_live_state(status, tasks[position]))
+        if step is not _Step.ENDED:
+            continue
+        end = what if what in TRANSIENT else _outcome(job.roles, counts)
+        if end is not None:
+            status = _end_attempt(job, replace(status, tasks=tuple(tasks)), end).status
+            tasks = list(status.tasks)
+            counts = _counted(tasks)
+    return replace(status, tasks=tuple(tasks))
+
+
+class _Step(Enum):
+    """What an event means to a task."""
+
+    NOTHING = 0
+    STARTED = 1
+    AGAIN = 2
+    """Its next pod is to be started."""
+    ENDED = 3
+
+
+def _step(job: Job, tasks: list[TaskStatus], position: int, pod: TaskRef, what: PodChange) -> _Step:
+    """Put the task's next status into the list, and say what kind of step that was."""
+    task = tasks[position]
+    after = _TASK.get((task.state, what))
+    if task.incarnation != pod.incarnation or after is None:
+        return _Step.NOTHING
     if what is PodChange.STARTED:
-        return Transition(_with(status, position, replace(task, state=after)))
-    verdict = _task_policy(job, pod.role).verdict(what, task.counted)
-    if verdict is not Verdict.FINAL:
-        again = replace(
-            task,
-            state=RunState.WAITING,
-            incarnation=task.incarnation + 1,
-            retries=task.retries + 1,
-            counted=task.counted + _AFTER[verdict],
-        )
-        return Transition(_with(status, position, again), start=(again.ref,))
-    status = _with(status, position, replace(task, state=after))
-    end = what if what in TRANSIENT else _outcome(job.roles, status.tasks)
-    return Transition(status) if end is None else _end_attempt(job, status, end)
+        tasks[position] = replace(task, state=after)
+        return _Step.STARTED
+    verdict = task_policy(job, pod.role).verdict(what, task.counted)
+    if verdict is Verdict.FINAL:
+        tasks[position] = replace(task, state=after)
+        return _Step.ENDED
+    tasks[position] = replace(
+        task,
+        state=RunState.WAITING,
+        incarnation=task.incarnation + 1,
+        retries=task.retries + 1,
+        counted=task.counted + _AFTER[verdict],
+    )
+    return _Step.AGAIN
 
 
 def stop(status: JobStatus) -> Transition:
@@ -196,25 +252,29 @@ def _position(job: Job, pod: TaskRef) -> int:
     raise KeyError(f"job {job.name} has no task {pod.role}[{pod.index}]")
 
 
-def _with(status: JobStatus, position: int, task: TaskStatus) -> JobStatus:
-    """The status with one task changed. A job runs from the first start of a pod in an attempt on."""
-    tasks = (*status.tasks[:position], task, *status.tasks[position + 1 :])
+def _live_state(status: JobStatus, task: TaskStatus) -> RunState:
+    """Of the job once a task has changed: it runs from the first start of a pod in an attempt on."""
     ran = status.state is RunState.RUNNING or task.state is not RunState.WAITING
-    return replace(status, tasks=tasks, state=RunState.RUNNING if ran else RunState.WAITING)
+    return RunState.RUNNING if ran else RunState.WAITING
 
 
-def _task_policy(job: Job, name: str) -> RetryPolicy:
+def task_policy(job: Job, name: str) -> RetryPolicy:
     """OpenPAI never retries a single task of a gang, and takes notice of its retry count only without gangs."""
     if job.gang:
         return RetryPolicy(0, free_if_transient=False)
     return RetryPolicy(next(role.retry_count for role in job.roles if role.name == name), free_if_transient=True)
 
 
-def _outcome(roles: Iterable[TaskRole], tasks: tuple[TaskStatus, ...]) -> PodChange | None:
-    """How the attempt has ended by the roles' completion policies, None if it goes on."""
+def _counted(tasks: Iterable[TaskStatus]) -> dict[tuple[str, RunState], int]:
+    """Tasks by role and state."""
     counts: dict[tuple[str, RunState], int] = {}
     for task in tasks:
         counts[task.role, task.state] = counts.get((task.role, task.state), 0) + 1
+    return counts
+
+
+def _outcome(roles: Iterable[TaskRole], counts: Mapping[tuple[str, RunState], int]) -> PodChange | None:
+    """How the attempt has ended by the roles' completion policies, None if it goes on."""
     policies: list[tuple[str, Completion]] = [(role.name, role.completion) for role in roles]
     for name, policy in policies:
         if policy.min_failed is not None and counts.get((name, RunState.FAILED), 0) >= policy.min_failed:
@@ -222,7 +282,7 @@ def _outcome(roles: Iterable[TaskRole], tasks: tuple[TaskStatus, ...]) -> PodCha
     for name, policy in policies:
         if policy.min_succeeded is not None and counts.get((name, RunState.SUCCEEDED), 0) >= policy.min_succeeded:
             return PodChange.SUCCEEDED
-    over = all(state.final for _, state in counts)
+    over = all(state.final for (_, state), number in counts.items() if number)
     return PodChange.SUCCEEDED if over else None
 
 

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import pytest
+import yaml
 
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.cluster import EmbeddedCluster
-from paictl.cluster.interface import FOREVER, Cluster, HandClock, JobRequest, JobState, JobView
+from paictl.cluster.interface import FOREVER, Cluster, HandClock, JobRequest, JobState, JobView, Port
 from paictl.cluster.kubernetes.lacking import LACKS
 from paictl.cluster.kubernetes.opening import open_pinned, pin
 from paictl.cluster.machines import machines_in
@@ -27,6 +28,7 @@ from paictl.config.pushing.fileset import seal_files, secrets_of
 from paictl.service.catalogue import load_catalogue
 from paictl.units import Millis
 from tests.e2e_kube.controlplane import ControlPlane, binaries, control_plane, missing
+from tests.e2e_kube.jobrig import JobRig, job_rig
 from tests.e2e_kube.kubeapi import KubeApi
 
 T = TypeVar("T")
@@ -84,6 +86,10 @@ class Contract:
             self.cluster.tick(Millis(seconds * 1000))
 
 
+PATIENCE: Final = 30.0
+"""Seconds that a real cluster may take."""
+
+
 def embedded(folder: Path) -> Contract:
     files = preset_files("lab")
     first, then = commands.bring_up("pai", tuple(load_catalogue().services), machines_in(files), seal_files(files))
@@ -102,7 +108,7 @@ def on_kubernetes(plane: ControlPlane) -> Contract:
     sealed = seal_files(files)
     cluster = open_pinned(pinned)
     cluster.push(sealed, "first", base=0, secrets=secrets_of(files, sealed))
-    return Contract(cluster, lambda: open_pinned(pinned), 30.0, imagined=False)
+    return Contract(cluster, lambda: open_pinned(pinned), PATIENCE, imagined=False)
 
 
 def fresh_nodes(api: KubeApi) -> None:
@@ -142,6 +148,17 @@ def session_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
         yield up
 
 
+@pytest.fixture(scope="session")
+def session_jobs(session_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobRig]:
+    """What runs jobs there, by the preset's configuration."""
+    api = KubeApi(session_plane)
+    fresh_nodes(api)
+    services = yaml.safe_load(preset_files("lab")["services-configuration.yaml"])
+    hived = yaml.safe_load(services["hivedscheduler"]["config"])
+    with job_rig(session_plane, api, hived, tmp_path_factory.mktemp("jobs")) as rig:
+        yield rig
+
+
 @pytest.fixture(params=KINDS)
 def contract(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Contract:
     monkeypatch.setattr("paictl.config.secrets.sealing.COST", (4, 1, 1))
@@ -150,4 +167,8 @@ def contract(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
     needed = next((mark.args for mark in request.node.iter_markers("needs")), ())
     if lacking := [port for port in needed if port in LACKS]:
         pytest.skip(f"not on Kubernetes yet: {', '.join(lacking)}")
-    return on_kubernetes(request.getfixturevalue("session_plane"))
+    plane = request.getfixturevalue("session_plane")
+    rig = request.getfixturevalue("session_jobs") if {Port.JOBS, Port.SCHEDULING} & set(needed) else None
+    if rig is not None:
+        rig.forget_jobs()
+    return on_kubernetes(plane)

@@ -11,6 +11,7 @@ import pytest
 
 from tools.hosts import artifacts as packing
 from tools.hosts.lab import Lab, obstacle
+from tools.hosts.seed import seed
 
 WANTED = os.environ.get("PAICTL_E2E_HOSTS") == "1"
 _number = itertools.count(1)
@@ -28,9 +29,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
+def lab_seed() -> Path | None:
+    """What containerd has already on the hosts of a module: nothing, unless the module overrides it (see `seeded`)."""
+    return None
+
+
+@pytest.fixture(scope="module")
+def lab(lab_seed: Path | None) -> Iterator[Lab]:
     """No hosts yet: ``lab.up(3)`` makes them; gone after the module, or at the next ``up`` of anybody after kill -9."""
-    made = Lab(f"pytest-{os.getpid()}-{next(_number)}", owner=os.getpid())
+    made = Lab(f"pytest-{os.getpid()}-{next(_number)}", owner=os.getpid(), seed=lab_seed)
     try:
         yield made
     finally:
@@ -41,3 +48,9 @@ def lab() -> Iterator[Lab]:
 def artifacts() -> Path:
     """The artifact folder as a mirror of upstream would give it; read only."""
     return packing.folder()
+
+
+@pytest.fixture(scope="session")
+def seeded(artifacts: Path) -> Path:
+    """A containerd store that has these images, for modules that are not about how images come to a host."""
+    return seed(artifacts)

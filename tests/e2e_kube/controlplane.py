@@ -217,10 +217,12 @@ class ControlPlane:
         program.wait_until(lambda: answers(f"https://{HOST}:{self.ports['kcm']}/healthz", anyone()))
 
     def start_kwok(self) -> None:
-        """Fake nodes (label type=kwok) stay ready, and what is bound to them runs."""
+        """Fake nodes (label type=kwok) stay ready, and what is bound to them runs (`stages`)."""
+        from tests.e2e_kube.stages import stages
+
         at = f"{HOST}:{self.ports['kwok']}"
         program = self.program(
-            "kwok", f"--config={binaries() / 'kwok-stages.yaml'}", f"--kubeconfig={self.kubeconfig}",
+            "kwok", f"--config={stages(self.folder)}", f"--kubeconfig={self.kubeconfig}",
             "--manage-nodes-with-label-selector=type=kwok", "--node-ip=10.0.0.200", f"--server-address={at}",
             "--node-lease-duration-seconds=40",
         )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import yaml
 
 from tests.e2e_kube.controlplane import ControlPlane, answers
 from tests.e2e_kube.kubeapi import KubeApi, devices, hived_pod, until
@@ -87,7 +88,7 @@ def test_a_higher_priority_preempts_a_whole_gang(api: KubeApi) -> None:
     assert any("low-0" in event["message"] for event in api.events("high-0") if event["reason"] == "Preempting")
 
 
-def test_kube_scheduler_asks_over_https(up: Rig, api: KubeApi) -> None:
+def test_kube_scheduler_asks_over_https_and_services_configuration_is_read(up: Rig, api: KubeApi) -> None:
     plane, secure = up.plane, up.url.replace("http:", "https:")
     words = ("--tls-cert", str(plane.folder / "apiserver.crt"), "--tls-key", str(plane.folder / "apiserver.key"))
     extender = up.scheduler_configuration()["extenders"][0] | {
@@ -95,7 +96,11 @@ def test_kube_scheduler_asks_over_https(up: Rig, api: KubeApi) -> None:
         "enableHTTPS": True,
         "tlsConfig": {"caFile": str(plane.folder / "ca.crt")},
     }
+    plain, services = up.config, up.folder / "services-configuration.yaml"
+    others = {"rest-server": {"default-pai-admin-username": "a", "default-pai-admin-password": "another-secret-1"}}
+    services.write_text(yaml.safe_dump(others | {"hivedscheduler": {"config": plain.read_text()}}))
     try:
+        up.config = services
         program = up.start_extender(*words, wait=False)
         program.wait_until(lambda: answers(f"{secure}/readyz", plane.context))
         assert not answers(f"{up.url}/readyz")
@@ -103,5 +108,6 @@ def test_kube_scheduler_asks_over_https(up: Rig, api: KubeApi) -> None:
         api.create(hived_pod("sealed", {"virtualCluster": "A", "priority": 0, "leafCellNumber": 2}))
         assert devices(api.await_bound(["sealed"])["sealed"]) == [0, 1]
     finally:
+        up.config = plain
         up.start_extender()
         up.start_scheduler()

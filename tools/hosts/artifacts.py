@@ -19,8 +19,8 @@ from pathlib import Path
 
 from tools.hosts.archive import write_image
 from tools.hosts.base import base
-from tools.hosts.debs import busybox, locked
-from tools.hosts.places import hosts, key_of, versions
+from tools.hosts.debs import busybox
+from tools.hosts.places import hosts, kept, key_of, versions
 from tools.hosts.shell import LabError, run
 
 BUSYBOX = "localhost/busybox:1"
@@ -84,15 +84,11 @@ def _key(version: str) -> str:
 
 
 def _made(key: str, make: Callable[[Path], None]) -> Path:
-    target = hosts() / key / "artifacts"
-    with locked(target.parent.with_suffix(".lock")):
-        if not target.is_dir():
-            part = target.with_name("artifacts.part")
-            shutil.rmtree(part, ignore_errors=True)
-            part.mkdir(parents=True)
-            make(part)
-            part.rename(target)
-    return target
+    def fill(at: Path) -> None:
+        (at / "artifacts").mkdir()
+        make(at / "artifacts")
+
+    return kept(hosts() / "packed" / key, fill) / "artifacts"
 
 
 def _pack(at: Path, version: str) -> None:

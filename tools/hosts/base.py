@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
-from tools.hosts.debs import codename, locked, mmdebstrap, sources
-from tools.hosts.places import hosts, key_of
-from tools.hosts.shell import LabError, run
+from tools.hosts.debs import codename, mmdebstrap, sources
+from tools.hosts.places import hosts, kept, key_of
+from tools.hosts.shell import run
 
 PACKAGES = (
     "systemd", "systemd-sysv", "dbus", "openssh-server", "python3", "python3-apt", "iproute2", "sudo", "curl",
@@ -95,20 +94,12 @@ def base() -> Path:
     """
     own = Path(__file__).read_bytes()
     folder = hosts() / "base" / f"{codename()}-{key_of([own, os.uname().release])}"
-    with locked(folder.with_suffix(".lock")):
-        if folder.is_dir():
-            return folder
-        part = folder.with_suffix(".part")
-        if part.exists():
-            shutil.rmtree(part)
-        try:
-            _bootstrap(part)
-            _configure(part)
-        except LabError:
-            shutil.rmtree(part, ignore_errors=True)
-            raise
-        part.rename(folder)
-    return folder
+    return kept(folder, _make)
+
+
+def _make(root: Path) -> None:
+    _bootstrap(root)
+    _configure(root)
 
 
 def _bootstrap(root: Path) -> None:
@@ -118,7 +109,6 @@ def _bootstrap(root: Path) -> None:
         "--dpkgopt=force-unsafe-io", '--aptopt=Acquire::Languages "none"', '--aptopt=Apt::Install-Recommends "false"',
         "--skip=cleanup/apt/lists,check/empty", "--format=directory", codename(), root,
     ]  # fmt: skip
-    root.parent.mkdir(parents=True, exist_ok=True)
     run([*words, *sources()])
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections.abc import Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.hosts.places import hosts, key_of
+from tools.hosts.places import hosts, kept, key_of
 from tools.hosts.shell import LabError, run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
 TOOLS = ("systemd-container", "libsystemd-shared", "mmdebstrap", "busybox-static")
 
@@ -39,34 +37,21 @@ def sources() -> list[str]:
     return sorted(set(run(["apt-get", "indextargets", "--format", form, *targets]).stdout.splitlines()))
 
 
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """One maker at a time; the others wait and find what it made."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def unpacked(packages: Sequence[str]) -> Path:
     """A folder with these packages (without what they depend on), fetched and unpacked if it is not there yet.
 
     Raises:
         LabError: a package cannot be had.
     """
-    folder = hosts() / "debs" / f"{codename()}-{key_of(packages)}"
-    with locked(folder.with_suffix(".lock")):
-        if folder.is_dir():
-            return folder
-        part = folder.with_suffix(".part")
-        shutil.rmtree(part, ignore_errors=True)
-        (part / "archives").mkdir(parents=True)
-        _download(packages, part / "archives")
-        for archive in sorted((part / "archives").glob("*.deb")):
-            run(["dpkg", "-x", archive, part])
-        shutil.rmtree(part / "archives")
-        part.rename(folder)
-    return folder
+    return kept(hosts() / "debs" / f"{codename()}-{key_of(packages)}", lambda at: _unpack(packages, at))
+
+
+def _unpack(packages: Sequence[str], at: Path) -> None:
+    (at / "archives").mkdir()
+    _download(packages, at / "archives")
+    for archive in sorted((at / "archives").glob("*.deb")):
+        run(["dpkg", "-x", archive, at])
+    shutil.rmtree(at / "archives")
 
 
 def _download(packages: Sequence[str], folder: Path) -> None:

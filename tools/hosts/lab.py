@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tools.hosts.base import base
+from tools.hosts.limits import raise_limits, restore_limits
 from tools.hosts.machine import CGROUPS, CONTROLLERS, GROUP, Machine
 from tools.hosts.network import Network
 from tools.hosts.places import hosts
@@ -35,6 +36,10 @@ def obstacle() -> str:
     missing = [name for name in CONTROLLERS if not (CGROUPS / name / "cgroup.procs").exists()]
     if missing:
         return f"test hosts are started in control groups of version 1, which this machine lacks: {', '.join(missing)}"
+    if "overlay" not in Path("/proc/filesystems").read_text():
+        return "test hosts need overlay file systems, which this kernel lacks"
+    if run(["unshare", "--mount", "--net", "true"], check=False).returncode:
+        return "test hosts need namespaces, and this machine does not let root make any"
     return ""
 
 
@@ -87,6 +92,7 @@ class Lab:
             raise LabError(reason)
         sweep()
         base()
+        raise_limits()
         self.folder.mkdir(parents=True, exist_ok=True)
         if self._owner is not None:
             (self.folder / "owner").write_text(f"{self._owner} {_started(self._owner)}\n")
@@ -108,6 +114,8 @@ class Lab:
                 if group.is_dir() and not any(path.is_dir() for path in group.iterdir()):
                     group.rmdir()
         shutil.rmtree(self.folder, ignore_errors=True)
+        if not any(_labs().glob("*")):
+            restore_limits()
 
     def start(self, number: int) -> None:
         """Power on what `kill` has switched off."""

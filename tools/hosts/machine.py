@@ -20,8 +20,11 @@ CGROUPS = Path("/sys/fs/cgroup")
 GROUP = "paictl-hosts"
 """The folder of all labs below each controller; nothing outside it is touched."""
 
-OWN_FOLDERS = ("containerd", "kubelet")
-"""Below /var/lib, outside the overlay: an overlay's upper layer cannot be inside another overlay."""
+_DISK = "24G"
+"""Size of a host's disk, a file with holes: how full this machine's disk is must not matter to kubelet."""
+
+_BOUND = ("containerd", "kubelet")
+"""Below /var/lib, beside the overlay: an overlay's upper layer cannot be inside another overlay."""
 
 _SUPERVISOR = 'while :; do "$@"; [ $? = 133 ] || break; done'
 """systemd-nspawn ends with 133 where the host rebooted: it is started again."""
@@ -66,11 +69,11 @@ class Machine:
 
     def make(self, key: str, names: Sequence[tuple[str, str]], seed: Path | None = None) -> None:
         """File system (if new) and network; `key` is deploy's public key, `names` (address, name) of /etc/hosts."""
-        for name in ("root", "upper", "work"):
-            (self.folder / name).mkdir(parents=True, exist_ok=True)
-        self._own_folders(seed)
+        self._disk(seed)
+        self.root.mkdir(exist_ok=True)
         if not self.root.is_mount():
-            layers = f"lowerdir={self.base},upperdir={self.folder / 'upper'},workdir={self.folder / 'work'}"
+            disk = self.folder / "disk"
+            layers = f"lowerdir={self.base},upperdir={disk / 'upper'},workdir={disk / 'work'}"
             run(["mount", "-t", "overlay", f"{GROUP}-{self.lab}", "-o", layers, self.root])
         self._identity(key, names)
         self.network.plug(self.number)
@@ -88,10 +91,11 @@ class Machine:
             "GROUPS_OF_HOST": " ".join(str(group) for group in self._make_groups()),
         }  # fmt: skip
         words = ["bash", "-c", _LAUNCH, "bash", _SUPERVISOR, GROUP, *nspawn(), *self._nspawn_options()]
-        (self.folder / "pid").write_text(run(words, environment=environment).stdout)
+        supervisor = run(words, environment=environment).stdout.strip()
+        (self.folder / "pid").write_text(supervisor)
 
         def started() -> bool:
-            if self._supervisor() is None:
+            if not Path("/proc", supervisor).exists():
                 raise LabError(f"{self.name} did not start:\n{_tail(self.folder / 'log')}")
             return self.leader() is not None
 
@@ -134,11 +138,15 @@ class Machine:
     def kill(self) -> None:
         """Cut its power; the file system stays."""
         self.thaw()
-        pid = self.leader()
-        if pid is not None:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: self._supervisor() is None, f"{self.name} is off")
+
+        def off() -> bool:
+            pid = self.leader()
+            if pid is not None:  # again each time: it may be starting
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            return self._supervisor() is None
+
+        wait_until(off, f"{self.name} is off", pause=0.02)
         (self.folder / "pid").unlink(missing_ok=True)
 
     def freeze(self) -> None:
@@ -202,15 +210,22 @@ class Machine:
         self.network.unplug(self.number)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _own_folders(self, seed: Path | None) -> None:
-        for name in OWN_FOLDERS:
-            own = self.folder / name
-            if own.exists():
-                continue
-            if name == "containerd" and seed is not None:
-                _seeded(seed, own)
-            else:
-                own.mkdir()
+    def _disk(self, seed: Path | None) -> None:
+        """A file system of its own, mounted at `disk`: the layers of the overlay, and what is beside it."""
+        disk, image = self.folder / "disk", self.folder / "disk.img"
+        if disk.is_mount():
+            return
+        disk.mkdir(parents=True, exist_ok=True)
+        new = not image.exists()
+        if new:
+            run(["truncate", "-s", _DISK, image])
+            run(["mkfs.ext4", "-q", "-m0", "-O", "^has_journal", "-E", "lazy_itable_init=1,nodiscard", image])
+        run(["mount", "-o", "loop,noatime", image, disk])
+        if new:
+            for name in ("upper", "work", *_BOUND):
+                (disk / name).mkdir()
+            if seed is not None:
+                run(["cp", "-a", f"{seed}/.", disk / "containerd"])
 
     def _identity(self, key: str, names: Sequence[tuple[str, str]]) -> None:
         etc = self.root / "etc"
@@ -229,7 +244,7 @@ class Machine:
         os.chown(authorized, home.stat().st_uid, home.stat().st_gid)
 
     def _nspawn_options(self) -> list[str]:
-        binds = [f"--bind={self.folder / name}:/var/lib/{name}" for name in OWN_FOLDERS]
+        binds = [f"--bind={self.folder / 'disk' / name}:/var/lib/{name}" for name in _BOUND]
         calls = [f"--system-call-filter={name}" for name in ("@keyring", "bpf", "perf_event_open")]
         return [
             "-q", "-D", str(self.root), "-b", "--register=no", "--keep-unit", "-M", self.name,
@@ -267,15 +282,6 @@ class Machine:
 
     def _image(self, folder: str) -> Path:
         return self.folder / f"full{folder.replace('/', '-')}"
-
-
-def _seeded(seed: Path, target: Path) -> None:
-    """A store with images: hard links (layers and blobs are never written in place), real copies of the databases."""
-    run(["cp", "-al", seed, target])
-    for path in target.rglob("*.db"):
-        copy = path.with_suffix(".copy")
-        shutil.copy2(path, copy)
-        copy.replace(path)
 
 
 def _children(pid: int) -> list[int]:

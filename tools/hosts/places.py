@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+_KEPT_DAYS = 7
 _VERSIONS = Path(__file__).parents[1] / "kube" / "versions.env"
 
 
@@ -35,3 +39,35 @@ def key_of(parts: Iterable[str | bytes]) -> str:
         data = part.encode() if isinstance(part, str) else part
         digest.update(len(data).to_bytes(8, "big") + data)
     return digest.hexdigest()[:16]
+
+
+def kept(folder: Path, make: Callable[[Path], None]) -> Path:
+    """A folder of the cache named after its content: made once, whoever asks first; the others wait.
+
+    What stands beside it and was not asked for in a week is forgotten.
+
+    Args:
+        folder: where it belongs.
+        make: fills an empty folder; if it fails, nothing is kept.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.is_dir():
+            part = folder.with_suffix(".part")
+            _forget(part)
+            part.mkdir()
+            make(part)
+            part.rename(folder)
+            old = time.time() - _KEPT_DAYS * 86400
+            for beside in folder.parent.glob("*.lock"):
+                if beside.stat().st_mtime < old:
+                    _forget(beside.with_suffix(""))
+                    beside.unlink()
+        os.utime(lock.fileno())
+    return folder
+
+
+def _forget(folder: Path) -> None:
+    if folder.is_dir():
+        shutil.rmtree(folder)

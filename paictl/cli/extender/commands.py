@@ -16,7 +16,7 @@ from paictl.cli.console import Output
 from paictl.cli.options import OutputOption
 
 if TYPE_CHECKING:
-    from paictl.extender.labels import Reading
+    from paictl.cluster.pods.labels import Reading
 
 HELP = "The scheduler core behind kube-scheduler: serve its questions, make its manifests, read pods as it does."
 app = App(help=HELP)
@@ -68,13 +68,14 @@ def serve(
     process cannot go on, 4 if there is no cluster.
     """
     from paictl.cli import console
+    from paictl.cli.options import address
+    from paictl.cluster.pods.labels import DEVICES
     from paictl.errors import PaictlError
     from paictl.extender.configuration import FindingsError
-    from paictl.extender.labels import DEVICES
     from paictl.extender.service import Service, Settings
     from paictl.remote.kube.client import connect
 
-    host, port = _address(listen)
+    host, port = address(listen)
     if (tls_cert is None) != (tls_key is None):
         raise PaictlError("--tls-cert and --tls-key belong together")
     for path in filter(None, (tls_cert, tls_key)):
@@ -95,15 +96,6 @@ def serve(
         raise
     console.info(f"answering on {listen} for {service.client.where}")
     service.run()
-
-
-def _address(text: str) -> tuple[str, int]:
-    from paictl.errors import PaictlError
-
-    host, _, port = text.rpartition(":")
-    if not port.isdigit() or not 0 < int(port) < 1 << 16:
-        raise PaictlError(f"--listen {text!r}: expected HOST:PORT")
-    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - all addresses is what an empty host means
 
 
 @app.command("config", epilog="paictl extender config --config hivedscheduler.yaml | kubectl apply -f -")
@@ -134,11 +126,10 @@ def config_(
         from paictl.extender.configuration import FindingsError, read
 
         try:
-            read(config)
+            text = read(config).text
         except FindingsError as error:
             console.info(error.report)
             raise
-        text = config.read_text(encoding="utf-8")
     choices = manifests.Choices(scheduler_name, namespace, image, kube_image, replicas, text, delete_after)
     if scheduler_only:
         console.write(manifests.to_yaml([manifests.scheduler_configuration(choices)]).rstrip())
@@ -165,8 +156,8 @@ def explain_pod(
     """
     from paictl.cli import console
     from paictl.cli.extender.pods import counted, pods_of, reading_data
-    from paictl.extender.labels import DEVICES, Rules
-    from paictl.extender.reading import asks, read_pod
+    from paictl.cluster.pods.labels import DEVICES, Rules
+    from paictl.cluster.pods.reading import asks, read_pod
     from paictl.scheduler.errors import RequestError
 
     skus = {}

@@ -14,9 +14,10 @@ from paictl.cluster.embedded import commands, written
 from paictl.cluster.embedded.clock import Clock, anchor_row, steady, wall_time
 from paictl.cluster.embedded.commands import Command, Line, RunOut, Submit, Tick, Up
 from paictl.cluster.embedded.jobcodec import load_job, view_from
+from paictl.cluster.embedded.jobpages import WithPages
 from paictl.cluster.embedded.jobrows import row_of
 from paictl.cluster.embedded.jobs import LiveJob
-from paictl.cluster.embedded.jobviews import name_taken, no_job, view_of
+from paictl.cluster.embedded.jobviews import view_of
 from paictl.cluster.embedded.records import History
 from paictl.cluster.embedded.store import Store, planned_beginning, whole
 from paictl.cluster.embedded.users import WithUsers
@@ -30,21 +31,21 @@ from paictl.cluster.interface import (
     JobView,
     Machine,
     NodeChange,
-    NodeView,
     Port,
-    ServiceView,
 )
+from paictl.cluster.jobwords import name_taken, no_job
 from paictl.cluster.versions import moved_on, no_version
 from paictl.units import Millis, from_unix, instant
 
 if TYPE_CHECKING:
+    from paictl.cluster.interface import NodeView, ServiceView
     from paictl.cluster.picture import Picture
     from paictl.cluster.scheduling import Impact, JobExplanation
 
 Given = TypeVar("Given")
 
 
-class EmbeddedCluster(WithUsers):
+class EmbeddedCluster(WithUsers, WithPages):
     """A cluster in a folder of this machine. `wall` gives Unix time in seconds (tests have their own)."""
 
     lacks: Mapping[Port, str] = MappingProxyType({})
@@ -66,7 +67,6 @@ class EmbeddedCluster(WithUsers):
         """Bring a cluster up; `clock` is (speed, run out), as fast as time passes by default.
 
         Where a beginning was planned for the folder, it begins then, and unless a clock is given that one stands.
-
         The cluster begins with the commands in `then` carried out, or does not begin. Raises `ConflictError` if one is
         up in the folder.
         """
@@ -179,7 +179,7 @@ class EmbeddedCluster(WithUsers):
 
     def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
         """Take jobs, all or none."""
-        from paictl.cluster.embedded.admission import refuse_excess  # late, as below: only this request needs it
+        from paictl.cluster.taking import refuse_excess  # late, as below: only this request needs it
 
         refuse_excess(requests)  # before the file is locked for others
         keys = [f"{request.user}~{request.data.get('name')}" for request in requests]
@@ -235,9 +235,9 @@ class EmbeddedCluster(WithUsers):
             if job.key == key:
                 return job
         row = self._store.job(key)
-        if row is None:
-            raise no_job([*self._store.job_keys(), *(job.key for job in world.ended), *world.jobs], key)
-        return load_job(row.data)
+        if row is not None:
+            return load_job(row.data)
+        raise no_job([*self._store.job_keys(), *(job.key for job in world.ended), *world.jobs], key)
 
     def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
         """The jobs that would be worse off by other configuration files."""

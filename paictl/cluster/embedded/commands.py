@@ -10,14 +10,15 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Final, Self
 
 from paictl.cluster.embedded.machines import machine_from
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import JobRequest, Machine, NodeChange
 from paictl.units import Millis
-from paictl.workload.template import MASK, masked
+
+# TPL from paictl.workload.template import MASK, masked
 
 Line = Mapping[str, Any]
 """A command as it stands in the log; `do` says which one it is."""
@@ -92,7 +93,9 @@ class Submit(Command):
     @classmethod
     def hiding(cls, requests: Iterable[JobRequest]) -> Self:
         """The command without the values of the jobs' secrets: they get neither into the log nor into the state."""
-        return cls(tuple(map(_without_secrets, requests)))
+        from paictl.cluster.taking import without_secrets  # late: only this command needs it
+
+        return cls(tuple(map(without_secrets, requests)))
 
     def act(self, world: World) -> object:
         """The jobs that were taken."""
@@ -106,25 +109,6 @@ class Submit(Command):
     def of(cls, line: Line) -> Self:
         """From the log."""
         return cls(tuple(JobRequest(**job) for job in line["jobs"]))
-
-
-def _without_secrets(request: JobRequest) -> JobRequest:
-    """A request with stars for the job's secrets and for the passwords of the registries of its images."""
-    data: dict[str, object] = dict(request.data)
-    if isinstance(secrets := data.get("secrets"), Mapping):
-        data["secrets"] = masked(secrets)
-    if isinstance(images := data.get("prerequisites"), list):
-        data["prerequisites"] = [_without_password(image) for image in images]
-    return replace(request, data=data)
-
-
-def _without_password(image: object) -> object:
-    auth = image.get("auth") if isinstance(image, Mapping) else None
-    if not isinstance(image, Mapping) or not isinstance(auth, Mapping) or "password" not in auth:
-        return image
-    word = auth["password"]
-    shown = word if isinstance(word, str) and word.lstrip().startswith("<%") else MASK
-    return {**image, "auth": {**auth, "password": shown}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,15 @@ is shown is in `jobviews`, how it is written down in `jobcodec`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from paictl.cluster.interface import JobRequest
 from paictl.scheduler.decision import BindInfo
 from paictl.scheduler.request import PodRequest
 from paictl.units import Millis
 from paictl.workload.job import Job
 from paictl.workload.lifecycle import JobStatus, TaskRef, TaskStatus
 from paictl.workload.pods import JobPlan, Pod
-from paictl.workload.template import masked
 
 Place = tuple[str, int]
 """Role and index of a task."""
@@ -80,24 +78,3 @@ class LiveJob:
         """The run of a task's present pod, if it was started."""
         run = self.runs.get((task.role, task.index))
         return run if run is not None and run.incarnation == task.incarnation else None
-
-
-def with_wishes(job: Job, vc: str | None, priority: str | None) -> Job:
-    """The job with the virtual cluster and priority class of the command line."""
-    return replace(job, vc=vc or job.vc, priority_class=priority or job.priority_class)
-
-
-def as_taken(request: JobRequest, job: Job) -> dict[str, Any]:
-    """The job's data as it is kept: secrets masked, VC and class as the command line said."""
-    data = dict(request.data)
-    secrets = data.get("secrets")
-    if isinstance(secrets, Mapping):
-        data["secrets"] = masked(secrets)
-    defaults = {**_mapping(data.get("defaults")), "virtualCluster": job.vc}
-    extras = _mapping(data.get("extras"))
-    hived = {**_mapping(extras.get("hivedScheduler")), "jobPriorityClass": job.priority_class}
-    return {**data, "defaults": defaults, "extras": {**extras, "hivedScheduler": hived}}
-
-
-def _mapping(value: object) -> dict[str, Any]:
-    return dict(value) if isinstance(value, Mapping) else {}

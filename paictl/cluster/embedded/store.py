@@ -247,6 +247,21 @@ class Store:
         query = "SELECT number, view FROM job WHERE ended = 1 ORDER BY number"
         return ((number, _parsed(view)) for number, view in self._db.execute(query))
 
+    def ended_index(self, users: Iterable[str] = ()) -> Iterator[tuple[int, str, str, str, int]]:
+        """(number, key, VC, state, end) of the same jobs, of some users or (none given) of all, in no order."""
+        columns = ", ".join(f"json_extract(view, '$.{name}')" for name in ("vc", "state", "ended"))
+        query = f"SELECT number, key, {columns} FROM job WHERE ended = 1"  # noqa: S608 - constants only
+        if not (wanted := tuple(users)):
+            return self._db.execute(query)
+        # All keys of a user stand together in the index: behind "ann~" comes nothing else before "ann\x7f".
+        ranges = ((user + "~", user + "\x7f") for user in wanted)
+        return (row for pair in ranges for row in self._db.execute(query + " AND key > ? AND key < ?", pair))
+
+    def views_of(self, numbers: Iterable[int]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """(number, view) of some of them."""
+        for number in numbers:
+            yield number, _parsed(self._db.execute("SELECT view FROM job WHERE number = ?", (number,)).fetchone()[0])
+
     def count_jobs(self) -> int:
         """How many jobs are stored."""
         return int(self._db.execute("SELECT count(*) FROM job").fetchone()[0])

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from paictl.cluster.embedded.configs import Configuration, Configurations
+from paictl.cluster.configured import Configuration
+from paictl.cluster.embedded.configs import Configurations
 from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted
 from paictl.cluster.embedded.jobs import LiveJob, Run
 from paictl.cluster.embedded.machines import Machines, Node
@@ -213,13 +214,9 @@ class World:
             self.jobs[job.key] = job
             tasks = {role.name: role.instances for role in job.job.roles}
             self._say(
-                EventKind.SUBMITTED,
-                f"job/{job.key}",
-                f"to {job.job.vc} as {job.job.priority_class}",
-                tasks=tasks,
-                vc=job.job.vc,
-                priority=job.job.priority_class,
-            )
+                EventKind.SUBMITTED, f"job/{job.key}", f"to {job.job.vc} as {job.job.priority_class}",
+                tasks=tasks, vc=job.job.vc, priority=job.job.priority_class,
+            )  # fmt: skip
             if self.services.runs(CONTROLLER):
                 self._follow(job, lifecycle.submit(job.job))
             else:
@@ -229,7 +226,8 @@ class World:
 
     def admitted(self, requests: Sequence[JobRequest]) -> list[LiveJob]:
         """The jobs as they begin."""
-        from paictl.cluster.embedded.admission import MOST_WAITING, refuse_excess, take  # late: most commands only look
+        from paictl.cluster.embedded.admission import take  # late: most commands only look
+        from paictl.cluster.taking import MOST_WAITING, refuse_excess
 
         refuse_excess(requests)
         jobs = take(requests, self.configs, self._api_version(), self.now)

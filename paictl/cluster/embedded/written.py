@@ -7,7 +7,7 @@ from dataclasses import astuple
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from paictl.cluster.embedded.configs import Configuration
+from paictl.cluster.configured import Configuration
 from paictl.cluster.embedded.jobcodec import dump_job, load_job
 from paictl.cluster.embedded.records import NewJob, Notice, PodNews, Timer
 from paictl.cluster.embedded.services import SCHEDULER

@@ -1,4 +1,4 @@
-"""A Kubernetes cluster behind the interface: nodes and configuration; the other ports are in `lacking`."""
+"""A Kubernetes cluster behind the interface: all ports but those in `lacking`."""
 
 from __future__ import annotations
 
@@ -8,18 +8,27 @@ from functools import cached_property
 from typing import Final
 from urllib.parse import quote
 
+from paictl.cluster.configured import Configuration
 from paictl.cluster.interface import OpenPaiLeft
 from paictl.cluster.kubernetes.errors import told
+from paictl.cluster.kubernetes.jobevents import events_of
+from paictl.cluster.kubernetes.jobs import JobStore
 from paictl.cluster.kubernetes.lacking import LACKS, LackingPorts
+from paictl.cluster.kubernetes.looking import Looker
 from paictl.cluster.kubernetes.nodes import view_of, views_of
 from paictl.cluster.kubernetes.pushing import Pusher
 from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.kubernetes.times import read_time
 from paictl.cluster.kubernetes.users import KubernetesUsers
+from paictl.cluster.picture import Picture
+from paictl.cluster.scheduling import Impact, JobExplanation
 from paictl.cluster.values import (
     About,
     ClusterError,
     ConfigVersion,
+    Event,
+    JobRequest,
+    JobView,
     Machine,
     NodeChange,
     NodeView,
@@ -46,6 +55,8 @@ class KubernetesCluster(LackingPorts):
         self._store = VersionStore(client)
         self._pusher = Pusher(client, self._store)
         self._users = KubernetesUsers(client)
+        self._jobs = JobStore(client)
+        self._looker = Looker(client, self._store, self._jobs)
 
     # --- identity
 
@@ -126,6 +137,57 @@ class KubernetesCluster(LackingPorts):
     def _all(self, path: str, fields: str = "") -> list[Json]:
         query = {"fieldSelector": fields} if fields else None
         return [one for _, page in self._client.list(path, query) for one in page]
+
+    # --- jobs
+
+    def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
+        """Take jobs by the newest configuration; secrets go into a Secret of each job."""
+        with told():
+            version = self._store.version()
+            return self._jobs.submit(requests, Configuration(version.number, version.files))
+
+    def stop_job(self, key: str) -> None:
+        """Have the job controller end a job."""
+        with told():
+            self._jobs.stop(key)
+
+    def jobs(self, *, ended: bool = True) -> Sequence[JobView]:
+        """Jobs in order of submission, without tasks."""
+        with told():
+            return self._jobs.jobs(ended=ended)
+
+    def job(self, key: str) -> JobView:
+        """One job with its tasks."""
+        with told():
+            return self._jobs.job(key)
+
+    def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
+        """The life of jobs; of other objects Kubernetes tells (``kubectl get events``)."""
+        with told():
+            found = events_of(*self._jobs.everything(subject))
+        return [event for event in found if subject in (None, event.subject) and event.number > after]
+
+    # --- scheduling
+
+    def explain(self, key: str) -> JobExplanation:
+        """Why a job waits, and what would let it run, by the newest configuration."""
+        with told():
+            return self._looker.explain(key)
+
+    def foresee(self, request: JobRequest) -> JobExplanation:
+        """The explanation of a job as if it had been submitted now."""
+        with told():
+            return self._looker.foresee(request)
+
+    def picture(self, *, history: bool = False) -> Picture:
+        """Cells, virtual clusters, nodes and jobs as they are now, by the newest configuration."""
+        with told():
+            return self._looker.picture(self.name, self.now, self.epoch, history=history)
+
+    def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
+        """The jobs that would be worse off by other configuration files."""
+        with told():
+            return self._looker.impact(files)
 
     # --- configuration
 

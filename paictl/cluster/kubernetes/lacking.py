@@ -6,13 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NoReturn
 
-from paictl.cluster.picture import Picture
-from paictl.cluster.scheduling import Impact, JobExplanation
-from paictl.cluster.values import Event, JobRequest, JobView, Port, ServiceView, UnsupportedError
+from paictl.cluster.values import Port, ServiceView, UnsupportedError
 
 LACKS: Final[Mapping[Port, str]] = {
-    Port.JOBS: "make pods for the scheduler hivedscheduler with kubectl (docs/extender.md)",
-    Port.SCHEDULING: "ask the extender itself, at /v1/inspect (docs/extender.md); quotas: paictl config capacity",
     Port.SERVICES: "apply what paictl extender config prints with kubectl",
 }
 """Each with what can be done instead today."""
@@ -23,43 +19,7 @@ def _lacking(port: Port) -> NoReturn:
 
 
 class LackingPorts:
-    """Jobs, scheduling and services."""
-
-    def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
-        """Not yet."""
-        _lacking(Port.JOBS)
-
-    def stop_job(self, key: str) -> None:
-        """Not yet."""
-        _lacking(Port.JOBS)
-
-    def jobs(self, *, ended: bool = True) -> Sequence[JobView]:
-        """Not yet."""
-        _lacking(Port.JOBS)
-
-    def job(self, key: str) -> JobView:
-        """Not yet."""
-        _lacking(Port.JOBS)
-
-    def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
-        """Not yet."""
-        _lacking(Port.JOBS)
-
-    def explain(self, key: str) -> JobExplanation:
-        """Not yet."""
-        _lacking(Port.SCHEDULING)
-
-    def foresee(self, request: JobRequest) -> JobExplanation:
-        """Not yet."""
-        _lacking(Port.SCHEDULING)
-
-    def picture(self, *, history: bool = False) -> Picture:
-        """Not yet."""
-        _lacking(Port.SCHEDULING)
-
-    def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
-        """Not yet."""
-        _lacking(Port.SCHEDULING)
+    """Services."""
 
     def services(self) -> Sequence[ServiceView]:
         """Not yet."""

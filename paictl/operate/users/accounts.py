@@ -19,6 +19,8 @@ from paictl.words import did_you_mean
 
 NAME: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9_.-]{1,64}")
 """What a user can be called, as in OpenPAI; never what a path would mean otherwise."""
+RESERVED: Final = frozenset({"me"})
+"""What addresses of the API mean otherwise."""
 _EMAIL: Final = re.compile(r"[^\s@<>\"']{1,64}@[^\s@<>\"']{1,190}")
 _TRIES: Final = 5
 """Times that a change is made anew because somebody else changed the account meanwhile."""
@@ -37,7 +39,7 @@ class NewUser:
 
 def add(users: Users, new: NewUser) -> Account:
     """Make an account; raises `ConflictError` if there is one of that name, `PaictlError` for what none can have."""
-    if not NAME.fullmatch(new.name):
+    if not NAME.fullmatch(new.name) or new.name in RESERVED:
         raise PaictlError(
             text("{name!r} cannot be the name of a user", name=new.name[:80]),
             hint="use letters, digits, underscore, dot and hyphen, at most 64",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -62,6 +63,8 @@ class KubeClient:
         """Name of the context, ``in cluster`` inside a pod."""
         self.authority = authority_of(api.configuration)
         """Whose certificate the server has to show."""
+        self.sent: Counter[str] = Counter()
+        """Requests by method, watches among them."""
         self.date: datetime | None = None
         """What the server's clock showed at its last ordinary answer, in whole seconds."""
 
@@ -120,6 +123,7 @@ class KubeClient:
         timeout: urllib3.Timeout, *, stream: bool = False,
     ) -> urllib3.BaseHTTPResponse:  # fmt: skip
         headers = {"Accept": JSON, "Content-Type": kind, "User-Agent": "paictl"}
+        self.sent[method] += 1
         with self._auth:  # a token is read again when it has expired
             self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, None)
         url = f"{self.server}{path}{'?' + urlencode(query) if query else ''}"

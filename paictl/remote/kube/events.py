@@ -1,16 +1,20 @@
 """Events of pods that say something once: the same reason again is a higher count, sent ever less often.
 
-One `Event` object a pod and reason, named after both, so that not even a restart makes a second one.
+One `Event` object a pod and reason, named after both, so that not even a restart makes a second one. What the server
+does not take, or nobody hears because it is away, is tried again: the newest of a pod and reason, ever less often,
+and what must be told (`vital`) until it is taken.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import queue
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -22,10 +26,16 @@ from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
 FIRST_PAUSE: Final = 60.0
 """Seconds that an event rests at least before it is sent again; doubled each time."""
 LONGEST_PAUSE: Final = 6 * 3600.0
+CHANGED_PAUSE: Final = 3600.0
+"""The longest pause of a message whose words change."""
+AGAIN: Final = (1.0, 60.0)
+"""First and longest pause before an event is tried again that was not taken; doubled each time."""
+ATTEMPTS: Final = 6
+"""Attempts for an event that is only useful."""
 REMEMBERED: Final = 20_000
 """Events whose count is known; of those forgotten the server is asked."""
 WAITING: Final = 10_000
-"""Events to be sent; more are dropped rather than kept: they are for people."""
+"""Events to be sent, and as many to be tried again; more are dropped, those first that are only useful."""
 MESSAGE: Final = 1000
 """Characters of a message; the server takes 1024 bytes of a note."""
 
@@ -48,6 +58,16 @@ class Event:
     """One word in capitals, for machines: ``Waiting``."""
     message: str
     warning: bool = False
+    vital: bool = False
+    """Whether it is tried until it is taken."""
+
+
+@dataclass(slots=True)
+class _Retry:
+    event: Event
+    due: float
+    pause: float = AGAIN[0]
+    attempts: int = 0
 
 
 @dataclass(slots=True)
@@ -70,10 +90,20 @@ class EventRecorder:
         self.clock = clock
         self.enabled = enabled
         self.dropped = 0
+        """Events that nobody will hear of."""
         self.sent = 0
         self._known: OrderedDict[str, _Sent] = OrderedDict()
+        self._retries: OrderedDict[str, _Retry] = OrderedDict()
+        """What was not taken, by the event's name; only the newest of each."""
+        self._away_until = -math.inf
+        """The server does not answer; until then nobody asks it."""
         self._queue: queue.Queue[Event | None] = queue.Queue(WAITING)
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
+
+    @property
+    def waiting(self) -> int:
+        """Events that are still to be told."""
+        return self._queue.qsize() + len(self._retries)
 
     def start(self) -> None:
         """Begin, in a thread of its own."""
@@ -81,7 +111,8 @@ class EventRecorder:
 
     def stop(self, seconds: float = 2.0) -> None:
         """Send what is waiting, for at most so long."""
-        self._queue.put(None)
+        with suppress(queue.Full):
+            self._queue.put(None, timeout=seconds)
         if self._thread.is_alive():
             self._thread.join(seconds)
 
@@ -95,11 +126,67 @@ class EventRecorder:
             self.dropped += 1
 
     def _run(self) -> None:
-        while (event := self._queue.get()) is not None:
+        while True:
             try:
-                self.send(event)
-            except PaictlError:  # an event is worth no second attempt, and never worth stopping for
-                self.dropped += 1
+                event = self._queue.get(timeout=self._pause())
+            except queue.Empty:
+                self.again()
+                continue
+            if event is None:
+                break
+            self.tell(event)
+        self._away_until = -math.inf
+        for one in self._retries.values():  # the last chance
+            one.due = -math.inf
+        self.again()
+
+    def _pause(self) -> float | None:
+        """Seconds until something is due again; None if nothing is."""
+        if not self._retries:
+            return None
+        due = max(self._away_until, min(one.due for one in self._retries.values()))
+        return max(0.01, due - self.clock())
+
+    def tell(self, event: Event) -> None:
+        """Send an event; what cannot be sent now is kept for later."""
+        name = event_name(event)
+        known = self._retries.get(name)
+        if known is not None:  # it has just failed: this one takes its place
+            known.event = event
+        elif self.clock() < self._away_until:
+            self._keep(name, _Retry(event, self._away_until))
+        else:
+            self._attempt(name, _Retry(event, 0.0))
+
+    def again(self) -> None:
+        """Try what is due again, until one shows that the server is still away."""
+        now = self.clock()
+        for name in [name for name, one in self._retries.items() if one.due <= now]:
+            if now < self._away_until:
+                return
+            self._attempt(name, self._retries.pop(name))
+
+    def _attempt(self, name: str, one: _Retry) -> None:
+        try:
+            self.send(one.event)
+        except PaictlError as error:
+            one.due, one.pause = self.clock() + one.pause, min(2 * one.pause, AGAIN[1])
+            if not isinstance(error, KubeError):  # nobody is there: that costs no attempt, and others need not try
+                self._away_until = one.due
+            else:
+                one.attempts += 1
+                gone = error.status == 404  # its namespace is: nobody is left to be told
+                if gone or (one.attempts >= ATTEMPTS and not one.event.vital):
+                    self.dropped += 1
+                    return
+            self._keep(name, one)
+
+    def _keep(self, name: str, one: _Retry) -> None:
+        self._retries[name] = one
+        if len(self._retries) > WAITING:
+            useful = next((other for other, kept in self._retries.items() if not kept.event.vital), None)
+            self._retries.pop(useful if useful is not None else next(iter(self._retries)))
+            self.dropped += 1
 
     def send(self, event: Event) -> bool:
         """Send it unless the same has just been sent; whether it was."""
@@ -107,11 +194,13 @@ class EventRecorder:
         known = self._known.get(name)
         if known is not None:
             self._known.move_to_end(name)
-            known.unsent += 1
-            if now - known.at < (known.pause if event.message == known.message else FIRST_PAUSE):
+            count = known.count + known.unsent + 1
+            longest = LONGEST_PAUSE if event.message == known.message else CHANGED_PAUSE
+            if now - known.at < min(known.pause, longest):
+                known.unsent += 1
                 return False
-            if self._again(event, name, known.count + known.unsent):
-                known.count, known.unsent, known.at = known.count + known.unsent, 0, now
+            if self._again(event, name, count):
+                known.count, known.unsent, known.at = count, 0, now
                 known.message, known.pause = event.message, min(known.pause * 2, LONGEST_PAUSE)
                 return True
         self._known[name] = _Sent(event.message, self._first(event, name), now)

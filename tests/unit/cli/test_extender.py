@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from paictl.cli.main import run
+from tests.conftest import ROOT
 from tests.unit.extender.conftest import CONFIG
 from tests.unit.extender.test_labels import SHAPES
 
@@ -23,6 +24,24 @@ def test_config_prints_manifests(capsys: pytest.CaptureFixture[str], tmp_path: P
     (data,) = (one["data"] for one in found if one["kind"] == "ConfigMap")
     assert yaml.safe_load(data["hivedscheduler.yaml"]) == CONFIG
     assert "schedulerName: mine" in data["scheduler.yaml"]
+
+
+SERVICES = Path("examples/cluster/services-configuration.yaml")
+SECRETS = ("chosen-when-you-deploy-1", "also-chosen-when-you-deploy")
+
+
+def test_of_services_configuration_only_the_schedulers_part_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """The file has secrets of other services, and who may read a ConfigMap must not read these."""
+    text = (ROOT / SERVICES).read_text()
+    assert all(secret in text for secret in SECRETS)
+    assert run(["extender", "config", "--config", str(ROOT / SERVICES)]) == OK
+    printed = capsys.readouterr().out
+    (data,) = (one["data"] for one in yaml.safe_load_all(printed) if one["kind"] == "ConfigMap")
+    assert yaml.safe_load(data["hivedscheduler.yaml"]) == yaml.safe_load(
+        yaml.safe_load(text)["hivedscheduler"]["config"]
+    )
+    assert not any(secret in printed for secret in SECRETS)
+    assert "rest-server" not in printed
 
 
 def test_explain_pod_says_by_which_rule(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

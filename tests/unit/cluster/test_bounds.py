@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paictl.cluster.embedded import admission
+from paictl.cluster import taking
 from paictl.cluster.interface import ClusterError, JobRequest
 from paictl.errors import PaictlError
 from tests.unit.cluster.conftest import MakeBench
@@ -39,7 +39,7 @@ def test_all_tasks_of_a_submission_and_of_the_cluster_are_counted(
     bench: MakeBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = bench()
-    monkeypatch.setattr(admission, "MOST_WAITING", 10)
+    monkeypatch.setattr(taking, "MOST_WAITING", 10)
     requests = [JobRequest("ann", lab.job(f"j{n}", "default", instances=4, gang=False)) for n in range(3)]
     with pytest.raises(ClusterError, match="12 tasks cannot be submitted together, at most 10 can"):
         lab.cluster.submit(requests)

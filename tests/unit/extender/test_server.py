@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from paictl.extender.cells import count
 from tests.unit.extender.conftest import NODES, spec
 from tests.unit.extender.harness import Caller, Harness, gang, served
 
@@ -83,10 +84,22 @@ def test_explanations_picture_page_and_metrics(caller: Caller, harness: Harness)
         'paictl_extender_decisions_total{kind="wait"} 1.0',
         'paictl_extender_cells{cell_type="NODE",level="3",state="Used",vc="A"} 3.0',
         'paictl_extender_cells{cell_type="NODE",level="3",state="Free",vc="B"} 1.0',
+        'paictl_extender_cells{cell_type="SWITCH",level="2",state="Used",vc="A"} 6.0',
+        'paictl_extender_cells{cell_type="GPU",level="1",state="Used",vc="A"} 12.0',
+        'paictl_extender_cells{cell_type="GPU",level="1",state="Free",vc="B"} 4.0',
         'paictl_extender_guarantees_at_risk{vc="A"} 0.0',
         'paictl_extender_pods{state="bound"} 3.0',
     ):
         assert line in text
+
+
+def test_cells_used_in_part_are_counted_at_every_level(harness: Harness) -> None:
+    harness.run(gang("part", 1, 1)[0])
+    found = {key[1:]: number for key, number in count(harness.core).items() if key[0] == "A"}
+    assert found == {
+        ("NODE", "3", "Used"): 1, ("NODE", "3", "Free"): 2, ("SWITCH", "2", "Used"): 1, ("SWITCH", "2", "Free"): 5,
+        ("GPU", "1", "Used"): 1, ("GPU", "1", "Free"): 11,
+    }  # fmt: skip
 
 
 def test_guarantees_at_risk_are_counted(caller: Caller, harness: Harness) -> None:

@@ -1,0 +1,4 @@
+"""`paictl controller`.
+
+It must never decide anything itself: `paictl.controller` does.
+"""

@@ -1,0 +1,58 @@
+"""`paictl controller`: jobs on a Kubernetes cluster.
+
+Heavy imports happen inside the commands, so that ``paictl --help`` stays fast.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paictl.cli.command import App
+
+HELP = "The job controller of a Kubernetes cluster: runs what paictl job submit has submitted."
+app = App(help=HELP)
+
+
+@app.callback()
+def controller() -> None:
+    """Run the job controller of a Kubernetes cluster."""
+
+
+@app.command(epilog="paictl controller serve --kubeconfig ~/.kube/config --context admin@prod")
+def serve(
+    *,
+    kubeconfig: Annotated[Path | None, typer.Option(help="Cluster to talk to; in a pod, its own.")] = None,
+    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where probes and metrics are.")] = "0.0.0.0:9188",
+    leader_elect: Annotated[bool, typer.Option("--leader-elect", help="One of several replicas acts.")] = False,
+    lease: Annotated[
+        str, typer.Option(metavar="NAMESPACE/NAME", help="The Lease for it.")
+    ] = "paictl-system/frameworkcontroller",
+    keep: Annotated[str, typer.Option(metavar="SPAN", help="Forget jobs so long after they have ended.")] = "30d",
+) -> None:
+    """Make Jobs of what was submitted, retry them, and say what has become of them, until told to end.
+
+    The exit code is 0 after a clean end, 2 if the process cannot go on, 4 if there is no cluster.
+    """
+    from paictl.cli import console
+    from paictl.cli.options import address
+    from paictl.controller.service import Service, Settings
+    from paictl.errors import PaictlError
+    from paictl.remote.kube.client import connect
+    from paictl.units import parse_duration
+
+    host, port = address(listen)
+    space, _, name = lease.partition("/")
+    if not space or not name:
+        raise PaictlError(f"--lease {lease!r}: expected NAMESPACE/NAME")
+    try:
+        seconds = float(parse_duration(keep))
+    except ValueError as error:
+        raise PaictlError(f"--keep {keep!r}: {error}") from None
+    client = connect(kubeconfig, context)
+    settings = Settings(host=host, port=port, elect=leader_elect, lease=(space, name), keep=seconds)
+    console.info(f"probes and metrics on {listen}, jobs of {client.where}")
+    Service(client, settings, console.info).run()

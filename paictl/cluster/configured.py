@@ -1,0 +1,53 @@
+"""A version of the configuration as the scheduler and those who take jobs read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from paictl.cluster.values import ClusterError
+
+if TYPE_CHECKING:
+    from paictl.cells.spec import ClusterSpec
+    from paictl.workload.feasible import Judge
+    from paictl.workload.supply import Supply
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One version: file name → text."""
+
+    number: int
+    files: Mapping[str, str]
+
+    @cached_property
+    def spec(self) -> ClusterSpec:
+        """The cluster that the hivedscheduler configuration describes; raises `PaictlError` if there is none."""
+        from paictl.cells.spec import ClusterSpec  # late: who only looks at jobs needs no configuration
+        from paictl.config.reading.kinds import Kind
+        from paictl.config.reading.load import load_memory
+
+        loaded = load_memory({name: text.encode() for name, text in self.files.items()})
+        found = [document for document in loaded.documents if document.kind is Kind.HIVED]
+        if not found or not isinstance(found[0].data, dict):
+            raise ClusterError(
+                "there is no hivedscheduler configuration in it", where=f"configuration {self.number}",
+                hint="push a services-configuration.yaml with a hivedscheduler section",
+            )  # fmt: skip
+        return ClusterSpec.from_mapping(found[0].data)
+
+    @cached_property
+    def supply(self) -> Supply:
+        """What jobs can ask for."""
+        from paictl.workload.supply import Supply
+
+        return Supply.from_spec(self.spec)
+
+    @cached_property
+    def judge(self) -> Judge:
+        """Who says whether a job can ever run."""
+        from paictl.workload.feasible import Judge
+
+        return Judge(self.spec, self.supply)

@@ -1,0 +1,63 @@
+"""Pages of the list of jobs: the few that live from memory, the many that ended by what the file says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from datetime import datetime
+
+from paictl.cluster.embedded.jobcodec import view_from
+from paictl.cluster.embedded.jobs import LiveJob
+from paictl.cluster.embedded.jobviews import view_of
+from paictl.cluster.embedded.store import Store
+from paictl.cluster.embedded.world import World
+from paictl.cluster.interface import JobState, JobView
+from paictl.cluster.jobpages import JobPage, JobQuery
+from paictl.cluster.jobwords import STATES
+
+
+class WithPages:
+    """What a cluster in a folder adds to its port of jobs."""
+
+    _store: Store
+
+    def _world(self) -> AbstractContextManager[World]:
+        raise NotImplementedError
+
+    def _job(self, world: World, key: str) -> LiveJob:
+        raise NotImplementedError
+
+    @property
+    def epoch(self) -> datetime:
+        """When the cluster came up."""
+        raise NotImplementedError
+
+    def job_data(self, key: str) -> Mapping[str, object]:
+        """What a job was submitted with, secrets masked."""
+        with self._world() as world:
+            return self._job(world, key).data
+
+    def job_page(self, query: JobQuery) -> JobPage:
+        """The jobs of a page: views are made of these only, however many jobs there are."""
+        with self._world() as world:
+            live = {job.number: job for job in (*world.jobs.values(), *world.ended)}
+            found = []
+            for number, job in live.items():
+                about = job.key, job.job.vc, STATES[job.status.state]
+                if query.keeps(*about):
+                    found.append((query.place(*about, job.ended), number))
+            for number, key, vc, state, ended in self._store.ended_index(query.users):
+                about = key, vc, JobState(state)
+                if query.keeps(*about):
+                    found.append((query.place(*about, ended), number))
+            found.sort(reverse=query.descending)
+            wanted = [number for _, number in found[query.offset : query.offset + query.limit]]
+            stored = dict(self._store.views_of(number for number in wanted if number not in live))
+            epoch = self.epoch
+
+            def view(number: int) -> JobView:
+                if number in live:
+                    return view_of(live[number], epoch, tasks=False)
+                return view_from(stored[number], epoch)
+
+            return JobPage([view(number) for number in wanted], len(found))

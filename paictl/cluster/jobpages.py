@@ -1,0 +1,109 @@
+"""A page of the list of jobs: which jobs, in which order, from where to where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+from paictl.cluster.interface import JobState, JobView
+
+
+class Order(StrEnum):
+    """By what jobs are ordered; where that is equal, by submission."""
+
+    SUBMITTED = "submitted"
+    ENDED = "ended"
+    """Those that have not ended come after all others."""
+    NAME = "name"
+    USER = "user"
+    VC = "vc"
+    STATE = "state"
+
+
+@dataclass(frozen=True, slots=True)
+class JobQuery:
+    """What is wanted; empty sets and an empty keyword (a part of ``user~name``) leave nothing out."""
+
+    users: frozenset[str] = frozenset()
+    vcs: frozenset[str] = frozenset()
+    states: frozenset[JobState] = frozenset()
+    keyword: str = ""
+    order: Order = Order.SUBMITTED
+    descending: bool = True
+    offset: int = 0
+    limit: int = 100
+
+    def keeps(self, key: str, vc: str, state: JobState) -> bool:
+        """Whether a job is wanted."""
+        return (
+            (not self.users or key.partition("~")[0] in self.users)
+            and (not self.vcs or vc in self.vcs)
+            and (not self.states or state in self.states)
+            and self.keyword in key
+        )
+
+    def place(self, key: str, vc: str, state: JobState, ended: datetime | int | None) -> str | float:
+        """What a job is ordered by before its number; an instant as a number of any clock, the same for all jobs."""
+        match self.order:
+            case Order.NAME:
+                return key.partition("~")[2]
+            case Order.USER:
+                return key.partition("~")[0]
+            case Order.VC:
+                return vc
+            case Order.STATE:
+                return state.value
+            case Order.ENDED:
+                at = ended.timestamp() if isinstance(ended, datetime) else ended
+                return float("inf") if at is None else at
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """Jobs without tasks, and how many the query keeps altogether."""
+
+    jobs: Sequence[JobView]
+    total: int
+
+
+@runtime_checkable
+class PagedJobs(Protocol):
+    """A cluster that finds a page without making all jobs."""
+
+    def job_page(self, query: JobQuery) -> JobPage:
+        """The jobs of a page."""
+
+
+@runtime_checkable
+class KeepsJobData(Protocol):
+    """A cluster that can say what a job was submitted with."""
+
+    def job_data(self, key: str) -> Mapping[str, object]:
+        """Protocol v2 as it was taken, secrets masked; raises `ClusterError` if there is no such job."""
+
+
+class Listing(Protocol):
+    """A cluster that lists its jobs."""
+
+    def jobs(self, *, ended: bool = True) -> Sequence[JobView]:
+        """All of them."""
+
+
+def page_of(cluster: Listing, query: JobQuery) -> JobPage:
+    """A page of the jobs of any cluster."""
+    if isinstance(cluster, PagedJobs):
+        return cluster.job_page(query)
+    return page_among(cluster.jobs(), query)
+
+
+def page_among(jobs: Iterable[JobView], query: JobQuery) -> JobPage:
+    """A page of jobs that are all at hand."""
+    kept = [job for job in jobs if query.keeps(job.key, job.vc, job.state)]
+    kept.sort(
+        key=lambda job: (query.place(job.key, job.vc, job.state, job.ended), job.number), reverse=query.descending
+    )
+    return JobPage(kept[query.offset : query.offset + query.limit], len(kept))

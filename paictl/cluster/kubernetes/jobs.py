@@ -1,0 +1,176 @@
+"""Jobs on Kubernetes: `PaiJob`s are made, changed and read; everything else is the job controller's."""
+
+from __future__ import annotations
+
+import secrets as randomness
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from paictl.cluster.jobwords import name_taken, no_job
+from paictl.cluster.kubernetes.jobviews import in_order, view_of
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, labels
+from paictl.cluster.kubernetes.paijob.names import JOB, SELECTOR, labels_of, object_name, paijobs_path
+from paictl.cluster.kubernetes.paijob.resource import PaiJob, manifest_of, read_paijob
+from paictl.cluster.kubernetes.paijob.secrets import secret_of, values_of
+from paictl.cluster.kubernetes.paijob.seen import PodSeen, read_pod
+from paictl.cluster.values import ClusterError, JobRequest, JobView
+from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
+from paictl.remote.kube.objects import NOT_FOUND, create, delete, find, path_of
+
+if TYPE_CHECKING:
+    from paictl.cluster.configured import Configuration
+    from paictl.cluster.taking import Taken
+
+PODS: Final = path_of(JOBS_NAMESPACE, "pods")
+MOST_TASKS: Final = 10_000
+"""Tasks of a job: its status has to fit into an object."""
+
+
+class JobStore:
+    """The `PaiJob`s of one cluster, as a client sees them."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+
+    # --- submitting
+
+    def submit(self, requests: Sequence[JobRequest], configuration: Configuration) -> list[JobView]:
+        """Take jobs by a configuration; all or none are refused for what is wrong with them or a name that is taken.
+
+        Raises `ConflictError` for the first that another was faster with; those before it are taken.
+        """
+        from paictl.cluster.taking import refuse_excess, taken  # late: who only looks takes nothing
+
+        refuse_excess(requests)
+        found = [taken(request, configuration) for request in requests]
+        for one in found:
+            _refuse_huge(one)
+        self._refuse_taken([one.key for one in found])
+        now = datetime.now(UTC)
+        return [
+            self._make(request, one, now + timedelta(microseconds=place))
+            for place, (request, one) in enumerate(zip(requests, found, strict=True))
+        ]
+
+    def _refuse_taken(self, keys: Sequence[str]) -> None:
+        seen: set[str] = set()
+        known = {pai.key for pai in self._all()} if len(keys) > 1 else set()
+        for key in keys:
+            if key in seen or key in known:
+                raise name_taken(key)
+            seen.add(key)
+
+    def _make(self, request: JobRequest, one: Taken, now: datetime) -> JobView:
+        """Make one job: first what it needs, then itself, then it owns what it needs.
+
+        Who is killed in between leaves a Secret that nobody reads; the job controller takes it away after an hour.
+        """
+        from paictl.cluster.taking import without_secrets
+
+        values = values_of(request.data)
+        name = f"{object_name(one.key)}-{randomness.token_hex(4)}" if values else ""
+        if name:
+            body = secret_of(name, values, {"namespace": JOBS_NAMESPACE, "labels": labels_of(object_name(one.key))})
+            self._create(path_of(JOBS_NAMESPACE, "secrets"), body)
+        made = self._create(paijobs_path(), manifest_of(without_secrets(request), one.job, now, name))
+        if made is None:
+            if name:
+                delete(self._client, path_of(JOBS_NAMESPACE, "secrets", name))
+            raise name_taken(one.key)
+        return replace(view_of(read_paijob(made), ()), devices=sum(group.leaves for group in one.plan.groups.values()),
+                       reason="")  # fmt: skip
+
+    def _create(self, path: str, body: Json) -> Json | None:
+        try:
+            return create(self._client, path, body)
+        except KubeError as error:
+            if error.status != NOT_FOUND:
+                raise
+        space = {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": JOBS_NAMESPACE, "labels": labels("jobs")},
+        }
+        create(self._client, "/api/v1/namespaces", space)  # the first job of all
+        try:
+            return create(self._client, path, body)
+        except KubeError as error:
+            if error.status != NOT_FOUND:
+                raise
+            raise _no_resource() from None
+
+    # --- changing and looking
+
+    def stop(self, key: str) -> None:
+        """Have a job end; nothing to do for one that has."""
+        pai = self.find(key)
+        if pai.record is not None and pai.record.status.state.final:
+            return
+        try:
+            self._client.request("PATCH", paijobs_path(pai.name), {"spec": {"stopped": True}}, kind=MERGE)
+        except KubeError as error:
+            if error.status != NOT_FOUND:
+                raise
+            raise no_job([], key) from None
+
+    def find(self, key: str) -> PaiJob:
+        """One job; raises `ClusterError` with the names that come near if there is none."""
+        found = find(self._client, paijobs_path(object_name(key)))
+        if found is None or (pai := read_paijob(found)).key != key:
+            raise no_job([pai.key for pai in in_order(self._all())], key)
+        return pai
+
+    def _all(self) -> Iterator[PaiJob]:
+        try:
+            for _, page in self._client.list(paijobs_path()):
+                yield from map(read_paijob, page)
+        except KubeError as error:
+            if error.status != NOT_FOUND:
+                raise  # no custom resource yet: no jobs
+
+    def everything(self, subject: str | None = None) -> tuple[list[PaiJob], dict[str, list[PodSeen]]]:
+        """Jobs in order of submission, and their pods by the name of the job's object; of one, ``job/KEY``, alone."""
+        if subject is not None:
+            kind, _, key = subject.partition("/")
+            found = find(self._client, paijobs_path(object_name(key))) if kind == "job" else None
+            if found is None or (pai := read_paijob(found)).key != key:
+                return [], {}
+            return [pai], {pai.name: list(self.pods(pai.name))}
+        jobs, pods = in_order(self._all()), dict[str, list[PodSeen]]()
+        if any(pai.record is not None and not pai.record.closed for pai in jobs):
+            for pod in self.pods():
+                pods.setdefault(pod.job, []).append(pod)
+        return jobs, pods
+
+    def pods(self, name: str = "") -> Iterator[PodSeen]:
+        """The pods of one job (by the name of its object) or of all."""
+        query = {"labelSelector": f"{SELECTOR},{JOB}={name}" if name else SELECTOR}
+        for _, page in self._client.list(PODS, query):
+            yield from filter(None, map(read_pod, page))
+
+    def jobs(self, *, ended: bool) -> list[JobView]:
+        """Jobs in order of submission, without tasks."""
+        jobs, pods = self.everything()
+        views = [view_of(pai, pods.get(pai.name, ()), place, tasks=False) for place, pai in enumerate(jobs, 1)]
+        return [view for view in views if ended or not view.state.ended]
+
+    def job(self, key: str) -> JobView:
+        """One job with its tasks."""
+        pai = self.find(key)
+        return view_of(pai, self.pods(pai.name))
+
+
+def _refuse_huge(one: Taken) -> None:
+    tasks = sum(role.instances for role in one.job.roles)
+    if tasks > MOST_TASKS:
+        raise ClusterError(f"{one.key} has {tasks:,} tasks, and a job may have {MOST_TASKS:,}",
+                           hint="use fewer instances, or several jobs")  # fmt: skip
+
+
+def _no_resource() -> ClusterError:
+    return ClusterError(
+        "this cluster does not know jobs yet", where="paijobs.paictl.io",
+        hint="start the job controller: paictl service start -n frameworkcontroller",
+    )  # fmt: skip

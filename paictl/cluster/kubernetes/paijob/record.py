@@ -1,0 +1,244 @@
+"""What has become of a job: the controller's record, as it is kept in the status of the `PaiJob`.
+
+Compact, so that a job of 10,000 tasks stays far below the megabyte that an object may have: tasks of a role are ranges
+of indices by state (``0-41,43``), what is the same for many tasks is said once, and the last run of each task, written
+when the job ends or the pod goes, takes some 25 bytes: indices into tables of nodes, devices and reasons, and seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+from paictl.cluster.kubernetes.times import read_time
+from paictl.units import from_unix, rfc3339
+from paictl.workload.lifecycle import JobStatus, RunState, TaskStatus
+
+Json = dict[str, Any]
+Place = tuple[str, int]
+"""Role and index of a task."""
+H = TypeVar("H", bound=Hashable)
+
+KEPT_ATTEMPTS: Final = 40
+"""Attempts of a job whose times are kept; the first five always are."""
+_FIRST: Final = 5
+_STATES: Final = {state: state.value.lower() for state in RunState}
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The last pod of a task: where and when it ran, and why it ended; `devices` are indices on `node`."""
+
+    node: str
+    devices: tuple[int, ...] = ()
+    started: datetime | None = None
+    ended: datetime | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptLine:
+    """An attempt of the job that is over: its number from 0, when it ran, and why another followed."""
+
+    number: int
+    started: datetime | None
+    ended: datetime
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The state machine's status and what goes with it.
+
+    `scheduling` has for each role the spec that HiveD reads from its pods (`scheduler.wire`), decided once for all
+    attempts. `started` and `runs` are about the present attempt.
+    """
+
+    status: JobStatus
+    scheduling: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    devices: int = 0
+    started: datetime | None = None
+    ended: datetime | None = None
+    preemptions: int = 0
+    reason: str = ""
+    runs: Mapping[Place, LastRun] = field(default_factory=dict)
+    attempts: tuple[AttemptLine, ...] = ()
+    closed: bool = False
+    """Whether the job has ended and nothing of it runs any more: nobody need look at it again."""
+
+
+def with_attempt(lines: Sequence[AttemptLine], line: AttemptLine) -> tuple[AttemptLine, ...]:
+    """The attempts with one more; of too many those after the first few are forgotten."""
+    kept = (*lines, line)
+    return kept if len(kept) <= KEPT_ATTEMPTS else (*kept[:_FIRST], *kept[_FIRST + 1 :])
+
+
+# --- writing
+
+
+def status_json(record: Record) -> Json:
+    """The status of a `PaiJob`."""
+    status = record.status
+    alive = sum(task.state is RunState.RUNNING for task in status.tasks)
+    found: Json = {
+        "state": status.state.value.capitalize(),
+        "attempt": status.attempt,
+        "counted": status.counted,
+        "running": alive,
+        "total": len(status.tasks),
+        "devices": record.devices,
+        "preemptions": record.preemptions,
+        "closed": record.closed,
+        "scheduling": {role: dict(spec) for role, spec in record.scheduling.items()},
+        "roles": [_role_json(role, tasks) for role, tasks in _by_role(status.tasks)],
+        "started": _text(record.started),
+        "ended": _text(record.ended),
+        "reason": record.reason,
+        "attempts": [
+            {"number": one.number, "started": _text(one.started), "ended": _text(one.ended), "reason": one.reason}
+            for one in record.attempts
+        ],
+        "runs": _runs_json(record.runs),
+    }
+    return {key: value for key, value in found.items() if value not in (None, "", [], {})}
+
+
+def _role_json(role: str, tasks: Sequence[TaskStatus]) -> Json:
+    found: Json = {"name": role, "instances": len(tasks)}
+    for state, word in _STATES.items():
+        if indices := ranges([task.index for task in tasks if task.state is state]):
+            found[word] = indices
+    tried: dict[tuple[int, int, int], list[int]] = {}
+    for task in tasks:
+        if task.incarnation:
+            tried.setdefault((task.incarnation, task.retries, task.counted), []).append(task.index)
+    if tried:
+        found["tried"] = [
+            {"tasks": ranges(indices), "incarnation": one, "retries": two, "counted": three}
+            for (one, two, three), indices in tried.items()
+        ]
+    return found
+
+
+def _by_role(tasks: Iterable[TaskStatus]) -> Iterator[tuple[str, list[TaskStatus]]]:
+    rows: dict[str, list[TaskStatus]] = {}
+    for task in tasks:
+        rows.setdefault(task.role, []).append(task)
+    yield from rows.items()
+
+
+def _runs_json(runs: Mapping[Place, LastRun]) -> Json:
+    """``role: "index/node/devices/started/seconds/reason …"`` with numbers that point into tables."""
+    if not runs:
+        return {}
+    nodes, devices, reasons = _Table(str), _Table(ranges), _Table(str)
+    rows: dict[str, list[str]] = {}
+    for (role, index), run in sorted(runs.items()):
+        start = "" if run.started is None else f"{int(run.started.timestamp())}"
+        span = "" if run.ended is None or run.started is None else f"{int((run.ended - run.started).total_seconds())}"
+        words = (index, nodes.put(run.node), devices.put(run.devices), start, span, reasons.put(run.reason))
+        rows.setdefault(role, []).append("/".join(map(str, words)))
+    return {
+        "nodes": nodes.rows, "devices": devices.rows, "reasons": reasons.rows,
+        "tasks": [{"role": role, "last": " ".join(row)} for role, row in rows.items()],
+    }  # fmt: skip
+
+
+class _Table:
+    """Values that stand for themselves once."""
+
+    def __init__(self, text: Callable[[Any], str]) -> None:
+        self.rows: list[str] = []
+        self._text = text
+        self._known: dict[Any, int] = {}
+
+    def put(self, value: Hashable) -> int:
+        if value not in self._known:
+            self._known[value] = len(self.rows)
+            self.rows.append(self._text(value))
+        return self._known[value]
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Numbers in ascending order as Kubernetes writes the indices of a Job: ``0-3,5``."""
+    found: list[list[int]] = []
+    for number in sorted(numbers):
+        if found and number == found[-1][1] + 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in found)
+
+
+# --- reading
+
+
+def read_record(status: Mapping[str, Any]) -> Record | None:
+    """The inverse of `status_json`; None for a status that nobody has written yet.
+
+    Raises `ValueError`, `KeyError` or `TypeError` for one that the controller has not written.
+    """
+    if "state" not in status:
+        return None
+    tasks = [task for row in status.get("roles") or () for task in _tasks(row)]
+    return Record(
+        JobStatus(RunState(status["state"].upper()), tuple(tasks), int(status.get("attempt", 0)),
+                  int(status.get("counted", 0))),
+        status.get("scheduling") or {},
+        int(status.get("devices", 0)),
+        read_time(status.get("started")),
+        read_time(status.get("ended")),
+        int(status.get("preemptions", 0)),
+        str(status.get("reason", "")),
+        _runs(status.get("runs") or {}),
+        tuple(_attempts(status.get("attempts") or ())),
+        bool(status.get("closed")),
+    )  # fmt: skip
+
+
+def _tasks(row: Mapping[str, Any]) -> Iterator[TaskStatus]:
+    name, instances = str(row["name"]), int(row["instances"])
+    states = {index: state for state, word in _STATES.items() for index in numbers(row.get(word, ""))}
+    tried = {
+        index: (int(one["incarnation"]), int(one.get("retries", 0)), int(one.get("counted", 0)))
+        for one in row.get("tried") or ()
+        for index in numbers(one["tasks"])
+    }
+    for index in range(instances):
+        yield TaskStatus(name, index, states[index], *tried.get(index, (0, 0, 0)))
+
+
+def _runs(found: Mapping[str, Any]) -> dict[Place, LastRun]:
+    runs: dict[Place, LastRun] = {}
+    for row in found.get("tasks") or ():
+        for words in str(row["last"]).split():
+            index, node, devices, start, span, reason = words.split("/")
+            started = from_unix(int(start)) if start else None
+            runs[str(row["role"]), int(index)] = LastRun(
+                found["nodes"][int(node)],
+                tuple(numbers(found["devices"][int(devices)])),
+                started,
+                from_unix(int(start) + int(span)) if span else None,
+                found["reasons"][int(reason)],
+            )
+    return runs
+
+
+def _attempts(rows: Iterable[Mapping[str, Any]]) -> Iterator[AttemptLine]:
+    for row in rows:
+        ended = read_time(row["ended"])
+        if ended is not None:
+            yield AttemptLine(int(row["number"]), read_time(row.get("started")), ended, str(row.get("reason", "")))
+
+
+def numbers(text: str) -> Iterator[int]:
+    """The inverse of `ranges`."""
+    for part in filter(None, text.split(",")):
+        low, _, high = part.partition("-")
+        yield from range(int(low), int(high or low) + 1)
+
+
+def _text(at: datetime | None) -> str | None:
+    return None if at is None else rfc3339(at)

@@ -1,0 +1,127 @@
+"""A `PaiJob` as JSON and back: what its user asked for, and the controller's record of what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
+from paictl.cluster.kubernetes.paijob.names import API_VERSION, KEY, KIND, USER, labels_of, object_name, user_label
+from paictl.cluster.kubernetes.paijob.record import Record, read_record
+from paictl.cluster.kubernetes.times import read_time
+from paictl.cluster.taking import with_wishes
+from paictl.cluster.values import JobRequest
+from paictl.units import Millis
+from paictl.workload.job import Job
+
+Json = dict[str, Any]
+_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class PaiJob:
+    """One object; `version` is its resourceVersion."""
+
+    name: str
+    uid: str
+    version: str
+    key: str
+    user: str
+    vc: str
+    priority: str
+    data: Mapping[str, Any]
+    """Protocol v2 as submitted, secrets masked."""
+    submitted: datetime
+    order: str
+    """Where it stands among those that were submitted in the same second."""
+    duration: Millis | None
+    secret: str
+    """Name of the Secret with the values of its secrets, empty if it has none."""
+    stopped: bool
+    deleting: bool
+    record: Record | None
+    damaged: bool = False
+    """Whether its status cannot be read: somebody has written into it, or a newer paictl."""
+
+    @cached_property
+    def job(self) -> Job:
+        """What is to be run, secrets masked; raises `JobError` for an object that was written by hand and wrongly."""
+        return with_wishes(Job.from_mapping(self.data), self.vc, self.priority)
+
+    @property
+    def asked(self) -> int:
+        """Devices that all tasks ask for together by what their user wrote; the scheduler may round up."""
+        if self.record is not None and self.record.devices:
+            return self.record.devices
+        roles = self.data.get("taskRoles")
+        return sum(map(_devices, roles.values())) if isinstance(roles, Mapping) else 0
+
+
+def _devices(role: object) -> int:
+    if not isinstance(role, Mapping):
+        return 0
+    asked = role.get("resourcePerInstance")
+    gpu = asked.get("gpu") if isinstance(asked, Mapping) else 0
+    number = role.get("instances", 1)
+    return gpu * number if isinstance(gpu, int) and isinstance(number, int) else 0
+
+
+def manifest_of(request: JobRequest, job: Job, now: datetime, secret: str = "") -> Json:
+    """The object to be made; `request` without the values of its secrets, `job` as its user wishes it."""
+    key = f"{request.user}~{job.name}"
+    name = object_name(key)
+    spec: Json = {
+        "user": request.user,
+        "virtualCluster": job.vc,
+        "priority": job.priority_class,
+        "submitted": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "job": dict(request.data),
+    }
+    if request.duration is not None:
+        spec["duration"] = int(request.duration)
+    if secret:
+        spec["secretName"] = secret
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {
+            "name": name, "namespace": JOBS_NAMESPACE, "annotations": {KEY: key},
+            "labels": {**labels_of(name), USER: user_label(request.user)},
+        },
+        "spec": spec,
+    }  # fmt: skip
+
+
+def read_paijob(found: Mapping[str, Any]) -> PaiJob:
+    """The inverse, as a server gives it back; tolerant of what somebody has left out who made it by hand."""
+    about, spec, status = found["metadata"], found.get("spec") or {}, found.get("status") or {}
+    data = spec.get("job")
+    data = data if isinstance(data, Mapping) else {}
+    user = str(spec.get("user") or "")
+    record, damaged = None, False
+    try:
+        record = read_record(status)
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+        damaged = True
+    duration = spec.get("duration")
+    return PaiJob(
+        name=str(about["name"]),
+        uid=str(about.get("uid", "")),
+        version=str(about.get("resourceVersion", "")),
+        key=f"{user}~{data.get('name', '')}",
+        user=user,
+        vc=str(spec.get("virtualCluster") or ""),
+        priority=str(spec.get("priority") or ""),
+        data=data,
+        submitted=read_time(about.get("creationTimestamp")) or _NEVER,
+        order=f"{spec.get('submitted', '')}/{about['name']}",
+        duration=Millis(int(duration)) if isinstance(duration, int) else None,
+        secret=str(spec.get("secretName") or ""),
+        stopped=bool(spec.get("stopped")),
+        deleting=bool(about.get("deletionTimestamp")),
+        record=record,
+        damaged=damaged,
+    )

@@ -1,0 +1,219 @@
+"""What is seen of a job's Jobs and pods, in few words: a cluster has tens of thousands of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from paictl.cluster.kubernetes.paijob.names import ATTEMPT, JOB, OWNER, RETRY, ROLE, TASK
+from paictl.cluster.kubernetes.paijob.record import LastRun, Place, numbers
+from paictl.cluster.kubernetes.times import read_time
+from paictl.scheduler.wire import ISOLATION
+from paictl.workload.lifecycle import PodChange
+
+INDEX: Final = "batch.kubernetes.io/job-completion-index"
+_FAILED: Final = "batch.kubernetes.io/job-index-failure-count"
+_IGNORED: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
+_PREEMPTIONS: Final = frozenset({"PreemptionByScheduler", "EvictionByEvictionAPI"})
+"""Reasons of the condition DisruptionTarget with which somebody else's pod takes the place; all others: it was lost."""
+_STUCK: Final = frozenset({
+    "ImagePullBackOff", "ErrImagePull", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError",
+})  # fmt: skip
+_MESSAGE: Final = 300
+"""Characters of what others say about a pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSeen:
+    """A pod of a task: `retry` counts the pods that the task had in this attempt before."""
+
+    name: str
+    uid: str
+    job: str
+    owner: str
+    """Uid of the `PaiJob`."""
+    attempt: int
+    role: str
+    index: int
+    retry: int
+    failures: int
+    """How many of those before ended by their own doing; the others were taken away."""
+    phase: str
+    node: str
+    devices: tuple[int, ...]
+    started: datetime | None
+    ended: datetime | None
+    reason: str
+    """Why it ended; while it waits, why it cannot start."""
+    disruption: str
+    """Reason of the condition DisruptionTarget, empty if it was not disturbed."""
+    deleting: datetime | None
+    """By when it has to be gone."""
+
+    @property
+    def place(self) -> Place:
+        """The task."""
+        return self.role, self.index
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended."""
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def change(self) -> PodChange | None:
+        """What has happened to it, for the state machine; None if it has not started."""
+        match self.phase:
+            case "Running":
+                return PodChange.STARTED
+            case "Succeeded":
+                return PodChange.SUCCEEDED
+            case "Failed" if self.disruption:
+                return PodChange.PREEMPTED if self.disruption in _PREEMPTIONS else PodChange.LOST
+            case "Failed":
+                return PodChange.LOST if self.deleting else PodChange.FAILED
+        return None
+
+    @property
+    def run(self) -> LastRun:
+        """Where and when it ran."""
+        return LastRun(self.node, self.devices, self.started, self.ended, self.reason)
+
+
+def read_pod(pod: Mapping[str, Any]) -> PodSeen | None:
+    """A pod of a job; None for one that is not ours, whatever its labels say."""
+    about, status = pod["metadata"], pod.get("status") or {}
+    labels, noted = about.get("labels") or {}, about.get("annotations") or {}
+    try:
+        failures, ignored = int(noted.get(_FAILED, 0)), int(noted.get(_IGNORED, 0))
+        index = int(noted[TASK] if TASK in noted else noted[INDEX])
+        retry = int(noted.get(RETRY, 0)) + failures + ignored
+        job, attempt, role = str(labels[JOB]), int(labels[ATTEMPT]), str(noted[ROLE])
+    except (KeyError, ValueError):
+        return None
+    conditions = {str(one.get("type")): one for one in status.get("conditions") or ()}
+    target = conditions.get("DisruptionTarget", {})
+    disruption = str(target.get("reason") or "") if target.get("status") == "True" else ""
+    containers: list[Mapping[str, Any]] = status.get("containerStatuses") or []
+    states = [one.get("state") or {} for one in containers]
+    phase = str(status.get("phase", "Pending"))
+    deleting = read_time(about.get("deletionTimestamp"))
+    return PodSeen(
+        name=str(about["name"]),
+        uid=str(about["uid"]),
+        job=job,
+        owner=str(noted.get(OWNER, "")),
+        attempt=attempt,
+        role=role,
+        index=index,
+        retry=retry,
+        failures=failures,
+        phase=phase,
+        node=str((pod.get("spec") or {}).get("nodeName") or ""),
+        devices=_devices(noted.get(ISOLATION)),
+        started=read_time(status.get("startTime")),
+        ended=_ended(states, target, deleting) if phase in ("Succeeded", "Failed") else None,
+        reason=_why(phase, status, states, target if disruption else {}, conditions.get("PodScheduled", {})),
+        disruption=disruption,
+        deleting=deleting,
+    )
+
+
+def _devices(text: object) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",")] if isinstance(text, str) else []
+    return tuple(int(part) for part in parts if part.isascii() and part.isdigit())
+
+
+def _ended(states: list[Any], target: Mapping[str, Any], deleting: datetime | None) -> datetime | None:
+    times = [read_time((one.get("terminated") or {}).get("finishedAt")) for one in states]
+    found = [at for at in (*times, read_time(target.get("lastTransitionTime")), deleting) if at is not None]
+    return max(found[: len(times)] or found) if found else None
+
+
+def _why(
+    phase: str, status: Mapping[str, Any], states: list[Any], target: Mapping[str, Any], scheduled: Mapping[str, Any]
+) -> str:
+    """Why a pod ended or cannot start, in one line; empty for one that runs or has succeeded."""
+    if phase in ("Running", "Succeeded"):
+        return ""
+    if target:
+        return _line(str(target.get("message") or target.get("reason")))
+    if phase == "Failed":
+        ends = [one["terminated"] for one in states if (one.get("terminated") or {}).get("exitCode")]
+        if ends:
+            word = str(ends[0].get("reason") or "Error")
+            code = f"exit code {ends[0]['exitCode']}"
+            return code if word == "Error" else f"{word} ({code})"
+        return _line(str(status.get("message") or status.get("reason") or "it failed"))
+    for one in states:
+        waits = one.get("waiting") or {}
+        if waits.get("reason") in _STUCK:
+            return _line(f"{waits['reason']}: {waits.get('message') or 'no message'}")
+    if scheduled.get("status") == "False":
+        return _line(str(scheduled.get("message") or scheduled.get("reason") or ""))
+    return ""
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _MESSAGE else f"{line[: _MESSAGE - 1]}…"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkSeen:
+    """A Job: `index` and `retry` if it is that of a single task. `over`: it will make no pod any more."""
+
+    name: str
+    uid: str
+    job: str
+    owner: str
+    attempt: int
+    role: str
+    index: int | None
+    retry: int
+    suspended: bool
+    over: bool
+    deleting: bool
+    active: int
+    """Pods that it has made and that have not ended, as it has counted them."""
+    succeeded: str
+    failed: str
+    """Indices of its own, as ranges."""
+
+    def gave_up(self) -> Iterator[int]:
+        """Tasks for which it will make no pod any more, because they succeeded or failed."""
+        found = [*numbers(self.succeeded), *numbers(self.failed)]
+        if self.index is None:
+            yield from found
+        elif found or self.over:
+            yield self.index
+
+
+def read_work(found: Mapping[str, Any]) -> WorkSeen | None:
+    """A Job of ours; None for any other."""
+    about, spec, status = found["metadata"], found.get("spec") or {}, found.get("status") or {}
+    labels, noted = about.get("labels") or {}, about.get("annotations") or {}
+    try:
+        job, attempt, role = str(labels[JOB]), int(labels[ATTEMPT]), str(noted[ROLE])
+        index, retry = int(noted[TASK]) if TASK in noted else None, int(noted.get(RETRY, 0))
+    except (KeyError, ValueError):
+        return None
+    conditions = {str(one.get("type")) for one in status.get("conditions") or () if one.get("status") == "True"}
+    return WorkSeen(
+        name=str(about["name"]),
+        uid=str(about["uid"]),
+        job=job,
+        owner=str(noted.get(OWNER, "")),
+        attempt=attempt,
+        role=role,
+        index=index,
+        retry=retry,
+        suspended=bool(spec.get("suspend")),
+        over=bool(conditions & {"Complete", "Failed"}),
+        deleting=bool(about.get("deletionTimestamp")),
+        active=int(status.get("active") or 0),
+        succeeded=str(status.get("completedIndexes") or ""),
+        failed=str(status.get("failedIndexes") or ""),
+    )

@@ -1,0 +1,125 @@
+"""From a request to a job that a cluster takes, by a version of the configuration, or the reason why it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from paictl.cluster.values import ClusterError, JobRequest
+from paictl.i18n import text
+from paictl.units import FOREVER, Millis
+from paictl.workload.duration import task_seconds
+from paictl.workload.job import Job
+from paictl.workload.pods import JobPlan, plan_job
+from paictl.workload.template import MASK, masked
+
+if TYPE_CHECKING:
+    from paictl.cluster.configured import Configuration
+
+MOST_WAITING: Final = 100_000
+"""Most tasks that may wait or run on a cluster on this machine at once."""
+
+DEFAULT_SECONDS: Final = 60.0
+"""How long a task runs whose commands do not say it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A job that can be run: as its user wants it, its groups and pods, and how long tasks of each role run.
+
+    `durations` are in milliseconds, None for ever: as told, as their commands sleep, or the default. Only machines that
+    are imagined go by them.
+    """
+
+    key: str
+    job: Job
+    plan: JobPlan
+    durations: dict[str, Millis | None]
+
+
+def taken(request: JobRequest, configuration: Configuration) -> Taken:
+    """The job of a request.
+
+    Raises `JobError` for one that cannot be read, asks for what the configuration does not have, or can never run.
+    """
+    job = with_wishes(Job.from_mapping(request.data), request.vc, request.priority)
+    plan = plan_job(job, configuration.supply, request.user)
+    refusal = configuration.judge.refusal(plan)
+    if refusal is not None:
+        raise refusal.error()
+    return Taken(f"{request.user}~{job.name}", job, plan, durations_of(job, request.duration))
+
+
+def durations_of(job: Job, duration: Millis | None) -> dict[str, Millis | None]:
+    """How long tasks run by role, in milliseconds, None for ever; `duration` is what the user told."""
+    told = None if duration is None else FOREVER if duration < 0 else duration / 1000
+    seconds = {role.name: task_seconds(role.commands, default=DEFAULT_SECONDS, told=told) for role in job.roles}
+    return {role: None if s == FOREVER else Millis(round(s * 1000)) for role, s in seconds.items()}
+
+
+def refuse_excess(requests: Iterable[JobRequest]) -> None:
+    """Raise `ClusterError` for more tasks than could ever be worked on; asked before anything is made of a request.
+
+    Counts what a request says without reading it as a job, for every look at a billion tasks costs a billion. How many
+    tasks one job may have is `workload.pods.check_number`'s to say, by the size of the cluster.
+    """
+    tasks = sum(_instances(role) for request in requests for role in _values(request.data.get("taskRoles")))
+    if tasks > MOST_WAITING:
+        raise ClusterError(
+            text(
+                "{tasks:,} tasks cannot be submitted together, at most {most_waiting:,} can",
+                tasks=tasks,
+                most_waiting=MOST_WAITING,
+            ),
+            hint="use fewer instances, or submit fewer jobs at a time",
+        )
+
+
+def _values(roles: object) -> Iterable[object]:
+    return roles.values() if isinstance(roles, Mapping) else ()
+
+
+def _instances(role: object) -> int:
+    number = role.get("instances", 1) if isinstance(role, Mapping) else 1
+    return number if isinstance(number, int) and not isinstance(number, bool) and number > 0 else 1
+
+
+def with_wishes(job: Job, vc: str | None, priority: str | None) -> Job:
+    """The job with the virtual cluster and priority class of the command line."""
+    return replace(job, vc=vc or job.vc, priority_class=priority or job.priority_class)
+
+
+def as_taken(request: JobRequest, job: Job) -> dict[str, Any]:
+    """The job's data as it is kept: secrets masked, VC and class as the command line said."""
+    data = dict(request.data)
+    secrets = data.get("secrets")
+    if isinstance(secrets, Mapping):
+        data["secrets"] = masked(secrets)
+    defaults = {**_mapping(data.get("defaults")), "virtualCluster": job.vc}
+    extras = _mapping(data.get("extras"))
+    hived = {**_mapping(extras.get("hivedScheduler")), "jobPriorityClass": job.priority_class}
+    return {**data, "defaults": defaults, "extras": {**extras, "hivedScheduler": hived}}
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def without_secrets(request: JobRequest) -> JobRequest:
+    """A request with stars for the job's secrets and for the passwords of the registries of its images."""
+    data: dict[str, object] = dict(request.data)
+    if isinstance(secrets := data.get("secrets"), Mapping):
+        data["secrets"] = masked(secrets)
+    if isinstance(images := data.get("prerequisites"), list):
+        data["prerequisites"] = [_without_password(image) for image in images]
+    return replace(request, data=data)
+
+
+def _without_password(image: object) -> object:
+    auth = image.get("auth") if isinstance(image, Mapping) else None
+    if not isinstance(image, Mapping) or not isinstance(auth, Mapping) or "password" not in auth:
+        return image
+    word = auth["password"]
+    shown = word if isinstance(word, str) and word.lstrip().startswith("<%") else MASK
+    return {**image, "auth": {**auth, "password": shown}}

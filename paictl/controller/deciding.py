@@ -1,0 +1,161 @@
+"""What is to be done about one job: pure, from what is seen of it now.
+
+The status is written before anything is done that it asks for, and what it asks for follows from it and from what is
+there: whoever is killed in between finds the same to do again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from paictl.cluster.kubernetes.paijob.record import AttemptLine, LastRun, Place, Record, with_attempt
+from paictl.cluster.kubernetes.paijob.seen import PodSeen
+from paictl.controller.observing import Attempt, News, Seen
+from paictl.workload import lifecycle
+from paictl.workload.job import Job
+from paictl.workload.lifecycle import JobStatus, PodChange, RunState
+
+OVERDUE: Final = timedelta(seconds=30)
+"""How long after a pod had to be gone nobody waits for it any more: its node does not answer."""
+KEPT: Final = 1
+"""Attempts before the present one whose ended pods are kept, for their logs."""
+_ENDS: Final = frozenset({PodChange.FAILED, PodChange.PREEMPTED, PodChange.LOST})
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """The record after what was seen; `ask`: some tasks are gone without a word, so the API server has to be asked."""
+
+    record: Record
+    ask: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be done, the record being written: all of it can be done twice.
+
+    `roles` and `tasks` (with the number of the try) are to get Jobs; `suspend` and `delete` are names of Jobs.
+    `waits` says whether something has to go first, and `later` in how many seconds to look again.
+    """
+
+    roles: tuple[str, ...] = ()
+    tasks: tuple[tuple[str, int, int], ...] = ()
+    suspend: tuple[str, ...] = ()
+    delete: tuple[str, ...] = ()
+    waits: bool = False
+    later: float | None = None
+
+
+def follow(name: str, job: Job, record: Record, seen: Seen, now: datetime, *, stopped: bool) -> Followed:
+    """The record after all that is seen; `stopped` is the user's wish."""
+    status = record.status
+    if status.state.final:
+        return Followed(record)
+    if stopped:
+        return Followed(_updated(record, lifecycle.stop(status).status, (), seen, now))
+    found = Attempt(name, job, status, seen).observe()
+    after = lifecycle.catch_up(job, status, ((one.ref, one.what) for one in found.news))
+    goes_on = not after.state.final and after.attempt == status.attempt
+    if found.missing and goes_on and not seen.sure:
+        return Followed(_updated(record, after, found.news, seen, now), ask=True)
+    if found.missing and goes_on:
+        after = lifecycle.catch_up(job, after, ((one.ref, one.what) for one in found.missing))
+        found.news += found.missing
+    return Followed(_updated(record, after, found.news, seen, now))
+
+
+def _updated(record: Record, after: JobStatus, news: Sequence[News], seen: Seen, now: datetime) -> Record:
+    before = record.status
+    if after == before:
+        return record
+    preempted = sum(one.what is PodChange.PREEMPTED for one in news)
+    reason = next((_said(one) for one in news if one.what in _ENDS), "")
+    started = record.started or _first_start(before, after, seen, now)
+    found = replace(record, status=after, preemptions=record.preemptions + preempted, started=started)
+    if after.attempt > before.attempt:
+        line = AttemptLine(before.attempt, started, now, reason)
+        return replace(found, started=None, attempts=with_attempt(record.attempts, line))
+    if after.state.final:
+        told = reason if after.state is RunState.FAILED else ""
+        return replace(found, ended=now, reason=told, runs=dict(_runs(before, seen, now)))
+    return found
+
+
+def _said(one: News) -> str:
+    task = f"{one.ref.role}[{one.ref.index}]"
+    return f"{task}: {one.reason}" if one.reason else f"{task}: {one.what.value}"
+
+
+def _first_start(before: JobStatus, after: JobStatus, seen: Seen, now: datetime) -> datetime | None:
+    """When the attempt began to run, if it has."""
+    if after.state is RunState.WAITING or (before.attempt != after.attempt and before.state is RunState.WAITING):
+        return None
+    times = [pod.started for pod in seen.pods if pod.attempt == before.attempt and pod.change and pod.started]
+    return min(times, default=now)
+
+
+def _runs(before: JobStatus, seen: Seen, now: datetime) -> Iterator[tuple[Place, LastRun]]:
+    """Where the tasks of the last attempt ran; those that run still are about to end."""
+    newest: dict[Place, PodSeen] = {}
+    for pod in seen.pods:
+        if pod.attempt == before.attempt and pod.change is not None:
+            known = newest.get(pod.place)
+            if known is None or pod.retry >= known.retry:
+                newest[pod.place] = pod
+    for place, pod in newest.items():
+        run = pod.run
+        yield place, run if pod.over else replace(run, ended=now, reason="the job is over")
+
+
+def wanted(name: str, job: Job, record: Record, seen: Seen, now: datetime) -> Wanted:
+    """What the record asks for that is not there yet, or is and should not be."""
+    status = record.status
+    if status.state.final:
+        stop = tuple(work.name for work in seen.works.values() if not (work.suspended or work.over or work.deleting))
+        busy = [pod for pod in seen.pods if not _is_gone(pod, now)]
+        return Wanted(suspend=stop, waits=bool(stop or busy), later=_later(busy, now))
+    old = [work for work in seen.works.values() if work.attempt < status.attempt and not work.deleting]
+    forgotten = tuple(work.name for work in old if work.attempt < status.attempt - KEPT)
+    stop = tuple(work.name for work in old if not (work.suspended or work.over or work.name in forgotten))
+    busy = [pod for pod in seen.pods if pod.attempt < status.attempt and not _is_gone(pod, now)]
+    if stop or busy:  # a gang's devices are to be free before it asks for others
+        return Wanted(suspend=stop, delete=forgotten, waits=True, later=_later(busy, now))
+    attempt = Attempt(name, job, status, seen)
+    roles = tuple(
+        role.name for role in job.roles
+        if attempt.main(role.name) is None and attempt.is_fresh(role.name)
+    )  # fmt: skip
+    tasks = tuple(
+        (task.role, task.index, task.retries) for task in status.tasks
+        if task.state is RunState.WAITING and task.retries and attempt.present(task) is None and attempt.is_left(task)
+    )  # fmt: skip
+    return Wanted(roles, tasks, delete=(*forgotten, *_past_tries(status, attempt)))
+
+
+def _past_tries(status: JobStatus, attempt: Attempt) -> Iterator[str]:
+    """Jobs of single tries before the last two of a task."""
+    tries = {(task.role, task.index): task.retries for task in status.tasks}
+    for work in attempt.works.values():
+        if work.index is None or not work.over or work.deleting:
+            continue
+        if work.retry < tries.get((work.role, work.index), 0) - KEPT:
+            yield work.name
+
+
+def _is_gone(pod: PodSeen, now: datetime) -> bool:
+    return pod.over or (pod.deleting is not None and now > pod.deleting + OVERDUE)
+
+
+def _later(busy: Sequence[PodSeen], now: datetime) -> float | None:
+    """When the next pod that does not go is overdue."""
+    ends = [(pod.deleting + OVERDUE - now).total_seconds() for pod in busy if pod.deleting is not None]
+    return max(min(ends), 0.0) + 1 if ends else None
+
+
+def closed(record: Record, asked: Wanted) -> Record:
+    """The record once a job that has ended holds nothing any more."""
+    over = record.status.state.final and not asked.waits
+    return replace(record, closed=True) if over and not record.closed else record

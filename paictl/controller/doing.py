@@ -1,0 +1,118 @@
+"""What a decision asks of the API server; every step may be done twice, by two processes, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
+from paictl.cluster.kubernetes.paijob.names import API_VERSION, KIND, paijobs_path
+from paictl.cluster.kubernetes.paijob.record import Record, status_json
+from paictl.cluster.kubernetes.paijob.resource import PaiJob
+from paictl.cluster.kubernetes.paijob.secrets import read_secret
+from paictl.controller import manifests
+from paictl.controller.cache import WORKS
+from paictl.controller.deciding import Wanted
+from paictl.controller.manifests import Kit
+from paictl.errors import PaictlError
+from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
+from paictl.remote.kube.objects import CONFLICT, NOT_FOUND, create, find, path_of
+
+INVALID: Final = 422
+
+
+class LaterError(PaictlError):
+    """It cannot be done yet, or was overtaken: the job is looked at again."""
+
+
+class RefusedError(PaictlError):
+    """The API server will never take an object of this job: the job has failed."""
+
+
+def write_record(client: KubeClient, pai: PaiJob, record: Record) -> Json:
+    """Write the status over the version that was read; raises `LaterError` if that is not the newest any more."""
+    body = {
+        "apiVersion": API_VERSION, "kind": KIND,
+        "metadata": {"name": pai.name, "namespace": JOBS_NAMESPACE, "resourceVersion": pai.version, "uid": pai.uid},
+        "status": status_json(record),
+    }  # fmt: skip
+    try:
+        return client.request("PUT", paijobs_path(pai.name, "status"), body)
+    except KubeError as error:
+        if error.status in (CONFLICT, NOT_FOUND):
+            raise LaterError(f"{pai.name} has changed meanwhile") from None
+        raise
+
+
+def secrets_of(client: KubeClient, kit: Kit) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+    """The values of the job's secrets, and passwords of its registries; the Secret is adopted, to go with the job.
+
+    Raises `LaterError` while the Secret is not there.
+    """
+    if not kit.pai.secret:
+        return {}, {}
+    path = path_of(JOBS_NAMESPACE, "secrets", kit.pai.secret)
+    found = find(client, path)
+    if found is None:
+        raise LaterError(f"Secret {kit.pai.secret} of {kit.pai.key} is not there")
+    if not found["metadata"].get("ownerReferences"):
+        client.request("PATCH", path, {"metadata": {"ownerReferences": kit.owner}}, kind=MERGE)
+    try:
+        return read_secret(found)
+    except ValueError:
+        raise RefusedError(f"Secret {kit.pai.secret} does not hold the job's secrets") from None
+
+
+def do(client: KubeClient, kit: Kit, attempt: int, wanted: Wanted) -> int:
+    """Whatever is wanted; how many requests that took. Raises `LaterError`, `RefusedError`, `KubeError`."""
+    before = client.sent.total()
+    for name in wanted.suspend:
+        _change(client, "PATCH", name, {"spec": {"suspend": True}}, MERGE)
+    for name in wanted.delete:
+        _change(client, "DELETE", name, {"propagationPolicy": "Background"})
+    roles = {role.name: role for role in kit.job.roles}
+    if wanted.roles:
+        _prepare(client, kit, attempt)
+        for name in wanted.roles:
+            _make(client, WORKS, manifests.work(kit, roles[name], attempt), kit)
+    for name, index, again in wanted.tasks:
+        _make(client, WORKS, manifests.retry(kit, roles[name], attempt, index, again), kit)
+    return client.sent.total() - before
+
+
+def _prepare(client: KubeClient, kit: Kit, attempt: int) -> None:
+    """What the pods of an attempt need: scripts, names, and the right to pull their images."""
+    secrets, passwords = secrets_of(client, kit)
+    kind = path_of(JOBS_NAMESPACE, "secrets")
+    _make(client, kind, manifests.scripts(kit, attempt, secrets), kit)
+    pull = manifests.pull_secret(kit, secrets, passwords)
+    if pull is not None:
+        _make(client, kind, pull, kit)
+    if len(kit.job.roles) > 1 or kit.job.roles[0].instances > 1:
+        _make(client, path_of(JOBS_NAMESPACE, "services"), manifests.service(kit), kit)
+
+
+def _make(client: KubeClient, kind: str, body: Json, kit: Kit) -> None:
+    """Make an object unless the job has it; raises `LaterError` if a job of the same name has left one behind."""
+    name = str(body["metadata"]["name"])
+    try:
+        if create(client, kind, body) is not None:
+            return
+    except KubeError as error:
+        if error.status == INVALID:
+            raise RefusedError(error.message) from None
+        raise
+    known = find(client, f"{kind}/{quote(name, safe='')}")
+    owners = (known or {}).get("metadata", {}).get("ownerReferences") or ()
+    if kit.pai.uid not in {one.get("uid") for one in owners}:
+        raise LaterError(f"{name} belongs to another job of that name, and is about to go")
+
+
+def _change(client: KubeClient, method: str, name: str, body: Json, kind: str = "application/json") -> None:
+    """Change or delete a Job, unless it is gone."""
+    try:
+        client.request(method, f"{WORKS}/{quote(name, safe='')}", body, kind=kind)
+    except KubeError as error:
+        if error.status not in (NOT_FOUND, CONFLICT):
+            raise

@@ -1,0 +1,183 @@
+"""The reconcile loop: who was named is looked at, by one worker at a time, until what is there is what is wanted."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final
+
+from paictl.cluster.kubernetes.paijob.names import paijobs_path
+from paictl.cluster.kubernetes.paijob.record import Record
+from paictl.cluster.kubernetes.paijob.resource import PaiJob
+from paictl.cluster.values import ClusterError
+from paictl.controller import cache as caches
+from paictl.controller.cache import Cache
+from paictl.controller.deciding import closed, follow, wanted
+from paictl.controller.doing import LaterError, RefusedError, do, write_record
+from paictl.controller.manifests import Kit
+from paictl.controller.planning import Planner
+from paictl.controller.queue import Queue
+from paictl.errors import PaictlError
+from paictl.remote.kube.client import KubeClient, KubeError
+from paictl.remote.kube.informer import Times
+from paictl.remote.kube.objects import CONFLICT, NOT_FOUND
+from paictl.units import rfc3339
+from paictl.workload import lifecycle
+from paictl.workload.fields import JobError
+from paictl.workload.lifecycle import JobStatus, RunState
+
+WORKERS: Final = 4
+"""Threads that look at jobs: they mostly wait for the API server."""
+MARGIN: Final = 0.5
+"""Seconds before the end of the lease in which nothing is begun any more."""
+WAIT: Final = 2.0
+"""Seconds before a job is looked at again for which something is missing."""
+
+
+class Loop:
+    """Keeps all jobs as they should be, from `start` to `stop`. `remaining` says for how many seconds we lead."""
+
+    def __init__(
+        self, client: KubeClient, remaining: Callable[[], float], log: Callable[[str], None], *,
+        classes: bool = True, times: Times | None = None, clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:  # fmt: skip
+        self.client = client
+        self.remaining = remaining
+        self.log = log
+        self.classes = classes
+        self.clock = clock
+        self.queue = Queue()
+        self.cache = Cache(client, self.queue.add, times)
+        self.planner = Planner(client)
+        self.looks: Counter[str] = Counter()
+        """Looks by how they ended: ``done``, ``later``, ``failed``."""
+        self.seconds = 0.0
+        """Processor time of all looks."""
+        self._said: dict[str, str] = {}
+        self._stop = threading.Event()
+
+    def start(self) -> None:
+        """Begin."""
+        self.cache.start()
+        for number in range(WORKERS):
+            threading.Thread(target=self._work, name=f"worker {number}", daemon=True).start()
+
+    def stop(self) -> None:
+        """Begin nothing new."""
+        self._stop.set()
+        self.cache.stop()
+        self.queue.close()
+
+    def _work(self) -> None:
+        while not self.cache.ready and not self._stop.wait(0.02):
+            pass
+        while not self._stop.is_set() and (name := self.queue.get()) is not None:
+            began = time.thread_time()
+            try:
+                if self.remaining() <= MARGIN:
+                    raise LaterError("this process does not lead")
+                self.look(name)
+            except PaictlError as error:
+                self._told(name, error)
+                self.queue.failed(name)
+            except Exception as error:
+                self._told(name, PaictlError(f"{type(error).__name__}: {error}"))
+                self.queue.failed(name)
+            else:
+                self.looks["done"] += 1
+                self._said.pop(name, None)
+                self.queue.done(name, time.thread_time() - began)
+            self.seconds += time.thread_time() - began
+
+    def _told(self, name: str, error: PaictlError) -> None:
+        """Say what went wrong with a job, once."""
+        self.looks["later" if isinstance(error, LaterError) else "failed"] += 1
+        if not isinstance(error, LaterError) and self._said.get(name) != str(error):
+            self._said[name] = str(error)
+            self.log(f"{name}: {error}")
+
+    # --- one job
+
+    def look(self, name: str) -> None:
+        """Bring one job nearer to where it should be. Raises `PaictlError` if it has to be looked at again."""
+        pai = self.cache.job(name)
+        if pai is None or pai.deleting or pai.damaged:
+            self.queue.forget(name)
+            return
+        if pai.record is None:
+            pai = self._begin(pai)
+        if pai.record is None or pai.record.closed:
+            return
+        kit = Kit(pai, pai.job, pai.record.scheduling, self.classes)
+        try:
+            self._follow(kit, pai.record)
+        except RefusedError as error:
+            self._fail(self.cache.job(name) or pai, pai.record, str(error))
+
+    def _begin(self, pai: PaiJob) -> PaiJob:
+        """The first look: what its pods will ask for is decided, once."""
+        try:
+            return self._write(pai, self.planner.record(pai))
+        except JobError as error:
+            failed = Record(JobStatus(RunState.FAILED, ()), ended=self._now(), reason=str(error), closed=True)
+            return self._write(pai, failed)
+        except ClusterError as error:
+            raise PaictlError(f"{pai.key} cannot be planned: {error}") from None
+
+    def _follow(self, kit: Kit, record: Record) -> None:
+        pai, now = kit.pai, self._now()
+        seen = self.cache.seen(pai)
+        found = follow(pai.name, kit.job, record, seen, now, stopped=pai.stopped)
+        if found.ask:
+            seen = caches.ask(self.client, pai)
+            found = follow(pai.name, kit.job, record, seen, now, stopped=pai.stopped)
+        if found.record != record:
+            pai = self._write(pai, found.record)
+            self.cache.forget_ghosts(pai.name, found.record.status.attempt)
+        asked = wanted(pai.name, kit.job, found.record, seen, now)
+        do(self.client, Kit(pai, kit.job, kit.scheduling, self.classes), found.record.status.attempt, asked)
+        over = closed(found.record, asked)
+        if over != found.record:
+            self._write(pai, over)
+            self.cache.forget_ghosts(pai.name, over.status.attempt + 1)
+        elif asked.later is not None:
+            self.queue.add(pai.name, asked.later)
+
+    def _fail(self, pai: PaiJob, record: Record, reason: str) -> None:
+        """A job of which the API server does not take an object has failed; what it has taken ends."""
+        status = replace(lifecycle.stop(record.status).status, state=RunState.FAILED)
+        self._write(pai, replace(record, status=status, ended=self._now(), reason=reason))
+
+    def _write(self, pai: PaiJob, record: Record) -> PaiJob:
+        """Write a record; the job as it is now. Raises `LaterError` if somebody was faster."""
+        return self.cache.remember(write_record(self.client, pai, record))
+
+    def _now(self) -> datetime:
+        return self.clock().replace(microsecond=0)
+
+    # --- housekeeping
+
+    def sweep(self, keep: float) -> int:
+        """Delete jobs that have ended more than `keep` seconds ago; how many."""
+        now, gone = self._now(), 0
+        for pai in self.cache.jobs():
+            ended = pai.record.ended if pai.record is not None and pai.record.closed else None
+            if ended is not None and (now - ended).total_seconds() > keep and self.remaining() > MARGIN:
+                self.log(f"{pai.key} ended at {rfc3339(ended)} and is forgotten")
+                forget(self.client, pai)
+                gone += 1
+        return gone
+
+
+def forget(client: KubeClient, pai: PaiJob) -> None:
+    """Delete a job; Kubernetes deletes what it owns."""
+    try:
+        body = {"preconditions": {"uid": pai.uid}, "propagationPolicy": "Background"}
+        client.request("DELETE", paijobs_path(pai.name), body)
+    except KubeError as error:
+        if error.status not in (NOT_FOUND, CONFLICT):
+            raise

@@ -1,0 +1,262 @@
+"""The objects of a job: Indexed Jobs, a headless Service, Secrets; what they are follows from the `PaiJob` alone."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
+from paictl.cluster.kubernetes.paijob.names import (
+    API_VERSION,
+    DURATION,
+    KEY,
+    KIND,
+    OWNER,
+    PULL,
+    RETRY,
+    ROLE,
+    SCRIPTS,
+    TASK,
+    labels_of,
+    retry_name,
+    work_name,
+)
+from paictl.cluster.kubernetes.paijob.resource import PaiJob
+from paictl.cluster.kubernetes.paijob.seen import INDEX
+from paictl.cluster.taking import durations_of
+from paictl.controller.runtime import (
+    COMMANDS,
+    FOLDER,
+    RUNTIME,
+    Options,
+    commands_script,
+    environment,
+    options_of,
+    runtime_script,
+)
+from paictl.scheduler.wire import ENABLE, SCHEDULING_SPEC
+from paictl.workload.job import Job, TaskRole
+from paictl.workload.lifecycle import task_policy
+from paictl.workload.template import Values
+
+Json = dict[str, Any]
+
+SCHEDULER: Final = "hivedscheduler"
+_ENDLESS: Final = 2**31 - 1
+_INDEX: Final = "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX"
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """A job and what its objects are made from."""
+
+    pai: PaiJob
+    job: Job
+    """As its user wishes it, secrets masked."""
+    scheduling: Mapping[str, Mapping[str, Any]]
+    """HiveD's spec for the pods of each role."""
+    classes: bool = True
+    """Whether the cluster has our priority classes."""
+
+    @property
+    def owner(self) -> list[Json]:
+        """What makes Kubernetes delete an object with the `PaiJob`."""
+        reference = {"apiVersion": API_VERSION, "kind": KIND, "name": self.pai.name, "uid": self.pai.uid}
+        return [{**reference, "controller": True, "blockOwnerDeletion": False}]
+
+    def options(self) -> dict[str, Options]:
+        """By role."""
+        return {role.name: options_of(self.pai.data, role.name) for role in self.job.roles}
+
+    def about(self, name: str, attempt: int | None = None) -> Json:
+        """Metadata of an object of the job."""
+        return {
+            "name": name, "namespace": JOBS_NAMESPACE, "labels": labels_of(self.pai.name, attempt),
+            "ownerReferences": self.owner,
+        }  # fmt: skip
+
+
+def scripts(kit: Kit, attempt: int, secrets: Mapping[str, Any]) -> Json:
+    """The Secret with what the containers of an attempt run, the values of secrets in their places."""
+    pai = kit.pai
+    whole = Job.from_mapping({**pai.data, "secrets": dict(secrets)} if secrets else pai.data, reveal_secrets=True)
+    data = {f"{role.name}.sh": _encoded(commands_script(role.commands)) for role in whole.roles}
+    data[RUNTIME] = _encoded(runtime_script(pai.name, kit.job, attempt, kit.options()))
+    about = kit.about(f"{pai.name}-{SCRIPTS}-{attempt}", attempt)
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": about, "immutable": True, "data": data}
+
+
+def pull_secret(kit: Kit, secrets: Mapping[str, Any], passwords: Mapping[str, str]) -> Json | None:
+    """The Secret with which images are pulled; None for a job whose images need none."""
+    logins: Json = {}
+    for image in kit.pai.data.get("prerequisites") or ():
+        auth = image.get("auth") if isinstance(image, Mapping) else None
+        if isinstance(auth, Mapping) and auth.get("username"):
+            said = passwords.get(str(image.get("name")), str(auth.get("password", "")))
+            word, _ = Values({"secrets": secrets}).render(said, "auth.password")
+            user = str(auth["username"])
+            server = str(auth.get("registryuri") or "https://index.docker.io/v1/")
+            logins[server] = {"username": user, "password": word, "auth": _encoded(f"{user}:{word}")}
+    if not logins:
+        return None
+    return {
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
+        "metadata": kit.about(f"{kit.pai.name}-{PULL}"),
+        "data": {".dockerconfigjson": _encoded(json.dumps({"auths": logins}))},
+    }  # fmt: skip
+
+
+def service(kit: Kit) -> Json:
+    """The headless Service that gives every pod of the job a name."""
+    return {
+        "apiVersion": "v1", "kind": "Service", "metadata": kit.about(kit.pai.name),
+        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": labels_of(kit.pai.name)},
+    }  # fmt: skip
+
+
+def work(kit: Kit, role: TaskRole, attempt: int) -> Json:
+    """The Indexed Job of a role in an attempt.
+
+    Kubernetes retries by itself what the state machine would retry, so that both agree: a pod that was disturbed
+    without counting, one that failed as often as its role says. Of a gang nothing: that starts again as a whole.
+    """
+    policy = task_policy(kit.job, role.name)
+    limit = policy.limit if policy.limit >= 0 else _ENDLESS
+    disturbed = "Ignore" if policy.free_if_transient else "FailIndex"
+    spec = {
+        "completionMode": "Indexed",
+        "completions": role.instances,
+        "parallelism": role.instances,
+        "backoffLimitPerIndex": limit,
+        "podFailurePolicy": {"rules": [_disturbed(disturbed)]},
+        "podReplacementPolicy": "Failed",
+        "template": _template(kit, role, attempt),
+    }
+    about = kit.about(work_name(kit.pai.name, role.name, attempt), attempt)
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": _noted(kit, about, role), "spec": spec}
+
+
+def retry(kit: Kit, role: TaskRole, attempt: int, index: int, again: int) -> Json:
+    """A Job that runs one task once more, where the Indexed Job of its role has done with it and the job has not."""
+    template = _template(kit, role, attempt, index)
+    noted = {TASK: str(index), RETRY: str(again)}
+    template["metadata"]["annotations"] |= noted
+    template["spec"]["hostname"] = f"{work_name(kit.pai.name, role.name, attempt)}-{index}"  # where the others look
+    spec = {
+        "completionMode": "Indexed", "completions": 1, "parallelism": 1, "backoffLimitPerIndex": 0,
+        "podFailurePolicy": {"rules": [_disturbed("FailIndex")]}, "podReplacementPolicy": "Failed",
+        "template": template,
+    }  # fmt: skip
+    about = _noted(kit, kit.about(retry_name(kit.pai.name, role.name, attempt, index, again), attempt), role)
+    about["annotations"] |= noted
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": about, "spec": spec}
+
+
+def _disturbed(action: str) -> Json:
+    return {"action": action, "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+
+
+def _noted(kit: Kit, about: Json, role: TaskRole) -> Json:
+    return {**about, "annotations": {ROLE: role.name, OWNER: kit.pai.uid}}
+
+
+def _template(kit: Kit, role: TaskRole, attempt: int, index: int | None = None) -> Json:
+    pai, options = kit.pai, kit.options()
+    noted = {
+        ROLE: role.name,
+        KEY: pai.key,
+        OWNER: pai.uid,
+        SCHEDULING_SPEC: json.dumps(_spec(kit, role, attempt), separators=(",", ":")),
+    }
+    lasting = durations_of(kit.job, pai.duration)[role.name]
+    if lasting is not None:
+        noted[DURATION] = f"{lasting}ms"
+    spec: Json = {
+        "schedulerName": SCHEDULER,
+        "restartPolicy": "Never",
+        "subdomain": pai.name,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "containers": [_container(kit, role, options, index)],
+        "volumes": [
+            {
+                "name": "scripts",
+                "secret": {
+                    "secretName": f"{pai.name}-{SCRIPTS}-{attempt}",
+                    "items": [{"key": RUNTIME, "path": RUNTIME}, {"key": f"{role.name}.sh", "path": COMMANDS}],
+                },
+            },
+            {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{options[role.name].shm}Mi"}},
+        ],
+    }
+    if kit.classes:
+        spec["priorityClassName"] = priority_class(kit.job.priority_class)
+    if any(isinstance(one, Mapping) and one.get("auth") for one in pai.data.get("prerequisites") or ()):
+        spec["imagePullSecrets"] = [{"name": f"{pai.name}-{PULL}"}]
+    return {"metadata": {"labels": labels_of(pai.name, attempt), "annotations": noted}, "spec": spec}
+
+
+def _container(kit: Kit, role: TaskRole, options: Mapping[str, Options], index: int | None) -> Json:
+    own, asked = options[role.name], role.resources
+    amounts: Json = {ENABLE: "1"}
+    if asked.cpu:
+        amounts["cpu"] = str(asked.cpu)
+    if asked.memory:
+        amounts["memory"] = f"{asked.memory}Mi"
+    if own.infiniband:
+        amounts["rdma/hca"] = "1"
+    place: Json = {"value": str(index)} if index is not None else _field(f"metadata.annotations['{INDEX}']")
+    found: Json = {
+        "name": "main",
+        "image": role.image,
+        "command": ["/bin/sh", f"{FOLDER}/{RUNTIME}"],
+        "env": [*environment(kit.pai.name, kit.pai.user, kit.job, role, options), {"name": _INDEX, **place}],
+        "resources": {"limits": amounts, "requests": dict(amounts)},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            {"name": "scripts", "mountPath": FOLDER, "readOnly": True},
+            {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 - shared memory, in the container
+        ],
+    }
+    if own.infiniband:
+        found["securityContext"] = {"capabilities": {"add": ["IPC_LOCK"]}}
+    ports = [port for row in own.port_lists().values() for port in row]
+    if ports:
+        found["ports"] = [{"containerPort": port} for port in ports]
+    return found
+
+
+def _field(path: str) -> Json:
+    return {"valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def _spec(kit: Kit, role: TaskRole, attempt: int) -> Json:
+    """HiveD's spec, the group with the attempt in its name: no gang ever meets what is left of its own past."""
+    spec = dict(kit.scheduling[role.name])
+    group = spec.get("affinityGroup")
+    if group is not None and attempt:
+        spec["affinityGroup"] = {**group, "name": f"{group['name']}#{attempt}"}
+    return spec
+
+
+def priority_class(name: str) -> str:
+    """The PriorityClass of the pods of a class of jobs."""
+    return f"paictl-{name}"
+
+
+def priority_classes(priorities: Mapping[str, int]) -> list[Json]:
+    """The PriorityClasses: kube-scheduler's queue goes by them; who has to go for whom is the extender's to decide."""
+    return [
+        {
+            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": priority_class(name)},
+            "value": value, "preemptionPolicy": "Never", "description": f"jobs of priority class {name}",
+        }
+        for name, value in priorities.items()
+    ]  # fmt: skip
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()

@@ -1,0 +1,171 @@
+"""What has happened to the tasks of a job, from what is seen of its pods and Jobs: never from having watched.
+
+The present pod of a task tells what it is, and how many the task had before. Where there is none, its Job tells whether
+it has done with the task; where there is no Job either, the pod was lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from paictl.cluster.kubernetes.paijob.names import retry_name, work_name
+from paictl.cluster.kubernetes.paijob.record import Place, numbers
+from paictl.cluster.kubernetes.paijob.seen import PodSeen, WorkSeen
+from paictl.workload.job import Job
+from paictl.workload.lifecycle import TRANSIENT, JobStatus, PodChange, RunState, TaskRef, TaskStatus, task_policy
+
+_LONG_AGO: Final = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What is there of a job; `sure` says that the API server was asked just now, not what it has told so far."""
+
+    works: Mapping[str, WorkSeen]
+    """By name."""
+    pods: Sequence[PodSeen]
+    sure: bool = False
+
+
+class News(NamedTuple):
+    """Something that happened to a pod, when (Unix time, 0 for nobody knows), and why; in the order of tasks."""
+
+    at: float
+    position: int
+    step: int
+    ref: TaskRef
+    what: PodChange
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Observed:
+    """What has happened, in order, and the tasks of which neither pod nor Job is there."""
+
+    news: list[News] = field(default_factory=list)
+    missing: list[News] = field(default_factory=list)
+
+
+class Attempt:
+    """The pods and Jobs of the present attempt of a job."""
+
+    def __init__(self, name: str, job: Job, status: JobStatus, seen: Seen) -> None:
+        self.name = name
+        self.job = job
+        self.status = status
+        self.works = {key: work for key, work in seen.works.items() if work.attempt == status.attempt}
+        self.pods: dict[Place, dict[int, PodSeen]] = {}
+        for pod in seen.pods:
+            if pod.attempt == status.attempt:
+                tries = self.pods.setdefault(pod.place, {})
+                if pod.retry not in tries or tries[pod.retry].over:  # a try that was begun again goes on
+                    tries[pod.retry] = pod
+        self._done = {key: (set(numbers(w.succeeded)), set(numbers(w.failed))) for key, w in self.works.items()}
+
+    def main(self, role: str) -> WorkSeen | None:
+        """The Indexed Job of a role, if it is there to stay."""
+        found = self.works.get(work_name(self.name, role, self.status.attempt))
+        return None if found is None or found.deleting else found
+
+    def own(self, task: TaskStatus) -> WorkSeen | None:
+        """The Job of the task's present try alone."""
+        name = retry_name(self.name, task.role, self.status.attempt, task.index, task.retries)
+        return self.works.get(name) if task.retries else None
+
+    def is_fresh(self, role: str) -> bool:
+        """Whether nothing has happened to any task of a role in this attempt."""
+        own = (task for task in self.status.tasks if task.role == role)
+        return all(task.state is RunState.WAITING and not task.retries for task in own)
+
+    def present(self, task: TaskStatus) -> PodSeen | None:
+        """The pod of the task's present try, or of a later one."""
+        tries = self.pods.get((task.role, task.index), {})
+        newest = max(tries, default=-1)
+        return tries[newest] if newest >= task.retries else None
+
+    def end_told(self, task: TaskStatus) -> PodChange | None:
+        """How the task's present try ended whose pod is gone, by its Job; None if that will make its pod yet.
+
+        A role's Job that has done with a task tells of the try before, if the state machine wants another than
+        Kubernetes does: then this try needs a Job of its own, and nothing has happened to it.
+        """
+        own = self.own(task)
+        if own is not None:
+            succeeded, failed = self._done[own.name]
+            return PodChange.SUCCEEDED if succeeded else PodChange.LOST if failed or own.over else None
+        main = self.main(task.role)
+        if main is None:
+            return None
+        succeeded, failed = self._done[main.name]
+        ran = task.state is RunState.RUNNING or not task.retries
+        if task.index in succeeded and (ran or task_policy(self.job, task.role).limit != -2):
+            return PodChange.SUCCEEDED
+        return PodChange.LOST if task.index in failed and ran else None
+
+    def is_left(self, task: TaskStatus) -> bool:
+        """Whether no Job will make the task's present pod."""
+        if self.own(task) is not None:
+            return False
+        main = self.main(task.role)
+        if main is None:
+            return True
+        succeeded, failed = self._done[main.name]
+        return main.over or task.index in succeeded or task.index in failed
+
+    # --- what has happened
+
+    def observe(self) -> Observed:
+        """Everything that is news to the status."""
+        found = Observed()
+        fresh = {role.name: self.is_fresh(role.name) for role in self.job.roles}
+        for position, task in enumerate(self.status.tasks):
+            if task.state.final:
+                continue
+            pod = self.present(task)
+            if pod is not None:
+                found.news.extend(self._of_pod(task, pod, position))
+            elif (end := self.end_told(task)) is not None:
+                found.news.extend(_ended(task, end, position))
+            elif self.is_left(task) and (task.state is RunState.RUNNING or not (task.retries or fresh[task.role])):
+                found.missing.extend(_ended(task, PodChange.LOST, position))
+        found.news.sort()
+        return found
+
+    def _of_pod(self, task: TaskStatus, pod: PodSeen, position: int) -> Iterator[News]:
+        """Of the present pod and of those that came and went before it without having been seen."""
+        tries = self.pods[pod.place]
+        failures = pod.failures - task.counted
+        ref, step = task.ref, 0
+        for number in range(task.retries, pod.retry):
+            before = tries.get(number)
+            end = before.change if before is not None and before.over else None
+            if end is None:
+                end = PodChange.FAILED if failures > 0 else PodChange.LOST
+            failures -= end not in TRANSIENT
+            at = _time(before)
+            for what in (PodChange.STARTED, end):
+                yield News(at, position, step, ref, what, before.reason if before else "")
+                step += 1
+            ref = replace_incarnation(ref)
+        change = pod.change
+        if change is not None:
+            yield News(_time(pod, started=True), position, step, ref, PodChange.STARTED)
+            if change is not PodChange.STARTED:
+                yield News(max(_time(pod), _time(pod, started=True)), position, step + 1, ref, change, pod.reason)
+
+
+def replace_incarnation(ref: TaskRef) -> TaskRef:
+    """The task's next pod."""
+    return replace(ref, incarnation=ref.incarnation + 1)
+
+
+def _ended(task: TaskStatus, end: PodChange, position: int) -> Iterator[News]:
+    yield News(_LONG_AGO, position, 0, task.ref, PodChange.STARTED)
+    yield News(_LONG_AGO, position, 1, task.ref, end, "its pod is gone" if end in TRANSIENT else "")
+
+
+def _time(pod: PodSeen | None, *, started: bool = False) -> float:
+    at = None if pod is None else pod.started if started else pod.ended
+    return _LONG_AGO if at is None else at.timestamp()

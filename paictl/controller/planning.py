@@ -1,0 +1,50 @@
+"""The first look at a job: what its pods ask the scheduler for, by the configuration that was pushed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from paictl.cluster.configured import Configuration
+from paictl.cluster.kubernetes.paijob.record import Record
+from paictl.cluster.kubernetes.paijob.resource import PaiJob
+from paictl.cluster.kubernetes.store import VersionStore
+from paictl.cluster.values import ClusterError
+from paictl.remote.kube.client import KubeClient
+from paictl.workload import lifecycle
+from paictl.workload.pods import JobPlan, plan_job
+
+
+class Planner:
+    """Plans jobs by the newest configuration of a cluster, which is read again only when it has changed."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._store = VersionStore(client)
+        self._known: Configuration | None = None
+        self._lock = threading.Lock()
+
+    def record(self, pai: PaiJob) -> Record:
+        """The record with which a job begins.
+
+        Raises `JobError` for one that cannot be planned, `ClusterError` if there is no configuration to plan by.
+        """
+        plan = plan_job(pai.job, self._configuration().supply, pai.user)
+        devices = sum(group.leaves for group in plan.groups.values())
+        return Record(lifecycle.submit(pai.job).status, scheduling_of(plan), devices)
+
+    def _configuration(self) -> Configuration:
+        with self._lock:
+            head = self._store.head()
+            if head is None or not head.newest:
+                raise ClusterError("no configuration was pushed yet", hint="paictl config push -p DIR")
+            if self._known is None or self._known.number != head.newest:
+                version = self._store.version(head.newest)
+                self._known = Configuration(version.number, version.files)
+            return self._known
+
+
+def scheduling_of(plan: JobPlan) -> Mapping[str, Mapping[str, Any]]:
+    """HiveD's spec for the pods of each role: the same for all of them."""
+    first = {pod.role: pod for pod in reversed(plan.pods)}
+    return {role: plan.spec(pod) for role, pod in sorted(first.items())}

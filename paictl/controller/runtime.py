@@ -1,0 +1,150 @@
+"""What runs in a task's container: OpenPAI's environment (names PAI_…), then the commands.
+
+Source: OpenPAI's runtime and its manual, "Environment Variables and Port Reservation". What differs: pods have
+addresses of their own here, so that all tasks of a role have the same ports and none has to be reserved on the machine;
+addresses are looked up when the task starts, and where that fails the names stand for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
+from paictl.cluster.kubernetes.paijob.names import work_name
+from paictl.scheduler.wire import ISOLATION
+
+if TYPE_CHECKING:
+    from paictl.workload.job import Completion, Job, TaskRole
+
+Json = dict[str, Any]
+
+FOLDER: Final = "/usr/local/pai"
+"""Where scripts are in a container."""
+RUNTIME: Final = "runtime.sh"
+COMMANDS: Final = "user.sh"
+FIRST_PORT: Final = 15_000
+"""Ports are counted from here, by label in the order of the alphabet."""
+BARRIER: Final = 600
+"""Seconds for which a task of a gang waits for the addresses of the others."""
+MOST_ADDRESSES: Final = 2_000
+"""Tasks of a job whose addresses each of them gets; an environment has no room for more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a role asks for beside devices: shared memory in MiB, InfiniBand, ports by label."""
+
+    shm: int = 512
+    infiniband: bool = False
+    ports: Mapping[str, int] | None = None
+
+    def port_lists(self) -> dict[str, tuple[int, ...]]:
+        """The ports of each task by label."""
+        found, following = {}, FIRST_PORT
+        for label, number in sorted((self.ports or {}).items()):
+            found[label] = tuple(range(following, following + number))
+            following += number
+        return found
+
+
+def options_of(data: Mapping[str, Any], role: str) -> Options:
+    """The options of a role in the data of a job that `Job.from_mapping` has read; what is no number is not there."""
+    found = data["taskRoles"][role]
+    container, asked = found.get("extraContainerOptions"), found["resourcePerInstance"]
+    container = container if isinstance(container, Mapping) else {}
+    ports = asked.get("ports")
+    shm = container.get("shmMB")
+    return Options(
+        shm=shm if isinstance(shm, int) and shm > 0 else 512,
+        infiniband=container.get("infiniband") is True,
+        ports={str(key): one for key, one in ports.items() if isinstance(one, int) and one > 0}
+        if isinstance(ports, Mapping) else {},
+    )  # fmt: skip
+
+
+def environment(name: str, user: str, job: Job, role: TaskRole, options: Mapping[str, Options]) -> list[Json]:
+    """The variables of a role's containers that are known before they start; `name` is that of the `PaiJob`."""
+    values: dict[str, str] = {
+        "PAI_JOB_NAME": f"{user}~{job.name}",
+        "PAI_USER_NAME": user,
+        "PAI_TASK_ROLE_COUNT": str(len(job.roles)),
+        "PAI_TASK_ROLE_LIST": ",".join(one.name for one in job.roles),
+        "PAI_CURRENT_TASK_ROLE_NAME": role.name,
+        "PAI_WORK_DIR": "/root",
+    }
+    for one in job.roles:
+        own, asked = options[one.name], one.resources
+        values[f"PAI_TASK_ROLE_TASK_COUNT_{one.name}"] = str(one.instances)
+        values[f"PAI_RESOURCE_{one.name}"] = f"{asked.gpu},{asked.cpu},{asked.memory},{own.shm}"
+        values[f"PAI_MIN_FAILED_TASK_COUNT_{one.name}"] = _count(one.completion, "min_failed")
+        values[f"PAI_MIN_SUCCEEDED_TASK_COUNT_{one.name}"] = _count(one.completion, "min_succeeded")
+    ports = options[role.name].port_lists()
+    if ports:
+        listed = ";".join(f"{label}:{','.join(map(str, row))}" for label, row in ports.items())
+        values["PAI_CONTAINER_HOST_PORT_LIST"] = f"{listed};"
+        values["PAI_CURRENT_CONTAINER_PORT"] = values["PAI_CONTAINER_HOST_PORT"] = str(next(iter(ports.values()))[0])
+        if "ssh" in ports:
+            values["PAI_CONTAINER_SSH_PORT"] = str(ports["ssh"][0])
+    found: list[Json] = [{"name": key, "value": value} for key, value in values.items()]
+    found += [_field("NVIDIA_VISIBLE_DEVICES", f"metadata.annotations['{ISOLATION}']")]
+    found += [_field(key, "status.podIP") for key in ("PAI_CURRENT_CONTAINER_IP", "PAI_CONTAINER_HOST_IP")]
+    return [*found, {"name": "PAI_JOB_OBJECT", "value": name}]
+
+
+def _field(name: str, path: str) -> Json:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def _count(completion: Completion, key: str) -> str:
+    number: int | None = getattr(completion, key)
+    return str(-1 if number is None else number)
+
+
+def commands_script(commands: tuple[str, ...]) -> str:
+    """The commands one after the other until one fails, all in one shell."""
+    parts = (f"{{\n{command}\n}}\npai_code=$?; [ $pai_code -eq 0 ] || exit $pai_code\n" for command in commands)
+    return "".join(parts)
+
+
+def runtime_script(name: str, job: Job, attempt: int, options: Mapping[str, Options]) -> str:
+    """What a container runs: addresses and ports of all tasks, then the commands with bash, or sh where it has none."""
+    lines = ["#!/bin/sh", _HEAD % {"seconds": BARRIER if job.gang else 0}]
+    small = sum(role.instances for role in job.roles) <= MOST_ADDRESSES
+    for role in job.roles:
+        ports = options[role.name].port_lists()
+        words = [f"{label}={','.join(map(str, row))}" for label, row in ports.items()]
+        if small:
+            prefix = work_name(name, role.name, attempt)
+            lines.append(f"pai_role {role.name} {role.instances} {prefix} {' '.join(words)}".rstrip())
+    return "\n".join([*lines, _TAIL])
+
+
+_HEAD: Final = (
+    """\
+# waits for the addresses of all tasks (of a gang: for at most %(seconds)s s), says them as OpenPAI's runtime does
+pai_until=$(( $(date +%%s) + %(seconds)s ))
+pai_address() {
+  while :; do
+    pai_found=$(getent hosts "$1" 2>/dev/null | { read -r pai_ip pai_rest && echo "$pai_ip"; })
+    [ -n "$pai_found" ] && { echo "$pai_found"; return; }
+    command -v getent >/dev/null 2>&1 && [ "$(date +%%s)" -lt "$pai_until" ] || { echo "$1"; return; }
+    sleep 1
+  done
+}
+pai_role() {
+  pai_name=$1; pai_count=$2; pai_prefix=$3; shift 3; pai_index=0
+  while [ "$pai_index" -lt "$pai_count" ]; do
+    export "PAI_HOST_IP_${pai_name}_$pai_index=$(pai_address "$pai_prefix-$pai_index.$PAI_JOB_OBJECT.SPACE.svc")"
+    for pai_port in "$@"; do
+      export "PAI_PORT_LIST_${pai_name}_${pai_index}_${pai_port%%%%=*}=${pai_port#*=}"
+    done
+    pai_index=$((pai_index + 1))
+  done
+}"""
+).replace("SPACE", JOBS_NAMESPACE)
+_TAIL: Final = f"""\
+export PAI_TASK_INDEX="$PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX"
+if command -v bash >/dev/null 2>&1; then exec bash {FOLDER}/{COMMANDS}; else exec sh {FOLDER}/{COMMANDS}; fi
+"""

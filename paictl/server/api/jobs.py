@@ -1,0 +1,222 @@
+"""Jobs: submitted, listed in pages, shown, stopped. Users see their own and submit where they were granted to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import yaml
+
+from paictl.cluster.interface import (
+    ClusterError,
+    ConflictError,
+    JobRequest,
+    JobView,
+    UnreachableError,
+    UnsupportedError,
+)
+from paictl.cluster.jobpages import JobQuery, KeepsJobData, Order, page_of
+from paictl.i18n import text
+from paictl.operate import explaining
+from paictl.operate.jobfiles import findings, job_in_text
+from paictl.server.api import jobviews
+from paictl.server.calls import Answer, ApiError, Call, bad, json_answer, said
+from paictl.server.errors import problem_data
+from paictl.server.routing import Route, Told, Who
+from paictl.workload.job import DEFAULT_VC
+
+YAML: Final = 512 * 1024
+"""Bytes of a job."""
+MOST: Final = 5000
+"""Jobs of a page."""
+_DEFAULT: Final = 2000
+
+_ORDERS: Final = {
+    "submissionTime": Order.SUBMITTED, "createdTime": Order.SUBMITTED, "completionTime": Order.ENDED,
+    "jobName": Order.NAME, "name": Order.NAME, "username": Order.USER, "vc": Order.VC, "virtualCluster": Order.VC,
+    "state": Order.STATE,
+}  # fmt: skip
+_STATES: Final = {name: state for state, name in jobviews.STATES.items()}
+_UNKNOWN: Final = frozenset({"STOPPING", "UNKNOWN"})
+"""States of OpenPAI's in which no job is here."""
+
+
+def request_of(call: Call) -> JobRequest:
+    """The job in a request, of whoever calls. Raises `RefusedFilesError` for findings, `ApiError` for another's VC."""
+    data = job_in_text(call.body, lambda _: None)
+    defaults = data.get("defaults")
+    vc = (defaults.get("virtualCluster") if isinstance(defaults, Mapping) else None) or DEFAULT_VC
+    if not call.me.may_submit_to(str(vc)):
+        raise ApiError(
+            403, "ForbiddenUserError",
+            text("user {user} may not submit to virtual cluster {vc}", user=call.me.name, vc=str(vc)[:80]),
+        )  # fmt: skip
+    return JobRequest(call.me.name, data)
+
+
+def submit_job(call: Call) -> JobView:
+    """Take the job in a request. Raises `ApiError`; a name is taken once, so that asking again does no harm."""
+    request = request_of(call)
+    try:
+        return call.cluster.submit([request])[0]
+    except ConflictError as error:
+        raise ApiError(409, "ConflictJobError", error.message) from None
+
+
+def submit(call: Call) -> Answer:
+    """Take a job."""
+    job = submit_job(call)
+    return said(text("update job {name} successfully", name=job.key.partition("~")[2]), 202)
+
+
+def query_of(call: Call) -> JobQuery:
+    """The page that the parameters ask for, of everybody's jobs for administrators only. Raises `ApiError`."""
+    users = _words(call, "username")
+    if not call.me.admin:
+        if users - {call.me.name}:
+            raise ApiError(403, "ForbiddenUserError", text("you see your own jobs only"))
+        users = frozenset({call.me.name})
+    states = _words(call, "state")
+    if unknown := states - _STATES.keys() - _UNKNOWN:
+        raise bad(text("there is no state {state!r}", state=min(unknown)[:40]))
+    field, _, direction = call.query.get("order", "submissionTime,DESC").partition(",")
+    if field not in _ORDERS or direction not in ("ASC", "DESC", ""):
+        raise bad(text("order is FIELD,ASC or FIELD,DESC; FIELD is one of: {names}", names=", ".join(_ORDERS)))
+    known = frozenset(_STATES[state] for state in states - _UNKNOWN)
+    return JobQuery(
+        users, _words(call, "vc"), known, call.query.get("keyword", "")[:255], _ORDERS[field], direction != "ASC",
+        number(call, "offset", 0, 10**9), 0 if states and not known else number(call, "limit", _DEFAULT, MOST),
+    )  # fmt: skip
+
+
+def number(call: Call, name: str, default: int, most: int) -> int:
+    """A whole number of the parameters, at most `most`. Raises `ApiError`."""
+    given = call.query.get(name, str(default))
+    if not (given.isascii() and given.isdigit() and len(given) < 12):
+        raise bad(text("{name} has to be a whole number", name=name))
+    return min(int(given), most)
+
+
+def _words(call: Call, name: str) -> frozenset[str]:
+    return frozenset(word for word in call.query.get(name, "").split(",") if word)
+
+
+def jobs(call: Call) -> Answer:
+    """A page of jobs, the newest first."""
+    page = page_of(call.cluster, query_of(call))
+    data = [jobviews.summary(job) for job in page.jobs]
+    return json_answer({"totalCount": page.total, "data": data} if call.query.get("withTotalCount") == "true" else data)
+
+
+def key_of(call: Call) -> str:
+    """The job that the path names."""
+    return f"{call.path['user']}~{call.path['job']}"
+
+
+def found_job(call: Call) -> JobView:
+    """The job that the path names. Raises `ApiError` if there is none."""
+    try:
+        return call.cluster.job(key_of(call))
+    except (UnreachableError, UnsupportedError):
+        raise
+    except ClusterError as error:
+        raise ApiError(404, "NoJobError", error.message) from None
+
+
+def job(call: Call) -> Answer:
+    """A job with its tasks."""
+    return json_answer(jobviews.detail(found_job(call)))
+
+
+def config_of(call: Call) -> str:
+    """What a job was submitted with, as YAML, secrets masked. Raises `ApiError`."""
+    found = found_job(call)
+    if not isinstance(call.cluster, KeepsJobData):
+        raise ApiError(404, "NoJobConfigError", text("this cluster does not keep what was submitted"))
+    data = call.cluster.job_data(found.key)
+    return str(yaml.safe_dump(dict(data), allow_unicode=True, sort_keys=False, width=120))
+
+
+def config(call: Call) -> Answer:
+    """What a job was submitted with."""
+    return Answer(config_of(call).encode(), 200, "text/yaml")
+
+
+def events(call: Call) -> Answer:
+    """What happened to a job."""
+    kind = call.query.get("type")
+    if kind not in (None, "Normal", "Warning"):
+        raise bad(text("type is Normal or Warning"))
+    key = found_job(call).key
+    return json_answer(jobviews.events(key, call.cluster.events(f"job/{key}"), kind))
+
+
+def explain(call: Call) -> Answer:
+    """Why a job waits."""
+    return json_answer(explaining.data(call.cluster.explain(found_job(call).key)))
+
+
+def execute(call: Call) -> Answer:
+    """Stop a job; a second time does nothing."""
+    wanted = call.fields().get("value")
+    if wanted not in ("STOP", "START"):
+        raise bad(text("value is STOP or START"))
+    found = found_job(call)
+    if wanted == "START":
+        if found.state.ended:
+            said_no = text("a job that has ended does not start again: submit it under another name")
+            raise ApiError(501, "NotImplementedError", said_no)
+    else:
+        call.cluster.stop_job(found.key)
+    return said(text("execute job {name} successfully", name=call.path["job"]), 202)
+
+
+def attempts_health(_call: Call) -> Answer:
+    """Earlier attempts are not kept apart: their story is told by the events."""
+    raise ApiError(501, "NotImplementedError", text("attempts are told by the events of a job"))
+
+
+def check(call: Call) -> Answer:
+    """What the validator says of a job, and what would become of it, without submitting it."""
+    problems = [problem_data(one) for one in findings(call.body)]
+    return json_answer({"problems": problems, **_foreseen(call, problems)})
+
+
+def _foreseen(call: Call, problems: list[dict[str, Any]]) -> dict[str, Any]:
+    """``explanation``: what would become of a job without errors, or why it would be refused."""
+    if any(one["severity"] == "error" for one in problems):
+        return {"explanation": None}
+    explanation = call.cluster.foresee(request_of(call))
+    return {"explanation": explaining.data(explanation), "lines": [str(line) for line in explaining.lines(explanation)]}
+
+
+_BODY: Final = {"text/yaml": {"type": "object", "description": "A job of protocol version 2."}}
+_VALUE: Final = {"application/json": {
+    "type": "object", "required": ["value"], "properties": {"value": {"type": "string", "enum": ["STOP", "START"]}}
+}}  # fmt: skip
+_LIST: Final = {
+    "username": "string", "vc": "string", "state": "string", "keyword": "string", "order": "string",
+    "offset": "integer", "limit": "integer", "withTotalCount": "boolean",
+}  # fmt: skip
+_ONE: Final = "/api/v2/jobs/{user}~{job}"
+
+
+def _told(summary: str, *answers: int, **more: Any) -> Told:
+    return Told(summary, "job", answers or (200, 404), **more)
+
+
+ROUTES: Final = (
+    Route("POST", "/api/v2/jobs", Who.USER, submit,
+          _told("Submit a job", 202, 400, 409, 503, takes=_BODY), jobs=True, size=YAML),
+    Route("GET", "/api/v2/jobs", Who.USER, jobs, _told("A page of jobs", 200, 400, query=_LIST), jobs=True),
+    Route("POST", "/api/v2/jobs/check", Who.USER, check,
+          _told("What would become of a job", 200, 400, takes=_BODY), jobs=True, size=YAML),
+    Route("GET", _ONE, Who.OWNER, job, _told("A job with its tasks"), jobs=True),
+    Route("GET", f"{_ONE}/config", Who.OWNER, config, _told("What was submitted", gives="text/yaml"), jobs=True),
+    Route("GET", f"{_ONE}/events", Who.OWNER, events,
+          _told("What happened to a job", 200, 400, 404, query={"type": "string"}), jobs=True),
+    Route("GET", f"{_ONE}/explain", Who.OWNER, explain, _told("Why a job waits"), jobs=True),
+    Route("PUT", f"{_ONE}/executionType", Who.OWNER, execute,
+          _told("Stop a job", 202, 400, 404, takes=_VALUE), jobs=True),
+    Route("GET", f"{_ONE}/job-attempts/healthz", Who.OWNER, attempts_health, _told("Not kept", 501), jobs=True),
+)  # fmt: skip

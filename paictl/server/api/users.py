@@ -1,0 +1,294 @@
+"""Users, and the groups that they are in: a group is the grant of one virtual cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from paictl.cluster.accounts import Account
+from paictl.cluster.interface import ClusterError, ConflictError, UnreachableError
+from paictl.i18n import text
+from paictl.operate.users import accounts
+from paictl.server.calls import Answer, ApiError, Call, bad, json_answer, said
+from paictl.server.errors import answer_to
+from paictl.server.routing import Route, Told, Who
+from paictl.server.signing import SignIns
+
+_TEXT: Final = {"type": "string"}
+_NAMES: Final = {"type": "array", "items": _TEXT}
+_USER: Final = {
+    "type": "object", "required": ["username", "password"],
+    "properties": {
+        "username": _TEXT, "password": {"type": "string", "format": "password"}, "admin": {"type": "boolean"},
+        "email": _TEXT, "virtualCluster": _NAMES, "extension": {"type": "object", "maxProperties": 0},
+    },
+}  # fmt: skip
+_CHANGE: Final = {
+    "type": "object", "required": ["data"],
+    "properties": {"data": {**_USER, "required": ["username"]}, "patch": {"type": "boolean", "default": False}},
+}  # fmt: skip
+_MINE: Final = {
+    "type": "object", "required": ["data"],
+    "properties": {
+        "data": {"type": "object", "properties": {
+            "username": _TEXT, "email": _TEXT, "oldPassword": _TEXT, "newPassword": _TEXT}},
+        "patch": {"type": "boolean", "default": False},
+    },
+}  # fmt: skip
+_GROUP: Final = {"type": "object", "required": ["groupname"], "properties": {"groupname": _TEXT}}
+_GROUPS: Final = {"type": "object", "required": ["grouplist"], "properties": {"grouplist": _NAMES}}
+
+
+def user_data(account: Account) -> dict[str, Any]:
+    """A user as OpenPAI's clients know one."""
+    return {
+        "username": account.name, "admin": account.admin, "virtualCluster": list(account.vcs),
+        "grouplist": list(account.vcs), "storageConfig": [], "email": account.email, "extension": {},
+    }  # fmt: skip
+
+
+def _found(call: Call, name: str) -> Account:
+    """The account of a name. Raises `ApiError`."""
+    account = call.cluster.users.account(name)
+    if account is None:
+        raise ApiError(404, "NoUserError", text("there is no user {name!r}", name=name))
+    return account
+
+
+def users(call: Call) -> Answer:
+    """All users."""
+    return json_answer([user_data(account) for account in call.cluster.users.accounts()])
+
+
+def user(call: Call) -> Answer:
+    """One user."""
+    return json_answer(user_data(_found(call, call.path["user"])))
+
+
+def create(call: Call) -> Answer:
+    """A new user."""
+    fields = call.fields()
+    new = accounts.NewUser(
+        _string(fields, "username"), _string(fields, "password"), _flag(fields, "admin"),
+        _names(call, fields, "virtualCluster"), _string(fields, "email", ""),
+    )  # fmt: skip
+    _no_extension(fields)
+    try:
+        accounts.add(call.cluster.users, new)
+    except ConflictError as error:
+        raise ApiError(409, "ConflictUserError", error.message) from None
+    return said(text("User is created successfully"), 201)
+
+
+def update(call: Call) -> Answer:
+    """Change a user: what is said with `patch`, else everything."""
+    fields = call.fields()
+    data = _object(fields, "data")
+    name = _string(data, "username")
+    wanted = ("email", "virtualCluster", "admin", "password")
+    if not _flag(fields, "patch") and (missing := [one for one in wanted if one not in data]):
+        raise bad(text("without patch these have to be there: {names}", names=", ".join(missing)))
+    _no_extension(data)
+    vcs = _names(call, data, "virtualCluster") if "virtualCluster" in data else None
+    email = _string(data, "email") if "email" in data else None
+    admin = _flag(data, "admin") if "admin" in data else None
+    accounts.check_email(email or "")
+    _found(call, name)
+    store = call.cluster.users
+
+    def changed(account: Account) -> Account:
+        return replace(
+            account, vcs=account.vcs if vcs is None else tuple(sorted(set(vcs))),
+            email=account.email if email is None else email,
+        )  # fmt: skip
+
+    if admin is not None:
+        _set_admin(call, name, admin=admin)
+    accounts.change(store, name, changed)
+    if "password" in data:
+        accounts.set_password(store, name, _string(data, "password"))
+    return said(text("update user {name} successfully", name=name), 201)
+
+
+def _set_admin(call: Call, name: str, *, admin: bool) -> None:
+    try:
+        accounts.set_admin(call.cluster.users, name, admin=admin)
+    except (ConflictError, UnreachableError):
+        raise
+    except ClusterError as error:
+        raise ApiError(403, "RemoveAdminError", error.message) from None
+
+
+def remove(call: Call) -> Answer:
+    """Take a user away; jobs stay."""
+    name = _found(call, call.path["user"]).name
+    try:
+        accounts.remove(call.cluster.users, name)
+    except (ConflictError, UnreachableError):
+        raise
+    except ClusterError as error:
+        raise ApiError(403, "RemoveAdminError", error.message) from None
+    return said(text("user is removed successfully"))
+
+
+def update_self_with(sign_ins: SignIns) -> Route:
+    """The route by which users change their own password and address."""
+
+    def update_self(call: Call) -> Answer:
+        data = _object(call.fields(), "data")
+        me = call.me.account
+        if data.get("username", me.name) != me.name:
+            raise ApiError(403, "ForbiddenUserError", text("this is for {user} only", user=me.name))
+        email = _string(data, "email") if "email" in data else None
+        accounts.check_email(email or "")
+        if "newPassword" in data:
+            new = _string(data, "newPassword")
+            sign_ins.account(call, me.name, _string(data, "oldPassword", ""))
+            accounts.set_password(call.cluster.users, me.name, new)
+        if email is not None:
+            accounts.change(call.cluster.users, me.name, lambda account: replace(account, email=email))
+        return said(text("update user {name} successfully", name=me.name), 201)
+
+    told = Told("Your own password and address", "user", (201, 429), takes={"application/json": _MINE})
+    return Route("PUT", "/api/v2/users/me", Who.USER, update_self, told, slow=True)
+
+
+# --- groups
+
+
+def groups(call: Call) -> Answer:
+    """Every virtual cluster is the group of those to whom it was granted."""
+    return json_answer([_group(name) for name in _vc_names(call)])
+
+
+def group(call: Call) -> Answer:
+    """One group."""
+    return json_answer(_group(_known_group(call)))
+
+
+def members(call: Call) -> Answer:
+    """Who is in a group."""
+    name = _known_group(call)
+    found = [account for account in call.cluster.users.accounts() if name in account.vcs]
+    return json_answer([{"username": account.name, "clusterAdmin": account.admin} for account in found])
+
+
+def join(call: Call) -> Answer:
+    """Grant a virtual cluster."""
+    names = _names(call, {"groupname": [_string(call.fields(), "groupname")]}, "groupname")
+    name = _found(call, call.path["user"]).name
+    accounts.grant(call.cluster.users, name, names)
+    return said(text("User {name} is added into group {group}", name=name, group=names[0]), 201)
+
+
+def leave(call: Call) -> Answer:
+    """Take the grant of a virtual cluster back."""
+    group_name = _string(call.fields(), "groupname")
+    name = _found(call, call.path["user"]).name
+    accounts.grant(call.cluster.users, name, (), (group_name,))
+    return said(text("User {name} is removed from group {group}", name=name, group=group_name[:80]), 201)
+
+
+def grants(call: Call) -> Answer:
+    """Say all grants of a user at once."""
+    names = tuple(sorted(set(_names(call, call.fields(), "grouplist"))))
+    name = _found(call, call.path["user"]).name
+    accounts.change(call.cluster.users, name, lambda account: replace(account, vcs=names))
+    return said(text("update user grouplist successfully"), 201)
+
+
+def no_groups(_call: Call) -> Answer:
+    """Groups come and go with virtual clusters."""
+    raise ApiError(
+        501, "NotImplementedError",
+        text("groups are the virtual clusters of the configuration: push another one (paictl config push)"),
+    )  # fmt: skip
+
+
+def _vc_names(call: Call) -> list[str]:
+    return sorted(vc.name for vc in call.cluster.picture().vcs)
+
+
+def _known_group(call: Call) -> str:
+    name = call.path["group"]
+    if name not in _vc_names(call):
+        raise ApiError(404, "NoGroupError", text("there is no virtual cluster {vc!r}", vc=name))
+    return name
+
+
+def _group(name: str) -> dict[str, Any]:
+    acls = {"admin": False, "virtualClusters": [name], "storageConfigs": []}
+    return {
+        "groupname": name, "description": f"who may submit to {name}", "externalName": "", "extension": {"acls": acls},
+    }  # fmt: skip
+
+
+# --- fields of a request
+
+
+def _string(fields: Mapping[str, Any], name: str, default: str | None = None) -> str:
+    found = fields.get(name, default)
+    if not isinstance(found, str):
+        raise bad(text("{name} has to be a text", name=name))
+    return found
+
+
+def _flag(fields: Mapping[str, Any], name: str) -> bool:
+    found = fields.get(name, False)
+    if not isinstance(found, bool):
+        raise bad(text("{name} has to be true or false", name=name))
+    return found
+
+
+def _object(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = fields.get(name)
+    if not isinstance(found, dict):
+        raise bad(text("{name} has to be an object", name=name))
+    return found
+
+
+def _names(call: Call, fields: Mapping[str, Any], name: str) -> Sequence[str]:
+    """Names of virtual clusters, all of which there are. Raises `ApiError`."""
+    found = fields.get(name, [])
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found) or len(found) > 1000:
+        raise bad(text("{name} has to be a list of names", name=name))
+    try:
+        accounts.check_vcs(call.cluster, found)
+    except UnreachableError:
+        raise
+    except ClusterError as error:
+        raise ApiError(400, "NoVirtualClusterError", answer_to(error).message) from None
+    return found
+
+
+def _no_extension(fields: Mapping[str, Any]) -> None:
+    if fields.get("extension"):
+        raise ApiError(501, "NotImplementedError", text("nothing is kept in extension: leave it out"))
+
+
+def _told(summary: str, *answers: int, takes: Mapping[str, Any] | None = None, tag: str = "user") -> Told:
+    return Told(summary, tag, answers or (200,), takes={"application/json": takes} if takes else {})
+
+
+def routes(sign_ins: SignIns) -> tuple[Route, ...]:
+    """The routes of this module."""
+    one, all_groups, one_group = "/api/v2/users/{user}", "/api/v2/groups", "/api/v2/groups/{group}"
+    admin, me = Who.ADMIN, Who.USER
+    return (
+        Route("GET", "/api/v2/users", admin, users, _told("All users")),
+        Route("POST", "/api/v2/users", admin, create, _told("Add a user", 201, 409, takes=_USER), slow=True),
+        Route("PUT", "/api/v2/users", admin, update, _told("Change a user", 201, 404, takes=_CHANGE), slow=True),
+        update_self_with(sign_ins),
+        Route("GET", one, Who.OWNER, user, _told("A user", 200, 404)),
+        Route("DELETE", one, admin, remove, _told("Remove a user", 200, 404)),
+        Route("PUT", f"{one}/group", admin, join, _told("Grant a virtual cluster", 201, 404, takes=_GROUP)),
+        Route("DELETE", f"{one}/group", admin, leave, _told("Take a grant back", 201, 404, takes=_GROUP)),
+        Route("PUT", f"{one}/grouplist", admin, grants, _told("All grants of a user", 201, 404, takes=_GROUPS)),
+        Route("GET", all_groups, me, groups, _told("All groups", tag="group")),
+        Route("POST", all_groups, admin, no_groups, _told("Not done: groups are virtual clusters", 501, tag="group")),
+        Route("PUT", all_groups, admin, no_groups, _told("Not done: groups are virtual clusters", 501, tag="group")),
+        Route("GET", one_group, me, group, _told("A group", 200, 404, tag="group")),
+        Route("DELETE", one_group, admin, no_groups, _told("Not done: see above", 501, tag="group")),
+        Route("GET", f"{one_group}/userlist", admin, members, _told("Who is in a group", 200, 404, tag="group")),
+    )

@@ -1,0 +1,104 @@
+"""All that a job needs on a control plane: its custom resource, the extender behind kube-scheduler, the controller."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from paictl.resources import resource_folder
+from tests.e2e_kube.accounts import PAICTL
+from tests.e2e_kube.controlplane import HOST, ControlPlane, Program, answers, free_ports
+from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi, until
+from tests.e2e_kube.rig import Rig
+
+SPACE = "paictl-jobs"
+CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/paijobs.paictl.io"
+JOBS = f"/apis/paictl.io/v1alpha1/namespaces/{SPACE}/paijobs"
+WORKS = f"/apis/batch/v1/namespaces/{SPACE}/jobs"
+
+
+class JobRig:
+    """The controller beside an extender and a kube-scheduler; nodes are the caller's."""
+
+    def __init__(self, plane: ControlPlane, api: KubeApi, hived: Mapping[str, Any], folder: Path) -> None:
+        self.plane = plane
+        self.api = api
+        self.rig = Rig(plane, api, hived, folder)
+        self.port = free_ports(1)[0]
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    def start(self) -> None:
+        """All of it, once nodes are there."""
+        self.rig.install()
+        install_resource(self.api)
+        with contextlib.suppress(ApiError):  # it is there already
+            self.api.call("POST", "/api/v1/namespaces", {"metadata": {"name": SPACE}})
+        self.rig.start_extender()
+        self.rig.start_scheduler()
+        self.start_controller()
+
+    def start_controller(self, *words: str, wait: bool = True) -> Program:
+        """Start the controller, or start it again."""
+        program = self.plane.run(
+            "controller",
+            [
+                *PAICTL, "controller", "serve", "--kubeconfig", str(self.plane.kubeconfig), "--context", "x",
+                "--listen", f"{HOST}:{self.port}", *words,
+            ],
+        )  # fmt: skip
+        if wait:
+            program.wait_until(lambda: answers(f"{self.url}/readyz"))
+        return program
+
+    def jobs(self) -> list[Json]:
+        """The `PaiJob`s."""
+        found: list[Json] = self.api.get(JOBS)["items"]
+        return found
+
+    def works(self) -> list[Json]:
+        """Their Jobs."""
+        found: list[Json] = self.api.get(WORKS)["items"]
+        return found
+
+    def forget_jobs(self) -> None:
+        """No job is left, nor a pod of one."""
+        for path in (JOBS, WORKS, f"/api/v1/namespaces/{SPACE}/pods"):
+            self.api.call("DELETE", f"{path}?propagationPolicy=Background")
+        until(lambda: not (self.jobs() or self.works() or self.api.pods(SPACE)), 60, "all jobs are gone")
+
+    def stop(self) -> None:
+        """The controller, kube-scheduler and the extender."""
+        if "controller" in self.plane.programs:
+            self.plane.programs["controller"].stop()
+        self.rig.stop()
+
+
+def install_resource(api: KubeApi) -> None:
+    """The custom resource, as the service frameworkcontroller has it."""
+    template = resource_folder("templates") / "frameworkcontroller" / "crd.yaml.j2"
+    api.apply(yaml.safe_load(template.read_text(encoding="utf-8")), CRD)
+    until(lambda: "True" in [one["status"] for one in _conditions(api) if one["type"] == "Established"], 20, "the CRD")
+
+
+def _conditions(api: KubeApi) -> list[Json]:
+    found: list[Json] = api.get(CRD).get("status", {}).get("conditions") or []
+    return found
+
+
+@contextlib.contextmanager
+def job_rig(plane: ControlPlane, api: KubeApi, hived: Mapping[str, Any], folder: Path) -> Iterator[JobRig]:
+    """All of it runs inside the block; no job is left behind."""
+    made = JobRig(plane, api, hived, folder)
+    try:
+        made.start()
+        yield made
+        made.forget_jobs()
+    finally:
+        made.stop()

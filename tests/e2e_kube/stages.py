@@ -1,0 +1,89 @@
+"""What kwok does with the pods of jobs: they run as long as their annotation says, and fail when they are told to.
+
+As a kubelet does, it first lets a pod that is deleted fail, and only then takes it away.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.e2e_kube.controlplane import binaries
+
+OURS = '.metadata.annotations["paictl.io/job-uid"]'
+END = "test.paictl.io/end"
+"""Annotation that makes a pod end at once: an exit code, or ``never`` in place of an end."""
+_END = f'.metadata.annotations["{END}"]'
+_DURATION = '.metadata.annotations["paictl.io/duration"]'
+_EXITED = """\
+{{ $now := Now }}
+{{ $root := . }}
+containerStatuses:
+{{ range $index, $item := .spec.containers }}
+- image: {{ $item.image | Quote }}
+  name: {{ $item.name | Quote }}
+  ready: false
+  restartCount: 0
+  started: false
+  state:
+    terminated:
+      exitCode: CODE
+      finishedAt: {{ $now | Quote }}
+      reason: REASON
+      startedAt: {{ or $root.status.startTime $now | Quote }}
+{{ end }}
+phase: PHASE
+"""
+
+
+def stages(folder: Path) -> Path:
+    """The stages that `make kube` has fetched with those for the pods of jobs, as a file."""
+    found = list(yaml.safe_load_all((binaries() / "kwok-stages.yaml").read_text()))
+    for stage in found:
+        if stage["metadata"]["name"] in ("pod-complete", "pod-delete"):
+            stage["spec"]["selector"]["matchExpressions"].append(_is(OURS, "DoesNotExist"))
+    running = [
+        _is(OURS, "Exists"),
+        _is(".metadata.deletionTimestamp", "DoesNotExist"),
+        _is(".status.phase", "In", "Running"),
+    ]
+    timed = [*running, _is(_DURATION, "Exists"), _is(_END, "DoesNotExist")]
+    deleted = [_is(OURS, "Exists"), _is(".metadata.deletionTimestamp", "Exists")]
+    over = _is(".status.phase", "In", "Succeeded", "Failed")
+    code = f'{{{{ index .metadata.annotations "{END}" }}}}'
+    lasting = {"durationFrom": {"expressionFrom": _DURATION}}
+    found += [
+        _stage("job-pod-ends", timed, _exited("0", "Completed", "Succeeded"), lasting),
+        _stage("job-pod-succeeds", [*running, _is(_END, "In", "0")], _exited("0", "Completed", "Succeeded")),
+        _stage("job-pod-fails", [*running, _is(_END, "Exists"), _is(_END, "NotIn", "0", "never")],
+               _exited(code, "Error", "Failed")),
+        _stage("job-pod-killed", [*deleted, _is(".status.phase", "NotIn", "Succeeded", "Failed")],
+               _exited("143", "Error", "Failed")),
+        _stage("job-pod-gone", [*deleted, over], None),
+    ]  # fmt: skip
+    path = folder / "stages.yaml"
+    path.write_text(yaml.safe_dump_all(found, sort_keys=False))
+    return path
+
+
+def _is(key: str, operator: str, *values: str) -> dict[str, Any]:
+    return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
+
+
+def _exited(code: str, reason: str, phase: str) -> dict[str, Any]:
+    return {"statusTemplate": _EXITED.replace("CODE", code).replace("REASON", reason).replace("PHASE", phase)}
+
+
+def _stage(
+    name: str, matches: list[dict[str, Any]], following: dict[str, Any] | None, delay: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    spec: dict[str, Any] = {
+        "resourceRef": {"apiGroup": "v1", "kind": "Pod"},
+        "selector": {"matchExpressions": matches},
+        "next": {"delete": True} if following is None else following,
+    }
+    if delay is not None:
+        spec["delay"] = delay
+    return {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "Stage", "metadata": {"name": name}, "spec": spec}

@@ -1,0 +1,291 @@
+"""OpenPAI's REST API v2 as its clients use it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from paictl.cluster.interface import JobState
+from paictl.operate.users import passwords
+from paictl.server.openapi import description
+from paictl.server.routes import routes
+from tests.unit.server.conftest import PASSWORD, Reply, Server
+
+JOB = """\
+protocolVersion: 2
+name: {name}
+type: job
+prerequisites: [{{name: image, type: dockerimage, uri: pai/standard}}]
+secrets: {{key: hunter2-secret}}
+taskRoles:
+  train:
+    instances: 1
+    dockerImage: image
+    resourcePerInstance: {{gpu: 1, cpu: 1, memoryMB: 512}}
+    commands: ["echo <% $secrets.key %>", "sleep 1h"]
+defaults: {{virtualCluster: {vc}}}
+"""
+
+
+def submit(server: Server, name: str, user: str = "ann", vc: str = "vc1") -> Reply:
+    body = JOB.format(name=name, vc=vc).encode()
+    return server.ask("POST", "/api/v2/jobs", token=server.token(user), body=body, media="text/yaml")
+
+
+# --- tokens
+
+
+def test_a_client_of_openpai_signs_in_asks_and_signs_out(server: Server) -> None:
+    assert server.get("/api/v2/info").data["name"] == "PAI RESTful API"
+    reply = server.form("/api/v2/authn/basic/login", {"username": "root", "password": PASSWORD})
+    assert {name: reply.data[name] for name in ("user", "admin")} == {"user": "root", "admin": True}
+    token = reply.data["token"]
+    assert server.ask("GET", "/api/v2/users/root", token=token).data["admin"] is True
+    assert server.ask("DELETE", "/api/v2/authn/basic/logout", token=token).status == 200
+    assert server.ask("GET", "/api/v2/users/root", token=token).status == 401
+    wrong = server.form("/api/v2/authn/basic/login", {"username": "root", "password": "no"})
+    nobody = server.form("/api/v2/authn/basic/login", {"username": "nobody", "password": "no"})
+    assert (wrong.status, wrong.data["code"]) == (400, "IncorrectPasswordError")
+    assert (nobody.status, nobody.data) == (wrong.status, wrong.data)
+
+
+def test_tokens_are_listed_by_id_and_revoked_by_id_or_by_themselves(server: Server) -> None:
+    first = server.token("ann")
+    second = server.send("POST", "/api/v2/tokens/application", {}, "ann").data["token"]
+    found = server.get("/api/v2/tokens", "ann").data
+    assert len(found["tokens"]) == 2
+    assert not {first, second} & set(found["tokens"])
+    assert [one["kind"] for one in found["details"]] == ["login", "application"]
+    assert found["details"][1]["expires"] is None
+    assert server.ask("DELETE", f"/api/v2/tokens/{second}", token=first).status == 200
+    assert server.ask("GET", "/api/v2/jobs", token=second).status == 401
+    assert server.ask("DELETE", f"/api/v2/tokens/{found['tokens'][0]}", token=server.token("bob")).status == 403
+    assert server.ask("DELETE", f"/api/v2/tokens/{found['tokens'][0]}", token=first).status == 200
+    assert server.ask("GET", "/api/v2/jobs", token=first).status == 401
+
+
+def test_a_hash_of_old_cost_is_made_anew_at_sign_in(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = server.cluster.users.account("ann")
+    monkeypatch.setattr(passwords, "COST", (5, 1, 1))
+    token = server.token("ann")
+    after = server.cluster.users.account("ann")
+    assert before is not None
+    assert after is not None
+    assert before.password.startswith("scrypt:4:1:1:")
+    assert after.password.startswith("scrypt:5:1:1:")
+    assert server.ask("GET", "/api/v2/jobs", token=token).status == 200
+
+
+# --- users and groups
+
+
+def test_an_administrator_makes_changes_and_removes_users(server: Server) -> None:
+    zoe = {"username": "zoe", "password": "long enough", "virtualCluster": ["vc1"], "email": "zoe@example.org"}
+    assert server.send("POST", "/api/v2/users", zoe, "root").status == 201
+    again = server.send("POST", "/api/v2/users", zoe, "root")
+    assert (again.status, again.data["code"]) == (409, "ConflictUserError")
+    assert server.get("/api/v2/users/zoe", "root").data == {
+        "username": "zoe", "admin": False, "virtualCluster": ["vc1"], "grouplist": ["vc1"], "storageConfig": [],
+        "email": "zoe@example.org", "extension": {},
+    }  # fmt: skip
+    assert [one["username"] for one in server.get("/api/v2/users", "root").data] == ["ann", "bob", "root", "zoe"]
+    change = {"data": {"username": "zoe", "virtualCluster": ["default"]}, "patch": True}
+    assert server.send("PUT", "/api/v2/users", change, "root").status == 201
+    assert server.send("PUT", "/api/v2/users", {**change, "patch": False}, "root").status == 400
+    joined = server.send("PUT", "/api/v2/users/zoe/group/", {"groupname": "vc1"}, "root")
+    assert joined.status == 201
+    assert server.get("/api/v2/users/zoe", "root").data["virtualCluster"] == ["default", "vc1"]
+    assert server.send("PUT", "/api/v2/users/zoe/grouplist", {"grouplist": []}, "root").status == 201
+    assert server.get("/api/v2/users/zoe", "root").data["virtualCluster"] == []
+    assert server.ask("DELETE", "/api/v2/users/zoe", token=server.token("root")).status == 200
+    assert server.get("/api/v2/users/zoe", "root").data["code"] == "NoUserError"
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "code"),
+    [
+        ({"username": "../../etc"}, 400, "InvalidParametersError"),
+        ({"username": "me"}, 400, "InvalidParametersError"),
+        ({"username": "a~b"}, 400, "InvalidParametersError"),
+        ({"username": 7}, 400, "InvalidParametersError"),
+        ({"password": "short"}, 400, "InvalidParametersError"),
+        ({"password": "x" * 300}, 400, "InvalidParametersError"),
+        ({"virtualCluster": ["nowhere"]}, 400, "NoVirtualClusterError"),
+        ({"virtualCluster": "vc1"}, 400, "InvalidParametersError"),
+        ({"admin": "yes"}, 400, "InvalidParametersError"),
+        ({"email": "<script>@x"}, 400, "InvalidParametersError"),
+        ({"extension": {"a": 1}}, 501, "NotImplementedError"),
+    ],
+)
+def test_a_user_that_cannot_be_is_refused(server: Server, change: dict[str, Any], status: int, code: str) -> None:
+    reply = server.send("POST", "/api/v2/users", {"username": "zoe", "password": "long enough", **change}, "root")
+    assert (reply.status, reply.data["code"]) == (status, code)
+    assert len(server.cluster.users.accounts()) == 3
+
+
+def test_the_last_administrator_stays(server: Server) -> None:
+    demoted = server.send("PUT", "/api/v2/users", {"data": {"username": "root", "admin": False}, "patch": True}, "root")
+    removed = server.ask("DELETE", "/api/v2/users/root", token=server.token("root"))
+    assert [(one.status, one.data["code"]) for one in (demoted, removed)] == [(403, "RemoveAdminError")] * 2
+    assert server.get("/api/v2/users/root", "root").data["admin"] is True
+
+
+def test_users_change_their_own_password_and_all_other_sessions_end(server: Server) -> None:
+    cookie, token = server.session("ann"), server.token("ann")
+    change = {"data": {"oldPassword": "wrong", "newPassword": "another one"}, "patch": True}
+    assert server.send("PUT", "/api/v2/users/me", change, "ann").status == 400
+    change["data"] = {"oldPassword": PASSWORD, "newPassword": "another one", "username": "ann"}
+    assert server.send("PUT", "/api/v2/users/me", change, "ann").status == 201
+    assert server.ask("GET", "/api/v2/jobs", token=token).status == 401
+    assert server.ask("GET", "/jobs", cookie=cookie).status == 303
+    assert server.form("/api/v2/authn/basic/login", {"username": "ann", "password": PASSWORD}).status == 400
+    assert server.form("/api/v2/authn/basic/login", {"username": "ann", "password": "another one"}).status == 200
+    other = {"data": {"username": "bob", "email": "x@example.org"}, "patch": True}
+    assert server.send("PUT", "/api/v2/users/me", other, "bob").status == 201
+    assert server.send("PUT", "/api/v2/users/me", {"data": {"username": "root"}}, "bob").status == 403
+
+
+def test_groups_are_the_virtual_clusters_and_their_members(server: Server) -> None:
+    assert [one["groupname"] for one in server.get("/api/v2/groups", "ann").data] == ["default", "vc1"]
+    members = server.get("/api/v2/groups/vc1/userlist", "root").data
+    assert members == [{"username": "ann", "clusterAdmin": False}]
+    assert server.get("/api/v2/groups/nowhere", "ann").data["code"] == "NoGroupError"
+    assert server.send("POST", "/api/v2/groups", {"groupname": "x"}, "root").status == 501
+
+
+def test_virtual_clusters_say_what_is_promised_and_used(server: Server) -> None:
+    assert submit(server, "one").status == 202
+    found = server.get("/api/v2/virtual-clusters", "bob").data
+    assert set(found) == {"default", "vc1"}
+    assert (found["vc1"]["capacity"], found["vc1"]["usedCapacity"]) == (50, 50)
+    assert found["vc1"]["resourcesUsed"]["gpu"] == 1
+    assert found["default"]["resourcesUsed"] == {"cpu": 0, "vCores": 0, "memory": 0, "gpu": 0, "GPUs": 0}
+    assert server.get("/api/v2/virtual-clusters/vc1", "bob").data == found["vc1"]
+    assert server.get("/api/v2/virtual-clusters/vc9", "bob").data["code"] == "NoVirtualClusterError"
+
+
+# --- jobs
+
+
+def test_a_job_is_submitted_shown_and_stopped(server: Server) -> None:
+    reply = submit(server, "one")
+    assert (reply.status, reply.data["message"]) == (202, "update job one successfully")
+    job = server.get("/api/v2/jobs/ann~one", "ann").data
+    assert (job["name"], job["jobStatus"]["state"], job["jobStatus"]["virtualCluster"]) == ("one", "RUNNING", "vc1")
+    (task,) = job["taskRoles"]["train"]["taskStatuses"]
+    assert (task["taskState"], task["containerGpus"]) == ("RUNNING", "0")
+    assert job["jobStatus"]["createdTime"] > 1.7e12
+    kept = server.get("/api/v2/jobs/ann~one/config", "ann")
+    assert kept.header("content-type") == "text/yaml; charset=utf-8"
+    assert yaml.safe_load(kept.text)["taskRoles"]["train"]["instances"] == 1
+    assert "hunter2" not in kept.text
+    told = server.get("/api/v2/jobs/ann~one/events", "ann").data
+    assert [event["reason"] for event in told["data"]] == ["Submitted", "Started"]
+    assert server.get("/api/v2/jobs/ann~one/events?type=Warning", "ann").data["totalCount"] == 0
+    for _ in range(2):
+        assert server.send("PUT", "/api/v2/jobs/ann~one/executionType", {"value": "STOP"}, "ann").status == 202
+    assert server.cluster.job("ann~one").state is JobState.STOPPED
+    assert server.get("/api/v2/jobs/ann~one", "root").data["jobStatus"]["executionType"] == "STOP"
+    again = server.send("PUT", "/api/v2/jobs/ann~one/executionType", {"value": "START"}, "ann")
+    assert (again.status, again.data["code"]) == (501, "NotImplementedError")
+    assert server.get("/api/v2/jobs/ann~two", "ann").data["code"] == "NoJobError"
+
+
+def test_a_name_is_taken_once_so_that_asking_again_does_no_harm(server: Server) -> None:
+    assert submit(server, "one").status == 202
+    again = submit(server, "one")
+    assert (again.status, again.data["code"]) == (409, "ConflictJobError")
+    assert [job.key for job in server.cluster.jobs()] == ["ann~one"]
+
+
+def test_users_submit_where_they_were_granted_to_and_administrators_everywhere(server: Server) -> None:
+    refused = submit(server, "one", "ann", "default")
+    assert (refused.status, refused.data["code"]) == (403, "ForbiddenUserError")
+    assert "default" in refused.data["message"]
+    assert submit(server, "one", "root", "default").status == 202
+    body = JOB.format(name="two", vc="vc1").replace("defaults: {virtualCluster: vc1}\n", "").encode()
+    unsaid = server.ask("POST", "/api/v2/jobs", token=server.token("ann"), body=body, media="text/yaml")
+    assert unsaid.status == 403
+    assert submit(server, "three", "root", "nowhere").status == 400
+    assert [job.key for job in server.cluster.jobs()] == ["root~one"]
+
+
+def test_what_the_validator_finds_is_told_in_full(server: Server) -> None:
+    body = JOB.format(name="one", vc="vc1").replace("instances: 1", "instances: none").replace("gpu: 1", "gpu: -1")
+    for path in ("/api/v2/jobs", "/api/v2/jobs/check"):
+        reply = server.ask("POST", path, token=server.token("ann"), body=body.encode(), media="text/yaml")
+        problems = reply.data["problems"]
+        assert {one["line"] for one in problems if one["severity"] == "error"} == {8, 10}
+        assert all(one["message"] and one["rule"] for one in problems)
+        if path.endswith("jobs"):
+            assert (reply.status, reply.data["code"]) == (400, "InvalidProtocolError")
+            assert all(one["message"] in reply.data["message"] for one in problems)
+    assert server.cluster.jobs() == []
+
+
+def test_what_would_become_of_a_job_is_told_before_it_is_submitted(server: Server) -> None:
+    def check(name: str) -> Any:
+        body = JOB.format(name=name, vc="vc1").encode()
+        return server.ask("POST", "/api/v2/jobs/check", token=server.token("ann"), body=body, media="text/yaml").data
+
+    assert "can run now" in check("one")["lines"][0]
+    assert submit(server, "one").status == 202
+    assert "waits" in " ".join(check("two")["lines"])
+    assert len(server.cluster.jobs()) == 1
+
+
+def test_the_list_is_filtered_ordered_and_paged(server: Server) -> None:
+    for name in ("c", "a", "b"):
+        assert submit(server, name).status == 202
+    assert submit(server, "z", "bob", "default").status == 202
+
+    def names(query: str, user: str = "root") -> list[str]:
+        return [one["name"] for one in server.get(f"/api/v2/jobs?{query}", user).data]
+
+    assert names("") == ["z", "b", "a", "c"]
+    assert names("", "ann") == ["b", "a", "c"]
+    assert names("order=jobName,ASC&limit=2&offset=1") == ["b", "c"]
+    assert names("vc=default") == ["z"]
+    assert names("username=bob,ann&keyword=a") == ["b", "a", "c"]
+    assert names("state=RUNNING") == ["z", "c"]
+    assert names("state=STOPPING") == []
+    total = server.get("/api/v2/jobs?withTotalCount=true&limit=1", "ann").data
+    assert (total["totalCount"], len(total["data"])) == (3, 1)
+    assert server.get("/api/v2/jobs?username=bob", "ann").status == 403
+    for wrong in ("state=HAPPY", "order=colour,ASC", "order=name,UP", "limit=-1", "offset=x", "limit=1e3"):
+        assert server.get(f"/api/v2/jobs?{wrong}", "root").status == 400, wrong
+
+
+def test_while_the_service_is_stopped_jobs_are_not_taken_and_it_says_so(server: Server) -> None:
+    assert submit(server, "one").status == 202
+    server.cluster.set_service("rest-server", running=False)
+    reply = submit(server, "two")
+    assert (reply.status, reply.data["code"]) == (503, "UnavailableError")
+    assert reply.data["hint"] == "start it: paictl service start -n rest-server"
+    assert server.get("/api/v2/jobs/ann~one", "ann").data["jobStatus"]["state"] == "RUNNING"
+    server.cluster.set_service("rest-server", running=True)
+    assert submit(server, "two").status == 202
+
+
+# --- the description
+
+
+def test_the_description_is_what_is_served(server: Server) -> None:
+    told = server.get("/openapi.json").data
+    assert told == description([route for route in routes() if not route.page and route.path != "/openapi.json"])
+    for path, methods in told["paths"].items():
+        address = re.sub(r"\{\w+\}", "x", path)
+        fitting = (
+            other for name, other in told["paths"].items() if re.fullmatch(re.sub(r"\{\w+\}", "[^/~]+", name), address)
+        )
+        allowed = {name.upper() for other in fitting for name in other}
+        for method in ("GET", "POST", "PUT", "DELETE", "PATCH"):
+            status = server.ask(method, address).status
+            assert (status == 405) is (method not in allowed), (method, path, status)
+            if method.lower() in methods:
+                assert str(status) in methods[method.lower()]["responses"], (method, path, status)
+    ids = [one["operationId"] for methods in told["paths"].values() for one in methods.values()]
+    assert len(ids) == len(set(ids))
