@@ -15,7 +15,7 @@ import yaml
 from paictl.cluster.interface import JobRequest, Port
 from paictl.config.reading.problem import Problem
 from paictl.errors import PaictlError
-from paictl.i18n import in_language, text
+from paictl.i18n import in_language
 from paictl.operate import explaining
 from paictl.operate.errors import RefusedFilesError
 from paictl.operate.jobfiles import job_in_text
@@ -24,7 +24,8 @@ from paictl.server.errors import problem_data
 from paictl.server.portal.rendering import page
 from paictl.server.portal.showing import granted
 from paictl.server.routing import Route, Told, Who
-from paictl.workload.job import PRIORITIES, Job
+from paictl.server.submitting import request_for
+from paictl.workload.job import PRIORITIES
 
 SIZE: Final = 512 * 1024
 """Bytes of a job that somebody writes in a browser."""
@@ -113,13 +114,8 @@ def checked(call: Call, written: str) -> Checked:
 
 
 def _request(call: Call, written: str, found: Checked) -> JobRequest:
-    """The request that a text is; raises what `job_in_text` raises, and `ApiError` for a VC that was not granted."""
-    data = job_in_text(written.encode(), found.findings.append)
-    vc = Job.from_mapping(data).vc
-    if not call.me.may_submit_to(vc):
-        said = text("virtual cluster {vc} was not granted to {user}", vc=vc, user=call.me.name)
-        raise ApiError(403, "ForbiddenUserError", said)
-    return JobRequest(call.me.name, data)
+    """The request that a text is; raises what `job_in_text` and `request_for` raise."""
+    return request_for(call, job_in_text(written.encode(), found.findings.append))
 
 
 def form(call: Call) -> Answer:
