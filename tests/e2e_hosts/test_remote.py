@@ -155,7 +155,7 @@ def test_a_playbook_whose_link_is_cut_in_the_middle(box: Box, tmp_path: Path) ->
     (tmp_path / "play.yml").write_text(
         "- hosts: all\n  gather_facts: false\n  become: true\n  tasks:\n"
         "    - {name: begin, ansible.builtin.command: touch /run/begun}\n"
-        "    - {name: wait, ansible.builtin.command: sleep 30}\n"
+        "    - {name: wait, ansible.builtin.command: sleep 31}\n"
     )
     (tmp_path / "password").write_text("ops-pw")
     program = (
@@ -173,7 +173,7 @@ def test_a_playbook_whose_link_is_cut_in_the_middle(box: Box, tmp_path: Path) ->
         env={**os.environ, "PYTHONPATH": str(Path.cwd())},
     ) as running:  # fmt: skip
         try:
-            while box.lab.machine(3).execute(["test", "-e", "/run/begun"], check=False).returncode:
+            while box.lab.machine(3).execute(["pgrep", "-f", "^sleep 31"], check=False).returncode:
                 assert running.poll() is None
             arguments = b"".join(path.read_bytes() for path in _readable("cmdline"))
             box.lab.network.cut(3)

@@ -112,6 +112,8 @@ class Server:
         return Inventory((host,), Login(password, key, sudo))
 
     def close(self) -> None:
+        with suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)  # else the thread that waits there takes one more
         self._listening.close()
         self.cut()
         for one in self._sockets:
