@@ -60,7 +60,7 @@ class KubernetesCluster:
         self._services = KubeServices(client, self._store, lambda: self.name)
         self._users = KubernetesUsers(client)
         self._jobs = JobStore(client)
-        self._looker = Looker(client, self._store, self._jobs)
+        self._looker = Looker(client, self._store, self._jobs, lambda: self._services.loaded(SCHEDULER))
 
     # --- identity
 

@@ -111,6 +111,11 @@ class KubeServices:
         record = self._records.get(name)
         return record is not None and bool(record.since) and record.state == "stopped"
 
+    def loaded(self, name: str) -> int | None:
+        """The version of the configuration that a service was applied from; None if it never was."""
+        record = self._records.get(name)
+        return None if record is None else record.loaded
+
     def need(self, name: str) -> None:
         """Raise `UnreachableError` if somebody has stopped a service."""
         if self.is_stopped(name):
@@ -189,12 +194,10 @@ class KubeServices:
             )  # fmt: skip
 
     def _stop(self, name: str) -> None:
-        if self._records.get(name) is None:
-            return
         with self._records.held(name) as held:
             groups = {one.group for one in held.record.items if is_workload(one)}
             self._remove((Item.of(one) for one in self._applier.ours(name, groups)), held)
-            if held.record.state != "stopped":
+            if held.record.state != "stopped" or not held.record.since:
                 held.note(state="stopped", since=self._now())
 
     def _stale(self, record: Record, wanted: set[Item]) -> list[Item]:
