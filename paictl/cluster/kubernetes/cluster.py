@@ -182,7 +182,7 @@ class KubernetesCluster:
             if found.waiting and found.situation is not Situation.SERVICE_STOPPED:
                 stopped = next(filter(self._services.is_stopped, (CONTROLLER, SCHEDULER)), None)
                 if stopped is not None:
-                    return replace(found, situation=Situation.SERVICE_STOPPED, service=stopped)
+                    return replace(found, situation=Situation.SERVICE_STOPPED, service=stopped, scheduler=None)
             return found
 
     def foresee(self, request: JobRequest) -> JobExplanation:

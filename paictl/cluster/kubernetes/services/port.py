@@ -158,8 +158,7 @@ class KubeServices:
         """The data of a service, as lines for people."""
         self._known(name)
         with told():
-            record = self._records.get(name)
-            return () if record is None else self._data.lines(record)
+            return self._data.lines(self._records.get(name) or Record(name))
 
     def wipe_service(self, name: str, *, with_data: bool = False) -> None:
         """Delete the objects of a service; its data only if told so, namespaces and nodes never."""
