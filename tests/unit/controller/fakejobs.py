@@ -45,12 +45,12 @@ class FakeJobs(FakeKube):
             self.serial += 1
             body["metadata"].setdefault("uid", f"uid-{self.serial}")
         if method == "PUT" and path.endswith("/status"):
-            found = self.objects.get(path.removesuffix("/status"))
-            if found is None:
+            known = self.objects.get(path.removesuffix("/status"))
+            if known is None:
                 raise _error(404, "is not there")
-            if body["metadata"]["resourceVersion"] != found["metadata"]["resourceVersion"]:
+            if body["metadata"]["resourceVersion"] != known["metadata"]["resourceVersion"]:
                 raise _error(409, "has been modified")
-            return self._kept(path.removesuffix("/status"), {**found, "status": body["status"]})
+            return self._kept(path.removesuffix("/status"), {**known, "status": body["status"]})
         if method == "PATCH" and path in self.objects:
             return self._kept(path, _merged(self.objects[path], body))
         return super()._done(method, path, body, query)
