@@ -31,6 +31,8 @@ SERVICES = "services-configuration.yaml"
 
 needs = pytest.mark.needs
 """Ports that a test uses beside nodes and configuration, which every kind has."""
+together = pytest.mark.together
+"""A test in which the services that run jobs are started and stopped: they have to be real programs."""
 
 
 def test_every_kind_that_can_be_opened_is_under_contract() -> None:
