@@ -40,7 +40,10 @@ phase: PHASE
 
 
 def stages(folder: Path) -> Path:
-    """The stages that `make kube` has fetched with those for the pods of jobs, as a file."""
+    """The stages that `make kube` has fetched with those for the pods of jobs, as a file.
+
+    All containers have written ``container.log``, and commands run in `folder`: kwok stands in for kubelets there, too.
+    """
     found = list(yaml.safe_load_all((binaries() / "kwok-stages.yaml").read_text()))
     for stage in found:
         if stage["metadata"]["name"] in ("pod-complete", "pod-delete"):
@@ -64,6 +67,14 @@ def stages(folder: Path) -> Path:
         _stage("job-pod-killed", [*deleted, _is(".status.phase", "NotIn", "Succeeded", "Failed")],
                _exited("143", "Error", "Failed")),
         _stage("job-pod-gone", [*deleted, over], None),
+    ]  # fmt: skip
+    written = folder / "container.log"
+    written.write_text("".join(f"2026-11-22T05:00:00.0Z stdout F {word}\n" for word in ("first", "second")))
+    found += [
+        {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterLogs", "metadata": {"name": "logs"},
+         "spec": {"logs": [{"logsFile": str(written), "follow": True}]}},
+        {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterExec", "metadata": {"name": "exec"},
+         "spec": {"execs": [{"local": {"workDir": str(folder)}}]}},
     ]  # fmt: skip
     path = folder / "stages.yaml"
     path.write_text(yaml.safe_dump_all(found, sort_keys=False))

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
-from paictl.cluster.interface import FOREVER, Cluster, JobRequest, JobState, JobView
+from paictl.cluster.interface import FOREVER, Cluster, ClusterError, JobRequest, JobState, JobView, TaskPlace
 from paictl.cluster.kubernetes.opening import open_pinned, pin
+from paictl.remote.pipes import Pipes
 from paictl.units import Millis
 from tests.e2e_kube.controlplane import ControlPlane
 from tests.e2e_kube.jobrig import SPACE, JobRig, job_rig
@@ -300,3 +301,29 @@ def _fail_some(api: KubeApi, wanted: Mapping[str, JobState], dice: random.Random
         if pod["status"]["phase"] == "Running" and not about.get("deletionTimestamp") and dice.random() < 0.5:
             with contextlib.suppress(ApiError):
                 finish(api, about["name"], "5")
+
+
+def test_what_a_task_has_written_is_shown_and_commands_run_beside_it(
+    cluster: Cluster, api: KubeApi, plane: ControlPlane
+) -> None:
+    cluster.submit([request("talk", {"worker": role(1, 2)})])
+    job = awaited(cluster, "ann~talk", runs)
+    task, heard = TaskPlace("worker", 1), list[bytes]()
+    assert b"".join(cluster.output("ann~talk", task)) == b"first\nsecond\n"
+    assert b"".join(cluster.output("ann~talk", task, lines=1)) == b"second\n"
+    follower = threading.Thread(target=lambda: heard.extend(cluster.output("ann~talk", task, follow=True)), daemon=True)
+    follower.start()
+    until(lambda: b"".join(heard).endswith(b"second\n"), PATIENCE, lambda: str(heard))
+    with (plane.folder / "container.log").open("a") as log:
+        log.write("2026-11-22T05:00:01.0Z stdout F third\n")
+    until(lambda: b"".join(heard).endswith(b"third\n"), PATIENCE, lambda: str(heard))
+    out, err = list[bytes](), list[bytes]()
+    said: list[bytes | None] = [b"one\n", None, b"two\n", b""]
+    pipes = Pipes(out.append, err.append, lambda: said.pop(0) if said else None)
+    assert cluster.execute("ann~talk", task, ["sh", "-c", "cat; echo bad >&2"], pipes) == 0
+    assert (b"".join(out), b"".join(err)) == (b"one\ntwo\n", b"bad\n")
+    finish(api, job.tasks[0].pod, "5")
+    awaited(cluster, "ann~talk", lambda job: job.state.ended)
+    assert b"first" in b"".join(cluster.output("ann~talk", TaskPlace("worker")))  # its pod ended by itself and is there
+    with pytest.raises(ClusterError, match="does not run"):
+        cluster.execute("ann~talk", TaskPlace("worker"), ["true"], pipes)

@@ -46,7 +46,7 @@ def execute(client: KubeClient, namespace: str, name: str, command: Sequence[str
         while session.is_open():
             session.update(timeout=_TURN)
             _drain(session, pipes)
-            if pipes.read is not None and (data := pipes.read()) is not None:
+            if session.is_open() and pipes.read is not None and (data := pipes.read()) is not None:
                 _send(session, data)
         _drain(session, pipes)
         return _exit_code(session, client)
@@ -92,10 +92,14 @@ def _drain(session: Any, pipes: Pipes) -> None:
 
 
 def _send(session: Any, data: bytes) -> None:
-    if data:
-        session.write_channel(0, data)
-    elif session.subprotocol == _CAN_END:
-        session.close_channel(0)
+    import kubernetes.stream.ws_client
+
+    library: Any = kubernetes.stream.ws_client  # it has no types worth the name
+    with contextlib.suppress(OSError, library.WebSocketConnectionClosedException):  # it has ended without reading all
+        if data:
+            session.write_channel(0, data)
+        elif session.subprotocol == _CAN_END:
+            session.close_channel(0)
 
 
 def _exit_code(session: Any, client: KubeClient) -> int:

@@ -46,7 +46,7 @@ def test_a_record_is_read_back(
 ) -> None:
     half = (len(tasks) + 1) // 2
     places = [("a", index) for index in range(half)] + [("b_2", index) for index in range(len(tasks) - half)]
-    rows = tuple(TaskStatus(*place, *task) for place, task in zip(places, tasks, strict=True))
+    rows = tuple(TaskStatus(place[0], place[1], *task) for place, task in zip(places, tasks, strict=True))
     record = Record(
         JobStatus(state, rows, 2, 1), {"a": {"leafCellNumber": 2}}, 4, NOW, None, 3, "why",
         dict(zip(places, runs, strict=False)), (AttemptLine(0, None, NOW, "gone"),), closed=True,
@@ -55,7 +55,7 @@ def test_a_record_is_read_back(
 
 
 def test_a_job_of_ten_thousand_tasks_fits_into_its_object_at_worst() -> None:
-    """Nothing alike: every second task retried another number of times, on 1,000 nodes, for a reason of its own each."""
+    """Nothing alike: neighbours differ in state and tries, on 1,000 nodes, for 256 reasons, after 500 attempts."""
     tasks = tuple(
         TaskStatus("worker", index, list(RunState)[index % 5], index % 7, index % 3, index % 2)
         for index in range(10_000)
@@ -72,7 +72,7 @@ def test_a_job_of_ten_thousand_tasks_fits_into_its_object_at_worst() -> None:
         lines = with_attempt(lines, AttemptLine(number, NOW, NOW, "worker[9999]: " + "x" * 300))
     record = Record(JobStatus(RunState.FAILED, tasks), {}, 80_000, NOW, NOW, 0, "", runs, lines)
     size = len(json.dumps(status_json(record)))
-    assert size < 700_000
+    assert size < 500_000
     assert [line.number for line in (lines[0], lines[4], lines[-1])] == [0, 4, 499]
 
 
