@@ -304,6 +304,7 @@ def test_versions_are_counted_kept_and_read_back_whole(contract: Contract) -> No
     first = cluster.configuration()
     odd = {"worker.csv": "a,10.0.0.1\n", "big.yaml": "".join(f"k{n}: ünïcode 中文 {'x' * 60}\n" for n in range(20_000))}
     second = cluster.push({**first.files, **odd}, "with odd names", base=first.number)
+    assert cluster.configuration().number == second.number == contract.again().configuration().number
     third = cluster.push(dict(first.files), "without", base=None)
     assert first.number < second.number < third.number
     for reader in (cluster, contract.again()):
