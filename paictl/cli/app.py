@@ -29,6 +29,7 @@ GROUPS = {
     "cluster": Lazy("paictl.cli.cluster.commands", "Choose a cluster, its status; on this machine: up, time, down."),
     "node": Lazy("paictl.cli.node", "List and change the nodes of a cluster."),
     "job": Lazy("paictl.cli.job", "Submit jobs, follow them, understand why they wait."),
+    "deploy": Lazy("paictl.cli.deploy.commands", "Deploy Kubernetes and all services on real machines."),
     "service": Lazy("paictl.cli.service", "List, start, stop, restart, refresh and delete services."),
     "scheduler": Lazy("paictl.cli.scheduler.commands", "Replay and explain decisions of the HiveD scheduler."),
     "user": Lazy("paictl.cli.user", "Users of the REST server and the portal, and what they may do."),

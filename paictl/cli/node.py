@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from paictl.cli import console
+from paictl.cli import console, nodehosts
 from paictl.cli import names as names_of
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, confirm, open_cluster, plain, span_text
 from paictl.cli.command import App
@@ -17,6 +17,9 @@ from paictl.operate.nodes import add_worker, change_nodes, find_node
 from paictl.units import rfc3339
 
 app = App(help="List and change the nodes of a cluster.")
+app.command("run", epilog=nodehosts.RUN_EPILOG)(nodehosts.run)
+app.command("copy", epilog=nodehosts.COPY_EPILOG)(nodehosts.copy)
+app.command("ssh", epilog="paictl node ssh worker1 -m master.csv -w worker.csv -c config.yaml")(nodehosts.ssh)
 
 Name = Annotated[str, typer.Argument(autocompletion=names_of.nodes, help="Name of a node.")]
 Names = Annotated[list[str], typer.Argument(autocompletion=names_of.nodes, help="Names of nodes.")]

@@ -21,6 +21,8 @@ class Display:
     def __init__(self, name: str) -> None:
         self._name = name
         self._titles: dict[str, str] = {}
+        self._under_way: dict[str, str] = {}
+        """What each phase that is being done said last."""
         self._status: Status | None = None
 
     def __enter__(self) -> Self:
@@ -43,14 +45,29 @@ class Display:
             case events.RunBegan(phases):
                 self._titles = dict(phases)
             case events.PhaseBegan(phase, number, of):
-                self._say(f"[{number}/{of}] {self._titles.get(phase, phase)}")
+                self._say(phase, f"[{number}/{of}] {self._titles.get(phase, phase)}")
             case events.PhaseSaid(phase, text, about):
-                self._say(f"{self._titles.get(phase, phase)}: {f'{about}: ' if about else ''}{text}")
+                self._say(phase, f"{self._titles.get(phase, phase)}: {f'{about}: ' if about else ''}{text}")
             case events.PhaseSkipped(phase, why):
-                self._say(f"{self._titles.get(phase, phase)}: nothing to do, {why}")
+                self._say(phase, f"{self._titles.get(phase, phase)}: nothing to do, {why}")
+                self._over(phase)
+            case events.PhaseDone(phase) | events.PhaseFailed(phase) | events.PhaseBlocked(phase):
+                self._over(phase)
 
-    def _say(self, text: str) -> None:
-        if self._status is not None:
-            self._status.update(text)
-        else:
+    def _say(self, phase: str, text: str) -> None:
+        self._under_way[phase] = text
+        if self._status is None:
             console.detail(text)
+        else:
+            self._show()
+
+    def _over(self, phase: str) -> None:
+        self._under_way.pop(phase, None)
+        self._show()
+
+    def _show(self) -> None:
+        """A line for each phase that is under way, in the order in which they began."""
+        if self._status is not None and self._under_way:
+            from rich.text import Text  # late: only a terminal needs it
+
+            self._status.update(Text("\n".join(self._under_way.values())))  # no markup, whatever a service says

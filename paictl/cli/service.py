@@ -23,12 +23,15 @@ from paictl.cli.clusters import (
 from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data, write_table
 from paictl.cli.progress import Display
+from paictl.cluster.interface import HandClock, ServiceView
 from paictl.errors import ExitCode
+from paictl.i18n import text
 from paictl.operate import services as operate
-from paictl.operate.services import Prepared, perform, prepare, readiness
+from paictl.operate.services import Condition, Prepared, perform, prepare
 from paictl.service.carry_out import Patience, ServiceOutcome
-from paictl.service.plan import Action, Plan, ServiceRequest
+from paictl.service.plan import Action, ServiceRequest
 from paictl.units import rfc3339
+from paictl.words import listed
 
 app = App(help="List, start, stop, restart, refresh and delete the services of a cluster.")
 
@@ -62,35 +65,65 @@ Timeout = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the steps and do nothing.")]
 With = Annotated[bool, typer.Option("--with-prerequisites", help="Start what the services need, too.")]
 
+TakeOver = Annotated[
+    bool, typer.Option("--take-over", help="On Kubernetes: set what others have set otherwise, instead of refusing.")
+]
+WithData = Annotated[
+    bool, typer.Option("--with-data", help="On Kubernetes: destroy data too; on this machine they always go.")
+]
+
 
 @app.command("list", epilog="paictl service list -o json")
 def list_services(output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
-    """List the services in the order in which they start, and what each means on this machine."""
+    """List the services in the order in which they start, and what each means there."""
     cluster = open_cluster(state)
+    imagined = isinstance(cluster, HandClock)
     found = operate.list_services(cluster)
     views = {one.service.name: one.view for one in found if one.view is not None}
     data: list[dict[str, Any]] = []
     for one in found:
         service, view = one.service, one.view
-        condition = "absent" if view is None else "running" if view.running else "stopped"
+        condition = "absent" if view is None else _state_of(view)
         since = None if view is None else rfc3339(view.since)
         loaded = None if view is None else view.loaded
-        data.append({**asdict(service), "state": condition, "since": since, "configuration_version": loaded})
+        row = {**asdict(service), "state": condition, "since": since, "configuration_version": loaded}
+        data.append({**row, **_details(view)})
     if output is not Output.TABLE:
         write_data(data, output)
         return
     spans = [span_text(cluster.now - views[row["name"]].since) if row["since"] else "-" for row in data]
     rows = [
-        (row["name"], row["state"], span, row["configuration_version"] or "-", row["embedded"])
+        (row["name"], row["state"], span, row["configuration_version"] or "-", _about(row, imagined=imagined))
         for row, span in zip(data, spans, strict=True)
     ]
-    write_table(("NAME", "STATE", "SINCE", "CONFIG", "ON THIS MACHINE"), rows)
+    write_table(("NAME", "STATE", "SINCE", "CONFIG", "ON THIS MACHINE" if imagined else "WHAT IT DOES"), rows)
+
+
+def _about(row: dict[str, Any], *, imagined: bool) -> str:
+    """What a service means here; where refreshing it would make a difference that is said first."""
+    if imagined:
+        return str(row["embedded"])
+    return f"(its configuration changed) {row['description']}" if row["changed"] else str(row["description"])
+
+
+def _state_of(view: ServiceView) -> str:
+    return "failed" if view.failed else "running" if view.running else "stopped"
+
+
+def _details(view: ServiceView | None) -> dict[str, Any]:
+    """What a view says beside its state, the same keys for one that is absent."""
+    if view is None:
+        return {"ready": False, "reason": "", "version": "", "changed": None, "stale": []}
+    return {
+        "ready": view.ready, "reason": view.reason, "version": view.version, "changed": view.changed,
+        "stale": list(view.stale),
+    }  # fmt: skip
 
 
 @app.command(
     epilog="""
     paictl service status -n rest-server
-    exit code 0 ready, 1 not ready
+    exit code 0 ready and as it was applied, 1 not
 """
 )
 def status(
@@ -100,14 +133,34 @@ def status(
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
 ) -> None:
-    """Show which services do their work, and why the others do not."""
-    found = readiness(open_cluster(state), _request("refresh", names, skipped, more))
+    """Show which services do their work, why the others do not, and what somebody has changed by hand."""
+    found = operate.conditions(open_cluster(state), _request("refresh", names, skipped, more))
     if output is not Output.TABLE:
-        write_data([{**asdict(one), "state": one.state.value, "ready": one.ready} for one in found], output)
+        write_data([_condition_data(one) for one in found], output)
     else:
-        rows = [(one.service, one.state.value, "yes" if one.ready else "no", "; ".join(one.reasons)) for one in found]
+        rows = [(one.service, one.state.value, "yes" if one.ready else "no", "; ".join(one.reasons))
+                for one in (condition.readiness for condition in found)]  # fmt: skip
         write_table(("NAME", "STATE", "READY", "WHY NOT"), rows)
-    raise typer.Exit(ExitCode.OK if all(one.ready for one in found) else ExitCode.NEGATIVE)
+        for one in found:
+            _say_changes(one)
+    raise typer.Exit(ExitCode.OK if all(one.good for one in found) else ExitCode.NEGATIVE)
+
+
+def _condition_data(one: Condition) -> dict[str, Any]:
+    readiness = one.readiness
+    own = {**asdict(readiness), "state": readiness.state.value}
+    return {**own, **_details(one.view), "ready": readiness.ready, "drift": list(one.drift)}
+
+
+def _say_changes(one: Condition) -> None:
+    """What is not as it was applied, and what is not as the configuration says now."""
+    name = one.readiness.service
+    for line in one.drift:
+        console.info(text("{name} was changed by hand: {line}", name=name, line=line))
+    if one.drift:
+        console.info(text("to undo it: paictl service refresh -n {name} --take-over", name=name))
+    if one.view is not None and one.view.running and one.view.changed:
+        console.info(text("{name} is not what the configuration says now: paictl service refresh -n {name}", name=name))
 
 
 @app.command(
@@ -121,13 +174,14 @@ def start(
     skipped: Skipped = None,
     more: More = None,
     with_prerequisites: With = False,
+    take_over: TakeOver = False,
     cluster_id: ClusterId = None,
     timeout: Timeout = 300.0,
     dry_run: DryRun = False,
     state: StateOption = None,
 ) -> None:
-    """Start services, each behind what it needs."""
-    request = _request("start", names, skipped, more, with_prerequisites=with_prerequisites)
+    """Start services, each behind what it needs; those that were left half started go on."""
+    request = _request("start", names, skipped, more, with_prerequisites=with_prerequisites, take_over=take_over)
     _run(request, state, cluster_id, dry_run=dry_run, timeout=timeout)
 
 
@@ -143,11 +197,12 @@ def stop(
     more: More = None,
     cluster_id: ClusterId = None,
     yes: Yes = False,
+    timeout: Timeout = 300.0,
     dry_run: DryRun = False,
     state: StateOption = None,
 ) -> None:
-    """Stop services, each before what it needs; their data stay."""
-    _run(_request("stop", names, skipped, more), state, cluster_id, dry_run=dry_run, yes=yes)
+    """Stop services, each before what it needs; their configuration and data stay."""
+    _run(_request("stop", names, skipped, more), state, cluster_id, dry_run=dry_run, yes=yes, timeout=timeout)
 
 
 @app.command(epilog="paictl service restart -n hivedscheduler")
@@ -156,6 +211,7 @@ def restart(
     skipped: Skipped = None,
     more: More = None,
     with_prerequisites: With = False,
+    take_over: TakeOver = False,
     cluster_id: ClusterId = None,
     yes: Yes = False,
     timeout: Timeout = 300.0,
@@ -163,7 +219,7 @@ def restart(
     state: StateOption = None,
 ) -> None:
     """Stop services and start them again; running jobs go on."""
-    request = _request("restart", names, skipped, more, with_prerequisites=with_prerequisites)
+    request = _request("restart", names, skipped, more, with_prerequisites=with_prerequisites, take_over=take_over)
     _run(request, state, cluster_id, dry_run=dry_run, yes=yes, timeout=timeout)
 
 
@@ -172,14 +228,16 @@ def refresh(
     names: Names = None,
     skipped: Skipped = None,
     more: More = None,
+    take_over: TakeOver = False,
     cluster_id: ClusterId = None,
     yes: Yes = False,
     timeout: Timeout = 300.0,
     dry_run: DryRun = False,
     state: StateOption = None,
 ) -> None:
-    """Let running services load the configuration that was pushed last."""
-    _run(_request("refresh", names, skipped, more), state, cluster_id, dry_run=dry_run, yes=yes, timeout=timeout)
+    """Let running services load the configuration that was pushed last, if that changes anything for them."""
+    request = _request("refresh", names, skipped, more, take_over=take_over)
+    _run(request, state, cluster_id, dry_run=dry_run, yes=yes, timeout=timeout)
 
 
 @app.command(epilog="paictl service delete -n grafana --dry-run")
@@ -187,13 +245,14 @@ def delete(
     names: Names = None,
     skipped: Skipped = None,
     more: More = None,
+    with_data: WithData = False,
     cluster_id: ClusterId = None,
     yes: Yes = False,
     dry_run: DryRun = False,
     state: StateOption = None,
 ) -> None:
-    """Stop services and delete their data, after saying which and asking."""
-    _run(_request("delete", names, skipped, more), state, cluster_id, dry_run=dry_run, yes=yes)
+    """Stop services and delete them, after saying what is lost and asking."""
+    _run(_request("delete", names, skipped, more, with_data=with_data), state, cluster_id, dry_run=dry_run, yes=yes)
 
 
 def _request(
@@ -222,7 +281,7 @@ def _run(
     cluster = open_cluster(state)
     check_id(cluster, cluster_id)
     prepared = prepare(cluster, request)
-    _say(prepared.plan)
+    _say(prepared)
     if dry_run:
         for step in prepared.plan.steps:
             write(f"would {step.action.value} {step.service}: {step.reason}")
@@ -236,6 +295,9 @@ def _run(
             write(f"{outcome.step.service}: {_PAST[outcome.step.action.value]}")
         else:
             console.error(outcome.error)
+        if outcome.dependants:
+            names = listed(outcome.dependants)
+            console.info(text("not started because of {name}: {names}", name=outcome.step.service, names=names))
     raise typer.Exit(_exit_code(outcomes))
 
 
@@ -250,16 +312,23 @@ def _ask(prepared: Prepared, cluster: str, *, yes: bool) -> None:
     confirm(f"{some} of cluster {cluster} will be {done}", cluster, yes=yes)
 
 
-def _say(plan: Plan) -> None:
+def _say(prepared: Prepared) -> None:
+    plan = prepared.plan
     for blocked in plan.blocked:
         console.info(f"blocked: {blocked.message}")
     for remark in plan.settled:
         console.info(f"{remark.service} {remark.text}")
     for remark in plan.warnings:
         console.info(f"warning: {remark.service} {remark.text}")
+    for name, objects in prepared.stale.items():
+        for one in objects:
+            console.info(text("{name} has it no more, it is deleted: {object}", name=name, object=one))
     for loss in plan.losses:
         for data in loss.data:
-            console.info(f"lost with {loss.service}: {data}")
+            if prepared.data_stay:
+                console.info(text("kept of {name}: {data}; lost with --with-data", name=loss.service, data=data))
+            else:
+                console.info(f"lost with {loss.service}: {data}")
 
 
 _PAST = {"start": "started", "stop": "stopped", "delete": "deleted", "refresh": "refreshed"}

@@ -196,23 +196,42 @@ class Configuration(Protocol):
 class Services(Protocol):
     """The services of a cluster. Every method raises `ClusterError` with the reason when it refuses."""
 
-    def services(self) -> Sequence[ServiceView]:
-        """All services that are there, by name; a deleted one is not."""
+    def services(self, *, closely: bool = False) -> Sequence[ServiceView]:
+        """All services that are there, by name; a deleted one is not.
 
-    def set_service(self, name: str, *, running: bool) -> ServiceView:
-        """Start (loading the newest configuration) or stop a service; what it needs is the caller's to see to."""
+        With `closely` the views say `changed` and `stale` too, which takes longer.
+        """
 
-    def restart_services(self, names: Sequence[str]) -> None:
+    def drift(self, name: str) -> Sequence[str]:
+        """What somebody has changed about the objects of a service by hand: a line each, object and field."""
+
+    def set_service(self, name: str, *, running: bool, take_over: bool = False) -> ServiceView:
+        """Start (loading the newest configuration) or stop a service; what it needs is the caller's to see to.
+
+        Raises `ConflictError` if somebody else has set what it would set, unless `take_over` makes that ours.
+        """
+
+    def refresh_service(self, name: str, *, take_over: bool = False) -> None:
+        """Let a running service load the newest configuration."""
+
+    def restart_services(self, names: Sequence[str], *, take_over: bool = False) -> None:
         """Stop services, the last first, and start them again in order with the newest configuration.
 
         One request: none of them is left stopped, whoever dies on the way.
         """
 
     def losses(self, name: str) -> Sequence[str] | None:
-        """What `wipe_service` would destroy now, as lines for people; None if only the service's description knows."""
+        """The data of a service now, as lines for people; None if only the service's description knows."""
 
-    def wipe_service(self, name: str) -> None:
-        """Stop a service and destroy its data; it may fail when some of it is gone, and can be asked again."""
+    @property
+    def keeps_data(self) -> bool:
+        """Whether `wipe_service` can leave the data of a service; else they always go."""
+
+    def wipe_service(self, name: str, *, with_data: bool = False) -> None:
+        """Stop a service and delete it, its data only if told so or they cannot be kept.
+
+        It may fail when some of it is gone, and can be asked again.
+        """
 
 
 class Users(Protocol):

@@ -22,6 +22,8 @@ class Situation(StrEnum):
     NO_SCHEDULER = "no scheduler"
     UNKNOWN_TERMS = "unknown terms"
     """It asks for what the scheduler's configuration does not have; `JobExplanation.reason` says for what."""
+    STARTING = "starting"
+    """Its pods have their devices; containers are on the way, or `JobExplanation.reason` says what holds them up."""
     NO_ROOM = "no room"
     """The scheduler has looked; `JobExplanation.scheduler` says what it found."""
 

@@ -190,6 +190,14 @@ class ServiceView:
     reason: str = ""
     loaded: int | None = None
     """Version of the configuration that it read when it started."""
+    failed: bool = False
+    """Whether it was left half done, so that it has to be started again."""
+    version: str = ""
+    """Version of paictl that it was applied by; empty where there is but one."""
+    changed: bool | None = None
+    """Whether what it is made of is not what it was made of, so that a refresh makes a difference; None: not looked."""
+    stale: tuple[str, ...] = ()
+    """Objects of it that the newest configuration has no more; the next start or refresh deletes them."""
 
 
 @dataclass(frozen=True, slots=True)

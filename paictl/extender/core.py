@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cells.spec import ClusterSpec
+from paictl.cluster.pods.labels import Rules
+from paictl.cluster.pods.nodes import NodeStatus, why_bad
+from paictl.cluster.pods.reading import asks, read_info
+from paictl.cluster.pods.recovering import promised
 from paictl.extender import pod_events
-from paictl.extender.labels import Rules
-from paictl.extender.nodes import NodeStatus, why_bad
 from paictl.extender.pod_events import PodEvent
-from paictl.extender.reading import asks, read_info
 from paictl.extender.table import PodEntry, PodTable
 from paictl.extender.wire import PodRef
 from paictl.scheduler.book import Book
@@ -96,8 +97,7 @@ class ExtenderCore:
         self.force: Callable[[Binding], None] = lambda _binding: None
         self._before: dict[str, tuple[PodEntry, BindInfo]] = {}
         """Pods that run, seen before the core was opened."""
-        tree = self.book.engine.state.physical
-        self.promised = {name: sum(len(tree.leaves(cell)) for cell in cells) for name, cells in tree.nodes.items()}
+        self.promised = promised(self.book.engine.state)
 
     # --- opening
 

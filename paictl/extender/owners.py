@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from paictl.extender.labels import GROUP_SIZE, JOBSET, KUBEFLOW, MEMBERS, Rules, leaf_cells
+from paictl.cluster.pods.labels import GROUP_SIZE, JOBSET, KUBEFLOW, MEMBERS, Rules, leaf_cells
 from paictl.scheduler.errors import RequestError
 
 Json = Mapping[str, Any]

@@ -57,6 +57,8 @@ class Api:
     term: Callable[[], Term | str]
     metrics: Metrics
     cluster: str = "kubernetes"
+    unfit: Callable[[], str] = lambda: ""
+    """Why this process neither answers nor could take over."""
     _views: views.ViewCache = field(default_factory=views.ViewCache)
     _throttle: Throttle = field(default_factory=Throttle)
     _bodies: Bodies = field(default_factory=Bodies)
@@ -206,6 +208,10 @@ class Api:
         problem = term if isinstance(term, str) else term.problem
         return Response(problem or "ok", 503 if problem else 200, media_type="text/plain")
 
+    async def _availablez(self, _request: Request) -> Response:
+        problem = self.unfit()
+        return Response(problem or "ok", 503 if problem else 200, media_type="text/plain")
+
     async def _metrics(self, _request: Request) -> Response:
         data = await run_in_threadpool(self.metrics.text)
         return Response(data, media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -263,6 +269,7 @@ _VIEWS: Final[dict[str, _View]] = {
     "/": Api._root,
     "/healthz": Api._healthz,
     "/readyz": Api._readyz,
+    "/availablez": Api._availablez,
     "/metrics": Api._metrics,
     "/v1/picture": Api._picture,
     _GROUPS: Api._groups,

@@ -15,13 +15,14 @@ from typing import Final
 
 import uvicorn
 
+from paictl.cluster.pods.labels import DEVICES, Rules
 from paictl.errors import PaictlError
 from paictl.extender import configuration
 from paictl.extender.connections import serving
 from paictl.extender.core import Options
-from paictl.extender.labels import DEVICES, Rules
 from paictl.extender.metrics import Metrics
 from paictl.extender.pod_events import VITAL, PodEvent
+from paictl.extender.routing import Routing
 from paictl.extender.server import Api
 from paictl.extender.term import Term
 from paictl.remote.kube.client import KubeClient
@@ -47,6 +48,8 @@ class Settings:
     key: Path | None = None
     elect: bool = False
     lease: tuple[str, str] = ("paictl-system", "hivedscheduler-extender")
+    pod: tuple[str, str] | None = None
+    """Namespace and name of the pod that this is; it carries the leader's label while it leads."""
     own_preemption: bool = True
     delete_after: float | None = None
     deadline: float = 60.0
@@ -73,6 +76,7 @@ class Service:
         self.failed = ""
         """Why the process has to end."""
         self.elector = self._elector() if settings.elect else None
+        self.routing = Routing(client, settings.pod, self._answering) if settings.pod is not None else None
         self._evicted = 0
         self._lock = threading.RLock()
         self._stop = threading.Event()
@@ -127,6 +131,19 @@ class Service:
         holder = self.elector.holder if self.elector is not None else ""
         return f"this process does not lead{f', {holder} does' if holder else ''}"
 
+    def _answering(self) -> Term | None:
+        current = self.current
+        return None if current is None or current.problem else current
+
+    def unfit(self) -> str:
+        """Why this process neither answers nor could take over; empty if it does or could."""
+        term = self.term()
+        if not isinstance(term, str):
+            return term.problem
+        if self.elector is None or self.elector.problem or not self.elector.holder:
+            return term
+        return ""
+
     def record(self, event: PodEvent) -> None:
         """An event of a pod."""
         subject = PodReference(event.pod.namespace, event.pod.name, event.pod.uid)
@@ -138,6 +155,8 @@ class Service:
     def start(self) -> None:
         """Begin everything but HTTP."""
         self.events.start()
+        if self.routing is not None:
+            self.routing.start()
         if self.elector is not None:
             self.elector.start()
         else:
@@ -147,6 +166,8 @@ class Service:
     def stop(self) -> None:
         """End in good order: give the lease back, send the events that wait."""
         self._stop.set()
+        if self.routing is not None:
+            self.routing.stop()
         self.end()
         if self.elector is not None:
             self.elector.stop()
@@ -177,7 +198,7 @@ class Service:
     def _http(self) -> uvicorn.Config:
         """How HTTP is served. Raises `PaictlError` if the certificate or its key cannot be used."""
         settings = self.settings
-        app = Api(self.term, self.metrics, self.client.context).app()
+        app = Api(self.term, self.metrics, self.client.context, self.unfit).app()
         try:
             return serving(app, settings.host, settings.port, settings.certificate, settings.key)
         except OSError as error:  # ssl's own error is one
@@ -188,12 +209,15 @@ class Service:
 
     def _supervise(self) -> None:
         """Look after the configuration, the lease and the engine."""
-        refused = told = ""
+        refused = told = routed = ""
         while not self._stop.wait(POLL):
             problem = self.elector.problem if self.elector is not None else ""
             if problem not in ("", told):
                 self.log(f"the lease cannot be had: {problem}")
             told = problem
+            if self.routing is not None and self.routing.problem not in ("", routed):
+                self.log(f"the leader's label cannot be set: {self.routing.problem}")
+            routed = self.routing.problem if self.routing is not None else ""
             term = self.current
             if term is not None and term.core.broken:
                 self.failed = f"{term.core.broken}; the state is in {term.dump(self.settings.dump)}"

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from paictl.extender.labels import Reading, Rules
-from paictl.extender.reading import read_pod, source_of
+from paictl.cluster.pods.labels import Reading, Rules
+from paictl.cluster.pods.reading import read_pod, source_of
 from paictl.extender.wire import PodRef, pod_ref
 from paictl.scheduler.errors import RequestError
 

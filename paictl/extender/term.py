@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from paictl.cells.spec import ClusterSpec
+from paictl.cluster.pods.nodes import node_status
 from paictl.extender.binder import Binder
 from paictl.extender.core import ExtenderCore, NotServingError, Options
-from paictl.extender.nodes import node_status
 from paictl.extender.pod_events import PodEvent
 from paictl.extender.reconciler import Reconciler
 from paictl.remote.kube.client import Json, KubeClient

@@ -47,6 +47,13 @@ def _plain(found: JobExplanation) -> tuple[Text, Text | None]:
                      job=found.job, reason=found.reason),
                 text("stop it and submit it again for what there is: paictl job stop {job}", job=found.job),
             )  # fmt: skip
+        case Situation.STARTING if found.reason:
+            return (
+                text("job {job} has its devices, but cannot start: {reason}", job=found.job, reason=found.reason),
+                text("stop it and submit it again with what is right: paictl job stop {job}", job=found.job),
+            )  # fmt: skip
+        case Situation.STARTING:
+            return text("job {job} has its devices, and its containers are being started", job=found.job), None
         case Situation.NO_SCHEDULER | Situation.NO_ROOM:
             return text("job {job} waits because the cluster has no scheduler", job=found.job), None
         case Situation.NOT_WAITING:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
 
-from paictl.cluster.interface import Services, ServiceView
+from paictl.cluster.interface import HandClock, Services, ServiceView
 from paictl.errors import PaictlError
 from paictl.plan.events import Listener
 from paictl.service.carry_out import Patience, ServiceOutcome, carry_out
@@ -12,6 +14,9 @@ from paictl.service.catalogue import Catalogue, Service, load_catalogue
 from paictl.service.live import Ports, losses_on, observe
 from paictl.service.plan import Action, Plan, ServiceRequest, chosen_services, make_plan
 from paictl.service.readiness import Readiness, readiness_of
+
+WORKERS: Final = 8
+"""Steps of a plan that are under way at the same time on a real cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,10 @@ class Prepared:
 
     plan: Plan
     catalogue: Catalogue
+    stale: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Objects that the services of the plan lose, because the newest configuration has them no more."""
+    data_stay: bool = False
+    """Whether the data in `plan.losses` are kept."""
 
     @property
     def sweeping(self) -> bool:
@@ -35,29 +44,55 @@ class Prepared:
         return not self.plan.request.names and self.plan.request.action is not Action.START and bool(self.plan.steps)
 
 
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """How a service is: whether it does its work, and what is not as it was applied; `view` is None where absent."""
+
+    readiness: Readiness
+    view: ServiceView | None
+    drift: tuple[str, ...] = ()
+
+    @property
+    def good(self) -> bool:
+        """Whether it does its work and nobody has changed it."""
+        return self.readiness.ready and not self.drift
+
+
 def list_services(cluster: Services) -> list[Listed]:
     """All services in the order in which they start."""
-    views = {view.name: view for view in cluster.services()}
+    views = {view.name: view for view in cluster.services(closely=True)}
     return [Listed(service, views.get(service.name)) for service in load_catalogue()]
 
 
-def readiness(cluster: Ports, request: ServiceRequest) -> list[Readiness]:
-    """Whether the services of a request do their work, in start order; raises `ServiceError` for unknown names."""
-    catalogue, observed = load_catalogue(), observe(cluster)
-    return [readiness_of(name, catalogue, observed) for name in chosen_services(request, catalogue)]
+def conditions(cluster: Ports, request: ServiceRequest) -> list[Condition]:
+    """How the services of a request are, in start order; raises `ServiceError` for unknown names."""
+    catalogue = load_catalogue()
+    names, views = chosen_services(request, catalogue), {view.name: view for view in cluster.services(closely=True)}
+    observed = observe(cluster, views.values())
+    drift = {name: tuple(cluster.drift(name)) for name in names if name in views}
+    return [Condition(readiness_of(one, catalogue, observed), views.get(one), drift.get(one, ())) for one in names]
 
 
 def prepare(cluster: Ports, request: ServiceRequest) -> Prepared:
     """The steps that fulfil a request on a cluster; raises `ServiceError` for unknown names."""
     catalogue = load_catalogue()
-    plan = make_plan(request, catalogue, observe(cluster).states)
-    return Prepared(replace(plan, losses=losses_on(plan, cluster)), catalogue)
+    views = cluster.services(closely=request.action not in (Action.STOP, Action.DELETE))
+    unchanged = [view.name for view in views if view.changed is False]
+    plan = make_plan(request, catalogue, observe(cluster, views).states, unchanged)
+    touched = {step.service for step in plan.steps}
+    stale = {view.name: view.stale for view in views if view.stale and view.name in touched}
+    data_stay = cluster.keeps_data and not request.with_data
+    return Prepared(replace(plan, losses=losses_on(plan, cluster)), catalogue, stale, data_stay)
 
 
 def perform(
     cluster: Services, prepared: Prepared, listen: Listener = lambda _: None, patience: Patience | None = None
 ) -> tuple[ServiceOutcome, ...]:
-    """Carry a plan out; raises `PaictlError` with the way out, and does nothing, if something has to start first."""
+    """Carry a plan out; raises `PaictlError` with the way out, and does nothing, if something has to start first.
+
+    Where time is imagined one step is done after the other, so that what happens is always the same.
+    """
     if prepared.plan.blocked:
         raise PaictlError("nothing was done", hint=prepared.plan.blocked[0].hint)
-    return carry_out(prepared.plan, prepared.catalogue, cluster, listen, patience)
+    workers = 1 if isinstance(cluster, HandClock) else WORKERS
+    return carry_out(prepared.plan, prepared.catalogue, cluster, listen, patience, workers=workers)

@@ -27,6 +27,11 @@ class Phase(ABC):
         """Ids of the phases without which this one must not be tried."""
         return frozenset()
 
+    @property
+    def follows(self) -> frozenset[str]:
+        """Ids of the phases that must have ended before this one begins, however they ended."""
+        return frozenset()
+
     def prepare(self) -> None:  # noqa: B027 - most phases have nothing to prepare
         """Look and judge; called for every phase before the first of them runs. It must change nothing."""
 
@@ -37,6 +42,9 @@ class Phase(ABC):
     @abstractmethod
     def run(self, tell: Tell) -> None:
         """Do the work. What was done already is no error: a run that was killed is begun again."""
+
+    def interrupt(self) -> None:  # noqa: B027 - most phases are short
+        """Somebody pressed Ctrl-C while `run` is under way in another thread: end soon, leave nothing half done."""
 
     def clean_up(self) -> None:  # noqa: B027 - most phases leave nothing behind
         """Take away what `run` needed only meanwhile; called last, whether or not it succeeded."""

@@ -1,13 +1,16 @@
-"""Phases carried out in their order."""
+"""Phases carried out in their order, or side by side where the order allows."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from enum import StrEnum
 
 from paictl.errors import PaictlError
 from paictl.plan.events import (
+    Event,
     Listener,
     PhaseBegan,
     PhaseBlocked,
@@ -41,9 +44,12 @@ class Outcome:
 
 
 def carry_out(
-    phases: Sequence[Phase], listen: Listener = lambda _: None, *, done: Collection[str] = ()
+    phases: Sequence[Phase], listen: Listener = lambda _: None, *, done: Collection[str] = (), workers: int = 1
 ) -> tuple[Outcome, ...]:
-    """Do phases one after the other; those in `done` were done by the run that this one resumes.
+    """Do phases; those in `done` were done by the run that this one resumes.
+
+    One after the other as they stand, or up to `workers` at a time, each as soon as those that it needs or follows have
+    ended. `listen` is never called by two threads at once.
 
     All are prepared before the first runs, so that what can be known beforehand stops the run before anything changed:
     then `PaictlError` is raised. A phase that fails keeps those from being tried that need it, and no others. Each that
@@ -57,12 +63,12 @@ def carry_out(
     try:
         for phase in left:
             phase.prepare()
-        for number, phase in enumerate(phases, 1):
+        for phase in phases:
             if phase not in left:
                 listen(PhaseSkipped(phase.id, "was done before"))
                 outcomes[phase.id] = Outcome(phase.id, Status.DONE)
-                continue
-            outcomes[phase.id] = _one(phase, outcomes, listen, began, (number, len(phases)))
+        run = _Run(phases, outcomes, listen, began)
+        run.one_by_one(left) if workers == 1 else run.side_by_side(left, workers)
         interrupted = False
     except PaictlError:
         interrupted = False
@@ -77,31 +83,85 @@ def carry_out(
 _FINE = (Status.DONE, Status.SKIPPED)
 
 
-def _one(
-    phase: Phase, outcomes: dict[str, Outcome], listen: Listener, began: list[Phase], place: tuple[int, int]
-) -> Outcome:
-    blocking = [one for one in outcomes.values() if one.phase in phase.needs and one.status not in _FINE]
-    if blocking:
+class _Run:
+    """The phases of a run while they are done; `outcomes` and `began` grow."""
+
+    def __init__(
+        self, phases: Sequence[Phase], outcomes: dict[str, Outcome], listen: Listener, began: list[Phase]
+    ) -> None:
+        self._places = {phase.id: (number, len(phases)) for number, phase in enumerate(phases, 1)}
+        self._outcomes = outcomes
+        self._began = began
+        self._lock = threading.Lock()
+        self._hear = listen
+
+    def one_by_one(self, phases: Sequence[Phase]) -> None:
+        """As they stand."""
+        for phase in phases:
+            self._outcomes[phase.id] = self._blocked(phase) or self._one(phase)
+
+    def side_by_side(self, phases: Sequence[Phase], workers: int) -> None:
+        """Each as soon as it can; if somebody interrupts, those under way are told so and waited for."""
+        waiting, running = list(phases), dict[Future[Outcome], Phase]()
+        with ThreadPoolExecutor(workers, thread_name_prefix="phase") as pool:
+            try:
+                while waiting or running:
+                    self._begin(waiting, running, pool)
+                    for future in wait(running, return_when=FIRST_COMPLETED).done if running else ():
+                        phase = running.pop(future)
+                        self._outcomes[phase.id] = future.result()
+            except BaseException:
+                for phase in running.values():
+                    phase.interrupt()
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _begin(self, waiting: list[Phase], running: dict[Future[Outcome], Phase], pool: ThreadPoolExecutor) -> None:
+        """Begin all that can; a circle of phases that follow each other is cut at the first of them."""
+        ready = [phase for phase in waiting if not self._pending(phase, waiting, running)]
+        for phase in ready or (waiting[:1] if not running else ()):
+            waiting.remove(phase)
+            blocked = self._blocked(phase)
+            if blocked is not None:
+                self._outcomes[phase.id] = blocked
+            else:
+                running[pool.submit(self._one, phase)] = phase
+
+    @staticmethod
+    def _pending(phase: Phase, waiting: Sequence[Phase], running: Mapping[Future[Outcome], Phase]) -> bool:
+        before = phase.needs | phase.follows
+        return any(one.id in before for one in (*waiting, *running.values()) if one is not phase)
+
+    def _listen(self, event: Event) -> None:
+        with self._lock:
+            self._hear(event)
+
+    def _blocked(self, phase: Phase) -> Outcome | None:
+        """That a phase cannot be tried, because one that it needs was not done."""
+        blocking = [one for one in self._outcomes.values() if one.phase in phase.needs and one.status not in _FINE]
+        if not blocking:
+            return None
         cause = blocking[0].by or blocking[0].phase
-        listen(PhaseBlocked(phase.id, cause))
+        self._listen(PhaseBlocked(phase.id, cause))
         return Outcome(phase.id, Status.BLOCKED, by=cause)
 
-    def tell(text: str, about: str = "") -> None:
-        listen(PhaseSaid(phase.id, text, about))
+    def _one(self, phase: Phase) -> Outcome:
+        def tell(text: str, about: str = "") -> None:
+            self._listen(PhaseSaid(phase.id, text, about))
 
-    try:
-        why = phase.should_run()
-        if why:
-            listen(PhaseSkipped(phase.id, why))
-            return Outcome(phase.id, Status.SKIPPED)
-        listen(PhaseBegan(phase.id, *place))
-        began.append(phase)
-        phase.run(tell)
-    except PaictlError as error:
-        listen(PhaseFailed(phase.id, error.message, error.hint or "", error.where or ""))
-        return Outcome(phase.id, Status.FAILED, error)
-    listen(PhaseDone(phase.id))
-    return Outcome(phase.id, Status.DONE)
+        try:
+            why = phase.should_run()
+            if why:
+                self._listen(PhaseSkipped(phase.id, why))
+                return Outcome(phase.id, Status.SKIPPED)
+            self._listen(PhaseBegan(phase.id, *self._places[phase.id]))
+            self._began.append(phase)
+            phase.run(tell)
+        except PaictlError as error:
+            self._listen(PhaseFailed(phase.id, error.message, error.hint or "", error.where or ""))
+            return Outcome(phase.id, Status.FAILED, error)
+        self._listen(PhaseDone(phase.id))
+        return Outcome(phase.id, Status.DONE)
 
 
 def _clean_up(began: Sequence[Phase], listen: Listener) -> None:

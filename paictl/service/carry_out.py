@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from paictl.cluster.interface import Services, ServiceView
 from paictl.errors import ExitCode, PaictlError
@@ -13,8 +14,8 @@ from paictl.plan import run
 from paictl.plan.events import Listener
 from paictl.plan.phase import Phase, Tell
 from paictl.service.catalogue import Catalogue
-from paictl.service.order import ServiceError, needed_by
-from paictl.service.plan import Action, Plan, ServiceStep
+from paictl.service.order import ServiceError, needed_by, users_of
+from paictl.service.plan import Action, Plan, ServiceRequest, ServiceStep
 
 
 class NotReadyError(PaictlError):
@@ -35,24 +36,50 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class ServiceOutcome:
-    """What became of a step; `error` is None if it was done and the service does what it should."""
+    """What became of a step; `error` is None if it was done and the service does what it should.
+
+    `dependants` are the services that were not started because of it.
+    """
 
     step: ServiceStep
     error: PaictlError | None = None
+    dependants: tuple[str, ...] = ()
 
 
-def wait_ready(cluster: Services, name: str, patience: Patience, tell: Tell) -> None:
+class Looks:
+    """What several who wait see of the services: who asks while somebody looks shares the next look with all others."""
+
+    def __init__(self, cluster: Services) -> None:
+        self._cluster = cluster
+        self._lock = threading.Lock()
+        self._began = 0.0
+        self._views: Sequence[ServiceView] = ()
+
+    def view(self, name: str) -> ServiceView | None:
+        """A service as it is now, None if it is not there; never older than the call."""
+        asked = time.monotonic()
+        with self._lock:
+            if self._began < asked:
+                began = time.monotonic()
+                self._views, self._began = self._cluster.services(), began
+            return next((view for view in self._views if view.name == name), None)
+
+
+def wait_ready(
+    looks: Looks, name: str, patience: Patience, tell: Tell, stop: threading.Event | None = None
+) -> None:  # fmt: skip
     """Wait until a service does its work, telling why it does not yet whenever that changes.
 
-    Raises `NotReadyError` with the last reason after the deadline, or at once if the service is gone.
+    Raises `NotReadyError` with the last reason after the deadline, at once if the service is gone, or when `stop` is
+    set.
     """
     end, said = patience.clock() + patience.deadline, ""
     while True:
-        view = next((view for view in cluster.services() if view.name == name), None)
+        view = looks.view(name)
         if view is not None and view.ready:
             return
         reason = _reason(view)
-        if view is None or patience.clock() >= end:
+        if view is None or patience.clock() >= end or (stop is not None and stop.is_set()):
             raise NotReadyError(
                 text("is not ready after {deadline:g} s: {reason}", deadline=patience.deadline, reason=reason),
                 where=f"service {name}",
@@ -64,18 +91,54 @@ def wait_ready(cluster: Services, name: str, patience: Patience, tell: Tell) -> 
         patience.sleep(min(patience.every, max(end - patience.clock(), 0)))
 
 
+def wait_stopped(
+    looks: Looks, name: str, patience: Patience, tell: Tell, stop: threading.Event | None = None
+) -> None:  # fmt: skip
+    """Wait until nothing of a service runs any more; raises `NotReadyError` after the deadline."""
+    end, said = patience.clock() + patience.deadline, ""
+    while (view := looks.view(name)) is not None and view.running:
+        if patience.clock() >= end or (stop is not None and stop.is_set()):
+            raise NotReadyError(
+                text("has not stopped after {deadline:g} s: {reason}", deadline=patience.deadline, reason=view.reason),
+                where=f"service {name}",
+                hint=text("look again with: paictl service status -n {name}; or wait longer with --timeout", name=name),
+            )  # fmt: skip
+        if view.reason != said:
+            tell(view.reason, name)
+            said = view.reason
+        patience.sleep(min(patience.every, max(end - patience.clock(), 0)))
+
+
 def _reason(view: ServiceView | None) -> str:
     return "it is gone" if view is None else view.reason or "it does not say why"
 
 
 @dataclass(frozen=True, slots=True)
-class ServicePhase(Phase):
-    """One step, or several of a restart that the cluster takes as one request; `after` are ids of what it needs."""
+class Order:
+    """What a phase needs done, and what has to have ended before it."""
 
-    steps: tuple[ServiceStep, ...]
+    needs: frozenset[str] = frozenset()
+    follows: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """What all phases of a run share."""
+
     cluster: Services
     patience: Patience
-    after: frozenset[str] = frozenset()
+    request: ServiceRequest
+    looks: Looks
+    stop: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePhase(Phase):
+    """One step, or several of a restart that the cluster takes as one request."""
+
+    steps: tuple[ServiceStep, ...]
+    ground: _Ground
+    order: Order
 
     @property
     def id(self) -> str:
@@ -90,57 +153,87 @@ class ServicePhase(Phase):
     @property
     def needs(self) -> frozenset[str]:
         """The starts without which a start makes no sense."""
-        return self.after
+        return self.order.needs
+
+    @property
+    def follows(self) -> frozenset[str]:
+        """The stops of those who need a service that stops, and so on."""
+        return self.order.follows
+
+    def interrupt(self) -> None:
+        """Wait no longer."""
+        self.ground.stop.set()
 
     def run(self, tell: Tell) -> None:
-        """Ask the cluster; to refresh is to restart, which loads the configuration that was pushed last."""
+        """Ask the cluster, and wait until it is so."""
+        ground, name = self.ground, self.steps[0].service
+        cluster, force = ground.cluster, ground.request.take_over
         started = [step.service for step in self.steps if step.action in (Action.START, Action.REFRESH)]
         match [*dict.fromkeys(step.action for step in self.steps)]:
             case [Action.START]:
-                self.cluster.set_service(started[0], running=True)
+                cluster.set_service(name, running=True, take_over=force)
             case [Action.STOP]:
-                self.cluster.set_service(self.steps[0].service, running=False)
+                cluster.set_service(name, running=False)
+                wait_stopped(ground.looks, name, ground.patience, tell, ground.stop)
             case [Action.DELETE]:
-                self.cluster.wipe_service(self.steps[0].service)
+                cluster.wipe_service(name, with_data=ground.request.with_data)
+            case [Action.REFRESH]:
+                cluster.refresh_service(name, take_over=force)
             case _:
-                self.cluster.restart_services(started)
-        for name in started:
-            wait_ready(self.cluster, name, self.patience, tell)
+                cluster.restart_services(started, take_over=force)
+        for one in started:
+            wait_ready(ground.looks, one, ground.patience, tell, ground.stop)
 
 
 def carry_out(
     plan: Plan, catalogue: Catalogue, cluster: Services, listen: Listener = lambda _: None,
-    patience: Patience | None = None,
+    patience: Patience | None = None, *, workers: int = 1,
 ) -> tuple[ServiceOutcome, ...]:  # fmt: skip
-    """Do the steps of a plan in their order; `listen` hears of everything.
+    """Do the steps of a plan in their order, up to `workers` at a time; `listen` hears of everything.
 
     A step that the cluster refuses does not keep others from being done, but nothing is started that needs a service
     whose start was refused or that does not get ready. Whoever calls has asked before data are destroyed.
     """
-    phases = list(_phases(plan, catalogue, cluster, patience or Patience()))
-    found = run.carry_out(phases, listen)
+    ground = _Ground(cluster, patience or Patience(), plan.request, Looks(cluster))
+    phases = list(_phases(plan, catalogue, ground))
+    found = run.carry_out(phases, listen, workers=workers)
     outcomes: list[ServiceOutcome] = []
+    lost: dict[str, list[str]] = {}
     for phase, outcome in zip(phases, found, strict=True):
         error = outcome.error
         if outcome.status is run.Status.BLOCKED:
             missing = outcome.by.rpartition(" ")[2]
+            lost.setdefault(missing, []).extend(step.service for step in phase.steps)
             error = ServiceError(
                 text("needs {missing}, which did not start", missing=missing), where=phase.steps[0].service
             )
         outcomes += [ServiceOutcome(step, error) for step in phase.steps]
-    return tuple(outcomes)
+    return tuple(replace(one, dependants=tuple(lost.get(one.step.service, ()))) for one in outcomes)
 
 
-def _phases(plan: Plan, catalogue: Catalogue, cluster: Services, patience: Patience) -> Iterator[ServicePhase]:
-    starts: dict[str, str] = {}
+def _phases(plan: Plan, catalogue: Catalogue, ground: _Ground) -> Iterator[ServicePhase]:
+    known: dict[tuple[Action, str], str] = {}
     for steps in _together(plan):
-        after: frozenset[str] = frozenset()
-        if any(step.action is Action.START for step in steps):
-            needed = needed_by(catalogue.graph, [step.service for step in steps])
-            after = frozenset(starts[name] for name in needed if name in starts)
-        phase = ServicePhase(steps, cluster, patience, after)
+        action, names = steps[-1].action, [step.service for step in steps]
+        phase = ServicePhase(steps, ground, _order(action, names, catalogue, known))
         yield phase
-        starts |= {step.service: phase.id for step in steps if step.action is Action.START}
+        known |= {(step.action, step.service): phase.id for step in steps}
+
+
+def _order(
+    action: Action, names: Sequence[str], catalogue: Catalogue, known: dict[tuple[Action, str], str]
+) -> Order:  # fmt: skip
+    """A start needs the starts of its prerequisites and follows all stops; a stop follows those of its users."""
+    needed, users = needed_by(catalogue.graph, names), users_of(catalogue.graph, names)
+    same = {name: one for (what, name), one in known.items() if what is action}
+    match action:
+        case Action.START:
+            stops = frozenset(one for (what, _), one in known.items() if what is Action.STOP)
+            return Order(frozenset(same[name] for name in needed if name in same), stops)
+        case Action.REFRESH:
+            return Order(follows=frozenset(same[name] for name in needed if name in same))
+        case _:
+            return Order(follows=frozenset(same[name] for name in users if name in same))
 
 
 def _together(plan: Plan) -> Iterator[tuple[ServiceStep, ...]]:

@@ -17,17 +17,21 @@ class Ports(Services, Configuration, Protocol):
     """What is looked at to know how services are."""
 
 
-def observe(cluster: Ports) -> Observed:
-    """States, reasons and pushed files of a cluster."""
-    views = {view.name: view for view in cluster.services()}
+def observe(cluster: Ports, seen: Iterable[ServiceView] | None = None) -> Observed:
+    """States, reasons and pushed files of a cluster, of what was `seen` just now where it was."""
+    views = {view.name: view for view in (cluster.services() if seen is None else seen)}
     versions = cluster.configurations()
     files = tuple(versions[-1].files) if versions else ()
-    details = {name: view.reason for name, view in views.items() if view.running and not view.ready}
+    details = {name: view.reason for name, view in views.items() if (view.running or view.failed) and not view.ready}
     return Observed({name: _state(view) for name, view in views.items()}, files, details)
 
 
 def _state(view: ServiceView) -> ServiceState:
-    return ServiceState.RUNNING if view.running else ServiceState.STOPPED
+    if view.failed:
+        return ServiceState.FAILED
+    if not view.running:
+        return ServiceState.STOPPED
+    return ServiceState.RUNNING if view.ready else ServiceState.STARTING
 
 
 def readers_of(differences: Iterable[FileDifference], catalogue: Catalogue) -> tuple[str, ...]:

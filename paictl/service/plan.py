@@ -44,13 +44,16 @@ States = Mapping[str, ServiceState]
 class ServiceRequest:
     """An action for services: those in `names`, or all but those in `skip`, or all.
 
-    `with_prerequisites` lets a start bring up what the services need and is not running.
+    `with_prerequisites` lets a start bring up what the services need and is not running; `take_over` makes ours what
+    others have set; `with_data` lets a delete destroy data that could be kept.
     """
 
     action: Action
     names: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
     with_prerequisites: bool = False
+    take_over: bool = False
+    with_data: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +108,17 @@ class Plan:
     losses: tuple[Loss, ...] = ()
 
 
-def make_plan(request: ServiceRequest, catalogue: Catalogue, states: States) -> Plan:
+def make_plan(
+    request: ServiceRequest, catalogue: Catalogue, states: States, unchanged: Collection[str] = ()
+) -> Plan:  # fmt: skip
     """The steps that fulfil a request; raises `ServiceError` for unknown names, or names and skipped names together.
 
     Stopping goes from the services that nobody needs down, starting the other way round. A blocked start leaves the
-    other steps as they are: whoever carries the plan out decides whether to do any of it.
+    other steps as they are: whoever carries the plan out decides whether to do any of it. Services in `unchanged` would
+    not differ after a refresh.
     """
     chosen = frozenset(chosen_services(request, catalogue))
-    return _PLANNERS[request.action](_Context(request, catalogue, states, chosen))
+    return _PLANNERS[request.action](_Context(request, catalogue, states, chosen, frozenset(unchanged)))
 
 
 def chosen_services(request: ServiceRequest, catalogue: Catalogue) -> tuple[str, ...]:
@@ -131,6 +137,7 @@ class _Context:
     catalogue: Catalogue
     states: States
     chosen: frozenset[str]
+    unchanged: frozenset[str] = frozenset()
 
     def state(self, name: str) -> ServiceState:
         return self.states.get(name, ServiceState.ABSENT)
@@ -156,8 +163,9 @@ class _Context:
 
 
 def _start(context: _Context) -> Plan:
-    settled = tuple(Remark(name, f"is {context.state(name)} already") for name in context.up(context.chosen))
-    steps, blocked = _starts(context, context.down(context.chosen))
+    there = [name for name in context.in_order(context.chosen) if context.state(name) is ServiceState.RUNNING]
+    settled = tuple(Remark(name, f"is {context.state(name)} already") for name in there)
+    steps, blocked = _starts(context, context.chosen - frozenset(there))
     return Plan(context.request, steps, settled, blocked=blocked)
 
 
@@ -181,7 +189,7 @@ def _starts(context: _Context, names: Collection[str]) -> tuple[tuple[ServiceSte
 def _why_start(context: _Context, name: str) -> str:
     if name in context.chosen:
         state = context.state(name)
-        return "is wished to run again" if state.up else f"is {state}"
+        return "is wished to run again" if state is ServiceState.RUNNING else f"is {state}"
     users = context.in_order(users_of(context.catalogue.graph, [name]) & context.chosen)
     return f"is needed by {listed(users)}"
 
@@ -239,13 +247,13 @@ def _delete(context: _Context) -> Plan:
 
 
 def _refresh(context: _Context) -> Plan:
-    running = context.up(context.chosen)
+    same = [name for name in context.up(context.chosen) if name in context.unchanged]
+    running = [name for name in context.up(context.chosen) if name not in context.unchanged]
     steps = tuple(ServiceStep(name, Action.REFRESH, "reads the configuration that was pushed last") for name in running)
     rest = context.down(context.chosen)
-    settled = tuple(
-        Remark(name, f"is {context.state(name)} and reads the configuration when it starts") for name in rest
-    )
-    return Plan(context.request, steps, settled)
+    settled = [Remark(name, "is what the configuration says already") for name in same]
+    settled += [Remark(name, f"is {context.state(name)} and reads the configuration when it starts") for name in rest]
+    return Plan(context.request, steps, tuple(settled))
 
 
 _PLANNERS: dict[Action, Callable[[_Context], Plan]] = {

@@ -20,7 +20,6 @@ import yaml
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.interface import FOREVER, Cluster, HandClock, JobRequest, JobState, JobView, Port
-from paictl.cluster.kubernetes.lacking import LACKS
 from paictl.cluster.kubernetes.opening import open_pinned, pin
 from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import preset_files
@@ -165,8 +164,6 @@ def contract(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
     if request.param == "embedded":
         return embedded(tmp_path)
     needed = next((mark.args for mark in request.node.iter_markers("needs")), ())
-    if lacking := [port for port in needed if port in LACKS]:
-        pytest.skip(f"not on Kubernetes yet: {', '.join(lacking)}")
     plane = request.getfixturevalue("session_plane")
     rig = request.getfixturevalue("session_jobs") if {Port.JOBS, Port.SCHEDULING} & set(needed) else None
     if rig is not None:

@@ -233,13 +233,20 @@ def test_to_stop_a_job_can_be_asked_again_and_what_is_not_there_is_an_error(cont
 def test_a_waiting_job_is_explained_and_a_running_one_is_not_waiting(contract: Contract) -> None:
     runs, waits = contract.submit("runs"), contract.submit("waits")
     contract.job_in(runs, JobState.RUNNING)
-    answer = contract.cluster.explain(waits)
+    answer = contract.until(lambda: contract.cluster.explain(waits), lambda found: found.scheduler is not None)
     assert (answer.job, answer.situation, answer.waiting) == (waits, Situation.NO_ROOM, 1)
     assert explaining.data(answer)["decision"] == "wait"
     crossed = scheduling.from_data(json.loads(json.dumps(scheduling.to_data(answer))))
     assert explaining.lines(crossed) == explaining.lines(answer)
     assert crossed == answer
     assert contract.cluster.explain(runs).situation is Situation.NOT_WAITING
+
+
+@needs(Port.JOBS, Port.SCHEDULING, Port.SERVICES)
+def test_a_job_that_waits_for_a_stopped_service_says_for_which(contract: Contract) -> None:
+    contract.job_in(contract.submit("runs"), JobState.RUNNING)
+    waits = contract.submit("waits")
+    contract.until(lambda: contract.cluster.explain(waits), lambda found: found.scheduler is not None)
     contract.cluster.set_service("hivedscheduler", running=False)
     stopped = contract.cluster.explain(waits)
     assert (stopped.situation, stopped.service) == (Situation.SERVICE_STOPPED, "hivedscheduler")
@@ -255,7 +262,8 @@ def test_what_would_become_of_a_job_is_told_and_nothing_is_submitted(contract: C
     assert (full.situation, explaining.data(full)["decision"]) == (Situation.NO_ROOM, "wait")
     assert [job.key for job in contract.cluster.jobs()] == ["ann~runs"]
     assert contract.submit("one") == "ann~one"
-    assert explaining.data(contract.cluster.explain("ann~one"))["decision"] == "wait"
+    told = contract.until(lambda: contract.cluster.explain("ann~one"), lambda found: found.scheduler is not None)
+    assert explaining.data(told)["decision"] == "wait"
     with pytest.raises(PaictlError, match="nosuch"):
         contract.cluster.foresee(contract.request("two", vc="nosuch"))
 
@@ -296,6 +304,7 @@ def test_versions_are_counted_kept_and_read_back_whole(contract: Contract) -> No
     first = cluster.configuration()
     odd = {"worker.csv": "a,10.0.0.1\n", "big.yaml": "".join(f"k{n}: ünïcode 中文 {'x' * 60}\n" for n in range(20_000))}
     second = cluster.push({**first.files, **odd}, "with odd names", base=first.number)
+    assert cluster.configuration().number == second.number == contract.again().configuration().number
     third = cluster.push(dict(first.files), "without", base=None)
     assert first.number < second.number < third.number
     for reader in (cluster, contract.again()):

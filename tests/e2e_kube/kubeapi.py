@@ -133,9 +133,9 @@ class KubeApi:
         found = self.pod(name)
         return str(found["spec"].get("nodeName", "")) if found else ""
 
-    def phase(self, name: str) -> str:
+    def phase(self, name: str, namespace: str = "default") -> str:
         """What a pod's status says; empty if there is none of that name."""
-        found = self.pod(name)
+        found = self.pod(name, namespace)
         return str(found["status"].get("phase", "")) if found else ""
 
     def await_bound(self, names: Iterable[str], seconds: float = 30) -> dict[str, Json]:

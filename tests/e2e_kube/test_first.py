@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import yaml
@@ -11,7 +12,7 @@ from tests.e2e_kube.controlplane import ControlPlane, answers
 from tests.e2e_kube.kubeapi import KubeApi, devices, hived_pod, until
 from tests.e2e_kube.rig import Rig, rig
 
-CONFIG = {
+CONFIG: dict[str, Any] = {
     "physicalCluster": {
         "cellTypes": {
             "SWITCH": {"childCellType": "GPU", "childCellNumber": 2},
@@ -98,7 +99,9 @@ def test_kube_scheduler_asks_over_https_and_services_configuration_is_read(up: R
     }
     plain, services = up.config, up.folder / "services-configuration.yaml"
     others = {"rest-server": {"default-pai-admin-username": "a", "default-pai-admin-password": "another-secret-1"}}
-    services.write_text(yaml.safe_dump(others | {"hivedscheduler": {"config": plain.read_text()}}))
+    skus = {"GPU": {"gpu": 1, "cpu": 8, "memory": "32Gi"}}
+    cells = {**CONFIG, "physicalCluster": {"skuTypes": skus, **CONFIG["physicalCluster"]}}
+    services.write_text(yaml.safe_dump(others | {"hivedscheduler": {"config": yaml.safe_dump(cells)}}))
     try:
         up.config = services
         program = up.start_extender(*words, wait=False)

@@ -73,6 +73,7 @@ def _start(up: Rig) -> None:
     command = container["command"]
     command[command.index("--config") + 1] = str(up.config)
     command[command.index("--listen") + 1] = f"{HOST}:{up.port}"
+    command[command.index("--pod") + 1] = f"{SPACE}/{_replicas(up.api)[0]['metadata']['name']}"
     kubeconfig = ["--kubeconfig", str(up.conf(EXTENDER)), "--context", "x"]
     program = up.plane.run(
         "extender", [*PAICTL, *command[1:], *kubeconfig, "--bind-deadline", "3", "--dump", str(up.folder)]
@@ -84,22 +85,27 @@ def _start(up: Rig) -> None:
     up.plane.start_scheduler(json.dumps(scheduler), up.conf(SCHEDULER))
 
 
+def _replicas(api: KubeApi, name: str = EXTENDER) -> list[Json]:
+    """The two pods of a Deployment, by name."""
+    path = f"/api/v1/namespaces/{SPACE}/pods?labelSelector=app.kubernetes.io/name={name}"
+    until(lambda: len(api.get(path)["items"]) == 2, 30, f"two pods of {name}")
+    return sorted(api.get(path)["items"], key=lambda pod: str(pod["metadata"]["name"]))
+
+
 def test_the_api_server_takes_everything_and_makes_the_pods(up: Rig, api: KubeApi) -> None:
     """Applied again nothing changes; the Deployments' pods are admitted where Pod Security is `restricted`."""
     before = _versions(up.objects)
     again = install(api, printed("--config", str(up.config), "--delete-after", str(PATIENCE)))
     assert _versions(again) == before
     for name in (EXTENDER, SCHEDULER):
-        selector = f"labelSelector=app.kubernetes.io/name={name}"
-        path = f"/api/v1/namespaces/{SPACE}/pods?{selector}"
-        until(lambda path=path: len(api.get(path)["items"]) == 2, 30, f"two pods of {name}")  # type: ignore[misc]
-        for pod in api.get(path)["items"]:
+        for pod in _replicas(api, name):
             assert pod["spec"]["serviceAccountName"] == name
             assert pod["spec"]["priority"] == 2000000000
         budget = f"/apis/policy/v1/namespaces/{SPACE}/poddisruptionbudgets/{name}"
         until(lambda at=budget: api.get(at).get("status", {}).get("expectedPods") == 2, 30, "the budget counts them")  # type: ignore[misc]
     service = found(up.objects, "Service", EXTENDER)["spec"]
-    assert service["selector"] == found(up.objects, "Deployment", EXTENDER)["spec"]["selector"]["matchLabels"]
+    labels = found(up.objects, "Deployment", EXTENDER)["spec"]["selector"]["matchLabels"]
+    assert service["selector"] == labels | {"paictl.io/leader": "true"}
 
 
 def _versions(objects: list[Json]) -> dict[tuple[str, str], str]:
@@ -128,6 +134,49 @@ def test_a_lease_that_no_role_allows_is_said(up: Rig) -> None:
         assert "forbidden" in program.tail()
     finally:
         program.stop()
+
+
+def test_the_leaders_node_can_be_drained_and_the_service_leads_to_the_leader(up: Rig, api: KubeApi) -> None:
+    """The kubelet is played: what the printed readiness probe says of a process becomes its pod's condition."""
+    first, second = (pod["metadata"]["name"] for pod in _replicas(api))
+    (container,) = found(up.objects, "Deployment", EXTENDER)["spec"]["template"]["spec"]["containers"]
+    probe = container["readinessProbe"]["httpGet"]["path"]
+    other = free_ports(1)[0]
+    standby = up.start_extender("--leader-elect", "--pod", f"{SPACE}/{second}", port=other, name="standby", wait=False)
+    try:
+        standby.wait_until(lambda: answers(f"http://{HOST}:{other}{probe}"))
+        assert not answers(f"http://{HOST}:{other}/readyz"), "it does not answer questions"
+        for name, port in ((first, up.port), (second, other)):
+            binding = {"metadata": {"name": name}, "target": {"kind": "Node", "name": "told-0"}}
+            api.call("POST", f"/api/v1/namespaces/{SPACE}/pods/{name}/binding", binding)
+            ready = {"type": "Ready", "status": str(answers(f"http://{HOST}:{port}{probe}"))}
+            until(lambda name=name: api.phase(name, SPACE) == "Running", 30, "it runs")  # type: ignore[misc]
+            path = f"/api/v1/namespaces/{SPACE}/pods/{name}/status"
+            api.call("PATCH", path, {"status": {"conditions": [ready]}}, "application/strategic-merge-patch+json")
+        until(lambda: _endpoints(api) == {first}, 30, "the Service leads to the leader alone")
+        budget = f"/apis/policy/v1/namespaces/{SPACE}/poddisruptionbudgets/{EXTENDER}"
+        until(lambda: api.get(budget)["status"]["currentHealthy"] == 2, 30, "both are healthy")
+        eviction = {"metadata": {"name": first}}
+        api.call("POST", f"/api/v1/namespaces/{SPACE}/pods/{first}/eviction", eviction)  # as kubectl drain does
+        up.plane.programs["extender"].stop()
+        standby.wait_until(lambda: answers(f"http://{HOST}:{other}/readyz"))
+        until(lambda: _endpoints(api) == {second}, 30, "and to the next one")
+    finally:
+        standby.stop()
+        up.plane.programs["extender"].start()
+        up.plane.programs["extender"].wait_until(lambda: answers(f"{up.url}/readyz"))
+
+
+def _endpoints(api: KubeApi) -> set[str]:
+    """The pods that the Service leads to."""
+    selector = f"labelSelector=kubernetes.io/service-name={EXTENDER}"
+    path = f"/apis/discovery.k8s.io/v1/namespaces/{SPACE}/endpointslices?{selector}"
+    return {
+        str(one["targetRef"]["name"])
+        for piece in api.get(path)["items"]
+        for one in piece.get("endpoints") or ()
+        if one["conditions"].get("ready")
+    }
 
 
 def test_what_cannot_be_read_is_told_once_by_two_terms(up: Rig, api: KubeApi) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from paictl.cluster.pods.nodes import NodeStatus
 from paictl.extender.core import Options
-from paictl.extender.nodes import NodeStatus
 from paictl.extender.views import ViewCache
 from paictl.scheduler.wire import BIND_INFO, ISOLATION, Json
 from tests.golden.support import GOLDEN, load_spec, read_trace, replayer

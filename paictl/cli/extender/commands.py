@@ -16,7 +16,7 @@ from paictl.cli.console import Output
 from paictl.cli.options import OutputOption
 
 if TYPE_CHECKING:
-    from paictl.extender.labels import Reading
+    from paictl.cluster.pods.labels import Reading
 
 HELP = "The scheduler core behind kube-scheduler: serve its questions, make its manifests, read pods as it does."
 app = App(help=HELP)
@@ -47,6 +47,10 @@ def serve(
     lease: Annotated[
         str, typer.Option(metavar="NAMESPACE/NAME", help="The Lease for it.")
     ] = "paictl-system/hivedscheduler-extender",
+    pod: Annotated[
+        str,
+        typer.Option(metavar="NAMESPACE/NAME", help="Pod to be labelled paictl.io/leader while it leads."),
+    ] = "",
     preemption: Annotated[Preemption, typer.Option(help="Who evicts; kube-scheduler can from 1.38 on.")] = (
         Preemption.EXTENDER
     ),
@@ -69,9 +73,9 @@ def serve(
     """
     from paictl.cli import console
     from paictl.cli.options import address
+    from paictl.cluster.pods.labels import DEVICES
     from paictl.errors import PaictlError
     from paictl.extender.configuration import FindingsError
-    from paictl.extender.labels import DEVICES
     from paictl.extender.service import Service, Settings
     from paictl.remote.kube.client import connect
 
@@ -81,12 +85,10 @@ def serve(
     for path in filter(None, (tls_cert, tls_key)):
         if not path.is_file():
             raise PaictlError("there is no such file", where=str(path))
-    space, _, name = lease.partition("/")
-    if not space or not name:
-        raise PaictlError(f"--lease {lease!r}: expected NAMESPACE/NAME")
     settings = Settings(
         config=config, host=host, port=port, certificate=tls_cert, key=tls_key, elect=leader_elect,
-        lease=(space, name), own_preemption=preemption is Preemption.EXTENDER, delete_after=delete_after,
+        lease=_named("--lease", lease), pod=_named("--pod", pod) if pod else None,
+        own_preemption=preemption is Preemption.EXTENDER, delete_after=delete_after,
         deadline=bind_deadline, devices=tuple(device) if device else DEVICES, dump=dump,
     )  # fmt: skip
     try:
@@ -96,6 +98,15 @@ def serve(
         raise
     console.info(f"answering on {listen} for {service.client.where}")
     service.run()
+
+
+def _named(option: str, text: str) -> tuple[str, str]:
+    from paictl.errors import PaictlError
+
+    space, _, name = text.partition("/")
+    if not space or not name:
+        raise PaictlError(f"{option} {text!r}: expected NAMESPACE/NAME")
+    return space, name
 
 
 @app.command("config", epilog="paictl extender config --config hivedscheduler.yaml | kubectl apply -f -")
@@ -156,8 +167,8 @@ def explain_pod(
     """
     from paictl.cli import console
     from paictl.cli.extender.pods import counted, pods_of, reading_data
-    from paictl.extender.labels import DEVICES, Rules
-    from paictl.extender.reading import asks, read_pod
+    from paictl.cluster.pods.labels import DEVICES, Rules
+    from paictl.cluster.pods.reading import asks, read_pod
     from paictl.scheduler.errors import RequestError
 
     skus = {}

@@ -12,7 +12,7 @@ from paictl.errors import PaictlError
 from paictl.extender.owners import gang_of, label_for, owner_of, stands_for_pods
 
 if TYPE_CHECKING:
-    from paictl.extender.labels import Reading, Rules
+    from paictl.cluster.pods.labels import Reading, Rules
 
 Json = dict[str, Any]
 

@@ -19,20 +19,12 @@ from paictl.cluster.embedded.jobrows import row_of
 from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.jobviews import view_of
 from paictl.cluster.embedded.records import History
+from paictl.cluster.embedded.services import Alone
 from paictl.cluster.embedded.store import Store, planned_beginning, whole
 from paictl.cluster.embedded.users import WithUsers
 from paictl.cluster.embedded.views import losses_of, node_views, service_view
 from paictl.cluster.embedded.world import World
-from paictl.cluster.interface import (
-    About,
-    ConfigVersion,
-    Event,
-    JobRequest,
-    JobView,
-    Machine,
-    NodeChange,
-    Port,
-)
+from paictl.cluster.interface import About, ConfigVersion, Event, JobRequest, JobView, Machine, NodeChange, Port
 from paictl.cluster.jobwords import name_taken, no_job
 from paictl.cluster.versions import moved_on, no_version
 from paictl.units import Millis, from_unix, instant
@@ -45,7 +37,7 @@ if TYPE_CHECKING:
 Given = TypeVar("Given")
 
 
-class EmbeddedCluster(WithUsers, WithPages):
+class EmbeddedCluster(WithUsers, WithPages, Alone):
     """A cluster in a folder of this machine. `wall` gives Unix time in seconds (tests have their own)."""
 
     lacks: Mapping[Port, str] = MappingProxyType({})
@@ -301,18 +293,22 @@ class EmbeddedCluster(WithUsers, WithPages):
 
     # --- services
 
-    def services(self) -> Sequence[ServiceView]:
+    def services(self, *, closely: bool = False) -> Sequence[ServiceView]:  # noqa: ARG002 - all is known at once
         """All services that are there, by name."""
         with self._world() as world:
             return [service_view(world, service, self.epoch) for service in world.services if service.there]
 
-    def set_service(self, name: str, *, running: bool) -> ServiceView:
+    def refresh_service(self, name: str, *, take_over: bool = False) -> None:  # noqa: ARG002
+        """Stop and start a service in one transaction."""
+        self.restart_services([name])
+
+    def set_service(self, name: str, *, running: bool, take_over: bool = False) -> ServiceView:  # noqa: ARG002
         """Start a service (loading the newest configuration) or stop it."""
         return self._write(
             commands.SetService(name, running), lambda world: service_view(world, world.services.get(name), self.epoch)
         )
 
-    def restart_services(self, names: Sequence[str]) -> None:
+    def restart_services(self, names: Sequence[str], *, take_over: bool = False) -> None:  # noqa: ARG002
         """Stop services, the last first, and start them again in order, in one transaction."""
         self._write(commands.RestartServices(tuple(names)), lambda _: None)
 
@@ -322,7 +318,7 @@ class EmbeddedCluster(WithUsers, WithPages):
             ended, versions = self._store.count_jobs() + len(world.ended), sum(1 for _ in self._store.configs())
             return losses_of(world, name, ended, versions)
 
-    def wipe_service(self, name: str) -> None:
+    def wipe_service(self, name: str, *, with_data: bool = False) -> None:  # noqa: ARG002 - they go with it
         """Stop a service and destroy its data; the command log keeps what was asked, as it does for all commands."""
         self._write(commands.WipeService(name), lambda _: None)
 

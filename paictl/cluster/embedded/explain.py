@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,14 +11,10 @@ from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import JobRequest
 from paictl.cluster.jobwords import STATES
 from paictl.cluster.scheduling import JobExplanation, Situation
-from paictl.scheduler.engine import Engine
-from paictl.scheduler.errors import RequestError
-from paictl.workload.job import PRIORITIES
 from paictl.workload.lifecycle import RunState
 
 if TYPE_CHECKING:
-    from paictl.scheduler.explain import Explanation
-    from paictl.scheduler.explain.data import Change
+    pass
 
 NEEDED = (CONTROLLER, SCHEDULER)
 """The services between a job and its devices, in their order."""
@@ -39,35 +34,12 @@ def explain_job(world: World, job: LiveJob) -> JobExplanation:
     engine = world.dispatcher.engine
     if engine is None:
         return replace(known, situation=Situation.NO_SCHEDULER)
-    from paictl.scheduler.explain import explain  # late: most commands load this module and explain nothing
+    from paictl.cluster.whywaits import explained  # late: most commands load this module and explain nothing
 
-    try:
-        found = explain(engine, job.request(waiting[0].ref), siblings=job.plan.groups.keys())
-    except RequestError as error:
-        return replace(known, situation=Situation.UNKNOWN_TERMS, reason=error.message)
-    found = replace(found, changes=tuple(_with_classes(engine, found)))
-    return replace(known, situation=Situation.NO_ROOM, scheduler=found)
+    return explained(known, engine, job.request(waiting[0].ref), job.plan.groups.keys())
 
 
 def foresee_job(world: World, request: JobRequest) -> JobExplanation:
     """What would become of a job that was submitted now; raises as `World.admitted` does for one that never is."""
     (job,) = world.admitted([request])
     return explain_job(world, job)
-
-
-def _with_classes(engine: Engine, explanation: Explanation) -> Iterator[Change]:
-    """The changes, but priorities are those of classes, because jobs can have no others.
-
-    A class is higher than what was tried, so it is tried as well; one that no class reaches is left out.
-    """
-    from paictl.scheduler.explain import explain
-
-    for change in explanation.changes:
-        if change.priority is None:
-            yield change
-            continue
-        priority = min((number for number in PRIORITIES.values() if number >= change.priority), default=None)
-        if priority is not None:
-            outcome = explain(engine, replace(explanation.request, priority=priority)).outcome
-            if outcome is not None:
-                yield replace(change, priority=priority, outcome=outcome)

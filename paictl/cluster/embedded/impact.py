@@ -8,6 +8,7 @@ from paictl.cluster.configured import Configuration
 from paictl.cluster.embedded.dispatch import Dispatcher
 from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.world import World
+from paictl.cluster.harming import harm_of_running
 from paictl.cluster.scheduling import Harm, Impact
 from paictl.errors import PaictlError
 from paictl.scheduler.engine import Engine
@@ -32,17 +33,8 @@ def impact_of(world: World, files: Mapping[str, str]) -> Iterator[Impact]:
 
 
 def _harm(job: LiveJob, configuration: Configuration, now: Engine | None, then: Engine) -> Harm | None:
-    if not any(True for _ in job.running()):
-        if job.job.vc not in configuration.supply.vcs:
-            return Harm.NO_VC
-        return Harm.NEVER if configuration.judge.refusal(job.plan) is not None else None
-    for name in job.plan.groups:
-        before = None if now is None else now.state.groups.by_name.get(name)
-        after = then.state.groups.by_name.get(name)
-        if before is None or before.virtual is None:
-            continue
-        if after is None:
-            return Harm.NO_CELL
-        if after.virtual is None:
-            return Harm.NO_GUARANTEE
-    return None
+    if any(True for _ in job.running()):
+        return harm_of_running(job.plan.groups, now, then)
+    if job.job.vc not in configuration.supply.vcs:
+        return Harm.NO_VC
+    return Harm.NEVER if configuration.judge.refusal(job.plan) is not None else None

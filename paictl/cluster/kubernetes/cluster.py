@@ -1,4 +1,4 @@
-"""A Kubernetes cluster behind the interface: nodes, configuration, jobs; the other ports are in `lacking`."""
+"""A Kubernetes cluster behind the interface."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from paictl.cluster.interface import OpenPaiLeft
 from paictl.cluster.kubernetes.errors import told
 from paictl.cluster.kubernetes.jobevents import events_of
 from paictl.cluster.kubernetes.jobs import JobStore
-from paictl.cluster.kubernetes.lacking import LACKS, LackingPorts
+from paictl.cluster.kubernetes.looking import Looker
 from paictl.cluster.kubernetes.nodes import view_of, views_of
 from paictl.cluster.kubernetes.pushing import Pusher
+from paictl.cluster.kubernetes.services.port import KubeServices
 from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.kubernetes.times import read_time
 from paictl.cluster.kubernetes.users import KubernetesUsers
+from paictl.cluster.picture import Picture
+from paictl.cluster.scheduling import Impact, JobExplanation
 from paictl.cluster.values import (
     About,
     ClusterError,
@@ -30,6 +33,7 @@ from paictl.cluster.values import (
     NodeChange,
     NodeView,
     Port,
+    ServiceView,
     UnreachableError,
     UnsupportedError,
 )
@@ -43,7 +47,7 @@ _OPENPAI_FILES: Final = "pai-configuration"
 _RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
 
 
-class KubernetesCluster(LackingPorts):
+class KubernetesCluster:
     """One API server, reached through a client that `opening` has checked; `known_as` is the name in the registry."""
 
     def __init__(self, client: KubeClient, known_as: str) -> None:
@@ -51,8 +55,10 @@ class KubernetesCluster(LackingPorts):
         self._known_as = known_as
         self._store = VersionStore(client)
         self._pusher = Pusher(client, self._store)
+        self._services = KubeServices(client, self._store, lambda: self.name)
         self._users = KubernetesUsers(client)
         self._jobs = JobStore(client)
+        self._looker = Looker(client, self._store, self._jobs)
 
     # --- identity
 
@@ -84,8 +90,8 @@ class KubernetesCluster(LackingPorts):
 
     @property
     def lacks(self) -> Mapping[Port, str]:
-        """Jobs, scheduling and services, for now."""
-        return LACKS
+        """Nothing."""
+        return {}
 
     def about(self) -> About:
         """Server, context, and the version of Kubernetes."""
@@ -163,6 +169,28 @@ class KubernetesCluster(LackingPorts):
             found = events_of(*self._jobs.everything(subject))
         return [event for event in found if subject in (None, event.subject) and event.number > after]
 
+    # --- scheduling
+
+    def explain(self, key: str) -> JobExplanation:
+        """Why a job waits, and what would let it run, by the newest configuration."""
+        with told():
+            return self._looker.explain(key)
+
+    def foresee(self, request: JobRequest) -> JobExplanation:
+        """The explanation of a job as if it had been submitted now."""
+        with told():
+            return self._looker.foresee(request)
+
+    def picture(self, *, history: bool = False) -> Picture:
+        """Cells, virtual clusters, nodes and jobs as they are now, by the newest configuration."""
+        with told():
+            return self._looker.picture(self.name, self.now, self.epoch, history=history)
+
+    def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
+        """The jobs that would be worse off by other configuration files."""
+        with told():
+            return self._looker.impact(files)
+
     # --- configuration
 
     def configuration(self, number: int | None = None) -> ConfigVersion:
@@ -187,6 +215,41 @@ class KubernetesCluster(LackingPorts):
     def users(self) -> KubernetesUsers:
         """Accounts and tokens, in Secrets."""
         return self._users
+
+    # --- services
+
+    def services(self, *, closely: bool = False) -> Sequence[ServiceView]:
+        """All services that are there, by name; as the port says."""
+        return self._services.services(closely=closely)
+
+    def drift(self, name: str) -> Sequence[str]:
+        """What somebody has changed about the objects of a service by hand."""
+        return self._services.drift(name)
+
+    def set_service(self, name: str, *, running: bool, take_over: bool = False) -> ServiceView:
+        """Apply a service from the newest configuration, or take its workloads away."""
+        return self._services.set_service(name, running=running, take_over=take_over)
+
+    def refresh_service(self, name: str, *, take_over: bool = False) -> None:
+        """Apply a service from the newest configuration."""
+        self._services.refresh_service(name, take_over=take_over)
+
+    def restart_services(self, names: Sequence[str], *, take_over: bool = False) -> None:
+        """Apply services from the newest configuration, with new pods."""
+        self._services.restart_services(names, take_over=take_over)
+
+    def losses(self, name: str) -> Sequence[str] | None:
+        """The data of a service."""
+        return self._services.losses(name)
+
+    @property
+    def keeps_data(self) -> bool:
+        """Yes: they are objects of their own."""
+        return True
+
+    def wipe_service(self, name: str, *, with_data: bool = False) -> None:
+        """Delete the objects of a service, its data only if told so."""
+        self._services.wipe_service(name, with_data=with_data)
 
     def left_by_openpai(self) -> OpenPaiLeft:
         """What OpenPAI's own `config push` has stored."""

@@ -9,7 +9,6 @@ push with it can succeed any more, and only then are its leftovers taken for wha
 from __future__ import annotations
 
 import base64
-import hashlib
 import secrets as randomness
 from collections.abc import Mapping
 from contextlib import suppress
@@ -30,7 +29,7 @@ from paictl.cluster.kubernetes.head import (
     object_name,
 )
 from paictl.cluster.kubernetes.pieces import ROOM, Packed, digest, pack
-from paictl.cluster.kubernetes.store import VersionStore
+from paictl.cluster.kubernetes.store import VersionStore, key_of
 from paictl.cluster.kubernetes.times import read_time
 from paictl.cluster.values import ClusterError, ConfigVersion, ConflictError, UnreachableError
 from paictl.cluster.versions import moved_on
@@ -102,7 +101,7 @@ class Pusher:
 
     def _values(self, files: Mapping[str, str], head: Head, given: Mapping[str, str]) -> dict[str, str]:
         """The data of the version's Secret: a value for every seal in the files, from the push or an older version."""
-        needed = {_key(seal): seal for seal in seals_of(files)}
+        needed = {key_of(seal): seal for seal in seals_of(files)}
         data = {key: _encoded(given[seal]) for key, seal in needed.items() if seal in given}
         for entry in reversed(head.entries):
             if len(data) == len(needed):
@@ -218,11 +217,6 @@ def _manifest(kind: str, number: int, name: str, data: Mapping[str, str]) -> Jso
         "apiVersion": "v1", "kind": kind, "immutable": True, "data": dict(data),
         "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels},
     }  # fmt: skip
-
-
-def _key(seal: str) -> str:
-    """The key of a seal's value in a Secret; a seal has characters that no key may have."""
-    return hashlib.sha256(seal.encode()).hexdigest()[:40]
 
 
 def _encoded(value: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -9,6 +11,7 @@ from paictl.cluster.kubernetes.head import HEAD, NAMESPACE, NUMBER, Entry, Head,
 from paictl.cluster.kubernetes.pieces import digest, unpack
 from paictl.cluster.values import ClusterError, ConfigVersion
 from paictl.cluster.versions import no_version
+from paictl.config.pushing.fileset import seals_of
 from paictl.remote.kube.client import Json, KubeClient
 from paictl.remote.kube.objects import find, path_of
 
@@ -38,12 +41,22 @@ class VersionStore:
 
     def version(self, number: int | None = None) -> ConfigVersion:
         """A version, the newest without a number; raises `ClusterError` if there is none, or it is damaged."""
-        for entry, version in self._read(number):
+        for entry, version in self._read(number)[-1:]:
             if version is None:
                 raise _damaged(entry)
             return version
         head = self.head()
         raise no_version(number, head.newest if head else 0)
+
+    def secrets(self, version: ConfigVersion) -> dict[str, str]:
+        """What the seals in the files of a version stand for: seal → ``TAG:VALUE``, without those that are lost."""
+        head = self.head()
+        entry = next((one for one in (head.entries if head else ()) if one.number == version.number), None)
+        seals = seals_of(version.files)
+        if entry is None or not seals:
+            return {}
+        data = (find(self._client, path_of(NAMESPACE, "secrets", entry.name())) or {}).get("data") or {}
+        return {seal: _decoded(data[key]) for seal in seals for key in [key_of(seal)] if key in data}
 
     def _read(self, number: int | None) -> list[tuple[Entry, ConfigVersion | None]]:
         """What the head names, of one version or (None: and the newest comes last) of all."""
@@ -78,6 +91,15 @@ class VersionStore:
     def knows(self, entry: Entry, version: ConfigVersion) -> None:
         """Remember what was just stored."""
         self._known[entry.token] = version
+
+
+def key_of(seal: str) -> str:
+    """The key of a seal's value in a Secret; a seal has characters that no key may have."""
+    return hashlib.sha256(seal.encode()).hexdigest()[:40]
+
+
+def _decoded(value: str) -> str:
+    return base64.b64decode(value).decode("utf-8", errors="surrogatepass")
 
 
 def _version(entry: Entry, by_name: Mapping[str, Mapping[str, str]]) -> ConfigVersion | None:

@@ -99,6 +99,14 @@ class KubeClient:
         """One object, or one page."""
         return self.request("GET", path, query=query, timeout=timeout)
 
+    def text(self, path: str, query: Mapping[str, object] | None = None, timeout: float = READ) -> str:
+        """An answer that is no JSON, as a log."""
+        reply = self._send("GET", path, None, query, JSON, urllib3.Timeout(connect=CONNECT, read=timeout))
+        data: bytes = reply.data
+        if reply.status >= 300:
+            raise self._refused(reply.status, data, f"GET {path}")
+        return data.decode(errors="replace")
+
     def list(self, path: str, query: Mapping[str, object] | None = None) -> Iterator[tuple[str, list[Json]]]:
         """A list page by page: the resource version of the whole list, and the objects of the page."""
         token = ""
@@ -122,7 +130,7 @@ class KubeClient:
         self, method: str, path: str, body: object, query: Mapping[str, object] | None, kind: str,
         timeout: urllib3.Timeout, *, stream: bool = False,
     ) -> urllib3.BaseHTTPResponse:  # fmt: skip
-        headers = {"Accept": JSON, "Content-Type": kind, "User-Agent": "paictl"}
+        headers = {"Accept": f"{JSON}, */*", "Content-Type": kind, "User-Agent": "paictl"}
         self.sent[method] += 1
         with self._auth:  # a token is read again when it has expired
             self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, None)

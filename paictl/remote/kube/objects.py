@@ -10,6 +10,8 @@ from paictl.remote.kube.client import Json, KubeClient, KubeError
 MANAGER: Final = "paictl"
 """Field manager of what we write."""
 
+APPLY: Final = "application/apply-patch+yaml"
+
 NOT_FOUND: Final = 404
 CONFLICT: Final = 409
 
@@ -59,3 +61,15 @@ def delete(client: KubeClient, path: str) -> bool:
             return False
         raise
     return True
+
+
+def apply(client: KubeClient, path: str, body: Json, *, dry_run: bool = False, force: bool = False) -> Json:
+    """Server-side apply: our fields of an object become as `body` says, fields of others stay; it is made if missing.
+
+    Raises `KubeError`: 409 if another manager owns a field with another value, which `force` takes over. A field that
+    the server does not know is refused. With `dry_run` the server checks everything and changes nothing.
+    """
+    query = {"fieldManager": MANAGER, "fieldValidation": "Strict"}
+    query |= {"dryRun": "All"} if dry_run else {}
+    query |= {"force": "true"} if force else {}
+    return client.request("PATCH", path, body, query=query, kind=APPLY, timeout=60.0)

@@ -98,6 +98,11 @@ def annotate(client: KubeClient, pod: tuple[str, str, str], annotations: Mapping
     return _patch(client, pod, "", {"metadata": {"uid": pod[2], "annotations": dict(annotations)}})
 
 
+def label(client: KubeClient, pod: tuple[str, str, str], labels: Mapping[str, str | None]) -> bool:
+    """Set labels of a pod (namespace, name, uid), None takes one away; whether it was there."""
+    return _patch(client, pod, "", {"metadata": {"uid": pod[2], "labels": dict(labels)}})
+
+
 def nominate(client: KubeClient, pod: tuple[str, str, str], node: str) -> bool:
     """Say where a pod will run once others have gone, so that kube-scheduler keeps room there; whether it was there."""
     return _patch(client, pod, "status", {"metadata": {"uid": pod[2]}, "status": {"nominatedNodeName": node}})

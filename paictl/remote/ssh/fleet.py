@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import Self
 
 from paictl.errors import PaictlError
 from paictl.i18n import text
@@ -84,6 +84,15 @@ class Fleet:
         """Run a command on all hosts (or those given), in the shell of the user there; never raises for a host."""
         return self._each(hosts, lambda link: execute(link, self._command(link, manner, command, stdin)))
 
+    def run_each(
+        self, commands: Mapping[str, str], *, stdin: bytes = b"", manner: Manner = Manner()
+    ) -> dict[str, HostResult]:  # fmt: skip
+        """Run another command on each host, by host name."""
+        hosts = [host for host in self.inventory if host.name in commands]
+        return self._each(
+            hosts, lambda link: execute(link, self._command(link, manner, commands[link.host.name], stdin))
+        )
+
     def upload(
         self,
         source: Path,
@@ -99,7 +108,7 @@ class Fleet:
         """
         _readable(source)
         return self._each(
-            hosts, lambda link: upload(link, source, target, mode=mode, settings=self._command(link, manner))
+            hosts, lambda link: upload(link, source, target, mode=mode, settings=self._settings(link, manner))
         )
 
     def download(
@@ -114,10 +123,14 @@ class Fleet:
         name = source.rstrip("/").rpartition("/")[2]
         return self._each(
             hosts,
-            lambda link: download(link, source, folder / link.host.name / name, settings=self._command(link, manner)),
+            lambda link: download(link, source, folder / link.host.name / name, settings=self._settings(link, manner)),
         )
 
-    def _command(self, link: Link, manner: Manner, line: str = "", stdin: bytes | BinaryIO = b"") -> Command:
+    def _settings(self, link: Link, manner: Manner) -> Command:
+        """How a transfer runs; what its script says is for us alone."""
+        return replace(self._command(link, manner), lines=lambda _stream, _line: None)
+
+    def _command(self, link: Link, manner: Manner, line: str = "", stdin: bytes = b"") -> Command:
         def say(stream: str, said: str) -> None:
             with self._saying:
                 self._listen.output(link.host.name, stream, said)
@@ -139,19 +152,19 @@ class Fleet:
         return {name: future.result() for name, future in futures.items()}
 
     def _one(self, host: Host, work: Work) -> HostResult:
-        began, new_key = time.monotonic(), ""
+        sent, new_key = time.time(), ""
         try:
             link = self._link(host)
             new_key, link.new_key = link.new_key, ""
-            ended = work(link)
-            code, reach = ended.code, Reach.DONE
-            result = HostResult(host.name, reach, code, ended.stdout, ended.stderr, new_key=new_key)
+            sent = time.time()
+            done = work(link)
+            result = HostResult(host.name, Reach.DONE, done.code, done.stdout, done.stderr, new_key=new_key)
         except NotReachedError as error:
             result = HostResult(host.name, error.reach, message=error.message, hint=error.hint, new_key=new_key)
         except OSError as error:
             said = text("cannot be written here: {reason}", reason=error.strerror or str(error))
             result = HostResult(host.name, Reach.FAILED, message=said, new_key=new_key)
-        result = replace(result, seconds=round(time.monotonic() - began, 3))
+        result = replace(result, sent=sent, ended=time.time())
         with self._saying:
             self._listen.result(result)
         return result

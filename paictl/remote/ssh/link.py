@@ -224,12 +224,16 @@ def _refused(host: Host, login: Login) -> NotReachedError:
 
 
 def _unreachable(error: Exception, host: Host) -> NotReachedError:
+    import paramiko
+
     place = f"{host.address}:{host.port}"
     inner = next(iter(error.errors.values()), error) if hasattr(error, "errors") else error
     if isinstance(inner, TimeoutError):
         said = text("{place} does not answer", place=place)
     elif isinstance(inner, ConnectionRefusedError):
         said = text("{place} refuses connections", place=place)
+    elif isinstance(inner, EOFError | paramiko.SSHException) and not isinstance(inner, OSError):
+        said = text("{place} takes connections, but does not answer over SSH", place=place)
     else:
         reason = getattr(inner, "strerror", None) or str(inner) or "the connection was cut"
         said = text("{place} cannot be reached: {reason}", place=place, reason=reason)

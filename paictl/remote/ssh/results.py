@@ -32,7 +32,8 @@ class Reach(StrEnum):
 class HostResult:
     """What became of it on a host; `code` is -1 unless `reach` is `DONE`.
 
-    `message` and `hint` say why it went no further. `new_key` is the fingerprint of a key that was trusted now.
+    `message` and `hint` say why it went no further. `new_key` is the fingerprint of a key that was trusted now. `sent`
+    and `ended` are instants by the clock here, in seconds since 1970: between them the host was at work.
     """
 
     host: str
@@ -43,7 +44,13 @@ class HostResult:
     message: str = ""
     hint: str = ""
     new_key: str = ""
-    seconds: float = 0.0
+    sent: float = 0.0
+    ended: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """How long it took there."""
+        return round(self.ended - self.sent, 3)
 
     @property
     def ok(self) -> bool:

@@ -15,13 +15,13 @@ from typing import Any
 import uvicorn
 
 from paictl.cells.spec import ClusterSpec
+from paictl.cluster.pods.labels import Rules
+from paictl.cluster.pods.nodes import NodeStatus
 from paictl.extender.binder import Binder
 from paictl.extender.connections import serving
 from paictl.extender.core import Binding, ExtenderCore, Options
 from paictl.extender.filtering import filter_nodes
-from paictl.extender.labels import Rules
 from paictl.extender.metrics import Metrics
-from paictl.extender.nodes import NodeStatus
 from paictl.extender.pod_events import PodEvent
 from paictl.extender.reconciler import Reconciler
 from paictl.extender.server import Api

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from paictl.cluster.pods.nodes import NodeStatus
 from paictl.extender.core import NotServingError
-from paictl.extender.nodes import NodeStatus
 from paictl.scheduler.book import Book
 from paictl.scheduler.errors import InvariantError
 from tests.unit.extender.conftest import NODES

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from paictl.cluster.pods.nodes import NodeStatus
 from paictl.extender import housekeeping
 from paictl.extender.filtering import filter_nodes
-from paictl.extender.nodes import NodeStatus
 from paictl.extender.wire import FilterArgs
 from tests.unit.extender.conftest import NODES
 from tests.unit.extender.harness import Harness, gang, pod

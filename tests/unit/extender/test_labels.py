@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from paictl.extender.labels import Rules
-from paictl.extender.reading import asks, read_pod
+from paictl.cluster.pods.labels import Rules
+from paictl.cluster.pods.reading import asks, read_pod
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.wire import SCHEDULING_SPEC
 

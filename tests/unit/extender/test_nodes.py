@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paictl.extender.nodes import node_status, why_bad
+from paictl.cluster.pods.nodes import node_status, why_bad
 from paictl.scheduler.wire import Json
 
 

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from paictl.cli.main import run
-from paictl.extender.labels import Rules
+from paictl.cluster.pods.labels import Rules
+from paictl.cluster.pods.reading import read_pod
 from paictl.extender.owners import gang_of, owner_of
-from paictl.extender.reading import read_pod
 from paictl.scheduler.errors import RequestError
 
 CASES = sorted((Path(__file__).parents[2] / "cases" / "extender").glob("*.yaml"))

@@ -1,3 +1,4 @@
+# ruff: noqa: ARG002 - stand-ins take what the port takes
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ import pytest
 from paictl.cluster.interface import ClusterError, ConfigVersion, ServiceView
 from paictl.config.pushing.compare import compare_files
 from paictl.plan.events import Event, PhaseSaid
-from paictl.service.carry_out import NotReadyError, Patience, carry_out, wait_ready
+from paictl.service.carry_out import Looks, NotReadyError, Patience, carry_out, wait_ready
 from paictl.service.catalogue import load_catalogue
 from paictl.service.live import losses_on, observe, readers_of
 from paictl.service.plan import Action, ServiceRequest, ServiceState, make_plan
@@ -33,7 +34,7 @@ class FakeServices:
         self.calls: list[str] = []
         self.data: dict[str, tuple[str, ...]] = {}
 
-    def services(self) -> list[ServiceView]:
+    def services(self, *, closely: bool = False) -> list[ServiceView]:
         return [self._view(service.name) for service in CATALOGUE]
 
     def _view(self, name: str) -> ServiceView:
@@ -43,21 +44,31 @@ class FakeServices:
             return ServiceView(name, True, False, NOON, f"pulls its image, {left} layers left")
         return ServiceView(name, name in self.running, name in self.running, NOON, "stopped")
 
-    def set_service(self, name: str, *, running: bool) -> ServiceView:
+    def drift(self, name: str) -> Sequence[str]:
+        return ()
+
+    @property
+    def keeps_data(self) -> bool:
+        return False
+
+    def refresh_service(self, name: str, *, take_over: bool = False) -> None:
+        self.calls.append(f"refresh {name}")
+
+    def set_service(self, name: str, *, running: bool, take_over: bool = False) -> ServiceView:
         self.calls.append(f"{'start' if running else 'stop'} {name}")
         if running and name in self.broken:
             raise ClusterError("refuses")
         (self.running.add if running else self.running.discard)(name)
         return ServiceView(name, running, running, NOON)
 
-    def restart_services(self, names: Sequence[str]) -> None:
+    def restart_services(self, names: Sequence[str], *, take_over: bool = False) -> None:
         self.calls.append(f"restart {' '.join(names)}")
         self.running |= set(names)
 
     def losses(self, name: str) -> Sequence[str] | None:
         return self.data.get(name)
 
-    def wipe_service(self, name: str) -> None:
+    def wipe_service(self, name: str, *, with_data: bool = False) -> None:
         self.calls.append(f"wipe {name}")
         self.running.discard(name)
 
@@ -109,7 +120,7 @@ def test_to_refresh_or_restart_is_one_request_so_that_a_kill_leaves_nothing_stop
     assert run(fake, Action.RESTART, "alert-manager", "prometheus") == [
         ("prometheus", True), ("alert-manager", True), ("alert-manager", True), ("prometheus", True),
     ]  # fmt: skip
-    assert fake.calls == ["restart alert-manager", "restart alert-manager prometheus"]
+    assert fake.calls == ["refresh alert-manager", "restart alert-manager prometheus"]
 
 
 def test_a_restart_of_what_did_not_run_starts_it_in_its_place() -> None:
@@ -145,7 +156,7 @@ def test_a_service_that_does_not_get_ready_is_named_with_its_reason_and_blocks_t
 
 def test_nobody_waits_for_a_service_that_is_gone() -> None:
     with pytest.raises(NotReadyError, match="it is gone"):
-        wait_ready(FakeServices(), "nobody", Clock().patience(60), lambda *_: None)
+        wait_ready(Looks(FakeServices()), "nobody", Clock().patience(60), lambda *_: None)
 
 
 def test_nothing_is_started_on_top_of_what_did_not_start_and_the_rest_is() -> None:

@@ -74,11 +74,20 @@ def test_a_skipped_service_is_not_started_as_a_prerequisite_either() -> None:
 
 def test_what_runs_already_is_settled() -> None:
     made = plan(Action.START, {**UP, "web": ServiceState.STARTING}, "web", "lone")
-    assert made.steps == ()
-    assert [(remark.service, remark.text) for remark in made.settled] == [
-        ("lone", "is running already"),
-        ("web", "is starting already"),
-    ]
+    assert [(remark.service, remark.text) for remark in made.settled] == [("lone", "is running already")]
+    assert [(step.service, step.reason) for step in made.steps] == [("web", "is starting")], "it is waited for"
+
+
+def test_what_was_left_half_done_is_started_again() -> None:
+    made = plan(Action.START, {**UP, "web": ServiceState.FAILED}, "web")
+    assert [(step.service, step.reason) for step in made.steps] == [("web", "is failed")]
+
+
+def test_to_refresh_what_did_not_change_is_nothing_to_do() -> None:
+    made = make_plan(ServiceRequest(Action.REFRESH, ("web", "lone")), SMALL, UP, ["web"])
+    assert steps(made) == ["refresh lone"]
+    (settled,) = made.settled
+    assert (settled.service, settled.text) == ("web", "is what the configuration says already")
 
 
 def test_stopping_what_others_need_warns_of_those_that_stay() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from paictl.extender.labels import DEVICES
+from paictl.cluster.pods.labels import DEVICES
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 import yaml
 
-from paictl.extender.labels import GROUP_SIZE, KEYS, LEAF_CELLS, VC, Reading, Rules, pod_limit, read_labels
+from paictl.cluster.pods.labels import GROUP_SIZE, KEYS, LEAF_CELLS, VC, Reading, Rules, pod_limit, read_labels
 from paictl.scheduler.decision import BindInfo
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.wire import BIND_INFO, ENABLE, SCHEDULING_SPEC, parse_bind_info, parse_request

@@ -1,0 +1,4 @@
+"""`paictl deploy`.
+
+It must never reach a host itself: `paictl.deploy` and `paictl.remote` do.
+"""

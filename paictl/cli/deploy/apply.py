@@ -1,0 +1,192 @@
+"""`paictl deploy plan` and `paictl deploy apply`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from paictl.cli import console
+from paictl.cli.clusters import Yes, confirm
+from paictl.cli.console import Output
+from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment
+from paictl.errors import PaictlError
+from paictl.files import write_together
+from paictl.places import state_folder
+
+if TYPE_CHECKING:
+    from paictl.deploy.apply import Applied
+    from paictl.deploy.desired import Desired
+    from paictl.deploy.inventory import Deployment
+    from paictl.deploy.site import Site
+
+PLAN_EPILOG = """
+    paictl deploy plan -m master.csv -w worker.csv -c config.yaml
+    paictl deploy plan -m master.csv -w worker.csv -c config.yaml -o plan.json && paictl deploy apply plan.json
+
+Nothing is changed on any host. A plan that was written is applied as it was, or refused if the files have changed.
+"""
+APPLY_EPILOG = """
+    paictl deploy apply -m master.csv -w worker.csv -c config.yaml
+    paictl deploy apply plan.json --yes
+    paictl deploy apply -m master.csv -w worker.csv -c config.yaml --kubernetes-only
+
+What was interrupted is gone on with by the same command; what is right already is left alone.
+Exit code 3: some hosts did not get to the end; 4: none could be reached.
+"""
+
+ArtifactsOption = Annotated[
+    str, typer.Option("--artifacts", metavar="DIR", help="Artifact folder (default: as config.yaml says).")
+]
+MaybeFile = str | None
+"""A file that a plan may name in the place of an option."""
+
+
+def plan(
+    masters: Masters,
+    workers: Workers,
+    config: Config,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write the plan to a file.")] = None,
+    artifacts: ArtifactsOption = "",
+    accept_new: AcceptNew = False,
+    form: Annotated[Output, typer.Option("--format", "-f", help="Form of the result.")] = Output.TABLE,
+) -> None:
+    """Show what a deployment would change on which machine, and change nothing."""
+    from paictl.cli.deploy.showing import PhaseLines, show_changes, show_notes
+    from paictl.deploy.apply import make_plan, plan_data
+
+    deployment = read_deployment(masters, workers, config)
+    desired = _desired(deployment, artifacts, accept_new=accept_new)
+    changes = make_plan(desired, runs_folder(), _now, PhaseLines())
+    data = plan_data((masters, workers, config), desired, changes)
+    if out is not None:
+        write_together(out.parent, {out.name: json.dumps(data, indent=1) + "\n"}, force=True, mode=0o600)
+        console.info(f"plan written; next: paictl deploy apply {out}")
+    if form is not Output.TABLE:
+        console.write_data(data, form)
+        return
+    show_notes(deployment.settings.notes)
+    show_changes(changes)
+    if not changes:
+        console.write("nothing would change: everything is as it shall be")
+
+
+def apply(
+    file: Annotated[Path | None, typer.Argument(metavar="[PLAN]", help="A plan that was written.")] = None,
+    masters: Annotated[
+        MaybeFile, typer.Option("--masters", "-m", metavar="FILE", help="List of masters, hostname,address a line.")
+    ] = None,
+    workers: Annotated[
+        MaybeFile, typer.Option("--workers", "-w", metavar="FILE", help="List of workers, hostname,address a line.")
+    ] = None,
+    config: Annotated[
+        MaybeFile, typer.Option("--config", "-c", metavar="FILE", help="Cluster settings (config.yaml).")
+    ] = None,
+    kubernetes_only: Annotated[
+        bool, typer.Option("--kubernetes-only", help="End when all nodes are Ready; no services.")
+    ] = False,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--path", "-p", metavar="DIR", help="Configuration to push (default: made from the machines)."),
+    ] = None,
+    services: Annotated[
+        list[str] | None,
+        typer.Option("--service-name", "-n", metavar="NAME", help="Start only this service; repeat it."),
+    ] = None,
+    artifacts: ArtifactsOption = "",
+    accept_new: AcceptNew = False,
+    yes: Yes = False,
+    form: Annotated[Output, typer.Option("--output", "-o", help="Form of the result.")] = Output.TABLE,
+) -> None:
+    """Make the machines a running cluster: Kubernetes, and all services on it."""
+    from paictl.cli.deploy.showing import PhaseLines, show_notes
+    from paictl.deploy.apply import apply as carry_out
+    from paictl.deploy.apply import check_plan, plan_from
+
+    read = plan_from(file) if file is not None else None
+    names = (read.masters, read.workers, read.config) if read else (masters, workers, config)
+    if not all(names):
+        hint = "paictl deploy apply -m master.csv -w worker.csv -c config.yaml, or a plan"
+        raise PaictlError("it is not said which machines", hint=hint)
+    files = tuple(map(str, names))
+    deployment = read_deployment(*files)
+    desired = _desired(deployment, artifacts, accept_new=accept_new)
+    if read:
+        check_plan(read, desired)
+    cluster = deployment.settings.cluster
+    show_notes(deployment.settings.notes)
+    machines = f"{len(deployment.masters)} masters and {len(deployment.workers)} workers"
+    confirm(f"{machines} become cluster {cluster} (Kubernetes {desired.version})", cluster, yes=yes)
+    done = carry_out(desired, runs_folder(), _now, PhaseLines(), lambda site: _give_access(site, cluster))
+    _say(done, cluster, form)
+    if not kubernetes_only:
+        from paictl.cli.deploy.services import deploy_services
+
+        deploy_services(deployment, files, done, folder, services or ())
+
+
+def _desired(deployment: Deployment, artifacts: str, *, accept_new: bool) -> Desired:
+    from paictl.deploy.apply import prepare
+    from paictl.deploy.artifacts import verify
+    from paictl.deploy.desired import bare_inventory
+
+    desired = prepare(deployment, artifacts)
+    verify(desired.artifacts)
+    if accept_new:
+        from paictl.remote.ssh.fleet import Fleet
+        from paictl.remote.ssh.link import SshOptions
+
+        with Fleet(bare_inventory(deployment), SshOptions(accept_new=True)) as fleet:
+            for name, result in fleet.run("true").items():
+                if result.new_key:
+                    console.info(f"{name}: host key accepted: {result.new_key}")
+    return desired
+
+
+def _give_access(site: Site, cluster: str) -> None:
+    """Merge the way in into the user's kubeconfig, and let paictl know the cluster by its name."""
+    from paictl.cluster import registry
+    from paictl.cluster.targets import pinned_now
+    from paictl.deploy.kubeconfig import context_name, default_kubeconfig, merge_into
+
+    path = default_kubeconfig()
+    if merge_into(path, site.kubeconfig, cluster):
+        console.info(f"{path}: context {context_name(cluster)} (your current context stays what it is)")
+    known = registry.read_registry().clusters.get(cluster)
+    pinned = pinned_now(cluster, str(path), context_name(cluster))
+    if known != pinned:
+        registry.add(pinned, force=known is not None and known.context == pinned.context)
+        console.info(f"paictl knows it as {cluster}: paictl cluster use {cluster}")
+
+
+def _say(done: Applied, cluster: str, form: Output) -> None:
+    data: dict[str, Any] = {
+        "cluster": cluster,
+        "run": str(done.run.path),
+        "resumed": done.resumed,
+        "changed": bool(done.changes),
+        "changes": [asdict(one) for one in done.changes],
+        "phases": [{"phase": one.phase, "status": one.status.value} for one in done.outcomes],
+    }
+    if form is not Output.TABLE:
+        console.write_data(data, form)
+        return
+    hosts = len({one.host for one in done.changes})
+    if not done.changes:
+        console.write(f"nothing changed: cluster {cluster} is as it shall be")
+    else:
+        console.write(f"cluster {cluster} is up: all nodes are Ready ({hosts} machines changed)")
+    console.info(f"the run is kept in {done.run.path}")
+
+
+def runs_folder() -> Path:
+    """Where runs are kept."""
+    return state_folder() / "runs"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,93 @@
+"""`paictl deploy bundle create|verify|list`: the artifact folder."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paictl.cli import console
+from paictl.cli.command import App
+from paictl.cli.console import Output
+from paictl.cli.options import OutputOption
+from paictl.errors import ExitCode
+from paictl.places import cache_folder
+
+app = App(help="Make, check and list the artifact folder: all files that a deployment puts on machines.")
+
+Folder = Annotated[Path | None, typer.Argument(metavar="[DIR]", help="Folder (default: ~/.cache/paictl/artifacts).")]
+
+
+@app.command(
+    epilog="""
+    paictl deploy bundle create -o bundle/
+    paictl deploy bundle create -o bundle/ --source 'https://mirror.example/{file}' --lock old/artifacts.json
+    paictl deploy bundle create -o bundle/ --source /media/usb/bundle --with flannel --with gpu
+"""
+)
+def create(
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder to fill.")] = None,
+    source: Annotated[
+        str,
+        typer.Option(
+            "--source",
+            metavar="WHERE",
+            help="Mirror with {name}, {version}, {arch}, {file}, or a folder (default: the makers' own places).",
+        ),
+    ] = "",
+    kubernetes: Annotated[str, typer.Option("--kubernetes", metavar="VERSION", help="Version of Kubernetes.")] = "",
+    arch: Annotated[list[str] | None, typer.Option("--arch", help="amd64 or arm64; may be repeated.")] = None,
+    extra: Annotated[
+        list[str] | None, typer.Option("--with", metavar="WHAT", help="flannel, calico or gpu; may be repeated.")
+    ] = None,
+    lock: Annotated[
+        Path | None, typer.Option("--lock", metavar="FILE", help="An artifacts.json: only these very files are taken.")
+    ] = None,
+    form: Annotated[Output, typer.Option("--format", "-f", help="Form of the result.")] = Output.TABLE,
+) -> None:
+    """Gather all files, verify them, and write the lock; what is there and right is kept."""
+    from paictl.deploy.gather import catalogue, gather
+
+    into = out or default_folder()
+    wanted = catalogue(kubernetes, arch or ["amd64"], extra or [])
+    made = gather(wanted, source, into, lock, console.info)
+    if form is not Output.TABLE:
+        console.write_data([asdict(one) for one in made.all], form)
+        return
+    console.write(f"{len(made.all)} files in {into}")
+
+
+@app.command(epilog="paictl deploy bundle verify bundle/")
+def verify(folder: Folder = None, output: OutputOption = Output.TABLE) -> None:
+    """Compare every file with the lock; exit code 1 if one is missing or another one."""
+    from paictl.deploy.artifacts import faults_of, read_lock
+
+    found = read_lock(folder or default_folder())
+    faults = faults_of(found)
+    if output is not Output.TABLE:
+        console.write_data({"files": len(found.all), "faults": [asdict(one) for one in faults]}, output)
+    else:
+        for fault in faults:
+            console.write(str(fault))
+        console.write(f"{len(found.all) - len(faults)} of {len(found.all)} files are right")
+    raise typer.Exit(ExitCode.NEGATIVE if faults else ExitCode.OK)
+
+
+@app.command("list", epilog="paictl deploy bundle list bundle/ -o json")
+def list_files(folder: Folder = None, output: OutputOption = Output.TABLE) -> None:
+    """List the files of a folder by name, version and where they came from."""
+    from paictl.deploy.artifacts import read_lock
+
+    found = read_lock(folder or default_folder())
+    if output is not Output.TABLE:
+        console.write_data([asdict(one) for one in found.all], output)
+        return
+    rows = [(one.name, one.kind.value, one.version or "-", one.arch, one.sha256[:12], one.path) for one in found.all]
+    console.write_table(("NAME", "KIND", "VERSION", "ARCH", "SHA-256", "FILE"), rows)
+
+
+def default_folder() -> Path:
+    """Where a folder is looked for that is not named."""
+    return cache_folder() / "artifacts"

@@ -1,0 +1,146 @@
+"""`paictl deploy check`."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from paictl.cli import console
+from paictl.cli.clusters import plain
+from paictl.cli.console import Output, said, spoken
+from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment, ssh_options
+from paictl.cli.options import OutputOption
+
+if TYPE_CHECKING:
+    from paictl.deploy.preflight.checking import HostChecks, Preflight
+    from paictl.deploy.preflight.verdict import Verdict
+
+EPILOG = """
+    paictl deploy check -m master.csv -w worker.csv -c config.yaml
+    paictl deploy check -m master.csv -w worker.csv -c config.yaml -p cluster/ --accept-new-host-keys
+
+Nothing is changed on any host. Exit code 3: some hosts did not answer; 4: none did.
+"""
+
+_MARKS = {"ok": "ok", "warn": "warn", "fail": "FAIL", "unknown": "?"}
+_GAP = 2
+_MOST = 8
+"""Hosts that are named where a check says the same of many."""
+NONE = "-"
+"""Not asked: the host did not answer, or has nothing of the kind."""
+
+
+def check(
+    masters: Masters,
+    workers: Workers,
+    config: Config,
+    folder: Annotated[
+        str | None,
+        typer.Option(
+            "--path", "-p", metavar="DIR", help="Folder with layout and services: hosts are compared with its cells."
+        ),
+    ] = None,
+    accept_new: AcceptNew = False,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Look at all machines before anything is installed: what would go wrong, and the command that mends it."""
+    deployment = read_deployment(masters, workers, config)
+    options = ssh_options(accept_new)
+    from paictl.deploy.preflight.checking import check_hosts
+    from paictl.deploy.preflight.promises import promises_in
+
+    promises = promises_in(folder) if folder else None
+    count, all_of_them = 0, len(deployment.machines)
+    with console.progressing(spoken("asking {count} hosts", count=all_of_them)) as tell:
+
+        def heard(name: str) -> None:
+            nonlocal count
+            count += 1
+            tell(f"{name} ({count}/{all_of_them})")
+
+        found = check_hosts(deployment, options, promises, heard)
+    if output is Output.TABLE:
+        _show(found)
+    else:
+        console.write_data(data_of(found), output)
+    raise typer.Exit(found.exit_code)
+
+
+def data_of(found: Preflight) -> dict[str, Any]:
+    """The result for programs."""
+    return {
+        "exitCode": int(found.exit_code),
+        "cluster": plain(found.cluster.verdicts),
+        "hosts": [
+            {"name": one.host, "answered": one.answered, "level": one.worst.value, "checks": plain(one.verdicts)}
+            for one in found.hosts
+        ],
+    }
+
+
+def _show(found: Preflight) -> None:
+    rows = list(_matrix(found))
+    console.write_table(rows[0], rows[1:])
+    for hosts, check_name, verdict in _together(found):
+        console.write("")
+        console.write(f"{_MARKS[verdict.level.value]} {', '.join(hosts)} {check_name}: {said(verdict.found)}")
+        if verdict.wanted:
+            console.write("  " + spoken("wanted: {what}", what=said(verdict.wanted)))
+        if verdict.fix:
+            console.write("  " + spoken("mend:   {command}", command=said(verdict.fix)))
+    console.info(_summary(found))
+
+
+def _together(found: Preflight) -> Iterator[tuple[list[str], str, Verdict]]:
+    """What is not well: hosts of which a check says the same stand together."""
+    same: dict[tuple[str, Verdict], list[str]] = {}
+    for host, check_name, verdict in found.failures:
+        same.setdefault((check_name, verdict), []).append(host)
+    for (check_name, verdict), hosts in same.items():
+        more = len(hosts) - _MOST
+        yield [*hosts[:_MOST], *([spoken("and {count} more", count=more)] if more > 0 else [])], check_name, verdict
+
+
+def _matrix(found: Preflight) -> Iterator[Sequence[str]]:
+    """Heading and rows: a check a row and a host a column where that fits, else a host a row and a group a column."""
+    from paictl.deploy.preflight.checking import GROUPS
+
+    checks = [(group, name) for group, names in GROUPS.items() if group != "files" for name in names]
+    names = [one.host for one in found.hosts]
+    if sum(max(len(name), 4) + _GAP for name in names) + 24 <= shutil.get_terminal_size((100, 24)).columns:
+        yield ("GROUP", "CHECK", *names)
+        for group, name in checks:
+            marks = [_mark(one, name) for one in found.hosts]
+            if set(marks) != {NONE} or group == "reach":
+                yield (group, name, *marks)
+        return
+    groups = [group for group in GROUPS if group != "files"]
+    yield ("HOST", *(group.upper() for group in groups))
+    for one in found.hosts:
+        yield (one.host, *(_of_group(one, GROUPS[group]) for group in groups))
+
+
+def _mark(host: HostChecks, name: str) -> str:
+    verdict = host.verdicts.get(name)
+    return NONE if verdict is None or verdict.found == NONE else _MARKS[verdict.level.value]
+
+
+def _of_group(host: HostChecks, names: Sequence[str]) -> str:
+    """The checks of a group that are not well, or `ok`."""
+    known = [name for name in names if name in host.verdicts]
+    bad = [f"{_mark(host, name)} {name}" for name in known if host.verdicts[name].level.value in ("fail", "warn")]
+    return ", ".join(bad) or ("ok" if known else "-")
+
+
+def _summary(found: Preflight) -> str:
+    levels = [verdict.level.value for _, _, verdict in found.failures]
+    silent = sum(not one.answered for one in found.hosts)
+    parts = [
+        spoken("{count} of {all} hosts answered", count=len(found.hosts) - silent, all=len(found.hosts)),
+        spoken("{count} checks failed", count=levels.count("fail")),
+        spoken("{count} warn", count=levels.count("warn")),
+    ]
+    return ", ".join(parts)

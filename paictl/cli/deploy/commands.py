@@ -1,0 +1,20 @@
+"""`paictl deploy`: from lists of hosts to a running cluster."""
+
+from __future__ import annotations
+
+from paictl.cli.command import App, Lazy
+from paictl.cli.deploy import apply, check, reset
+
+app = App(
+    help="Deploy Kubernetes and all services on real machines.",
+    lazy={"bundle": Lazy("paictl.cli.deploy.bundle", "Make, check and list the artifact folder.")},
+)
+app.command("check", epilog=check.EPILOG)(check.check)
+app.command("plan", epilog=apply.PLAN_EPILOG)(apply.plan)
+app.command("apply", epilog=apply.APPLY_EPILOG)(apply.apply)
+app.command("reset", epilog=reset.EPILOG)(reset.reset)
+
+
+@app.callback()
+def deploy() -> None:
+    """Deploy Kubernetes and all services on real machines."""

@@ -1,0 +1,49 @@
+"""The three files that say which machines there are: their options, and reading them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from paictl.cli import console
+from paictl.errors import ExitCode
+
+if TYPE_CHECKING:
+    from paictl.deploy.inventory import Deployment
+    from paictl.remote.ssh.link import SshOptions
+
+Masters = Annotated[
+    str, typer.Option("--masters", "-m", metavar="FILE", help="List of masters, hostname,address a line.")
+]
+Workers = Annotated[
+    str, typer.Option("--workers", "-w", metavar="FILE", help="List of workers, hostname,address a line.")
+]
+Config = Annotated[str, typer.Option("--config", "-c", metavar="FILE", help="Cluster settings (config.yaml).")]
+AcceptNew = Annotated[
+    bool,
+    typer.Option("--accept-new-host-keys", help="Trust the keys of hosts that have none yet, and show them."),
+]
+
+
+def read_deployment(masters: str, workers: str, config: str) -> Deployment:
+    """What the files say; ends the command with code 2, showing them, if there are errors in them."""
+    from paictl.config.linting.report import FORMATS
+    from paictl.config.making.generate import read_inputs
+    from paictl.deploy.inventory import deployment_of
+
+    inputs = read_inputs(masters, workers, config)
+    if not inputs.usable:
+        console.write_segments(FORMATS["text"](inputs.report))
+        console.info("no host was touched: correct the errors first")
+        raise typer.Exit(ExitCode.USAGE)
+    return deployment_of(inputs)
+
+
+def ssh_options(accept_new: bool) -> SshOptions:
+    """How to connect; raises `PaictlError` if the extra for it is not installed."""
+    from paictl.remote.extra import require_deploy
+    from paictl.remote.ssh.link import SshOptions
+
+    require_deploy()
+    return SshOptions(accept_new=accept_new)

@@ -1,0 +1,84 @@
+"""`paictl deploy reset`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from paictl.cli import console
+from paictl.cli.clusters import ClusterId, Yes, confirm
+from paictl.cli.deploy.apply import runs_folder
+from paictl.cli.deploy.files import Config, Masters, Workers, read_deployment
+from paictl.errors import ExitCode, PaictlError
+
+if TYPE_CHECKING:
+    from paictl.remote.kube.client import KubeClient
+
+EPILOG = """
+    paictl deploy reset -m master.csv -w worker.csv -c config.yaml
+    paictl deploy reset -m master.csv -w worker.csv -c config.yaml --node gpu-3
+
+Works after a deployment that ended half way, too. To take a worker out with its jobs moved: paictl node remove.
+"""
+
+
+def reset(
+    masters: Masters,
+    workers: Workers,
+    config: Config,
+    node: Annotated[list[str] | None, typer.Option("--node", metavar="NAME", help="Only this one; repeat it.")] = None,
+    cluster_id: ClusterId = None,
+    yes: Yes = False,
+) -> None:
+    """Bring machines back to what they were before, after saying what is lost and asking for the cluster's id."""
+    from paictl.cluster import registry
+    from paictl.deploy.inventory import named
+    from paictl.deploy.kubeconfig import default_kubeconfig, forget
+    from paictl.deploy.reset import forget_nodes, loss_of
+    from paictl.deploy.reset import reset as carry_out
+    from paictl.deploy.site import raise_for
+    from paictl.plan.folder import begin_run
+
+    deployment = read_deployment(masters, workers, config)
+    cluster = deployment.settings.cluster
+    if cluster_id not in (None, cluster):
+        raise PaictlError(f"config.yaml is of cluster {cluster}, not {cluster_id}", hint="nothing was done")
+    chosen = list(named(deployment, node)) if node else list(deployment.machines)
+    whole = len(chosen) == len(deployment.machines)
+    if not whole and all(one in chosen for one in deployment.masters):
+        raise PaictlError("without any master the cluster is lost", hint="reset all machines: leave --node out")
+    client = _client(cluster)
+    for line in loss_of(deployment, chosen, client).lines:
+        console.warning(f"lost: {line}")
+    confirm(f"machines of cluster {cluster} are reset", cluster, yes=yes or cluster_id is not None)
+    wish = {"cluster": cluster, "machines": [one.name for one in chosen]}
+    folder = begin_run(runs_folder(), "deploy-reset", wish, datetime.now(UTC), deployment.secrets)
+    result = carry_out(deployment, chosen, folder.path, _tell)
+    for name, outcome in result.hosts.items():
+        if outcome.well:
+            console.write(f"{name}: {'reset' if outcome.changed else 'was clean already'}")
+    raise_for(result, "reset", len(chosen))
+    if whole:
+        forget(default_kubeconfig(), cluster)
+        if cluster in registry.read_registry().clusters:
+            registry.remove(cluster)
+    elif client is not None and (left := forget_nodes(_client(cluster) or client, chosen)):
+        console.warning(f"still a node of the cluster: {', '.join(left)}")
+        raise typer.Exit(ExitCode.PARTIAL)
+
+
+def _client(cluster: str) -> KubeClient | None:
+    """The API as the user's kubeconfig reaches it; None where there is no way in."""
+    from paictl.deploy.kubeconfig import context_name, default_kubeconfig
+    from paictl.remote.kube.client import connect
+
+    try:
+        return connect(default_kubeconfig(), context_name(cluster))
+    except PaictlError:
+        return None
+
+
+def _tell(text: str, about: str = "") -> None:
+    (console.warning if about else console.detail)(f"{about}: {text}" if about else text)

@@ -1,0 +1,59 @@
+"""How a deployment is shown while it goes on: a line a phase, with hosts and seconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from paictl.cli import console
+from paictl.deploy.phases import Change
+from paictl.plan import events
+from paictl.plan.events import Event
+
+
+class PhaseLines:
+    """Listens to a run: `==> phase (3 of 12) hosts 3/3 12.3 s` on stderr when one is done; all else with --verbose."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, str] = {}
+        self._hosts = ""
+        self._began = time.monotonic()
+
+    def __call__(self, event: Event) -> None:
+        """Show an event."""
+        match event:
+            case events.RunBegan(phases):
+                self._numbers = {name: f"({number} of {len(phases)})" for number, (name, _) in enumerate(phases, 1)}
+            case events.PhaseBegan():
+                self._hosts, self._began = "", time.monotonic()
+            case events.PhaseSaid(_, text, "hosts"):
+                self._hosts = f" hosts {text}"
+            case events.PhaseSaid(phase, text, about):
+                where = f"{phase} {about}" if about else phase
+                (console.warning if about else console.detail)(f"{where}: {text}")
+            case events.PhaseSkipped(phase, why):
+                console.info(f"==> {phase} {self._numbers.get(phase, '')} nothing to do: {why}")
+            case events.PhaseDone(phase):
+                console.info(f"==> {phase} {self._numbers.get(phase, '')}{self._hosts} {self._spent}")
+            case events.PhaseFailed(phase, _, _, _):
+                console.info(f"==> {phase} {self._numbers.get(phase, '')}{self._hosts} FAILED {self._spent}")
+
+    @property
+    def _spent(self) -> str:
+        return f"{time.monotonic() - self._began:.1f} s"
+
+
+def show_changes(changes: Iterable[Change]) -> None:
+    """What would change, by phase and host."""
+    before = ""
+    for one in changes:
+        if one.phase != before:
+            console.write(f"{one.phase}:")
+            before = one.phase
+        console.write(f"  {one.host}: {'; '.join(one.what)}")
+
+
+def show_notes(notes: Iterable[str]) -> None:
+    """What the files say without any effect."""
+    for note in notes:
+        console.info(f"note: {note}")

@@ -1,0 +1,84 @@
+"""Looks at a cluster as its scheduler sees it: reads what is needed once, and computes the rest here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from paictl.cluster.configured import Configuration
+from paictl.cluster.kubernetes.jobevents import events_of
+from paictl.cluster.kubernetes.jobs import JobStore
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
+from paictl.cluster.kubernetes.paijob.resource import PaiJob
+from paictl.cluster.kubernetes.paijob.seen import PodSeen, read_pod
+from paictl.cluster.kubernetes.store import VersionStore
+from paictl.cluster.picture import Picture
+from paictl.cluster.scheduling import Impact, JobExplanation
+from paictl.cluster.values import JobRequest
+from paictl.remote.kube.client import Json, KubeClient
+
+if TYPE_CHECKING:
+    from paictl.cluster.kubernetes.scheduling import Scene
+
+_GOING_ON: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
+
+
+class Looker:
+    """Looks at one cluster, by its newest configuration."""
+
+    def __init__(self, client: KubeClient, store: VersionStore, jobs: JobStore) -> None:
+        self._client = client
+        self._store = store
+        self._jobs = jobs
+
+    def explain(self, key: str) -> JobExplanation:
+        """Why a job waits."""
+        from paictl.cluster.kubernetes.scheduling import explain_job  # late: most commands ask no scheduler
+
+        pai = self._jobs.find(key)
+        return explain_job(self._scene([pai]), self._configuration(), pai)
+
+    def foresee(self, request: JobRequest) -> JobExplanation:
+        """The explanation of a job as if it had been submitted now."""
+        from paictl.cluster.kubernetes.scheduling import foresee_job
+
+        return foresee_job(self._scene([]), self._configuration(), request)
+
+    def picture(self, cluster: str, now: datetime, epoch: datetime, *, history: bool) -> Picture:
+        """Everything at once."""
+        from paictl.cluster.kubernetes.scheduling import picture_of
+
+        jobs, seen = self._jobs.everything()
+        events = events_of(jobs, seen) if history else None
+        return picture_of(self._scene(jobs), self._newest(), cluster, now, epoch, events)
+
+    def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
+        """Whom other files would harm."""
+        from paictl.cluster.kubernetes.scheduling import impact_of
+
+        jobs, _ = self._jobs.everything()
+        return list(impact_of(self._scene(jobs), self._newest(), Configuration(0, files)))
+
+    def _scene(self, jobs: Sequence[PaiJob]) -> Scene:
+        from paictl.cluster.kubernetes.scheduling import Scene
+
+        nodes = self._all("/api/v1/nodes")
+        pods = self._all("/api/v1/pods", _GOING_ON)
+        seen: dict[str, list[PodSeen]] = {}
+        for pod in pods:
+            found = read_pod(pod) if pod["metadata"].get("namespace") == JOBS_NAMESPACE else None
+            if found is not None:
+                seen.setdefault(found.job, []).append(found)
+        return Scene(nodes, pods, jobs, seen)
+
+    def _all(self, path: str, query: Mapping[str, object] | None = None) -> list[Json]:
+        return [one for _, page in self._client.list(path, query) for one in page]
+
+    def _configuration(self) -> Configuration:
+        version = self._store.version()
+        return Configuration(version.number, version.files)
+
+    def _newest(self) -> Configuration | None:
+        head = self._store.head()
+        return self._configuration() if head is not None and head.newest else None

@@ -1,0 +1,184 @@
+"""What the scheduler knows, seen from outside: by the pushed configuration, nodes and pods, as the extender does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from paictl.cluster.cells import chain_pictures, vc_pictures
+from paictl.cluster.configured import Configuration
+from paictl.cluster.harming import harm_of_running
+from paictl.cluster.jobwords import STATES
+from paictl.cluster.kubernetes.jobviews import view_of
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
+from paictl.cluster.kubernetes.nodes import views_of
+from paictl.cluster.kubernetes.paijob.names import KEY
+from paictl.cluster.picture import Picture
+from paictl.cluster.pods.recovering import Recovered, recovered
+from paictl.cluster.scheduling import Harm, Impact, JobExplanation, Situation
+from paictl.cluster.taking import taken
+from paictl.cluster.timeline import timeline
+from paictl.cluster.values import Event, JobRequest, JobState
+from paictl.cluster.whywaits import explained
+from paictl.errors import PaictlError
+from paictl.scheduler.inspection import inspect
+from paictl.scheduler.wire import pod_name, read_request
+from paictl.workload.lifecycle import RunState
+from paictl.workload.pods import plan_job
+
+if TYPE_CHECKING:
+    from paictl.cluster.kubernetes.paijob.resource import PaiJob
+    from paictl.cluster.kubernetes.paijob.seen import PodSeen
+    from paictl.scheduler.request import PodRequest
+
+Json = dict[str, Any]
+
+CONTROLLER: Final = "frameworkcontroller"
+
+
+class Scene:
+    """Everything that is looked at, read once: nodes, pods (as they are in the API), jobs with their own pods."""
+
+    def __init__(
+        self, nodes: Sequence[Json], pods: Sequence[Json], jobs: Sequence[PaiJob], seen: Mapping[str, Sequence[PodSeen]]
+    ) -> None:
+        self.nodes = nodes
+        self.pods = pods
+        self.jobs = jobs
+        self.seen = seen
+
+    def recovered(self, configuration: Configuration) -> Recovered:
+        """What a scheduler would know that started now; raises `PaictlError` if there are no cells."""
+        return recovered(configuration.spec, self.nodes, self.pods)
+
+    def owners(self, found: Recovered) -> dict[str, str]:
+        """The job of each group of which there are pods."""
+        return {reading.request.group: key for reading, key in self._readings(found)}
+
+    def groups(self, found: Recovered) -> dict[str, list[str]]:
+        """The groups of each job of which there are pods."""
+        groups: dict[str, dict[str, None]] = {}
+        for reading, key in self._readings(found):
+            groups.setdefault(key, {})[reading.request.group] = None
+        return {key: list(names) for key, names in groups.items()}
+
+    def _readings(self, found: Recovered) -> Iterator[tuple[Any, str]]:
+        for pod in self.pods:
+            about = pod["metadata"]
+            key = (about.get("annotations") or {}).get(KEY)
+            reading = found.readings.get(str(about["uid"]))
+            if key and reading is not None and about.get("namespace") == JOBS_NAMESPACE:
+                yield reading, str(key)
+
+
+def picture_of(
+    scene: Scene, configuration: Configuration | None, cluster: str, now: datetime, epoch: datetime,
+    events: Sequence[Event] | None = None,
+) -> Picture:  # fmt: skip
+    """The picture; with `events` ended jobs and the timeline, too."""
+    found, note = _state(scene, configuration)
+    views = [
+        view_of(pai, scene.seen.get(pai.name, ()), place, tasks=False) for place, pai in enumerate(scene.jobs, 1)
+    ]  # fmt: skip
+    waiting = Counter(view.vc for view in views if view.state is JobState.WAITING)
+    seen = inspect(found.engine.state, scene.owners(found)) if found is not None else None
+    return Picture(
+        cluster=cluster,
+        now=now,
+        epoch=epoch,
+        chains=chain_pictures(seen) if seen else (),
+        vcs=vc_pictures(seen, waiting) if seen else (),
+        nodes=tuple(views_of(scene.nodes, [pod for pod in scene.pods if (pod.get("spec") or {}).get("nodeName")])),
+        jobs=tuple(view for view in views if events is not None or not view.state.ended),
+        note=note,
+        timeline=None if events is None else timeline(events, now),
+    )
+
+
+def _state(scene: Scene, configuration: Configuration | None) -> tuple[Recovered | None, str]:
+    if configuration is None:
+        return None, "no configuration was pushed yet, so there are no cells"
+    try:
+        found = scene.recovered(configuration)
+    except PaictlError as error:
+        return None, f"the newest configuration gives no cells: {error}"
+    number = found.unaccounted
+    return found, f"of {number} pods it is not known on which devices they run" if number else ""
+
+
+def explain_job(scene: Scene, configuration: Configuration, pai: PaiJob) -> JobExplanation:
+    """What a job does, or why it waits and what would let it run."""
+    record = pai.record
+    if record is None:
+        state = JobState.STOPPED if pai.stopped else JobState.WAITING
+        return JobExplanation(pai.key, state, Situation.SERVICE_STOPPED, service=CONTROLLER)
+    status = record.status
+    waiting = [task for task in status.tasks if task.state is RunState.WAITING]
+    known = JobExplanation(
+        pai.key, STATES[status.state], Situation.NOT_WAITING, waiting=len(waiting), tasks=len(status.tasks)
+    )
+    if status.state.final or not waiting:
+        return known
+    found = scene.recovered(configuration)
+    places = {(task.role, task.index) for task in waiting}
+    requests = [
+        found.readings[pod.uid].request for pod in scene.seen.get(pai.name, ())
+        if pod.place in places and not pod.over and not pod.node and pod.uid in found.readings
+    ]  # fmt: skip
+    placed = sum(pod.place in places and bool(pod.node) and not pod.over for pod in scene.seen.get(pai.name, ()))
+    if placed == len(waiting):
+        reasons = [pod.reason for pod in scene.seen.get(pai.name, ()) if pod.place in places and pod.reason]
+        return replace(known, situation=Situation.STARTING, reason=reasons[0] if reasons else "")
+    request = requests[0] if requests else _request(pai, waiting[0].role, status.attempt)
+    groups = scene.groups(found).get(pai.key, [])
+    return explained(known, found.engine, request, groups or [request.group])
+
+
+def _request(pai: PaiJob, role: str, attempt: int) -> PodRequest:
+    """What a task's pod will ask for that is not there yet."""
+    assert pai.record is not None  # noqa: S101 - asked before
+    name = pod_name(JOBS_NAMESPACE, pai.name)
+    request = read_request(dict(pai.record.scheduling[role]), f"{pai.uid}/{role}", name)
+    return replace(request, group=f"{request.group}#{attempt}") if attempt and request.group != name else request
+
+
+def foresee_job(scene: Scene, configuration: Configuration, request: JobRequest) -> JobExplanation:
+    """What would become of a job that was submitted now; raises as `taking.taken` does for one that never is."""
+    job = taken(request, configuration)
+    number = len(job.plan.pods)
+    known = JobExplanation(job.key, JobState.WAITING, Situation.NO_ROOM, waiting=number, tasks=number)
+    found = scene.recovered(configuration)
+    return explained(known, found.engine, job.plan.request(job.plan.pods[0]), list(job.plan.groups))
+
+
+def impact_of(scene: Scene, now: Configuration | None, then: Configuration) -> Iterator[Impact]:
+    """The jobs that would be worse off, in order of submission; files with which no scheduler starts harm nobody."""
+    try:
+        after = scene.recovered(then)
+    except PaictlError:
+        return
+    try:
+        before = scene.recovered(now).engine if now is not None else None
+    except PaictlError:
+        before = None
+    groups = scene.groups(after)
+    for pai in scene.jobs:
+        if pai.record is not None and pai.record.status.state.final:
+            continue
+        runs = any(pod.node and not pod.over for pod in scene.seen.get(pai.name, ()))
+        harm = harm_of_running(groups.get(pai.key, ()), before, after.engine) if runs else _of_waiting(pai, then)
+        if harm is not None:
+            yield Impact(pai.key, pai.vc, harm)
+
+
+def _of_waiting(pai: PaiJob, then: Configuration) -> Harm | None:
+    if pai.vc not in then.supply.vcs:
+        return Harm.NO_VC
+    try:
+        plan = plan_job(pai.job, then.supply, pai.user)
+    except PaictlError:
+        return Harm.NEVER
+    return Harm.NEVER if then.judge.refusal(plan) is not None else None

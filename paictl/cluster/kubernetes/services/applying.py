@@ -1,0 +1,228 @@
+"""Objects checked and applied by the server, in an order in which they can stand; refusals told object by object."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from paictl.cluster.kubernetes.names import INPUT_HASH, OURS, PART_OF, SERVICE
+from paictl.cluster.kubernetes.services.kinds import (
+    NODE,
+    WORKLOADS,
+    Group,
+    Kinds,
+    Resource,
+    group_of,
+    label_of,
+    rank_of,
+)
+from paictl.cluster.kubernetes.services.record import Item
+from paictl.cluster.values import ClusterError, ConflictError
+from paictl.remote.kube.client import Json, KubeClient, KubeError
+from paictl.remote.kube.objects import CONFLICT, NOT_FOUND, apply, delete, find
+
+_CRD: Final = "CustomResourceDefinition"
+_ESTABLISHED: Final = 30.0
+"""Seconds that a custom resource may take until it can be used."""
+_SHOWN: Final = 5
+"""Refused objects that a message names."""
+
+
+class Applier:
+    """Applies the objects of services to one cluster; `take_over` makes fields of other managers ours."""
+
+    def __init__(self, client: KubeClient, kinds: Kinds) -> None:
+        self._client = client
+        self._kinds = kinds
+
+    def resource(self, body: Json, among: Sequence[Json] = ()) -> Resource | None:
+        """Where an object is; None if its kind comes with a definition `among` the same objects.
+
+        Raises `ClusterError` for a kind that the server does not have.
+        """
+        found = self._kinds.find(group_of(body))
+        if found is None and not any(_defines(one, group_of(body)) for one in among):
+            version, kind = group_of(body)
+            raise ClusterError(
+                f"the server has no kind {kind} of {version}", where=label_of(body),
+                hint="install what defines it, or another version of Kubernetes",
+            )  # fmt: skip
+        return found
+
+    def check(self, objects: Sequence[Json], *, take_over: bool = False) -> None:
+        """Let the server check all objects without changing anything.
+
+        Raises `ConflictError` if fields belong to others, `ClusterError` with every object that was refused.
+        """
+        refused: list[tuple[Json, KubeError]] = []
+        spaces = {one["metadata"]["name"] for one in objects if one["kind"] == "Namespace"}
+        for body in objects:
+            resource = self.resource(body, objects)
+            if resource is None or (body["kind"] == NODE and find(self._client, resource.path_of(body)) is None):
+                continue
+            try:
+                self._try(resource, body, take_over=take_over)
+            except KubeError as error:
+                if error.status >= 500:
+                    raise
+                if error.status != NOT_FOUND or body["metadata"].get("namespace") not in spaces:
+                    refused.append((body, error))
+        if refused:
+            raise _refusal(refused, "nothing was applied")
+
+    def _try(self, resource: Resource, body: Json, *, take_over: bool) -> None:
+        path = resource.path_of(body)
+        if body["kind"] == "Job" and self._outdated(path, body):  # its pods cannot change: it will be another Job
+            about = {**body["metadata"], "name": f"{body['metadata']['name'][:50]}-check"}
+            body = {**body, "metadata": about}
+            path = resource.path_of(body)
+        apply(self._client, path, body, dry_run=True, force=take_over)
+
+    def _outdated(self, path: str, body: Json) -> bool:
+        live = find(self._client, path)
+        return live is not None and _hash(live) != _hash(body)
+
+    def apply(self, objects: Sequence[Json], alive: Callable[[], None], *, take_over: bool = False) -> None:
+        """Apply objects in order, each kind of ours waited for until it can be used; `alive` is called in between."""
+        for body in sorted(objects, key=lambda one: rank_of(one["kind"])):
+            alive()
+            resource = self.resource(body)
+            if resource is None:  # never: without others among which a definition could be it would have raised
+                continue
+            path = resource.path_of(body)
+            if body["kind"] == NODE and find(self._client, path) is None:
+                continue
+            if body["kind"] == "Job" and self._outdated(path, body):
+                self.remove(Item.of(body))
+            try:
+                apply(self._client, path, body, force=take_over)
+            except KubeError as error:
+                if error.status >= 500:
+                    raise
+                raise _refusal([(body, error)], "some objects were applied: start it again") from None
+            if body["kind"] == _CRD:
+                self._await_established(path, body, alive)
+
+    def _await_established(self, path: str, body: Json, alive: Callable[[], None]) -> None:
+        end = time.monotonic() + _ESTABLISHED
+        while True:
+            live = find(self._client, path) or {}
+            conditions = (live.get("status") or {}).get("conditions") or ()
+            if any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
+                return
+            if time.monotonic() > end:
+                why = "; ".join(str(one.get("message")) for one in conditions if one["status"] == "False")
+                raise ClusterError(f"cannot be used: {why or 'nobody says why'}", where=label_of(body))
+            alive()
+            time.sleep(0.05)
+
+    # --- what is there
+
+    def ours(self, service: str, groups: Iterable[Group]) -> list[Json]:
+        """The objects of some kinds that carry the label of a service, wherever they are."""
+        found: list[Json] = []
+        for group in sorted(groups):
+            resource = self._kinds.find(group)
+            if resource is None or group[1] == NODE:
+                continue
+            query = {"labelSelector": f"{SERVICE}={service},{PART_OF}={OURS}"}
+            for _, page in self._client.list(resource.path(), query):
+                found += [{**one, "apiVersion": group[0], "kind": group[1]} for one in page if not _owned(one)]
+        return found
+
+    def live(self, item: Item) -> Json | None:
+        """An object as it is now."""
+        resource = self._kinds.find(item.group)
+        return None if resource is None else find(self._client, resource.path(item.namespace, item.name))
+
+    def dry(self, body: Json) -> Json | None:
+        """An object as applying it would leave it; None if the server has no such kind."""
+        resource = self._kinds.find(group_of(body))
+        if resource is None:
+            return None
+        return apply(self._client, resource.path_of(body), body, dry_run=True, force=True)
+
+    def remove(self, item: Item) -> bool:
+        """Delete an object of ours, its pods in the background; of a node only our labels and taints go."""
+        resource = self._kinds.find(item.group)
+        if resource is None:
+            return False
+        path = resource.path(item.namespace, item.name)
+        if item.group[1] == NODE:
+            empty = {"apiVersion": item.group[0], "kind": NODE, "metadata": {"name": item.name}}
+            if find(self._client, path) is not None:
+                apply(self._client, path, empty, force=True)
+            return False
+        return delete(self._client, f"{path}?propagationPolicy=Background")
+
+
+def workloads_first(items: Iterable[Item]) -> list[Item]:
+    """The order of deleting: what runs goes before what it stands on."""
+    return sorted(items, key=lambda one: (-rank_of(one.group[1]), one.label))
+
+
+def is_workload(item: Item) -> bool:
+    """Whether an object runs something."""
+    return item.group[1] in WORKLOADS
+
+
+def _owned(body: Json) -> bool:
+    """Whether a controller made it of another object: that one is deleted, not this."""
+    return any(one.get("controller") for one in body["metadata"].get("ownerReferences") or ())
+
+
+def _hash(body: Json) -> str:
+    return str((body["metadata"].get("annotations") or {}).get(INPUT_HASH, ""))
+
+
+def _defines(body: Json, group: Group) -> bool:
+    if body["kind"] != _CRD:
+        return False
+    spec = body.get("spec") or {}
+    versions = {f"{spec.get('group')}/{one.get('name')}" for one in spec.get("versions") or ()}
+    return group[0] in versions and (spec.get("names") or {}).get("kind") == group[1]
+
+
+def _refusal(refused: Sequence[tuple[Json, KubeError]], state: str) -> ClusterError:
+    """One error for all that the server refused; of a conflict it says who owns which field."""
+    conflicts = [(body, error) for body, error in refused if error.status == CONFLICT and _causes(error)]
+    if conflicts:
+        fields = [
+            f"{label_of(body)}: {field} belongs to {owner}"
+            for body, error in conflicts
+            for field, owner in _causes(error)
+        ]
+        return ConflictError(
+            f"fields belong to others: {_some(fields)}; {state}", where=label_of(conflicts[0][0]),
+            hint="undo what they have set, or make the fields paictl's: --take-over",
+        )  # fmt: skip
+    words = [f"{label_of(body)}: {_plain(error)}" for body, error in refused]
+    return ClusterError(
+        f"the server refuses {_some(words)}; {state}", where=label_of(refused[0][0]), hint=_hint(refused[0][1])
+    )
+
+
+def _causes(error: KubeError) -> list[tuple[str, str]]:
+    """(field, owner) of every field that another manager owns."""
+    found = []
+    for cause in (error.body.get("details") or {}).get("causes") or ():
+        if cause.get("reason") == "FieldManagerConflict":
+            words = str(cause.get("message", "")).split('"')
+            found.append((str(cause.get("field", "?")), words[1] if len(words) > 1 else "somebody"))
+    return found
+
+
+def _plain(error: KubeError) -> str:
+    return str(error.body.get("message") or error.message)
+
+
+def _hint(error: KubeError) -> str | None:
+    if error.status == 403:
+        return "ask an administrator for the rights that docs/services.md lists, or for quota"
+    return "see what the configuration says about it: paictl config validate" if error.status in (400, 422) else None
+
+
+def _some(words: Sequence[str]) -> str:
+    more = f"; and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
+    return "; ".join(words[:_SHOWN]) + more

@@ -1,0 +1,105 @@
+"""The data of a service: what of it survives when its objects are deleted, and is counted before it is destroyed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from paictl.cluster.kubernetes.head import HEAD
+from paictl.cluster.kubernetes.names import KEEP, NAME, NAMESPACE, SERVICE
+from paictl.cluster.kubernetes.services.applying import Applier
+from paictl.cluster.kubernetes.services.kinds import Group, Kinds
+from paictl.cluster.kubernetes.services.record import Item, Record
+from paictl.remote.kube.client import Json, KubeClient, KubeError
+from paictl.remote.kube.objects import NOT_FOUND, delete, find, path_of
+
+_CLAIM: Final = "PersistentVolumeClaim"
+_CLAIMS: Final[Group] = ("v1", _CLAIM)
+_CRD: Final = "CustomResourceDefinition"
+_KINDS: Final = (_CLAIM, _CRD, "Namespace", "PersistentVolume")
+_FOREVER: Final = "Namespace"
+"""Never deleted: what else is in it is not known to be ours."""
+_ELSEWHERE: Final = {
+    "rest-server": (("secrets",), "users", "{count} accounts and tokens of users"),
+    "cluster-configuration": (("configmaps", "secrets"), "configuration", "{versions} versions of the configuration"),
+}
+"""Services whose data paictl keeps itself: kinds, value of the label `app.kubernetes.io/name`, what to call them."""
+
+
+class DataKeeper:
+    """Knows the data of services on one cluster."""
+
+    def __init__(self, client: KubeClient, kinds: Kinds, applier: Applier) -> None:
+        self._client = client
+        self._kinds = kinds
+        self._applier = applier
+
+    def is_data(self, item: Item) -> bool:
+        """Whether an object holds data: by its kind, or because its template says so."""
+        if item.group[1] in _KINDS:
+            return True
+        return item.group[1] in ("ConfigMap", "Secret") and _keeps(self._applier.live(item))
+
+    def kept(self, record: Record) -> set[Item]:
+        """The objects of a service that hold data."""
+        there = self._applier.ours(record.service, record.groups | {_CLAIMS})
+        return {Item.of(one) for one in there if self.is_data(Item.of(one))}
+
+    def lines(self, record: Record) -> list[str]:
+        """The data of a service, each in a line: volumes, custom resources with their number, accounts, versions."""
+        found = []
+        for item in sorted(self.kept(record), key=lambda one: one.label):
+            if item.group[1] == _CLAIM:
+                found.append(f"volume {item.namespace}/{item.name}{self._size(item)}")
+            elif item.group[1] == _CRD:
+                count = self._instances(item)
+                found += [f"{count} objects of {item.name}"] if count else []
+            elif item.group[1] != _FOREVER:
+                found.append(item.label)
+        return found + self._elsewhere(record.service)
+
+    def destroy(self, record: Record) -> None:
+        """Destroy the data of a service that are no objects of its templates, and the volumes of its pods."""
+        for item in self.kept(record):
+            if item.group[1] != _FOREVER:
+                self._applier.remove(item)
+        kinds, name, _ = _ELSEWHERE.get(record.service, ((), "", ""))
+        if name == "configuration":
+            delete(self._client, path_of(NAMESPACE, "configmaps", HEAD))  # first: without it no version is there
+        for kind in kinds:
+            for one in self._named(kind, name):
+                delete(self._client, path_of(NAMESPACE, kind, str(one["metadata"]["name"])))
+
+    def _elsewhere(self, service: str) -> list[str]:
+        kinds, name, words = _ELSEWHERE.get(service, ((), "", ""))
+        objects = [one for kind in kinds for one in self._named(kind, name)]
+        if not objects:
+            return []
+        heads = find(self._client, path_of(NAMESPACE, "configmaps", HEAD)) if name == "configuration" else None
+        versions = ((heads or {}).get("data") or {}).get("versions", "").count('"number":')
+        return [words.format(count=len(objects), versions=versions)]
+
+    def _named(self, kind: str, name: str) -> list[Json]:
+        pages = self._client.list(path_of(NAMESPACE, kind), {"labelSelector": f"{NAME}={name},!{SERVICE}"})
+        return [one for _, page in pages for one in page]
+
+    def _size(self, item: Item) -> str:
+        live = self._applier.live(item) or {}
+        size = ((live.get("status") or {}).get("capacity") or {}).get("storage")
+        return f" ({size})" if size else ""
+
+    def _instances(self, item: Item) -> int:
+        """How many objects there are of the kind that a definition makes."""
+        spec = (self._applier.live(item) or {}).get("spec") or {}
+        version = next((one["name"] for one in spec.get("versions") or () if one.get("served")), "")
+        path = f"/apis/{spec.get('group')}/{version}/{(spec.get('names') or {}).get('plural')}"
+        try:
+            page = self._client.get(path, query={"limit": 1})
+        except KubeError as error:
+            if error.status == NOT_FOUND:
+                return 0
+            raise
+        return len(page.get("items") or ()) + int((page.get("metadata") or {}).get("remainingItemCount") or 0)
+
+
+def _keeps(live: Json | None) -> bool:
+    return ((live or {}).get("metadata", {}).get("annotations") or {}).get(KEEP) == "true"

@@ -1,0 +1,239 @@
+"""The port of services on a Kubernetes cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from paictl import __version__
+from paictl.cluster.kubernetes.errors import told
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
+from paictl.cluster.kubernetes.services.applying import Applier, is_workload, workloads_first
+from paictl.cluster.kubernetes.services.data import DataKeeper
+from paictl.cluster.kubernetes.services.drift import drift_of
+from paictl.cluster.kubernetes.services.kinds import NODE, Kinds
+from paictl.cluster.kubernetes.services.marking import digest_of, marked
+from paictl.cluster.kubernetes.services.record import Held, Item, Record, Records
+from paictl.cluster.kubernetes.services.workloads import RUNNING, Observer, ending
+from paictl.cluster.kubernetes.store import VersionStore
+from paictl.cluster.kubernetes.times import read_time
+from paictl.cluster.manifests.context import Inputs, Renderer
+from paictl.cluster.values import ClusterError, ConfigVersion, ServiceView
+from paictl.remote.kube.client import Json, KubeClient
+from paictl.resources import resource_folder
+from paictl.units import rfc3339
+from paictl.words import did_you_mean
+
+_WAITED_FOR: Final = frozenset(group for group, _ in RUNNING)
+
+
+class KubeServices:
+    """Services of one cluster; `cluster_id` is asked when something is rendered."""
+
+    def __init__(
+        self, client: KubeClient, store: VersionStore, cluster_id: Callable[[], str], templates: Path | None = None
+    ) -> None:
+        self._client = client
+        self._store = store
+        self._cluster_id = cluster_id
+        self._templates = templates or resource_folder("templates")
+        kinds = Kinds(client)
+        self._applier = Applier(client, kinds)
+        self._records = Records(client)
+        self._observer = Observer(client)
+        self._data = DataKeeper(client, kinds, self._applier)
+
+    # --- looking
+
+    def services(self, *, closely: bool = False) -> Sequence[ServiceView]:
+        """All services that are there, by name."""
+        with told():
+            records = {name: one for name, one in sorted(self._records.all().items()) if one.since}
+            workloads = self._observer.workloads() if records else {}
+            newest = self._newest() if closely and records else None
+            renderer = self._renderer(newest) if newest else None
+            return [self._view(one, workloads.get(name, []), renderer) for name, one in records.items()]
+
+    def _view(self, record: Record, workloads: Sequence[Json], renderer: Renderer | None) -> ServiceView:
+        name, running, failed, reason = record.service, record.state == "running", False, ""
+        if record.state == "applying":
+            failed, reason = True, f"was applied only in part, by {record.holder.rpartition(' ')[0] or 'somebody'}"
+        elif running:
+            there = {Item.of(one) for one in workloads}
+            gone = [one.label for one in record.items if one.group in _WAITED_FOR and one not in there]
+            failed = bool(gone)
+            reason = f"is gone: {', '.join(gone)}" if gone else self._observer.reason(name, workloads)
+        else:
+            left = ending(self._observer.pods(name)) if any(map(is_workload, record.items)) else []
+            running = bool(left)
+            reason = f"is stopping: {len(left)} pods are ending" if left else "stopped"
+        changed, stale = self._compared(record, renderer) if renderer is not None else (None, ())
+        since = read_time(record.since) or datetime.now(UTC)
+        return ServiceView(
+            name, running and not failed, not reason, since, reason, record.loaded, failed, record.version, changed,
+            tuple(stale),
+        )  # fmt: skip
+
+    def _compared(self, record: Record, renderer: Renderer) -> tuple[bool, Sequence[str]]:
+        """Whether a service would be rendered otherwise now, and which of its objects would be too many."""
+        bodies = [one.body for one in renderer.sealed(record.service)]
+        changed = record.digest != digest_of(bodies, __version__)
+        if not changed:
+            return False, ()
+        wanted = {Item.of(one) for one in self._marked(bodies, record.service, "", "")}
+        return True, [one.label for one in workloads_first(self._stale(record, wanted))]
+
+    def drift(self, name: str) -> Sequence[str]:
+        """What somebody has changed about the objects of a running service; a stopped one has none.
+
+        What another paictl has applied is not compared: its templates may have said something else.
+        """
+        with told():
+            record = self._records.get(name)
+            if record is None or record.state != "running" or record.version != __version__:
+                return ()
+            version = next((one for one in self._store.versions() if one.number == record.loaded), None)
+            if version is None:
+                return ()
+            found: list[str] = []
+            for body in self._objects(name, self._renderer(version, opened=True), record.restarted)[0]:
+                live = self._applier.live(Item.of(body))
+                if live is None and body["kind"] == NODE:
+                    continue
+                wanted = self._applier.dry(body) if live is not None else None
+                found += drift_of(live, wanted or {}, body)
+            return found
+
+    # --- changing
+
+    def set_service(self, name: str, *, running: bool, take_over: bool = False) -> ServiceView:
+        """Apply a service from the newest configuration, or take its workloads away."""
+        self._known(name)
+        with told():
+            if running:
+                self._apply(name, take_over=take_over)
+            else:
+                self._stop(name)
+            record = self._records.get(name) or Record(name)
+            return self._view(record, self._observer.workloads().get(name, []), None)
+
+    def refresh_service(self, name: str, *, take_over: bool = False) -> None:
+        """Apply a service from the newest configuration; its pods are replaced only if something changed."""
+        self._known(name)
+        with told():
+            self._apply(name, take_over=take_over)
+
+    def restart_services(self, names: Sequence[str], *, take_over: bool = False) -> None:
+        """Apply services in order from the newest configuration, with new pods whether or not something changed."""
+        for name in names:
+            self._known(name)
+        with told():
+            for name in names:
+                self._apply(name, restart=True, take_over=take_over)
+
+    def losses(self, name: str) -> Sequence[str] | None:
+        """The data of a service, as lines for people."""
+        self._known(name)
+        with told():
+            record = self._records.get(name)
+            return () if record is None else self._data.lines(record)
+
+    def wipe_service(self, name: str, *, with_data: bool = False) -> None:
+        """Delete the objects of a service; its data only if told so, namespaces and nodes never."""
+        self._known(name)
+        with told():
+            if self._records.get(name) is None:
+                return
+            with self._records.held(name) as held:
+                held.note(state="applying", since=held.record.since or self._now())
+                items = {Item.of(one) for one in self._applier.ours(name, held.record.groups)}
+                items |= {one for one in held.record.items if one.group[1] == NODE}
+                kept = set() if with_data else self._data.kept(held.record)
+                self._remove((one for one in items if one not in kept), held)
+                if with_data:
+                    self._data.destroy(held.record)
+                held.forget()
+
+    # --- how
+
+    def _apply(self, name: str, *, restart: bool = False, take_over: bool = False) -> None:
+        version = self._newest()
+        renderer = self._renderer(version, opened=True)
+        with self._records.held(name) as held:
+            old, now = held.record, self._now()
+            restarted = now if restart else old.restarted if old.state != "stopped" else ""
+            objects, digest = self._objects(name, renderer, restarted)
+            self._applier.check(objects, take_over=take_over)
+            items = tuple(Item.of(one) for one in objects)
+            since = old.since if old.state == "running" and old.since else now
+            held.note(state="applying", since=since, items=tuple(dict.fromkeys([*old.items, *items])))
+            self._applier.apply(objects, held.alive, take_over=take_over)
+            self._remove(self._stale(held.record, set(items)), held)
+            held.note(
+                state="running", loaded=version.number, digest=digest, version=__version__, restarted=restarted,
+                items=items, since=since,
+            )  # fmt: skip
+
+    def _stop(self, name: str) -> None:
+        if self._records.get(name) is None:
+            return
+        with self._records.held(name) as held:
+            groups = {one.group for one in held.record.items if is_workload(one)}
+            self._remove((Item.of(one) for one in self._applier.ours(name, groups)), held)
+            if held.record.state != "stopped":
+                held.note(state="stopped", since=self._now())
+
+    def _stale(self, record: Record, wanted: set[Item]) -> list[Item]:
+        """The objects of a service that are there and not wanted; never data, which go only when told."""
+        there = {Item.of(one) for one in self._applier.ours(record.service, record.groups)}
+        there |= {one for one in record.items if one.group[1] == NODE}
+        return [one for one in there - wanted if not self._data.is_data(one)]
+
+    def _remove(self, items: Iterable[Item], held: Held) -> None:
+        for item in workloads_first(items):
+            held.alive()
+            self._applier.remove(item)
+
+    def _objects(self, name: str, renderer: Renderer, restarted: str) -> tuple[list[Json], str]:
+        """The objects of a service as they are applied, and the hash of what they were rendered from."""
+        digest = digest_of((one.body for one in renderer.sealed(name)), __version__)
+        return self._marked([one.body for one in renderer.render(name)], name, digest, restarted), digest
+
+    def _marked(self, bodies: Sequence[Json], name: str, digest: str, restarted: str) -> list[Json]:
+        found = []
+        for body in bodies:
+            resource = self._applier.resource(body, bodies)
+            namespaced = _scope_of(body, bodies) if resource is None else resource.namespaced
+            found.append(marked(body, name, __version__, digest, namespaced=namespaced, restarted=restarted))
+        return found
+
+    def _newest(self) -> ConfigVersion:
+        head = self._store.head()
+        if head is None or not head.newest:
+            raise ClusterError("no configuration was pushed yet", hint="push one first: paictl config push -p DIR")
+        return self._store.version()
+
+    def _renderer(self, version: ConfigVersion, *, opened: bool = False) -> Renderer:
+        secrets: Mapping[str, str] = self._store.secrets(version) if opened else {}
+        inputs = Inputs(self._cluster_id(), NAMESPACE, JOBS_NAMESPACE, __version__, version.files, secrets)
+        return Renderer(inputs, self._templates)
+
+    def _known(self, name: str) -> None:
+        names = [path.parent.name for path in self._templates.glob("*/service.yaml")]
+        if name not in names:
+            hint = did_you_mean(name, names) or "list them with: paictl service list"
+            raise ClusterError(f"there is no service {name!r}", hint=hint)
+
+    def _now(self) -> str:
+        return rfc3339(self._client.date or datetime.now(UTC))
+
+
+def _scope_of(body: Json, among: Sequence[Json]) -> bool:
+    """Whether a custom resource is in a namespace, as the definition that comes with it says."""
+    for one in among:
+        spec = one.get("spec") or {}
+        if one["kind"] == "CustomResourceDefinition" and (spec.get("names") or {}).get("kind") == body["kind"]:
+            return spec.get("scope") == "Namespaced"
+    return False

@@ -1,0 +1,215 @@
+"""What is remembered of a service in the cluster: how it was left, what belongs to it, and who is at it right now.
+
+One ConfigMap a service. It is replaced over the version that was read, so that of two administrators one is first; the
+other waits until the first has finished, or has not been heard of for a while.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import secrets
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
+
+from paictl.cluster.kubernetes.names import NAME, NAMESPACE, labels
+from paictl.cluster.kubernetes.services.kinds import Group
+from paictl.cluster.values import ClusterError, ConflictError
+from paictl.errors import PaictlError
+from paictl.remote.kube.client import Json, KubeClient
+from paictl.remote.kube.objects import create, delete, find, path_of
+from paictl.remote.kube.objects import replace as put
+
+RECORD: Final = "service-record"
+"""Value of the label `app.kubernetes.io/name` of a record."""
+SILENCE: Final = 15.0
+"""Seconds without a sign of life after which whoever holds a service has died."""
+_RENEW: Final = 4.0
+_WAIT: Final = 120.0
+_EVERY: Final = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An object of a service."""
+
+    group: Group
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, body: Json) -> Item:
+        """The item of an object."""
+        about = body["metadata"]
+        return cls((str(body["apiVersion"]), str(body["kind"])), str(about.get("namespace") or ""), str(about["name"]))
+
+    @property
+    def label(self) -> str:
+        """For people: ``Deployment paictl-system/grafana``."""
+        return f"{self.group[1]} {self.namespace}{'/' if self.namespace else ''}{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A service as it was left: `state` is ``running``, ``stopped``, or ``applying`` while objects are being written.
+
+    `loaded` is the version of the configuration and `digest` the hash of what it was rendered from, `since` an instant
+    as RFC 3339 in UTC.
+    """
+
+    service: str
+    state: str = "stopped"
+    since: str = ""
+    loaded: int | None = None
+    digest: str = ""
+    version: str = ""
+    restarted: str = ""
+    items: tuple[Item, ...] = ()
+    holder: str = ""
+    """Who is changing it now, and a token; empty for nobody."""
+    resource_version: str = field(default="", compare=False)
+
+    @property
+    def groups(self) -> frozenset[Group]:
+        """The kinds of its objects."""
+        return frozenset(item.group for item in self.items)
+
+
+class Records:
+    """Records of one cluster."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+
+    def all(self) -> dict[str, Record]:
+        """All records by service."""
+        query = {"labelSelector": f"{NAME}={RECORD}"}
+        pages = self._client.list(path_of(NAMESPACE, "configmaps"), query)
+        return {found.service: found for _, page in pages for found in map(_read, page)}
+
+    def get(self, service: str) -> Record | None:
+        """The record of a service, None if it is absent."""
+        found = find(self._client, path_of(NAMESPACE, "configmaps", _name(service)))
+        return None if found is None else _read(found)
+
+    @contextmanager
+    def held(self, service: str) -> Iterator[Held]:
+        """Be the only one who changes a service; raises `ConflictError` if somebody else does so for too long."""
+        mine = f"{_who()} {secrets.token_hex(6)}"
+        held = Held(self, self._take(service, mine))
+        try:
+            yield held
+        finally:
+            with suppress(PaictlError):  # else it is free after a while of silence
+                held.release()
+
+    def _take(self, service: str, mine: str) -> Record:
+        began = time.monotonic()
+        seen, at = "", began
+        while True:
+            record = self.get(service) or Record(service)
+            now = time.monotonic()
+            if record.resource_version != seen:
+                seen, at = record.resource_version, now
+            if not record.holder or now - at > SILENCE:
+                taken = self.write(replace(record, holder=mine))
+                if taken is not None:
+                    return taken
+            if now - began > _WAIT:
+                raise ConflictError(
+                    f"{record.holder.rpartition(' ')[0]} is changing it", where=f"service {service}",
+                    hint="try again when they have finished",
+                )  # fmt: skip
+            time.sleep(_EVERY)
+
+    def write(self, record: Record) -> Record | None:
+        """Store a record over the version that it was read from; None if that is not the newest any more."""
+        data = {**asdict(record), "items": [[*one.group, one.namespace, one.name] for one in record.items]}
+        data.pop("resource_version")
+        about: Json = {
+            "name": _name(record.service), "namespace": NAMESPACE,
+            "labels": labels(RECORD),
+        }  # fmt: skip
+        body: Json = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": {"record": json.dumps(data)}}
+        path = path_of(NAMESPACE, "configmaps")
+        if record.resource_version:
+            about["resourceVersion"] = record.resource_version
+            stored = put(self._client, f"{path}/{_name(record.service)}", body)
+        else:
+            stored = create(self._client, path, body)
+        return None if stored is None else replace(record, resource_version=stored["metadata"]["resourceVersion"])
+
+    def forget(self, service: str) -> None:
+        """The service is absent from now on."""
+        delete(self._client, path_of(NAMESPACE, "configmaps", _name(service)))
+
+
+class Held:
+    """A record while its service is being changed; everybody else waits."""
+
+    def __init__(self, records: Records, record: Record) -> None:
+        self._records = records
+        self.record = record
+        self._renewed = time.monotonic()
+        self._gone = False
+
+    def note(self, **changes: Any) -> None:
+        """Store changes of the record; raises `ConflictError` if another has taken the service over meanwhile."""
+        stored = self._records.write(replace(self.record, **changes))
+        if stored is None:
+            self._gone = True
+            raise ConflictError(
+                "another administrator has taken it over", where=f"service {self.record.service}",
+                hint="look how it is: paictl service status",
+            )  # fmt: skip
+        self.record, self._renewed = stored, time.monotonic()
+
+    def alive(self) -> None:
+        """Say now and then that somebody is still at it."""
+        if time.monotonic() - self._renewed > _RENEW:
+            self.note()
+
+    def forget(self) -> None:
+        """The service is absent from now on."""
+        self._records.forget(self.record.service)
+        self._gone = True
+
+    def release(self) -> None:
+        """Let others change it."""
+        if not self._gone:
+            self.note(holder="")
+
+
+def _name(service: str) -> str:
+    return f"paictl-service-{service}"
+
+
+def _who() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
+
+
+def _read(found: Json) -> Record:
+    name = str(found["metadata"]["name"])
+    try:
+        data: Mapping[str, Any] = json.loads((found.get("data") or {})["record"])
+        items = tuple(Item((str(one[0]), str(one[1])), str(one[2]), str(one[3])) for one in data["items"])
+        loaded = data["loaded"]
+        return Record(
+            str(data["service"]), str(data["state"]), str(data["since"]), None if loaded is None else int(loaded),
+            str(data["digest"]), str(data["version"]), str(data["restarted"]), items, str(data["holder"]),
+            str(found["metadata"]["resourceVersion"]),
+        )  # fmt: skip
+    except (ValueError, KeyError, TypeError, IndexError):
+        raise ClusterError(
+            "cannot be read", where=f"configmap {NAMESPACE}/{name}",
+            hint="somebody has changed it by hand: delete it, and start the service again",
+        ) from None  # fmt: skip

@@ -1,0 +1,254 @@
+"""Whether what runs of a service does its work, and if not, why: read off workloads, their pods and events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from paictl.cluster.kubernetes.names import INPUT_HASH, NAMESPACE, SERVICE
+from paictl.cluster.kubernetes.services.kinds import Group
+from paictl.remote.kube.client import Json, KubeClient, KubeError
+from paictl.remote.kube.objects import NOT_FOUND
+
+RUNNING: Final[tuple[tuple[Group, str], ...]] = (
+    (("apps/v1", "Deployment"), "/apis/apps/v1/deployments"),
+    (("apps/v1", "DaemonSet"), "/apis/apps/v1/daemonsets"),
+    (("apps/v1", "StatefulSet"), "/apis/apps/v1/statefulsets"),
+    (("batch/v1", "Job"), "/apis/batch/v1/jobs"),
+)
+"""The workloads that are waited for, and where all of them are listed."""
+
+LOG_LINES: Final = 5
+_LOG_BYTES: Final = 4000
+_MESSAGE: Final = 300
+_NO_IMAGE: Final = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable")
+_BAD_SETTING: Final = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
+
+Log = Callable[[Json, str, bool], str]
+"""The last lines of (pod, container), of the container before the present one if told so; empty if there are none."""
+
+
+class Observer:
+    """Looks at the workloads of services, and where one is not ready at its pods and events."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+
+    def workloads(self) -> dict[str, list[Json]]:
+        """All workloads of ours, by service."""
+        found: dict[str, list[Json]] = {}
+        for (version, kind), path in RUNNING:
+            for one in self._all(path, {"labelSelector": SERVICE}):
+                service = one["metadata"]["labels"][SERVICE]
+                found.setdefault(service, []).append({**one, "apiVersion": version, "kind": kind})
+        return found
+
+    def pods(self, service: str | None = None) -> list[Json]:
+        """The pods of a service, or of all."""
+        return self._all("/api/v1/pods", {"labelSelector": f"{SERVICE}={service}" if service else SERVICE})
+
+    def reason(self, service: str, workloads: Sequence[Json]) -> str:
+        """Why some of its workloads are not ready, each in a few words; empty if all are."""
+        late = [one for one in workloads if not is_ready(one)]
+        if not late:
+            return ""
+        pods = self.pods(service)
+        return "; ".join(f"{_label(one)}: {why(one, pods, self._events(one, pods), self._log)}" for one in late)
+
+    def _events(self, workload: Json, pods: Sequence[Json]) -> list[Json]:
+        """Warnings about a workload and its pods, the newest last."""
+        space = str(workload["metadata"].get("namespace") or NAMESPACE)
+        about = {str(workload["metadata"]["uid"]), *(str(pod["metadata"]["uid"]) for pod in _own(workload, pods))}
+        found = self._all(f"/api/v1/namespaces/{space}/events", {"fieldSelector": "type=Warning"})
+        mine = [one for one in found if (one.get("involvedObject") or {}).get("uid") in about]
+        return sorted(mine, key=lambda one: str(one.get("lastTimestamp") or one.get("eventTime") or ""))
+
+    def _log(self, pod: Json, container: str, before: bool) -> str:
+        about = pod["metadata"]
+        query = {"container": container, "tailLines": LOG_LINES, "limitBytes": _LOG_BYTES}
+        query |= {"previous": "true"} if before else {}
+        try:
+            return self._client.text(f"/api/v1/namespaces/{about['namespace']}/pods/{about['name']}/log", query)
+        except KubeError:  # the kubelet has it no more, or there is none
+            return ""
+
+    def _all(self, path: str, query: dict[str, Any]) -> list[Json]:
+        try:
+            return [one for _, page in self._client.list(path, query) for one in page]
+        except KubeError as error:
+            if error.status == NOT_FOUND:
+                return []
+            raise
+
+
+def is_ready(workload: Json) -> bool:
+    """Whether a workload is as its specification wants it: everything new, nothing old, all of it available."""
+    about, spec, status = workload["metadata"], workload.get("spec") or {}, workload.get("status") or {}
+    if about.get("deletionTimestamp"):
+        return False
+    if workload["kind"] == "Job":
+        return any(one["type"] == "Complete" and one["status"] == "True" for one in status.get("conditions") or ())
+    if int(status.get("observedGeneration") or 0) < int(about.get("generation") or 0):
+        return False
+    if workload["kind"] == "DaemonSet":
+        wanted = int(status.get("desiredNumberScheduled") or 0)
+        return wanted == _count(status, "updatedNumberScheduled") == _count(status, "numberAvailable")
+    wanted = int(spec.get("replicas", 1))
+    if workload["kind"] == "StatefulSet" and status.get("updateRevision") != status.get("currentRevision") and wanted:
+        return False
+    fresh = _count(status, "updatedReplicas") if workload["kind"] == "Deployment" else wanted
+    return fresh >= wanted and _needed(workload, status, wanted) and _count(status, "replicas") == wanted
+
+
+def _needed(workload: Json, status: Json, wanted: int) -> bool:
+    """All are available; or, where only a leader gets ready, the annotation says how many do."""
+    notes = workload["metadata"].get("annotations") or {}
+    least = str(notes.get(READY_PODS, ""))
+    return _count(status, "availableReplicas") >= (int(least) if least.isdecimal() else wanted)
+
+
+READY_PODS: Final = "paictl.io/ready-pods"
+"""Annotation of a workload in which not all pods get ready by design (one leader): how many do."""
+
+
+def why(workload: Json, pods: Sequence[Json], events: Sequence[Json], log: Log) -> str:
+    """Why a workload is not ready, the nearest cause first."""
+    status = workload.get("status") or {}
+    for condition in status.get("conditions") or ():
+        if condition["type"] in ("ReplicaFailure", "Failed") and condition["status"] == "True":
+            said = _refused(str(condition.get("message") or condition.get("reason")))
+            causes = [one for one in (_pod_reason(pod, events, log) for pod in _own(workload, pods)) if one]
+            return f"{said}; {causes[0]}" if causes and condition["type"] == "Failed" else said
+    own = _own(workload, pods)
+    newest = [pod for pod in own if _hash_of(pod) == _hash_of(workload)] or own
+    reasons = [one for one in (_pod_reason(pod, events, log) for pod in newest) if one]
+    if reasons:
+        return sorted(reasons, key=_weight)[0]
+    made = [one for one in events if one.get("reason") in ("FailedCreate", "FailedCreatePodSandBox")]
+    if made:
+        return _refused(str(made[-1].get("message")))
+    return _counts(workload, own)
+
+
+def _weight(reason: str) -> int:
+    """What will not mend itself first."""
+    words = ("cannot be pulled", "crashes", "is missing", "no node", "ended")
+    return next((place for place, word in enumerate(words) if word in reason), len(words))
+
+
+def _refused(message: str) -> str:
+    said = _short(message)
+    if "exceeded quota" in said:
+        return f"no quota: {said}"
+    return f"its pods are refused: {said}" if "forbidden" in said or "denied" in said else said
+
+
+def _own(workload: Json, pods: Iterable[Json]) -> list[Json]:
+    """The pods that a workload's selector chooses."""
+    wanted = ((workload.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
+    space = workload["metadata"].get("namespace")
+    return [
+        pod
+        for pod in pods
+        if wanted
+        and pod["metadata"].get("namespace") == space
+        and wanted.items() <= (pod["metadata"].get("labels") or {}).items()
+    ]
+
+
+def _pod_reason(pod: Json, events: Sequence[Json], log: Log) -> str:
+    """Why a pod is not ready; empty if it is, or is only young."""
+    status = pod.get("status") or {}
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return f"no node can take its pod: {_short(str(condition.get('message') or condition.get('reason')))}"
+    containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    found = next((one for one in (_container_reason(pod, each, log) for each in containers) if one), "")
+    if found:
+        return found
+    uid = pod["metadata"].get("uid")
+    mine = [one for one in events if (one.get("involvedObject") or {}).get("uid") == uid]
+    mounts = [one for one in mine if one.get("reason") in ("FailedMount", "FailedAttachVolume")]
+    if mounts and status.get("phase") == "Pending":
+        return f"something is missing: {_short(str(mounts[-1].get('message')))}"
+    if status.get("phase") == "Failed":
+        return f"its pod ended: {_short(str(status.get('message') or status.get('reason') or 'Failed'))}"
+    probes = [one for one in mine if one.get("reason") == "Unhealthy"]
+    if probes and any(not one.get("ready") for one in status.get("containerStatuses") or ()):
+        return f"it runs and is not ready: {_short(str(probes[-1].get('message')))}"
+    return ""
+
+
+def _container_reason(pod: Json, container: Json, log: Log) -> str:
+    name, state = str(container.get("name")), container.get("state") or {}
+    waiting = state.get("waiting") or {}
+    reason, message = str(waiting.get("reason") or ""), _short(str(waiting.get("message") or ""))
+    if reason in _NO_IMAGE:
+        return f"image {container.get('image')} cannot be pulled: {message or reason}"
+    if reason in _BAD_SETTING:
+        return f"something is missing: {message or reason}"
+    last = (container.get("lastState") or {}).get("terminated") or state.get("terminated") or {}
+    crashed = bool(last) and last.get("exitCode", 0) != 0
+    if reason == "CrashLoopBackOff" or (crashed and not container.get("ready")):
+        times = int(container.get("restartCount") or 0)
+        said = f"container {name} crashes ({_ended(last)}, {times} restarts)"
+        lines = log(pod, name, not state.get("terminated")).strip() or str(last.get("message") or "").strip()
+        return f"{said}: {_lines(lines)}" if lines else said
+    return ""
+
+
+def _ended(last: Json) -> str:
+    if last.get("reason") == "OOMKilled":
+        return "out of memory"
+    return f"exit code {last.get('exitCode', '?')}"
+
+
+def _lines(text: str) -> str:
+    """The last lines of a log in one."""
+    lines = (_printable(line).strip() for line in text.splitlines()[-LOG_LINES:])
+    return " | ".join(filter(None, lines))[-_MESSAGE:]
+
+
+def _printable(text: str) -> str:
+    """A text of a program that nobody knows, without what would move the cursor."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def _counts(workload: Json, pods: Sequence[Json]) -> str:
+    status = workload.get("status") or {}
+    if workload["kind"] == "Job":
+        return f"{_count(status, 'active')} pods run, {_count(status, 'failed')} failed"
+    if workload["kind"] == "DaemonSet":
+        wanted, ready = _count(status, "desiredNumberScheduled"), _count(status, "numberReady")
+    else:
+        wanted, ready = int((workload.get("spec") or {}).get("replicas", 1)), _count(status, "readyReplicas")
+    young = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Pending"]
+    return f"{ready} of {wanted} pods are ready" + (f", {len(young)} are being made" if young else "")
+
+
+def ending(pods: Iterable[Json]) -> list[str]:
+    """Names of pods that are still there."""
+    return sorted(_names(pods))
+
+
+def _names(pods: Iterable[Json]) -> Iterator[str]:
+    for pod in pods:
+        if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
+            yield str(pod["metadata"]["name"])
+
+
+def _hash_of(body: Json) -> str:
+    return str((body["metadata"].get("annotations") or {}).get(INPUT_HASH, ""))
+
+
+def _count(status: Json, key: str) -> int:
+    return int(status.get(key) or 0)
+
+
+def _label(workload: Json) -> str:
+    return f"{workload['kind']} {workload['metadata']['name']}"
+
+
+def _short(message: str) -> str:
+    words = " ".join(_printable(message).split())
+    return words if len(words) <= _MESSAGE else f"{words[: _MESSAGE - 1]}…"

@@ -1,0 +1,195 @@
+"""Planning and carrying out a deployment: the run folder, the phases, and what is said at the end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from paictl.deploy.artifacts import read_lock
+from paictl.deploy.desired import Desired, desired_of
+from paictl.deploy.facts import HostFacts
+from paictl.deploy.inventory import Deployment
+from paictl.deploy.phases import LOOKING, PHASES, Change, phases, planned
+from paictl.deploy.site import Invitation, Site
+from paictl.errors import PaictlError
+from paictl.files import write_together
+from paictl.places import cache_folder
+from paictl.plan.events import Listener
+from paictl.plan.folder import RunFolder, begin_run, fingerprint, unfinished_run
+from paictl.plan.run import Outcome, carry_out
+from paictl.remote.ansible.run import AnsibleSession
+from paictl.remote.private import private_folder
+
+KIND: Final = "deploy"
+_SCHEMA: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFile:
+    """A plan that was written: the three files it was made of, what they meant, and what would change."""
+
+    masters: str
+    workers: str
+    config: str
+    fingerprint: str
+    version: str
+    changes: tuple[Change, ...]
+
+
+def wish_of(desired: Desired) -> dict[str, Any]:
+    """What is wished, as values of JSON and without secrets: what makes two deployments the same."""
+    deployment = desired.deployment
+    settings = asdict(deployment.settings)
+    settings.pop("notes")
+    settings["login"].pop("password")
+    return {
+        "machines": [asdict(one) for one in deployment.machines],
+        "settings": settings,
+        "kubernetes": desired.version,
+        "artifacts": {one.name: one.sha256 for one in desired.artifacts.all},
+    }
+
+
+def prepare(deployment: Deployment, artifacts: str = "") -> Desired:
+    """Put a deployment and its artifacts together; raises `PaictlError` where there is no artifact folder."""
+    source = artifacts or deployment.settings.artifacts
+    folder = Path(source.removeprefix("file://")).expanduser() if source else cache_folder() / "artifacts"
+    if source.startswith(("http://", "https://")):
+        hint = f"gather it once: paictl deploy bundle create --source {source} -o DIR, then deploy: {{artifacts: DIR}}"
+        raise PaictlError("artifacts come from a folder", where=source, hint=hint)
+    return desired_of(deployment, read_lock(folder))
+
+
+@contextmanager
+def opened(desired: Desired, folder: Path) -> Iterator[Site]:
+    """A site with connections and a private folder, for as long as the block lasts."""
+    with private_folder() as private, AnsibleSession(desired.inventory(), folder, Invitation().variables) as session:
+        yield Site(desired, session, private)
+
+
+def make_plan(desired: Desired, root: Path, now: Callable[[], datetime], listen: Listener) -> tuple[Change, ...]:
+    """What would change, from a look at all machines; raises `PaictlError` where one does not answer."""
+    folder = begin_run(root, "deploy-plan", wish_of(desired), now(), desired.deployment.secrets)
+    with opened(desired, folder.path) as site:
+        outcomes = carry_out(phases(site, LOOKING), _both(folder.listener(now), listen))
+        raise_first(outcomes)
+        return planned(site)
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What became of an apply: its run, whether it went on with one that was interrupted, what changed."""
+
+    run: RunFolder
+    resumed: bool
+    outcomes: tuple[Outcome, ...]
+    changes: tuple[Change, ...]
+    facts: tuple[HostFacts, ...] = ()
+
+
+def apply(
+    desired: Desired, root: Path, now: Callable[[], datetime], listen: Listener,
+    at_end: Callable[[Site], object] = lambda _: None,
+) -> Applied:  # fmt: skip
+    """Carry out all phases; `at_end` is called with the site once the nodes are Ready.
+
+    A run of the same wish that did not get to its end is gone on with: what was done is known from the hosts, never
+    from the folder alone. Raises `PaictlError` with the first failure.
+    """
+    wish, secrets = wish_of(desired), desired.deployment.secrets
+    before = unfinished_run(root, KIND, wish, secrets)
+    folder = before or begin_run(root, KIND, wish, now(), secrets)
+    with opened(desired, folder.path) as site:
+        found: list[Change] = []
+        times = _Times(folder.path, now)
+
+        def note(_: object) -> None:
+            if not found and site.facts:
+                found.extend(planned(site))
+                _write_plan(folder, found)
+
+        outcomes = carry_out(phases(site), _both(folder.listener(now), _both(times, _both(note, listen))))
+        raise_first(outcomes)
+        at_end(site)
+        return Applied(folder, before is not None, outcomes, tuple(found), tuple(site.facts.values()))
+
+
+def raise_first(outcomes: tuple[Outcome, ...]) -> None:
+    """Raise the error of the first phase that failed."""
+    for one in outcomes:
+        if one.error is not None:
+            raise one.error
+
+
+class _Times:
+    """Listens and keeps ``times.json``: seconds by phase, of the last run in a folder."""
+
+    def __init__(self, folder: Path, now: Callable[[], datetime]) -> None:
+        self._folder, self._now = folder, now
+        self._began: datetime = now()
+        self._spent: dict[str, float] = {}
+
+    def __call__(self, event: object) -> None:
+        """Take an event."""
+        from paictl.plan import events
+
+        match event:
+            case events.PhaseBegan():
+                self._began = self._now()
+            case events.PhaseDone(phase) | events.PhaseFailed(phase, _, _, _):
+                self._spent[phase] = round((self._now() - self._began).total_seconds(), 3)
+            case events.RunEnded():
+                text = json.dumps(self._spent, indent=1) + "\n"
+                write_together(self._folder, {"times.json": text}, force=True, mode=0o600)
+
+
+def _write_plan(folder: RunFolder, changes: list[Change]) -> None:
+    text = json.dumps([asdict(one) for one in changes], indent=1) + "\n"
+    write_together(folder.path, {"plan.json": text}, force=True, mode=0o600)
+
+
+def _both(one: Listener, other: Listener) -> Listener:
+    def listen(event: Any) -> None:
+        one(event)
+        other(event)
+
+    return listen
+
+
+def plan_data(files: tuple[str, str, str], desired: Desired, changes: tuple[Change, ...]) -> dict[str, Any]:
+    """A plan as values of JSON; `plan_from` reads it."""
+    masters, workers, config = (str(Path(one).resolve()) for one in files)
+    return {
+        "schemaVersion": _SCHEMA, "masters": masters, "workers": workers, "config": config,
+        "kubernetes": desired.version, "fingerprint": fingerprint(KIND, wish_of(desired)),
+        "phases": [kind.name for kind in PHASES], "changes": [asdict(one) for one in changes],
+    }  # fmt: skip
+
+
+def plan_from(path: Path) -> PlanFile:
+    """A plan that was written; raises `PaictlError` for a file that is none."""
+    try:
+        data: Any = json.loads(path.read_text(encoding="utf-8"))
+        if data["schemaVersion"] != _SCHEMA:
+            raise PaictlError("was written by another paictl", where=str(path), hint="plan again")
+        changes = tuple(Change(one["phase"], one["host"], tuple(one["what"])) for one in data["changes"])
+        return PlanFile(
+            data["masters"], data["workers"], data["config"], data["fingerprint"], data["kubernetes"], changes
+        )
+    except OSError as error:
+        raise PaictlError(f"cannot be read: {error.strerror}", where=str(path)) from None
+    except (ValueError, KeyError, TypeError) as error:
+        hint = "write one: paictl deploy plan -m … -w … -c … -o FILE"
+        raise PaictlError(f"is no plan of a deployment: {error!r}", where=str(path), hint=hint) from None
+
+
+def check_plan(plan: PlanFile, desired: Desired) -> None:
+    """Raise `PaictlError` if the files do not mean any more what they meant when the plan was made."""
+    if plan.fingerprint != fingerprint(KIND, wish_of(desired)):
+        hint = "look at what has changed, and plan again"
+        raise PaictlError("the plan is of other files or artifacts than there are now", hint=hint)

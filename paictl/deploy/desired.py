@@ -1,0 +1,281 @@
+"""What each machine shall be like: programs, files, images, kernel; all made here, once, and compared on the hosts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from paictl.deploy.artifacts import Artifact, ArtifactKind, Artifacts, Image, images_in
+from paictl.deploy.inventory import Deployment, Machine, Role
+from paictl.deploy.reach import sign_in
+from paictl.errors import PaictlError
+from paictl.remote.inventory import Host, Inventory
+from paictl.resources import resource_folder
+
+_CIPHERS: Final = "aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com"
+"""The fast ones of processors with AES first: hundreds of megabytes go to each host."""
+PACK: Final = "/var/lib/paictl-pack.tar"
+"""Where the artifacts that a host lacks arrive, in one archive."""
+MODULES: Final = ("overlay", "br_netfilter")
+SYSCTLS: Final = {
+    "net.ipv4.ip_forward": "1",
+    "net.bridge.bridge-nf-call-iptables": "1",
+    "net.bridge.bridge-nf-call-ip6tables": "1",
+    "fs.inotify.max_user_instances": "8192",
+    "fs.inotify.max_user_watches": "524288",
+}
+_CONTROL_PLANE: Final = ("kube-apiserver", "kube-controller-manager", "etcd")
+"""Images that only masters run."""
+_PLACES: Final = {
+    "kubeadm": "/usr/local/bin/kubeadm",
+    "kubelet": "/usr/local/bin/kubelet",
+    "kubectl": "/usr/local/bin/kubectl",
+    "runc": "/usr/local/sbin/runc",
+    "containerd": "/usr/local",
+    "cni-plugins": "/opt/cni/bin",
+    "crictl": "/usr/local/bin",
+}
+"""Where a program goes; of archives the folder that they are unpacked in."""
+
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """An archive of images, and what is in it."""
+
+    artifact: Artifact
+    images: tuple[Image, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return PurePosixPath(self.artifact.path).name
+
+    def is_for(self, role: Role) -> bool:
+        """Whether machines of a role need it."""
+        return role is Role.MASTER or not any(_short(image) in _CONTROL_PLANE for image in self.images)
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """A deployment with the files it takes: what `desired_of` has made of both."""
+
+    deployment: Deployment
+    artifacts: Artifacts
+    version: str
+    archives: tuple[Archive, ...]
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        """All images of the archives."""
+        return tuple(image for archive in self.archives for image in archive.images)
+
+    def programs(self) -> list[Values]:
+        """What every host has, as the module paictl_programs takes it."""
+        found = []
+        for name, place in _PLACES.items():
+            one = self.artifacts.need(name)
+            file = PurePosixPath(one.path).name
+            found.append({"name": name, "kind": one.kind.value, "file": file, "sha256": one.sha256, "to": place})
+        return found
+
+    def for_images(self, role: Role) -> list[Values]:
+        """The archives of a role, as the module paictl_images takes them."""
+        return [
+            {
+                "archive": one.name, "sha256": one.artifact.sha256,
+                "images": [{"reference": image.reference, "id": image.id} for image in one.images],
+            }
+            for one in self.archives
+            if one.is_for(role)
+        ]  # fmt: skip
+
+    def files(self, machine: Machine) -> list[Values]:
+        """Files that a machine has, with their content and mode."""
+        deployment = self.deployment
+        found = {
+            "/etc/containerd/config.toml": containerd_toml(self),
+            "/etc/systemd/system/containerd.service": _file("containerd.service", OOM=_oom(deployment)),
+            "/etc/systemd/system/kubelet.service": _file("kubelet.service"),
+            "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf": _file("10-kubeadm.conf"),
+            "/etc/crictl.yaml": "runtime-endpoint: unix:///run/containerd/containerd.sock\n",
+            "/etc/modules-load.d/paictl.conf": "".join(f"{name}\n" for name in MODULES),
+            "/etc/sysctl.d/90-paictl.conf": "".join(f"{name} = {value}\n" for name, value in SYSCTLS.items()),
+            **_mirrors(deployment),
+        }
+        if deployment.settings.network == "bridge":
+            found["/usr/local/lib/paictl/paictl_network.py"] = _file("paictl_network.py")
+            found["/etc/systemd/system/paictl-network.service"] = _file("paictl-network.service", NODE=machine.name)
+        if deployment.settings.api_address and machine.role is Role.MASTER:
+            found["/usr/local/lib/paictl/paictl_address.py"] = _file("paictl_address.py")
+            found["/etc/systemd/system/paictl-address.service"] = _file("paictl-address.service")
+            found["/etc/paictl/address.json"] = _address(deployment, machine)
+        return [{"path": path, "content": text, "mode": "0644"} for path, text in sorted(found.items())]
+
+    def units(self, machine: Machine) -> list[str]:
+        """Units that run from the beginning, beside containerd and kubelet."""
+        settings = self.deployment.settings
+        found = ["paictl-network"] if settings.network == "bridge" else []
+        return found + (["paictl-address"] if settings.api_address and machine.role is Role.MASTER else [])
+
+    def variables(self, machine: Machine) -> Values:
+        """What playbooks know about a machine; no secrets."""
+        return {
+            "paictl_node": machine.name,
+            "paictl_files": self.files(machine),
+            "paictl_images": self.for_images(machine.role),
+            "paictl_units": self.units(machine),
+        }
+
+    def inventory(self) -> Inventory:
+        """The machines for playbooks: groups `masters`, `first`, `others` (further masters) and `workers`."""
+        deployment, login = self.deployment, self.deployment.login
+        shared = {
+            "paictl_programs": self.programs(), "paictl_modules": list(MODULES), "paictl_sysctls": SYSCTLS,
+            "paictl_swap_allowed": deployment.settings.swap_allowed, "paictl_pack": PACK,
+            "paictl_cluster": deployment.settings.cluster, "ansible_ssh_extra_args": f"-c {_CIPHERS}",
+        }  # fmt: skip
+        hosts = tuple(
+            Host(one.name, one.address, login.user, login.port, _groups(deployment, one), self.variables(one))
+            for one in deployment.machines
+        )
+        return Inventory(hosts, sign_in(login), shared)
+
+
+def bare_inventory(deployment: Deployment) -> Inventory:
+    """The machines without what they shall be like: for whoever only wants to reach them."""
+    login = deployment.login
+    hosts = (
+        Host(one.name, one.address, login.user, login.port, _groups(deployment, one)) for one in deployment.machines
+    )
+    return Inventory(tuple(hosts), sign_in(login))
+
+
+def desired_of(deployment: Deployment, artifacts: Artifacts) -> Desired:
+    """Put a deployment and a folder of artifacts together; raises `PaictlError` where something needed is not there."""
+    version = artifacts.version(deployment.settings.version)
+    made = Desired(
+        deployment, artifacts, version,
+        tuple(Archive(one, images_in(artifacts.file(one))) for one in artifacts.of(ArtifactKind.IMAGE)),
+    )  # fmt: skip
+    made.programs()  # which says what is missing
+    network = deployment.settings.network
+    if network in ("flannel", "calico"):
+        artifacts.need(network)
+    return made
+
+
+def _groups(deployment: Deployment, machine: Machine) -> tuple[str, ...]:
+    if machine.role is Role.WORKER:
+        return ("workers",)
+    return ("masters", "first" if machine is deployment.first else "others")
+
+
+def _short(image: Image) -> str:
+    return image.reference.rpartition("/")[2].partition(":")[0]
+
+
+@cache
+def _text(name: str) -> str:
+    return (resource_folder("playbooks") / "files" / name).read_text(encoding="utf-8")
+
+
+def _file(name: str, **words: str) -> str:
+    text = _text(name)
+    for word, value in words.items():
+        text = text.replace(f"@{word}@", value)
+    return text
+
+
+def _oom(deployment: Deployment) -> str:
+    """containerd cannot lower its score where it may not raise it again."""
+    return "0" if deployment.settings.containerd.get("restrict_oom_score_adj") else "-999"
+
+
+def _address(deployment: Deployment, machine: Machine) -> str:
+    masters = [{"name": one.name, "address": one.address} for one in deployment.masters]
+    data = {"address": deployment.settings.api_address, "name": machine.name, "masters": masters}
+    return json.dumps(data, indent=1) + "\n"
+
+
+def _mirrors(deployment: Deployment) -> dict[str, str]:
+    """containerd's hosts.toml for each registry that has mirrors, or is spoken to without TLS."""
+    settings = deployment.settings
+    found = {}
+    for registry in dict.fromkeys((*settings.mirrors, *settings.insecure)):
+        plain = registry in settings.insecure
+        own = f"{'http' if plain else 'https'}://{_server(registry)}"
+        lines = [f"server = {json.dumps(own)}"]
+        lines += [
+            f'\n[host.{json.dumps(url)}]\n  capabilities = ["pull", "resolve"]'
+            for url in settings.mirrors.get(registry, ())
+        ]
+        found[f"/etc/containerd/certs.d/{registry}/hosts.toml"] = "\n".join(lines) + "\n"
+    return found
+
+
+def _server(registry: str) -> str:
+    return "registry-1.docker.io" if registry == "docker.io" else registry
+
+
+def containerd_toml(desired: Desired) -> str:
+    """containerd's configuration in the form of its version; raises `PaictlError` for one that is too old."""
+    number = desired.artifacts.need("containerd").version.removeprefix("v")
+    major, minor = (int(part) for part in number.split(".")[:2])
+    if major < 2:
+        hint = "Kubernetes 1.36 and later need containerd 2"
+        raise PaictlError(f"containerd {number} is too old", where=desired.artifacts.where, hint=hint)
+    settings = desired.deployment.settings
+    driver = settings.kubelet.get("cgroupDriver", "systemd")
+    pause = next((image.reference for image in desired.images if _short(image) == "pause"), "")
+    images = "io.containerd.cri.v1.images"
+    tables: dict[tuple[str, ...], Mapping[str, Any]] = {
+        ("plugins", images, "registry"): {"config_path": "/etc/containerd/certs.d"},
+        ("plugins", "io.containerd.cri.v1.runtime"): settings.containerd,
+        ("plugins", "io.containerd.cri.v1.runtime", "cni"): {
+            "bin_dirs": ["/opt/cni/bin"],
+            "conf_dir": "/etc/cni/net.d",
+        },
+        ("plugins", "io.containerd.cri.v1.runtime", "containerd", "runtimes", "runc"): {
+            "runtime_type": "io.containerd.runc.v2"
+        },
+        ("plugins", "io.containerd.cri.v1.runtime", "containerd", "runtimes", "runc", "options"): {
+            "BinaryName": "/usr/local/sbin/runc",
+            "SystemdCgroup": driver == "systemd",
+        },
+    }
+    if pause:
+        tables["plugins", images, "pinned_images"] = {"sandbox": pause}
+    version = 4 if (major, minor) >= (2, 3) else 3
+    return toml({"version": version}, tables)
+
+
+def toml(top: Mapping[str, Any], tables: Mapping[tuple[str, ...], Mapping[str, Any]]) -> str:
+    """Settings as TOML: strings, numbers, booleans and lists of them; mappings become tables of their own."""
+    lines = ["# Written by paictl deploy.", *(f"{name} = {_toml_value(value)}" for name, value in top.items())]
+    waiting = list(tables.items())
+    while waiting:
+        path, values = waiting.pop(0)
+        deeper = [((*path, name), value) for name, value in values.items() if isinstance(value, Mapping)]
+        waiting[:0] = deeper
+        plain = {name: value for name, value in values.items() if not isinstance(value, Mapping)}
+        if plain or not deeper:
+            lines += ["", f"[{'.'.join(json.dumps(part) for part in path)}]"]
+            lines += [f"{json.dumps(name)} = {_toml_value(value)}" for name, value in plain.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def differences_text(found: Mapping[str, Iterable[str]]) -> list[str]:
+    """What differs on a host, for people: `programs: kubelet, runc`."""
+    return [f"{kind}: {', '.join(items)}" for kind, items in found.items() if items]

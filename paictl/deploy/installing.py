@@ -1,0 +1,74 @@
+"""The phases that change the machines themselves: programs, runtime, GPUs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from paictl.deploy.artifacts import verify
+from paictl.deploy.facts import HostFacts
+from paictl.deploy.phase import DeployPhase
+from paictl.deploy.site import pack
+from paictl.places import cache_folder
+from paictl.plan.phase import Tell
+
+
+class Push(DeployPhase):
+    """Verify the artifacts, push what hosts lack, put programs in their places."""
+
+    name, says = "artifacts", "push programs and images"
+
+    def changes(self, facts: HostFacts) -> list[str]:
+        """Programs and images that the host lacks."""
+        return facts.lacks("programs", "images")
+
+    def run(self, tell: Tell) -> None:
+        """Verify first: no host is touched with a wrong file."""
+        site, due = self.site, self.due()
+        verify(site.desired.artifacts)
+        made = {one.name: pack(site.desired, one, site.facts[one.name], cache_folder() / "packs") for one in due}
+        packs = {name: str(path) for name, path in made.items() if path is not None}
+        site.play("artifacts", tell, due, {"paictl_packs": packs})
+        for path in set(packs.values()):
+            Path(path).unlink(missing_ok=True)
+
+
+class Runtime(DeployPhase):
+    """Kernel, containerd, kubelet's unit, images."""
+
+    name, says = "runtime", "configure kernel, containerd and kubelet, import images"
+
+    def changes(self, facts: HostFacts) -> list[str]:
+        """Files, kernel settings, images and units that are not as they shall be."""
+        found = facts.lacks("files", "modules", "sysctls", "swap", "images")
+        wanted = ["containerd", *self.site.desired.units(facts.machine)]
+        idle = [name for name in wanted if not facts.runs(name)]
+        return found + ([f"start: {', '.join(idle)}"] if idle else [])
+
+    def run(self, tell: Tell) -> None:
+        """Make it so."""
+        self.site.play("runtime", tell, self.due())
+
+
+class Devices(DeployPhase):
+    """NVIDIA's container toolkit and the devices' description for containers (CDI), on hosts that have GPUs."""
+
+    name, says = "devices", "let containers have the GPUs"
+
+    def changes(self, facts: HostFacts) -> list[str]:
+        """Toolkit and CDI, where there are GPUs."""
+        if not facts.gpus:
+            return []
+        found = [] if facts.values.get("toolkit") else ["nvidia-container-toolkit"]
+        return found + ([] if facts.values.get("devices") else ["/etc/cdi/nvidia.yaml"])
+
+    def should_run(self) -> str:
+        """Hosts without GPUs are not asked."""
+        if not any(facts.gpus for facts in self.site.facts.values()):
+            return "no machine has GPUs of NVIDIA"
+        return super().should_run()
+
+    def run(self, tell: Tell) -> None:
+        """Install and describe."""
+        found = self.site.desired.artifacts.find("nvidia-container-toolkit")
+        archive = str(self.site.desired.artifacts.file(found)) if found else ""
+        self.site.play("devices", tell, self.due(), {"paictl_toolkit": archive})

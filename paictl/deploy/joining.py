@@ -1,0 +1,108 @@
+"""The phases of kubeadm: the first master begins the cluster, the others join; and the way in to its API."""
+
+from __future__ import annotations
+
+import base64
+
+import yaml
+
+from paictl.deploy.facts import HostFacts
+from paictl.deploy.inventory import Role
+from paictl.deploy.kubeadm import discovery, init_configuration, join_configuration
+from paictl.deploy.kubeconfig import access_to, default_kubeconfig, read_kubeconfig
+from paictl.deploy.phase import RIGHT, DeployPhase
+from paictl.deploy.site import Site
+from paictl.errors import PaictlError
+from paictl.plan.phase import Tell
+from paictl.remote.kube.client import KubeClient, connect
+from paictl.remote.private import write_private
+
+
+class ControlPlane(DeployPhase):
+    """kubeadm on the first master; the administrator's kubeconfig comes back."""
+
+    name, says = "control-plane", "begin the cluster on the first master"
+
+    def changes(self, facts: HostFacts) -> list[str]:
+        """The beginning of the cluster, on the first master."""
+        first = facts.machine is self.site.desired.deployment.first
+        return ["kubeadm init"] if first and not facts.joined(self.site.cluster) else []
+
+    def should_run(self) -> str:
+        """Skipped where the cluster is there and the user's kubeconfig has a way in; else one is fetched by it."""
+        return "" if self.due() or not _known_access(self.site) else RIGHT
+
+    def run(self, tell: Tell) -> None:
+        """Begin, or find it begun; fetch the kubeconfig into a folder that nobody else can read."""
+        site = self.site
+        desired = site.desired
+        text = init_configuration(desired.deployment, desired.version, desired.images)
+        variables = {"paictl_configuration": text, "paictl_kubeconfig": str(site.kubeconfig)}
+        site.play("control_plane", tell, [desired.deployment.first], variables)
+
+
+class _Join(DeployPhase):
+    """What joining has in common for masters and workers."""
+
+    role: Role
+
+    def changes(self, facts: HostFacts) -> list[str]:
+        """The join of a machine of the role that is not in the cluster."""
+        first = facts.machine is self.site.desired.deployment.first
+        mine = facts.machine.role is self.role and not first
+        return ["kubeadm join"] if mine and not facts.joined(self.site.cluster) else []
+
+    def run(self, tell: Tell) -> None:
+        """Invite, join, take the invitation back."""
+        site, due = self.site, self.due()
+        deployment = site.desired.deployment
+        master = self.role is Role.MASTER
+        variables = {
+            "paictl_configurations": {one.name: join_configuration(deployment, one, master=master) for one in due},
+            "paictl_discovery": discovery(deployment, authority(site)),
+        }
+        site.play(f"join_{self.role}s", tell, [deployment.first, *due], variables)
+
+
+class JoinMasters(_Join):
+    """Further masters, one at a time."""
+
+    name, says, role = "join-masters", "let further masters join", Role.MASTER
+
+
+class JoinWorkers(_Join):
+    """All workers at once."""
+
+    name, says, role = "join-workers", "let workers join", Role.WORKER
+
+
+def authority(site: Site) -> str:
+    """The certificate of the cluster's authority, base64, from the fetched kubeconfig."""
+    found = read_kubeconfig(site.kubeconfig)
+    try:
+        text = str(found["clusters"][0]["cluster"]["certificate-authority-data"])
+        base64.b64decode(text, validate=True)
+    except (KeyError, IndexError, ValueError):
+        raise PaictlError("the first master's kubeconfig names no authority", where=str(site.kubeconfig)) from None
+    return text
+
+
+def _known_access(site: Site) -> bool:
+    """Whether the user's kubeconfig has this cluster and its API answers; then all goes on with that."""
+    found = access_to(default_kubeconfig(), site.cluster)
+    if found is None:
+        return False
+    write_private(site.kubeconfig, yaml.safe_dump(found))
+    try:
+        node = api(site).get(f"/api/v1/nodes/{site.desired.deployment.first.name}", timeout=5.0)
+        if any(one.get("address") == site.desired.deployment.first.address for one in node["status"]["addresses"]):
+            return True
+    except (PaictlError, KeyError):
+        pass  # another cluster of this name, or one that does not answer: the first master has the right one
+    site.kubeconfig.unlink()
+    return False
+
+
+def api(site: Site) -> KubeClient:
+    """The API of the new cluster, as administrator."""
+    return connect(site.kubeconfig)

@@ -1,0 +1,128 @@
+"""kubeadm's configuration (kubeadm.k8s.io/v1beta4), from what config.yaml wishes; secrets are variables of Ansible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import yaml
+
+from paictl.deploy.artifacts import Image
+from paictl.deploy.inventory import Deployment, Machine
+
+API: Final = "kubeadm.k8s.io/v1beta4"
+SOCKET: Final = "unix:///run/containerd/containerd.sock"
+DISCOVERY: Final = "/run/paictl/discovery.conf"
+"""Where a machine that joins finds the authority of the cluster; in memory, gone when it has joined."""
+CERTIFICATE_KEY: Final = "@CERTIFICATE_KEY@"
+TOKEN: Final = "@TOKEN@"  # noqa: S105 - what stands for it
+
+Values = dict[str, Any]
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> Values:
+    """One mapping laid over another one, at every depth; lists are replaced."""
+    found = dict(base)
+    for name, value in over.items():
+        below = found.get(name)
+        found[name] = merged(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return found
+
+
+def init_configuration(deployment: Deployment, version: str, images: Iterable[Image]) -> str:
+    """What the first master is begun with."""
+    first = deployment.first
+    init = {
+        "apiVersion": API, "kind": "InitConfiguration", "certificateKey": CERTIFICATE_KEY,
+        "localAPIEndpoint": {"advertiseAddress": first.address},
+        "nodeRegistration": _registration(deployment, first),
+    }  # fmt: skip
+    parts = [init, _cluster(deployment, version, tuple(images)), _kubelet(deployment), _proxy(deployment)]
+    return yaml.safe_dump_all(parts, sort_keys=False)
+
+
+def join_configuration(deployment: Deployment, machine: Machine, *, master: bool) -> str:
+    """What a further machine joins with."""
+    join: Values = {
+        "apiVersion": API, "kind": "JoinConfiguration",
+        "discovery": {"file": {"kubeConfigPath": DISCOVERY}, "tlsBootstrapToken": TOKEN},
+        "nodeRegistration": _registration(deployment, machine),
+    }  # fmt: skip
+    if master:
+        own = {"advertiseAddress": machine.address}
+        join["controlPlane"] = {"certificateKey": CERTIFICATE_KEY, "localAPIEndpoint": own}
+    return yaml.safe_dump(join, sort_keys=False)
+
+
+def discovery(deployment: Deployment, authority: str) -> str:
+    """A kubeconfig that says where the cluster is and whose certificates count; `authority` is base64."""
+    cluster = {"server": f"https://{deployment.endpoint}", "certificate-authority-data": authority}
+    return yaml.safe_dump(
+        {
+            "apiVersion": "v1", "kind": "Config", "clusters": [{"name": "", "cluster": cluster}],
+            "contexts": [], "users": [], "current-context": "",
+        },
+        sort_keys=False,
+    )  # fmt: skip
+
+
+def _registration(deployment: Deployment, machine: Machine) -> Values:
+    found: Values = {
+        "name": machine.name, "criSocket": SOCKET, "imagePullPolicy": "IfNotPresent",
+        "ignorePreflightErrors": list(deployment.settings.ignored_checks),
+        "kubeletExtraArgs": _arguments({"node-ip": machine.address}),
+    }  # fmt: skip
+    if deployment.settings.jobs_on_masters:
+        found["taints"] = []
+    return found
+
+
+def _arguments(values: Mapping[str, Any]) -> list[Values]:
+    return [{"name": name, "value": _word(value)} for name, value in values.items()]
+
+
+def _word(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _cluster(deployment: Deployment, version: str, images: tuple[Image, ...]) -> Values:
+    settings = deployment.settings
+    names = [settings.api_address] if settings.api_address else []
+    names += [settings.endpoint.rpartition(":")[0]] if settings.endpoint else []
+    etcd: Values = {"extraArgs": _arguments(settings.etcd)} if settings.etcd else {}
+    tags = {one.reference.rpartition("/")[2].partition(":")[0]: one.reference.rpartition(":")[2] for one in images}
+    if "etcd" in tags:
+        etcd["imageTag"] = tags["etcd"]
+    found: Values = {
+        "apiVersion": API, "kind": "ClusterConfiguration", "clusterName": settings.cluster,
+        "kubernetesVersion": version, "controlPlaneEndpoint": deployment.endpoint,
+        "imageRepository": settings.repository,
+        "networking": {
+            "podSubnet": settings.pods, "serviceSubnet": settings.services, "dnsDomain": settings.domain,
+        },
+        "apiServer": {"certSANs": [one.address for one in deployment.masters] + names},
+        "etcd": {"local": etcd},
+    }  # fmt: skip
+    if settings.api_server:
+        found["apiServer"]["extraArgs"] = _arguments(settings.api_server)
+    if "coredns" in tags:
+        found["dns"] = {"imageTag": tags["coredns"]}
+    return found
+
+
+def _kubelet(deployment: Deployment) -> Values:
+    settings = deployment.settings
+    base = {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "cgroupDriver": "systemd",
+        "failSwapOn": not settings.swap_allowed, "serverTLSBootstrap": False,
+    }  # fmt: skip
+    return merged(base, settings.kubelet)
+
+
+def _proxy(deployment: Deployment) -> Values:
+    settings = deployment.settings
+    base = {
+        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",
+        "mode": settings.proxy_mode, "clusterCIDR": settings.pods,
+    }  # fmt: skip
+    return merged(base, settings.kube_proxy)

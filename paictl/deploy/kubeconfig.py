@@ -1,0 +1,98 @@
+"""The administrator's access, merged into a kubeconfig as a context of its own; nothing else in it is changed."""
+
+from __future__ import annotations
+
+import copy
+import os
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from paictl.errors import PaictlError
+from paictl.files import write_together
+
+Config = dict[str, Any]
+_LISTS = ("clusters", "users", "contexts")
+
+
+def default_kubeconfig() -> Path:
+    """Where access goes: the first file of KUBECONFIG, else ~/.kube/config."""
+    named = [part for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+    return Path(named[0]) if named else Path.home() / ".kube" / "config"
+
+
+def merged_kubeconfig(present: Config, access: Config, name: str) -> Config:
+    """A kubeconfig with the access as cluster, user and context `paictl-NAME`; the current context stays what it is.
+
+    Only in a kubeconfig that has no context at all the new one becomes the current one.
+    """
+    own = context_name(name)
+    found: Config = copy.deepcopy(present) if present else {"apiVersion": "v1", "kind": "Config", "preferences": {}}
+    rows: dict[str, Config] = {
+        "clusters": {"name": own, "cluster": access["clusters"][0]["cluster"]},
+        "users": {"name": own, "user": access["users"][0]["user"]},
+        "contexts": {"name": own, "context": {"cluster": own, "user": own}},
+    }
+    alone = not found.get("contexts")
+    for kind in _LISTS:
+        have: list[Config] = found.get(kind) or []
+        kept = [row for row in have if row.get("name") != own]
+        found[kind] = [*kept, rows[kind]]
+    if alone and not found.get("current-context"):
+        found["current-context"] = own
+    return found
+
+
+def access_to(path: Path, cluster: str) -> Config | None:
+    """A kubeconfig with the access to one cluster alone, that paictl has put into another one; None if it has not."""
+    found, own = read_kubeconfig(path), context_name(cluster)
+    rows = {kind: [row for row in found.get(kind) or [] if row.get("name") == own] for kind in _LISTS}
+    if not all(rows.values()):
+        return None
+    return {"apiVersion": "v1", "kind": "Config", "current-context": own, **rows}
+
+
+def context_name(cluster: str) -> str:
+    """The context of a cluster that paictl has made."""
+    return f"paictl-{cluster}"
+
+
+def read_kubeconfig(path: Path) -> Config:
+    """A kubeconfig; empty where there is none. Raises `PaictlError` for a file that is none."""
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise PaictlError(f"cannot be read: {error}".splitlines()[0], where=str(path)) from None
+    if found is not None and not isinstance(found, dict):
+        hint = "move it away, or give another one with KUBECONFIG"
+        raise PaictlError("is no kubeconfig", where=str(path), hint=hint)
+    return found or {}
+
+
+def merge_into(path: Path, access: Path, cluster: str) -> bool:
+    """Put the access to a cluster into a kubeconfig (0600, in one step); whether anything changed."""
+    present = read_kubeconfig(path)
+    wanted = merged_kubeconfig(present, read_kubeconfig(access), cluster)
+    if wanted == present:
+        return False
+    target = path.resolve()  # a link stays a link
+    write_together(target.parent, {target.name: yaml.safe_dump(wanted, sort_keys=False)}, force=True, mode=0o600)
+    return True
+
+
+def forget(path: Path, cluster: str) -> bool:
+    """Take the access to a cluster out of a kubeconfig; whether it was there. The current context goes only with it."""
+    present = read_kubeconfig(path)
+    own = context_name(cluster)
+    wanted = copy.deepcopy(present)
+    for kind in _LISTS:
+        if kind in wanted:
+            wanted[kind] = [row for row in wanted[kind] or [] if row.get("name") != own]
+    if wanted == present:
+        return False
+    if wanted.get("current-context") == own:
+        wanted["current-context"] = ""
+    target = path.resolve()
+    write_together(target.parent, {target.name: yaml.safe_dump(wanted, sort_keys=False)}, force=True, mode=0o600)
+    return True

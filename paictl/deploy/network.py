@@ -1,0 +1,60 @@
+"""The phase of the pods' network."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from paictl.deploy.facts import HostFacts
+from paictl.deploy.phase import DeployPhase
+from paictl.plan.phase import Tell
+from paictl.resources import resource_folder
+
+
+class PodNetwork(DeployPhase):
+    """flannel or Calico from the artifacts; with bridge, the right of each machine to follow the nodes by itself."""
+
+    name, says = "network", "set up the network of the pods"
+
+    def changes(self, facts: HostFacts) -> list[str]:
+        """A manifest that the first master has not applied yet."""
+        first = facts.machine is self.site.desired.deployment.first
+        text = self._manifest() if first else ""
+        known = facts.values.get("network")
+        return [f"apply {self._network}"] if text and known != manifest_mark(text) else []
+
+    @property
+    def _network(self) -> str:
+        return self.site.desired.deployment.settings.network
+
+    def _manifest(self) -> str:
+        """The manifest with the network of the pods in it; empty where the network takes none."""
+        if self._network == "none":
+            return ""
+        if self._network == "bridge":
+            return (resource_folder("playbooks") / "files" / "bridge.yaml").read_text(encoding="utf-8")
+        artifacts = self.site.desired.artifacts
+        return manifest_for(artifacts.file(artifacts.need(self._network)), self.site.desired.deployment.settings.pods)
+
+    def should_run(self) -> str:
+        """Skipped where something else does it."""
+        return "you bring your own" if self._network == "none" else super().should_run()
+
+    def run(self, tell: Tell) -> None:
+        """Apply the manifest."""
+        text = self._manifest()
+        variables = {"paictl_manifest": text, "paictl_mark": manifest_mark(text)}
+        self.site.play("network", tell, [self.site.desired.deployment.first], variables)
+
+
+def manifest_mark(text: str) -> str:
+    """By which a host knows the manifest that it has applied."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def manifest_for(path: Path, pods: str) -> str:
+    """flannel's or Calico's manifest with another network of pods; both name theirs in one place."""
+    text = path.read_text(encoding="utf-8")
+    text = text.replace('"Network": "10.244.0.0/16"', f'"Network": "{pods}"')  # flannel's net-conf.json
+    calico = '            # - name: CALICO_IPV4POOL_CIDR\n            #   value: "192.168.0.0/16"'
+    return text.replace(calico, f'            - name: CALICO_IPV4POOL_CIDR\n              value: "{pods}"')

@@ -1,0 +1,102 @@
+"""The phases that ask the API: labels of nodes, and that all are Ready."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from typing import Final
+
+from paictl.deploy.facts import HostFacts
+from paictl.deploy.inventory import Machine, Role
+from paictl.deploy.joining import api
+from paictl.deploy.looking import Connect
+from paictl.deploy.phase import RIGHT, DeployPhase
+from paictl.deploy.site import DeployError
+from paictl.errors import ExitCode
+from paictl.plan.phase import Tell
+from paictl.remote.kube.client import MERGE, KubeClient, UnreachableError
+
+READY_SECONDS: Final = 180.0
+_POLL: Final = 0.3
+
+
+class Labels(DeployPhase):
+    """What services and people tell machines apart by."""
+
+    name, says = "labels", "label the nodes"
+
+    def changes(self, facts: HostFacts) -> list[str]:
+        """Labels that a node that is to join gets; those of nodes are asked of the API when its turn comes."""
+        joined = facts.joined(self.site.cluster)
+        return [] if joined else [f"{name}={value}" for name, value in labels_of(facts.machine).items()]
+
+    def should_run(self) -> str:
+        """Skipped where all nodes have their labels."""
+        client = api(self.site)
+        self._nodes = {item["metadata"]["name"]: item for _, page in client.list("/api/v1/nodes") for item in page}
+        return "" if self._missing() else RIGHT
+
+    def _missing(self) -> dict[str, dict[str, str]]:
+        found = {}
+        for machine in self.site.machines:
+            have = self._nodes.get(machine.name, {}).get("metadata", {}).get("labels", {})
+            wanted = {name: value for name, value in labels_of(machine).items() if have.get(name) != value}
+            if wanted:
+                found[machine.name] = wanted
+        return found
+
+    def run(self, tell: Tell) -> None:
+        """Label."""
+        client, missing = api(self.site), self._missing()
+        for name, labels in missing.items():
+            client.request("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}}, kind=MERGE)
+        tell(f"{len(missing)}/{len(missing)}", "hosts")
+
+
+def labels_of(machine: Machine) -> dict[str, str]:
+    """The labels of a node: OpenPAI's, by which its services find their machines, and Kubernetes' for its role."""
+    if machine.role is Role.MASTER:
+        return {"pai-master": "true"}
+    return {"pai-worker": "true", "node-role.kubernetes.io/worker": ""}
+
+
+class AllReady(Connect):
+    """All nodes are Ready, or it is said why not."""
+
+    name, says = "verify", "wait until all nodes are Ready"
+
+    def run(self, tell: Tell) -> None:
+        """Wait; raises `DeployError` with what the API says of the nodes that are not."""
+        client, end = api(self.site), time.monotonic() + READY_SECONDS
+        wanted = {one.name for one in self.site.machines}
+        said_of: Collection[str] = ()
+        while True:
+            waiting = not_ready(client, wanted)
+            if not waiting:
+                break
+            if time.monotonic() > end:
+                said = "; ".join(f"{name}: {why}" for name, why in sorted(waiting.items())[:4])
+                code = ExitCode.PARTIAL if len(waiting) < len(wanted) else ExitCode.NEGATIVE
+                raise DeployError(f"not Ready: {said}", exit_code=code, hint="paictl deploy verify says more")
+            if waiting.keys() != said_of:
+                said_of = waiting.keys()
+                tell(f"waiting for {', '.join(sorted(waiting)[:4])}", "")
+            time.sleep(_POLL)
+        tell(f"{len(wanted)}/{len(wanted)}", "hosts")
+
+
+def not_ready(client: KubeClient, wanted: set[str]) -> dict[str, str]:
+    """The nodes that are not Ready, each with the reason; `wanted` that are not there at all, too."""
+    try:
+        nodes = {item["metadata"]["name"]: item for _, page in client.list("/api/v1/nodes") for item in page}
+    except UnreachableError as error:
+        return dict.fromkeys(wanted, str(error))
+    found = {}
+    for name in wanted:
+        conditions = nodes.get(name, {}).get("status", {}).get("conditions", [])
+        ready = next((one for one in conditions if one["type"] == "Ready"), None)
+        if ready is None:
+            found[name] = "is not a node yet" if name not in nodes else "has not said anything yet"
+        elif ready["status"] != "True":
+            found[name] = str(ready.get("message", "is not Ready"))
+    return found

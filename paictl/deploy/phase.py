@@ -1,0 +1,54 @@
+"""What the phases of a deployment have in common, and their order."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Final
+
+from paictl.deploy.facts import HostFacts
+from paictl.deploy.inventory import Machine
+from paictl.deploy.site import Site
+from paictl.plan.phase import Phase
+
+RIGHT: Final = "everything is as it shall be"
+ORDER: Final = (
+    "connect", "facts", "preflight", "artifacts", "runtime", "control-plane", "join-masters", "network",
+    "join-workers", "devices", "labels", "verify",
+)  # fmt: skip
+
+
+class DeployPhase(Phase):
+    """A phase of ours: it knows the site, and which hosts have something to do in it."""
+
+    name: str
+    says: str
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+
+    @property
+    def id(self) -> str:
+        """The name that the plan and the run folder know it by."""
+        return self.name
+
+    @property
+    def title(self) -> str:
+        """What it does."""
+        return self.says
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """All before it: a host that failed is not gone on with."""
+        return frozenset(ORDER[: ORDER.index(self.name)])
+
+    @abstractmethod
+    def changes(self, facts: HostFacts) -> list[str]:
+        """What it would change on a host, one line each; empty if nothing."""
+
+    def due(self) -> list[Machine]:
+        """The machines that it has to do something on."""
+        return [one for one in self.site.machines if self.changes(self.site.facts[one.name])]
+
+    def should_run(self) -> str:
+        """Skipped where the hosts, as they were found, need nothing."""
+        return "" if self.due() else RIGHT

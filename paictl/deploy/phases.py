@@ -1,0 +1,48 @@
+"""The twelve phases of a deployment, each a playbook or a question to the API, skipped where nothing is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from paictl.deploy.installing import Devices, Push, Runtime
+from paictl.deploy.joining import ControlPlane, JoinMasters, JoinWorkers
+from paictl.deploy.looking import Connect, Facts, Preflight
+from paictl.deploy.network import PodNetwork
+from paictl.deploy.nodes import AllReady, Labels
+from paictl.deploy.phase import DeployPhase
+from paictl.deploy.site import Site
+from paictl.plan.phase import Phase
+
+PHASES: Final[tuple[type[DeployPhase], ...]] = (
+    Connect, Facts, Preflight, Push, Runtime, ControlPlane, JoinMasters, PodNetwork, JoinWorkers, Devices, Labels,
+    AllReady,
+)  # fmt: skip
+"""In their order."""
+LOOKING: Final = ("connect", "facts")
+"""The phases of `plan`: they change nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a phase would change on a host."""
+
+    phase: str
+    host: str
+    what: tuple[str, ...]
+
+
+def planned(site: Site) -> tuple[Change, ...]:
+    """What all phases would change, from the facts."""
+    return tuple(
+        Change(kind.name, machine.name, tuple(found))
+        for kind in PHASES
+        for machine in site.machines
+        if (found := kind(site).changes(site.facts[machine.name]))
+    )
+
+
+def phases(site: Site, names: Sequence[str] = ()) -> list[Phase]:
+    """All phases, or some by their names."""
+    return [kind(site) for kind in PHASES if not names or kind.name in names]

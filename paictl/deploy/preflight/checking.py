@@ -1,0 +1,260 @@
+"""All checks on all hosts: the facts are gathered in one round trip a host, then judged."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from paictl.deploy.inventory import Deployment, Machine, Role
+from paictl.deploy.preflight import gpu_checks, host_checks, reach_checks
+from paictl.deploy.preflight.promises import Promise, promise_of
+from paictl.deploy.preflight.verdict import Check, Facts, Level, Verdict, Wish, fail, fine, warn
+from paictl.deploy.reach import hosts_of
+from paictl.errors import ExitCode
+from paictl.i18n import text
+from paictl.remote.ssh.fleet import Fleet, Listener, Manner
+from paictl.remote.ssh.link import SshOptions
+from paictl.remote.ssh.results import HostResult, Reach
+
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "files": ("masters",),
+    "reach": ("ssh", "sudo", "python", *reach_checks.CHECKS),
+    "host": (*host_checks.CHECKS, "identity"),
+    "gpu": tuple(gpu_checks.CHECKS),
+}
+"""The checks by group, in the order in which they are shown."""
+
+IGNORED: Final[Mapping[str, tuple[str, ...]]] = {
+    "Mem": ("memory",),
+    "NumCPU": ("cpu",),
+    "Swap": ("swap",),
+    "SystemVerification": ("os", "kernel", "cgroup", "modules"),
+}
+"""Which of our checks an error of kubeadm's own stands for, where config.yaml says to ignore it; ports by prefix."""
+
+CLUSTER: Final = "cluster"
+"""What stands for a host where a check is about all of them."""
+
+_JUDGED: Final[Mapping[str, Check]] = {**reach_checks.CHECKS, **host_checks.CHECKS, **gpu_checks.CHECKS}
+_SCRIPT: Final = Path(__file__).with_name("script.py")
+_NO_PYTHON: Final = 127
+_TIMEOUT: Final = 60.0
+_FIND: Final = (
+    "for p in python3 /usr/libexec/platform-python; do command -v $p >/dev/null 2>&1 && exec $p - {wish}; done; "
+    "echo 'there is no python3' >&2; exit 127"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HostChecks:
+    """What all checks said of a host, by check in their order; empty for one that did not answer, but for `ssh`."""
+
+    host: str
+    verdicts: Mapping[str, Verdict]
+
+    @property
+    def answered(self) -> bool:
+        """Whether the host could be asked at all."""
+        return "ssh" not in self.verdicts or self.verdicts["ssh"].level is not Level.FAIL
+
+    @property
+    def worst(self) -> Level:
+        """The worst of its verdicts."""
+        levels = {one.level for one in self.verdicts.values()}
+        return next((level for level in (Level.FAIL, Level.WARN) if level in levels), Level.OK)
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """What was found on all hosts, in the order of the lists; `cluster` are checks of all of them together."""
+
+    cluster: HostChecks
+    hosts: tuple[HostChecks, ...]
+
+    @property
+    def failures(self) -> tuple[tuple[str, str, Verdict], ...]:
+        """(host, check, verdict) of everything that failed or warns, failures first."""
+        found = [
+            (one.host, check, verdict)
+            for level in (Level.FAIL, Level.WARN)
+            for one in (self.cluster, *self.hosts)
+            for check, verdict in one.verdicts.items()
+            if verdict.level is level
+        ]
+        return tuple(found)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """0 nothing failed, 1 something did, 3 only some hosts answered, 4 none did."""
+        answered = [one for one in self.hosts if one.answered]
+        if len(answered) < len(self.hosts):
+            return ExitCode.PARTIAL if answered else ExitCode.UNREACHABLE
+        failed = any(one.worst is Level.FAIL for one in (self.cluster, *self.hosts))
+        return ExitCode.NEGATIVE if failed else ExitCode.OK
+
+
+def check_hosts(
+    deployment: Deployment,
+    options: SshOptions,
+    promises: Mapping[str, Promise] | None = None,
+    heard: Callable[[str], object] = lambda _: None,
+) -> Preflight:
+    """Look at all machines of a deployment and judge them; `heard` is told the name of each that has answered or not.
+
+    Nothing is changed anywhere. Raises `PaictlError` only for what is wrong here, as a key file that is not there.
+    """
+    inventory = hosts_of(deployment)
+    script = _SCRIPT.read_bytes()
+    with Fleet(inventory, options, Listener(result=lambda one: heard(one.host))) as fleet:
+        lines = {
+            one.name: _FIND.format(wish=shlex.quote(json.dumps(_asked(deployment, one)))) for one in deployment.machines
+        }
+        results = fleet.run_each(lines, stdin=script, manner=Manner(sudo=True, timeout=_TIMEOUT))
+    return judged(deployment, results, promises or {})
+
+
+def judged(
+    deployment: Deployment, results: Mapping[str, HostResult], promises: Mapping[str, Promise]
+) -> Preflight:  # fmt: skip
+    """What the results of the script say, by host name; pure."""
+    facts = {name: found for name, one in results.items() if (found := facts_of(one)) is not None}
+    hosts = (_judge(one, deployment, results[one.name], promises) for one in deployment.machines)
+    return Preflight(_of_cluster(deployment), tuple(_compared(one, facts) for one in hosts))
+
+
+def _asked(deployment: Deployment, machine: Machine) -> dict[str, Any]:
+    """What the script on a machine is told; nothing secret."""
+    master = machine.role is Role.MASTER
+    return {
+        "address": machine.address,
+        "folders": list(host_checks.FOLDERS),
+        "fsync": host_checks.ETCD if master else None,
+        "ports": list(host_checks.MASTER_PORTS if master else host_checks.WORKER_PORTS),
+        "modules": list(host_checks.MODULES),
+        "sysctls": list(host_checks.SYSCTLS),
+        "reach": [[one.address, 6443] for one in deployment.masters if one is not machine],
+    }
+
+
+def facts_of(result: HostResult) -> Facts | None:
+    """The facts that the script told, or None."""
+    if not result.ok:
+        return None
+    try:
+        found = json.loads(result.stdout)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _judge(
+    machine: Machine, deployment: Deployment, result: HostResult, promises: Mapping[str, Promise]
+) -> HostChecks:  # fmt: skip
+    verdicts = _reached(result)
+    facts = facts_of(result)
+    if facts is None:
+        return HostChecks(machine.name, verdicts)
+    promise = promise_of(promises, machine.name)
+    wish = Wish(
+        machine.name,
+        machine.address,
+        machine.role is Role.MASTER,
+        deployment.settings.swap_allowed,
+        promise.devices,
+        promise.leaves,
+        (result.sent, result.ended),
+    )
+    verdicts.update({name: check(facts, wish) for name, check in _JUDGED.items()})
+    return HostChecks(machine.name, _ignoring(verdicts, deployment.settings.ignored_checks))
+
+
+def _reached(result: HostResult) -> dict[str, Verdict]:
+    """What the way to a host says: signed in, root, Python."""
+    new = text("new host key trusted: {key}", key=result.new_key) if result.new_key else text("signed in")
+    match result.reach:
+        case Reach.DONE if facts_of(result) is not None:
+            return {
+                "ssh": fine(new),
+                "sudo": fine("root"),
+                "python": fine(json.loads(result.stdout)["system"]["python"]),
+            }
+        case Reach.DONE if result.code == _NO_PYTHON:
+            no = fail(text("there is no python3"), "3.8+", "apt-get install -y python3 || dnf install -y python3")
+            return {"ssh": fine(new), "sudo": fine("root"), "python": no}
+        case Reach.DONE:
+            lines = result.stderr.strip().splitlines()
+            said = lines[-1] if lines else text("ended with code {code}", code=result.code)
+            no = fail(
+                said, text("a Python that works"), text("try there: {command}", command="python3 -c 'import json'")
+            )
+            return {"ssh": fine(new), "sudo": fine("root"), "python": no}
+        case Reach.NO_SUDO:
+            return {"ssh": fine(new), "sudo": fail(result.message, text("root by sudo"), result.hint)}
+    return {"ssh": fail(result.message, text("an answer over SSH"), result.hint)}
+
+
+def _ignoring(verdicts: Mapping[str, Verdict], ignored: Iterable[str]) -> dict[str, Verdict]:
+    """The verdicts, with those as warnings that config.yaml says to ignore."""
+    words = tuple(ignored)
+    mild = {check for word in words for check in IGNORED.get(word, ())}
+    if any(word.startswith("Port-") for word in words):
+        mild.add("ports")
+    if "all" in words:
+        mild = set(verdicts)
+    return {
+        name: replace(one, level=Level.WARN) if one.level is Level.FAIL and name in mild else one
+        for name, one in verdicts.items()
+    }
+
+
+def _of_cluster(deployment: Deployment) -> HostChecks:
+    count = len(deployment.masters)
+    odd = fine(str(count))
+    if count % 2 == 0:
+        fix = text("add a master to master.csv, or take one out")
+        odd = fail(str(count), text("an odd number: with {count} no more may fail than with {less}",
+                                    count=count, less=count - 1), fix)  # fmt: skip
+    return HostChecks(CLUSTER, {"masters": odd})
+
+
+def _compared(host: HostChecks, facts: Mapping[str, Facts]) -> HostChecks:
+    """What is to be judged by looking at the other hosts too: identity and MTU."""
+    own = facts.get(host.host)
+    if own is None:
+        return host
+    return HostChecks(host.host, {**host.verdicts, "identity": _identity(host.host, facts), **_mtu(host, facts)})
+
+
+def _identity(name: str, facts: Mapping[str, Facts]) -> Verdict:
+    """No two hosts have the same machine id or product uuid: Kubernetes tells nodes apart by them."""
+    own = facts[name]
+    for what, fix in (
+        ("machine_id", "rm /etc/machine-id && systemd-machine-id-setup && reboot"),
+        ("product_uuid", text("give the virtual machine an UUID of its own")),
+    ):
+        same = [other for other, one in facts.items() if other != name and own[what] and one[what] == own[what]]
+        if same:
+            found = text("{what} is that of {others}", what=what.replace("_", " "), others=", ".join(same))
+            return (fail if what == "machine_id" else warn)(found, text("its own"), fix)
+    return fine(text("its own")) if own["machine_id"] else fail(text("no machine id"), text("its own"), _SET_ID)
+
+
+_SET_ID: Final = "systemd-machine-id-setup"
+
+
+def _mtu(host: HostChecks, facts: Mapping[str, Facts]) -> dict[str, Verdict]:
+    """Hosts with another MTU than most: large packets between them are lost without a word."""
+    own = facts[host.host]["network"]["mtu"]
+    sizes = Counter(one["network"]["mtu"] for one in facts.values() if one["network"]["mtu"])
+    if host.verdicts["mtu"].level is not Level.OK or len(sizes) < 2:
+        return {}
+    usual = max(sizes, key=lambda size: (sizes[size], size))
+    if own == usual:
+        return {}
+    command = f"ip link set {facts[host.host]['network']['interface']} mtu {usual}"
+    return {"mtu": warn(str(own), text("{mtu}, as the others", mtu=usual), command)}

@@ -1,0 +1,143 @@
+"""Checks of GPUs before anything is installed; a host that has none, and shall have none, is asked nothing."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from paictl.deploy.preflight.verdict import Check, Facts, Verdict, Wish, fail, fine, unknown, warn
+from paictl.i18n import text
+
+NVIDIA: Final = "0x10de"
+OLDEST_DRIVER: Final = 525
+"""Oldest branch of NVIDIA's driver for Linux that makes CDI specifications of its devices."""
+NONE: Final = "-"
+
+
+def _nvidia(facts: Facts) -> list[Any]:
+    return [one for one in facts["gpus"]["devices"] if one["vendor"] == NVIDIA]
+
+
+def check_devices(facts: Facts, wish: Wish) -> Verdict:
+    """As many devices on the PCI bus as the layout says."""
+    devices = facts["gpus"]["devices"]
+    kinds = sorted({f"{one['vendor'][2:]}:{one['device'][2:]}" for one in devices})
+    found = f"{len(devices)} ({', '.join(kinds)})" if devices else text("none")
+    if wish.devices is None:
+        return fine(found if devices else NONE)
+    if len(devices) == wish.devices:
+        return fine(found if devices else NONE)
+    fix = text(
+        "lspci -nn | grep -i -e nvidia -e amd; a device that is gone: reseat it; else correct the SKU in the layout"
+    )
+    return fail(found, text("{count} by the layout", count=wish.devices), fix)
+
+
+def check_cells(facts: Facts, wish: Wish) -> Verdict:
+    """What HiveD's configuration promises on the host, it has."""
+    if wish.leaves is None:
+        return fine(NONE)
+    count = len(facts["gpus"]["devices"])
+    if count == wish.leaves:
+        return fine(text("{count} cells", count=count))
+    fix = text("correct physicalCluster in services-configuration.yaml, or the host")
+    return fail(text("{count} devices", count=count), text("{count} leaf cells", count=wish.leaves), fix)
+
+
+def check_nouveau(facts: Facts, _: Wish) -> Verdict:
+    """nouveau does not hold the devices that NVIDIA's driver needs."""
+    if not _nvidia(facts):
+        return fine(NONE)
+    if not facts["gpus"]["nouveau"]:
+        return fine(text("absent"))
+    update = "update-initramfs -u" if facts["system"]["id"] in ("debian", "ubuntu") else "dracut --force"
+    fix = f"echo 'blacklist nouveau' > /etc/modprobe.d/nouveau.conf && {update} && reboot"
+    return fail(text("loaded"), text("absent"), fix)
+
+
+def check_driver(facts: Facts, _: Wish) -> Verdict:
+    """NVIDIA's driver is there, and new enough."""
+    if not _nvidia(facts):
+        return fine(NONE)
+    version = facts["gpus"]["driver"]
+    wanted = text("{version} or newer", version=OLDEST_DRIVER)
+    if not version:
+        return fail(text("none"), wanted, _install(facts))
+    branch = int(version.split(".")[0])
+    if branch < OLDEST_DRIVER:
+        return fail(version, wanted, _install(facts))
+    if facts["gpus"]["nodes"] < len(_nvidia(facts)):
+        found = text("{version}, {nodes} of {count} devices", version=version, nodes=facts["gpus"]["nodes"],
+                     count=len(_nvidia(facts)))  # fmt: skip
+        return warn(found, text("a /dev/nvidiaN for each"), "nvidia-smi -L; nvidia-modprobe -u -c 0")
+    return fine(version)
+
+
+def _install(facts: Facts) -> str:
+    """The command that installs a driver on this kind of system."""
+    match facts["system"]["id"]:
+        case "ubuntu":
+            return "apt install nvidia-driver-570-server && reboot"
+        case "debian":
+            return "apt install linux-headers-amd64 nvidia-driver && reboot  # of contrib and non-free"
+        case _:
+            return "dnf module install nvidia-driver:open-dkms && reboot  # of NVIDIA's repository"
+
+
+def check_headers(facts: Facts, _: Wish) -> Verdict:
+    """The headers match the kernel that runs: without them a driver cannot be built."""
+    if not _nvidia(facts):
+        return fine(NONE)
+    if facts["gpus"]["headers"]:
+        return fine(facts["system"]["kernel"])
+    if facts["gpus"]["driver"]:
+        return fine(text("not needed: the driver runs"))
+    deb = facts["system"]["id"] in ("debian", "ubuntu")
+    fix = "apt install linux-headers-$(uname -r)" if deb else "dnf install kernel-devel-$(uname -r)"
+    return fail(text("none"), text("headers of {kernel}", kernel=facts["system"]["kernel"]), fix)
+
+
+def check_secure_boot(facts: Facts, _: Wish) -> Verdict:
+    """With Secure Boot an unsigned driver is not loaded."""
+    if not _nvidia(facts) or not facts["gpus"]["secureboot"]:
+        return fine(NONE if not _nvidia(facts) else "off")
+    if facts["gpus"]["driver"]:
+        return fine(text("on, and the driver is loaded"))
+    fix = text("switch it off in the firmware, or enrol a key: mokutil --import KEY")
+    return fail(text("on"), text("off, or a signed driver"), fix)
+
+
+def check_fabric(facts: Facts, _: Wish) -> Verdict:
+    """NVSwitches need the Fabric Manager: without it no program can use the devices."""
+    if not facts["gpus"].get("switches"):
+        return fine(NONE)
+    if facts["gpus"]["fabric"]:
+        return fine(text("active"))
+    branch = (facts["gpus"]["driver"] or "").split(".")[0] or "570"
+    fix = f"apt install nvidia-fabricmanager-{branch} && systemctl enable --now nvidia-fabricmanager"
+    if facts["system"]["id"] not in ("debian", "ubuntu"):
+        fix = "dnf install nvidia-fabric-manager && systemctl enable --now nvidia-fabricmanager"
+    return fail(text("not active"), text("active, for {count} NVSwitches", count=facts["gpus"]["switches"]), fix)
+
+
+def check_mig(facts: Facts, _: Wish) -> Verdict:
+    """All devices of a host in the same MIG mode."""
+    if not _nvidia(facts):
+        return fine(NONE)
+    modes = facts["gpus"]["mig"]
+    if modes is None:
+        return unknown(text("nvidia-smi is not there yet")) if facts["gpus"]["driver"] else fine(NONE)
+    if len(modes) == 1:
+        return fine(modes[0])
+    return fail(", ".join(modes), text("one mode"), "nvidia-smi -mig 0 && nvidia-smi --gpu-reset")
+
+
+CHECKS: Final[dict[str, Check]] = {
+    "devices": check_devices,
+    "cells": check_cells,
+    "nouveau": check_nouveau,
+    "driver": check_driver,
+    "headers": check_headers,
+    "secure-boot": check_secure_boot,
+    "fabric-manager": check_fabric,
+    "mig": check_mig,
+}

@@ -1,0 +1,263 @@
+"""Checks of what a host is: system, memory, disks, ports, and what others have installed there."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from paictl.deploy.preflight.verdict import Check, Facts, Level, Verdict, Wish, fail, fine, unknown, warn
+from paictl.i18n import text
+
+GIB: Final = 2**30
+CONTAINERS: Final = "/var/lib/containerd"
+ETCD: Final = "/var/lib/etcd"
+LOGS: Final = "/var/log"
+FOLDERS: Final = (CONTAINERS, ETCD, LOGS)
+MODULES: Final = ("overlay", "br_netfilter")
+SYSCTLS: Final = (
+    "net.ipv4.ip_forward",
+    "net.bridge.bridge-nf-call-iptables",
+    "net.bridge.bridge-nf-call-ip6tables",
+)
+"""Settings that Kubernetes wants to be 1."""
+MASTER_PORTS: Final = (6443, 10250, 10257, 10259, 2379, 2380)
+WORKER_PORTS: Final = (10250,)
+
+KNOWN: Final = {
+    "debian": ("12", "13"),
+    "ubuntu": ("22.04", "24.04"),
+    "rhel": ("9",),
+    "rocky": ("9",),
+    "almalinux": ("9",),
+    "centos": ("9",),
+}
+"""Distributions and versions that the roles are written for."""
+ARCHITECTURES: Final = ("x86_64",)
+OLDEST_KERNEL: Final = (5, 4)
+MEMORY: Final = {True: 1700 * 2**20, False: 900 * 2**20}
+"""Least bytes of memory of a master (kubeadm's own limit) and of another host."""
+CPUS: Final = {True: 2, False: 1}
+DISK: Final = {CONTAINERS: (10 * GIB, 50 * GIB), ETCD: (2 * GIB, 8 * GIB), LOGS: (GIB // 2, 2 * GIB)}
+"""Free bytes: below the first nothing works for long, below the second it gets narrow."""
+FSYNC: Final = (10.0, 500.0)
+"""Milliseconds: etcd wants its 99th percentile below the first; near the second (half of its time for an election) it
+loses its leader.
+"""  # fmt: skip
+CLUSTERS: Final = frozenset({"kubelet", "kube-apiserver", "k3s", "k0s"})
+RUNTIMES: Final = frozenset({"dockerd", "crio"})
+OUR_PROGRAMS: Final = frozenset({"kubelet", "kube-apiserver", "kube-controller", "kube-scheduler", "etcd"})
+"""Names of processes, cut to 15 characters by the kernel."""
+
+
+def _is_deb(facts: Facts) -> bool:
+    system = facts["system"]
+    return system["id"] in ("debian", "ubuntu") or "debian" in system["like"]
+
+
+def check_os(facts: Facts, _: Wish) -> Verdict:
+    """A distribution that the roles are written for."""
+    system = facts["system"]
+    name = system["name"] or system["id"] or "?"
+    versions = KNOWN.get(system["id"])
+    wanted = "Debian 12/13, Ubuntu 22.04/24.04, RHEL 9"
+    if versions is None:
+        family = next((one for one in ("debian", "rhel", "fedora") if one in system["like"]), None)
+        if family is None:
+            return fail(name, wanted, text("install one of these on {host}", host="it"))
+        return warn(name, wanted, text("it is like {family}, but nobody has tried it", family=family))
+    if not any(system["version"] == one or system["version"].startswith(f"{one}.") for one in versions):
+        return warn(name, wanted, text("another version of it may do; nobody has tried it"))
+    return fine(name)
+
+
+def check_arch(facts: Facts, _: Wish) -> Verdict:
+    """An architecture that there are programs and images for."""
+    arch = facts["system"]["arch"]
+    if arch in ARCHITECTURES:
+        return fine(arch)
+    return fail(arch, " or ".join(ARCHITECTURES), text("take a host of that architecture"))
+
+
+def check_systemd(facts: Facts, _: Wish) -> Verdict:
+    """systemd is PID 1: kubelet and containerd are its units."""
+    if facts["system"]["systemd"]:
+        return fine("systemd")
+    return fail(text("another init"), "systemd", text("boot it with systemd: apt install systemd-sysv, then reboot"))
+
+
+def check_kernel(facts: Facts, _: Wish) -> Verdict:
+    """A kernel that Kubernetes is tested with."""
+    release = facts["system"]["kernel"]
+    numbers = tuple(int(one) for one in re.findall(r"\d+", release)[:2])
+    wanted = ".".join(map(str, OLDEST_KERNEL))
+    if numbers >= OLDEST_KERNEL:
+        return fine(release)
+    newer = "apt install --upgrade linux-image-amd64" if _is_deb(facts) else "dnf update kernel"
+    return fail(release, text("{version} or newer", version=wanted), f"{newer} && reboot")
+
+
+def check_cgroup(facts: Facts, _: Wish) -> Verdict:
+    """cgroup v2: kubelet refuses v1 unless it is told otherwise."""
+    if facts["system"]["cgroup"] == 2:
+        return fine("v2")
+    fix = text("boot with {argument}; or config.yaml: deploy: {{kubelet: {{failCgroupV1: false}}}}",
+               argument="systemd.unified_cgroup_hierarchy=1")  # fmt: skip
+    return warn("v1", "v2", fix)
+
+
+def check_swap(facts: Facts, wish: Wish) -> Verdict:
+    """Swap is off, or config.yaml allows it."""
+    swaps = facts["memory"]["swap"]
+    if not swaps or wish.swap_allowed:
+        return fine("off" if not swaps else text("on, and allowed"))
+    size = sum(one["bytes"] for one in swaps)
+    found = f"{_size(size)} ({', '.join(one['name'] for one in swaps)})"
+    return fail(found, "off", r"swapoff -a && sed -i.bak '/\sswap\s/s/^/#/' /etc/fstab")
+
+
+def check_memory(facts: Facts, wish: Wish) -> Verdict:
+    """Enough memory for what the host is for."""
+    total = facts["memory"]["total"]
+    if total is None:
+        return unknown(text("not known"))
+    least = MEMORY[wish.master]
+    return fine(_size(total)) if total >= least else fail(_size(total), f">= {_size(least)}", _bigger())
+
+
+def check_cpu(facts: Facts, wish: Wish) -> Verdict:
+    """Enough processors for what the host is for."""
+    least = CPUS[wish.master]
+    found = str(facts["cpus"])
+    return fine(found) if facts["cpus"] >= least else fail(found, f">= {least}", _bigger())
+
+
+def _bigger() -> str:
+    return text("give it more, or take another host")
+
+
+def check_disk(facts: Facts, wish: Wish) -> Verdict:
+    """Enough free space below the folders that grow."""
+    worst: Verdict | None = None
+    for folder, (least, good) in DISK.items():
+        one = facts["disks"].get(folder)
+        if one is None or (folder == ETCD and not wish.master) or one["free"] >= good:
+            continue
+        found = text("{size} free for {folder}", size=_size(one["free"]), folder=folder)
+        fix = text("free some space on {folder}, or mount a disk there: df -h {folder}", folder=one["on"])
+        level = Level.FAIL if one["free"] < least else Level.WARN
+        verdict = Verdict(level, found, f">= {_size(least if level is Level.FAIL else good)}", fix)
+        if worst is None or (level is Level.FAIL and worst.level is Level.WARN):
+            worst = verdict
+    return worst or fine(text("{size} free", size=_size(facts["disks"][CONTAINERS]["free"])))
+
+
+def check_fsync(facts: Facts, wish: Wish) -> Verdict:
+    """The disk of a master is quick enough for etcd."""
+    if not wish.master:
+        return fine("-")
+    found = facts["fsync"]
+    if found is None:
+        return unknown(text("not measured"))
+    said = f"p99 {found:g} ms"
+    if found < FSYNC[0]:
+        return fine(said)
+    fix = text("put {folder} on an SSD of its own", folder=ETCD)
+    return (warn if found < FSYNC[1] else fail)(said, f"< {FSYNC[0]:g} ms", fix)
+
+
+def check_ports(facts: Facts, wish: Wish) -> Verdict:
+    """The ports of Kubernetes are free, or taken by the Kubernetes that paictl has put there."""
+    wanted = MASTER_PORTS if wish.master else WORKER_PORTS
+    taken = {int(port): program for port, program in facts["listeners"].items() if int(port) in wanted}
+    if facts["others"]["ours"]:
+        taken = {port: program for port, program in taken.items() if program not in OUR_PROGRAMS}
+    if not taken:
+        return fine(text("free"))
+    found = ", ".join(f"{port} ({program})" for port, program in sorted(taken.items()))
+    port = min(taken)
+    return fail(found, text("free: {ports}", ports=", ".join(map(str, wanted))), f"ss -ltnp 'sport = :{port}'")
+
+
+def check_modules(facts: Facts, _: Wish) -> Verdict:
+    """Kernel modules are there, or built in."""
+    missing = [name for name, how in facts["modules"].items() if how == "missing"]
+    if not missing:
+        return fine(", ".join(f"{name} {how}" for name, how in facts["modules"].items()))
+    package = "linux-modules-extra-$(uname -r)" if facts["system"]["id"] == "ubuntu" else "linux-image-amd64"
+    fix = f"apt install {package}" if _is_deb(facts) else "dnf install kernel-modules-extra"
+    return fail(text("no {names}", names=", ".join(missing)), ", ".join(facts["modules"]), f"{fix} && reboot")
+
+
+def check_sysctls(facts: Facts, _: Wish) -> Verdict:
+    """No file that is read after ours at boot sets a setting back."""
+    later = [
+        (path, name, value)
+        for path, name, value in facts["sysctl_lines"]
+        if value != "1" and path.rpartition("/")[2] > "90-paictl.conf"
+    ]
+    if not later:
+        return fine(text("can be set"))
+    path, name, value = later[-1]
+    fix = f"sed -i.bak '/{name.replace('.', '[./]')}/d' {path}"
+    return fail(f"{path}: {name} = {value}", f"{name} = 1", fix)
+
+
+def check_kubernetes(facts: Facts, _: Wish) -> Verdict:
+    """No Kubernetes of somebody else."""
+    others = facts["others"]
+    runs = sorted(CLUSTERS & set(others["runs"]))
+    if others["ours"]:
+        return fine(text("deployed by paictl"))
+    if not others["kubernetes"] and not runs:
+        return fine(text("none"))
+    found = ", ".join([*runs, *others["kubernetes"][:2]])
+    fix = "k3s-uninstall.sh" if "k3s" in runs else "kubeadm reset --force && rm -rf /etc/kubernetes /var/lib/etcd"
+    return fail(found, text("no other Kubernetes"), text("if it may go: {command}", command=fix))
+
+
+def check_runtime(facts: Facts, _: Wish) -> Verdict:
+    """No container runtime that would be in the way of ours."""
+    others = facts["others"]
+    there = others["containerd"]
+    runs = sorted(RUNTIMES & set(others["runs"]))
+    packaged = there is not None and there["path"] == "/usr/bin/containerd" and "containerd" in others["runs"]
+    if not runs and not packaged:
+        return fine(text("none in the way"))
+    version = re.search(r"\d+\.\d+\.\d+", (there or {}).get("version") or "")
+    found = ", ".join([*runs, *([f"containerd {version.group() if version else ''}".strip()] if packaged else [])])
+    packages = "docker-ce containerd.io docker.io containerd"
+    fix = f"apt remove {packages}" if _is_deb(facts) else "dnf remove docker-ce containerd.io"
+    return fail(found, text("no other container runtime"), f"systemctl disable --now docker containerd; {fix}")
+
+
+def check_cni(facts: Facts, _: Wish) -> Verdict:
+    """No network configuration that kubelet would take for ours."""
+    others = facts["others"]
+    names = [path for path in others["cni"] if not path.rpartition("/")[2].startswith((".", "10-paictl"))]
+    if others["ours"] or not names:
+        return fine(text("none"))
+    return fail(", ".join(names), text("none"), f"mkdir -p /root/cni.old && mv {' '.join(names)} /root/cni.old")
+
+
+def _size(count: int) -> str:
+    return f"{count / GIB:.1f} GiB" if count >= GIB else f"{count / 2**20:.0f} MiB"
+
+
+CHECKS: Final[dict[str, Check]] = {
+    "os": check_os,
+    "arch": check_arch,
+    "systemd": check_systemd,
+    "kernel": check_kernel,
+    "cgroup": check_cgroup,
+    "swap": check_swap,
+    "memory": check_memory,
+    "cpu": check_cpu,
+    "disk": check_disk,
+    "fsync": check_fsync,
+    "ports": check_ports,
+    "modules": check_modules,
+    "sysctls": check_sysctls,
+    "kubernetes": check_kubernetes,
+    "runtime": check_runtime,
+    "cni": check_cni,
+}

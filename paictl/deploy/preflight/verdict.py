@@ -1,0 +1,76 @@
+"""What a check says about a host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+Facts: TypeAlias = Mapping[str, Any]
+"""What `script` tells about a host."""
+
+
+class Level(StrEnum):
+    """How a check ended."""
+
+    OK = "ok"
+    WARN = "warn"
+    """It works, but may cause trouble; or an error that config.yaml says to ignore."""
+    FAIL = "fail"
+    UNKNOWN = "unknown"
+    """Could not be found out; the check before it says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was found, what is wanted, and the command that mends it (both empty where all is well)."""
+
+    level: Level
+    found: str = ""
+    wanted: str = ""
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a host shall be, so far as checks need it; `name`, `address` and `master` are those of the lists.
+
+    `devices` is the number of devices that the layout names for
+    it, `leaves` the number of leaf cells that HiveD promises on it; None where no file says it. `clock` are the two
+    instants between which the facts were gathered, by the clock here.
+    """
+
+    name: str
+    address: str
+    master: bool
+    swap_allowed: bool = False
+    devices: int | None = None
+    leaves: int | None = None
+    clock: tuple[float, float] = (0.0, 0.0)
+
+
+Check = Callable[[Facts, Wish], Verdict]
+"""Pure: the same facts, the same verdict."""
+
+FINE = Verdict(Level.OK)
+
+
+def fine(found: str) -> Verdict:
+    """All is well, and what was found."""
+    return Verdict(Level.OK, found)
+
+
+def warn(found: str, wanted: str, fix: str) -> Verdict:
+    """It works, but."""
+    return Verdict(Level.WARN, found, wanted, fix)
+
+
+def fail(found: str, wanted: str, fix: str) -> Verdict:
+    """It would not work."""
+    return Verdict(Level.FAIL, found, wanted, fix)
+
+
+def unknown(found: str) -> Verdict:
+    """Could not be found out."""
+    return Verdict(Level.UNKNOWN, found)

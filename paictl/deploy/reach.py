@@ -1,0 +1,23 @@
+"""The machines of a deployment as hosts that can be reached, without what they shall be like."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from paictl.deploy.inventory import Deployment
+from paictl.deploy.settings import Login as Written
+from paictl.remote.inventory import Host, Inventory, Login
+
+
+def sign_in(login: Written) -> Login:
+    """How to sign in: the key where there is one, else the password, which sudo is told in any case."""
+    key = Path(login.key_file) if login.key_file else None
+    return Login(None if key else login.password or None, key, login.password or None)
+
+
+def hosts_of(deployment: Deployment) -> Inventory:
+    """All machines in the order of the lists."""
+    login = deployment.login
+    return Inventory(
+        tuple(Host(one.name, one.address, login.user, login.port) for one in deployment.machines), sign_in(login)
+    )

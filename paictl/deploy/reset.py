@@ -1,0 +1,93 @@
+"""Taking machines out of their cluster, or the whole cluster down: what is lost first, then the machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from paictl.deploy.desired import bare_inventory
+from paictl.deploy.inventory import Deployment, Machine
+from paictl.deploy.site import telling
+from paictl.errors import PaictlError
+from paictl.plan.phase import Tell
+from paictl.remote.ansible.outcome import PlaybookResult
+from paictl.remote.ansible.run import AnsibleSession, PlaybookOptions
+from paictl.remote.kube.client import KubeClient
+from paictl.resources import resource_folder
+
+_OF_EVERY_CLUSTER = frozenset({"kube-system", "kube-public", "kube-node-lease"})
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What a reset destroys, as far as the API could be asked; `asked` says whether it answered."""
+
+    machines: tuple[str, ...]
+    whole: bool
+    asked: bool
+    pods: int = 0
+    namespaces: tuple[str, ...] = ()
+    volumes: int = 0
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The loss for people, a line each."""
+        found = [f"{len(self.machines)} machines go back to what they were: {', '.join(self.machines[:8])}"]
+        if self.whole:
+            found.append("the cluster itself: etcd with all configuration, users, tokens and the history of jobs")
+        if not self.asked:
+            found.append("the API does not answer: nobody knows what runs there")
+        if self.pods:
+            found.append(f"{self.pods} pods that run on them, in {', '.join(self.namespaces[:6])}")
+        if self.volumes:
+            found.append(f"{self.volumes} persistent volumes are not known any more; local ones are gone")
+        found.append("images and container data below /var/lib/containerd and /var/lib/kubelet")
+        return tuple(found)
+
+
+def loss_of(deployment: Deployment, chosen: Sequence[Machine], client: KubeClient | None) -> Loss:
+    """Ask what would be lost."""
+    names = tuple(one.name for one in chosen)
+    whole = len(chosen) == len(deployment.machines)
+    if client is None:
+        return Loss(names, whole, asked=False)
+    try:
+        pods = [item for _, page in client.list("/api/v1/pods") for item in page]
+        volumes = [item for _, page in client.list("/api/v1/persistentvolumes") for item in page] if whole else []
+    except PaictlError:
+        return Loss(names, whole, asked=False)
+    lost = [pod for pod in pods if _lost(pod, names)]
+    spaces = tuple(sorted({str(pod["metadata"]["namespace"]) for pod in lost}))
+    return Loss(names, whole, True, len(lost), spaces, len(volumes))
+
+
+def _lost(pod: dict[str, Any], names: Sequence[str]) -> bool:
+    running = pod["status"].get("phase") in ("Running", "Pending")
+    return running and pod["spec"].get("nodeName") in names and pod["metadata"]["namespace"] not in _OF_EVERY_CLUSTER
+
+
+def reset(deployment: Deployment, chosen: Sequence[Machine], folder: Path, tell: Tell) -> PlaybookResult:
+    """Bring machines back to what they were, as far as each was brought; what did not work is in the result.
+
+    Workers go before masters, and masters one after the other, the first of the list last.
+    """
+    names = tuple(one.name for one in chosen)
+    inventory = bare_inventory(deployment)
+    inventory = replace(inventory, variables={"paictl_cluster": deployment.settings.cluster})
+    playbook = resource_folder("playbooks") / "reset.yml"
+    with AnsibleSession(inventory, folder) as session:
+        return session.run(playbook, {}, telling(tell), PlaybookOptions(limit=names))
+
+
+def forget_nodes(client: KubeClient, chosen: Sequence[Machine]) -> list[str]:
+    """Delete the nodes of machines that are gone from the cluster; names of those that could not be."""
+    left = []
+    for machine in chosen:
+        try:
+            client.request("DELETE", f"/api/v1/nodes/{machine.name}")
+        except PaictlError as error:
+            if getattr(error, "status", 0) != 404:
+                left.append(machine.name)
+    return left

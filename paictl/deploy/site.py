@@ -1,0 +1,141 @@
+"""What the phases of one deployment share: what is wished, the open connections, what was found."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import tarfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from paictl.deploy.artifacts import Artifact
+from paictl.deploy.desired import Desired
+from paictl.deploy.facts import HostFacts
+from paictl.deploy.inventory import Machine
+from paictl.errors import ExitCode, PaictlError
+from paictl.plan.phase import Tell
+from paictl.remote.ansible.outcome import PlaybookResult, TaskEvent, TaskListener, What
+from paictl.remote.ansible.run import AnsibleSession, PlaybookOptions
+from paictl.resources import resource_folder
+
+_SHOWN = 3
+
+
+class DeployError(PaictlError):
+    """A phase did not get to its end on some hosts."""
+
+    def __init__(self, message: str, *, exit_code: ExitCode, hint: str | None = None, where: str | None = None) -> None:
+        super().__init__(message, hint=hint, where=where)
+        self.exit_code = exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """What machines join with: made for one run, held in memory, worth nothing after it."""
+
+    token: str = field(default_factory=lambda: f"{secrets.token_hex(3)}.{secrets.token_hex(8)}", repr=False)
+    certificate_key: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The secrets as playbooks know them."""
+        return {"paictl_token": self.token, "paictl_certificate_key": self.certificate_key}
+
+
+@dataclass(slots=True)
+class Site:
+    """One deployment while it goes on; `private` is a folder that nobody else can read and that is removed."""
+
+    desired: Desired
+    session: AnsibleSession
+    private: Path
+    facts: dict[str, HostFacts] = field(default_factory=dict)
+
+    @property
+    def cluster(self) -> str:
+        """The name of the cluster."""
+        return self.desired.deployment.settings.cluster
+
+    @property
+    def machines(self) -> tuple[Machine, ...]:
+        """All machines."""
+        return self.desired.deployment.machines
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig, once it was fetched."""
+        return self.private / "admin.conf"
+
+    def play(
+        self, name: str, tell: Tell, machines: Iterable[Machine], variables: Mapping[str, Any] | None = None
+    ) -> PlaybookResult:
+        """Run one of our playbooks on some machines; raises `DeployError` with what went wrong where."""
+        chosen = tuple(one.name for one in machines)
+        result = self.session.run(
+            resource_folder("playbooks") / f"{name}.yml", variables or {}, telling(tell), PlaybookOptions(limit=chosen)
+        )
+        well = [host for host in chosen if (found := result.hosts.get(host)) is not None and found.well]
+        tell(f"{len(well)}/{len(chosen)}", "hosts")
+        raise_for(result, name, len(chosen))
+        return result
+
+
+def telling(tell: Tell) -> TaskListener:
+    """Who tells a phase what a playbook does: tasks as they begin, and what went wrong on which host."""
+
+    def listen(event: TaskEvent) -> None:
+        if event.what is What.TASK:
+            tell(event.task, "")
+        elif event.what in (What.FAILED, What.UNREACHABLE, What.UNFINISHED):
+            tell(f"{event.what.value}: {event.task}: {event.message}", event.host)
+
+    return listen
+
+
+def raise_for(result: PlaybookResult, name: str, of: int) -> None:
+    """Raise `DeployError` unless a playbook got to its end everywhere."""
+    if result.ok:
+        return
+    bad = [one for one in result.hosts.values() if not one.well]
+    if not bad:
+        said = result.stopped or (result.output.strip().splitlines() or ["it did not run"])[-1]
+        raise DeployError(f"{name}: {said}", exit_code=ExitCode.USAGE, where=str(result.folder))
+    told = [event for one in bad for event in (one.unreachable, *one.failures) if event is not None]
+    lines = [f"{one.host}: {one.message}" for one in told[:_SHOWN]]
+    lines += [f"{one.host}: {one.unfinished[0]} may be half done" for one in bad if one.unfinished][:_SHOWN]
+    more = len(bad) - len({one.host for one in told[:_SHOWN]})
+    message = "; ".join(lines) + (f"; and {more} more hosts" if more > 0 else "")
+    unreachable = all(one.unreachable for one in bad)
+    code = ExitCode.PARTIAL if len(bad) < of else ExitCode.UNREACHABLE if unreachable else ExitCode.NEGATIVE
+    hint = next((one.hint for one in told if one.hint), "") or "apply again when it is mended: it goes on from here"
+    raise DeployError(message or f"{name} did not work", exit_code=code, hint=hint, where=str(result.folder))
+
+
+def pack(desired: Desired, machine: Machine, facts: HostFacts, folder: Path) -> Path | None:
+    """The archive of what a host lacks, for `paictl_programs` and `paictl_images`; None where it lacks nothing.
+
+    Hosts that lack the same share it; it bears the hash of what is in it.
+    """
+    lacking = facts.values["differences"]
+    files: dict[str, Artifact] = {}
+    for row in desired.programs():
+        if row["name"] in lacking["programs"]:
+            files[row["file"]] = desired.artifacts.need(row["name"])
+    for archive in desired.archives:
+        if archive.name in lacking["images"] and archive.is_for(machine.role):
+            files[archive.name] = archive.artifact
+    if not files:
+        return None
+    key = hashlib.sha256("".join(f"{name} {files[name].sha256}\n" for name in sorted(files)).encode()).hexdigest()
+    path = folder / f"{key[:16]}.tar"
+    if not path.exists():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        part = folder / f"{key[:16]}.{os.getpid()}.part"
+        with tarfile.open(part, "w") as made:
+            for name, one in sorted(files.items()):
+                made.add(desired.artifacts.file(one).resolve(), name, recursive=False)
+        part.replace(path)
+    return path

@@ -1,0 +1,71 @@
+"""The end of a deployment: a configuration for the machines as they were found, pushed, and the services started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from pathlib import Path
+
+from paictl.cluster.interface import Cluster
+from paictl.config.making.generate import SERVICES_FILE, inventory_of, plan, read_inputs, recheck
+from paictl.config.making.generate_text import render
+from paictl.config.making.skus import MachineSku
+from paictl.config.reading.schema import named_schemas
+from paictl.deploy.facts import HostFacts
+from paictl.deploy.inventory import Role
+from paictl.files import write_together
+from paictl.operate.pushing.plan import Order, send
+from paictl.operate.pushing.plan import plan as plan_push
+from paictl.operate.services import perform, prepare
+from paictl.plan.events import Listener
+from paictl.service.carry_out import ServiceOutcome
+from paictl.service.plan import Action, ServiceRequest
+from paictl.units import Quantity
+
+_GIB = 1024**3
+
+
+def skus_of(facts: Iterable[HostFacts]) -> list[MachineSku]:
+    """The kinds of worker there are, by what was found on them; those with most devices first."""
+    kinds: dict[tuple[int, int, int], list[str]] = {}
+    for one in facts:
+        if one.machine.role is Role.WORKER:
+            key = (one.gpus, int(one.values["cpus"]), int(one.values["memory"]) // _GIB)
+            kinds.setdefault(key, []).append(one.machine.name)
+    return [
+        MachineSku(
+            f"gpu{gpus}-cpu{cpus}-mem{memory}" if gpus else f"cpu{cpus}-mem{memory}",
+            gpus, cpus, Quantity(Decimal(memory), "Gi"), "nvidia.com/gpu" if gpus else "", "", tuple(hosts),
+        )
+        for (gpus, cpus, memory), hosts in sorted(kinds.items(), reverse=True)
+    ]  # fmt: skip
+
+
+def make_configuration(files: Sequence[str], facts: Iterable[HostFacts], folder: Path) -> list[Path]:
+    """Write layout and service settings of a new cluster, unless the folder has them; the paths written.
+
+    Raises `PaictlError` if the machines are too small to be divided, or nothing can be written.
+    """
+    if (folder / SERVICES_FILE).is_file():
+        return []
+    inputs = read_inputs(*files)
+    texts = render(plan(inventory_of(inputs), skus_of(facts)))
+    recheck(inputs, texts)
+    return write_together(folder, {**texts, **named_schemas(texts.values())}, mode=0o600)
+
+
+def push_configuration(cluster: Cluster, folder: Path) -> int | None:
+    """Push a folder; the number of the new version, None if the cluster has it already."""
+    order = Order(str(folder))
+    made = plan_push(cluster, order)
+    return send(cluster, made, "deployed", order).number if made.changes else None
+
+
+def start_services(
+    cluster: Cluster, names: Sequence[str], listen: Listener, say: Callable[[str], object]
+) -> tuple[ServiceOutcome, ...]:
+    """Start all services, or some; those that run already are left alone."""
+    prepared = prepare(cluster, ServiceRequest(Action.START, tuple(names), ()))
+    for remark in prepared.plan.settled:
+        say(f"{remark.service} {remark.text}")
+    return perform(cluster, prepared, listen) if prepared.plan.steps else ()

@@ -1,0 +1,58 @@
+#!/usr/bin/python
+# Part of paictl.
+"""Write many files in one task, and remove some."""
+
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.paictl_host import differing_files, read, remove, write
+
+DOCUMENTATION = r"""
+module: paictl_files
+short_description: Write many files in one task, and remove some
+description: [Each file is written in one step, and only where it differs.]
+options:
+  files: {description: "path, content, mode (octal, as text)", type: list, elements: dict, default: []}
+  absent: {description: Files and folders that must not be there., type: list, elements: path, default: []}
+author: [paictl]
+"""
+EXAMPLES = r"""
+- name: Files
+  paictl_files:
+    files: "{{ paictl_files }}"
+"""
+RETURN = r"""
+paths:
+  description: What was written or removed.
+  returned: always
+  type: list
+  elements: str
+"""
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "files": {"type": "list", "elements": "dict", "default": []},
+            "absent": {"type": "list", "elements": "path", "default": []},
+        },
+        supports_check_mode=True,
+    )
+    wanted = differing_files(module.params["files"])
+    gone = [path for path in module.params["absent"] if os.path.lexists(path)]
+    diff = [{"before_header": one["path"], "after_header": one["path"], "before": read(one["path"]),
+             "after": one["content"]} for one in wanted]  # fmt: skip
+    if not module.check_mode:
+        try:
+            for one in wanted:
+                write(one["path"], one["content"], one["mode"])
+            for path in gone:
+                remove(path)
+        except OSError as error:
+            module.fail_json(msg="%s cannot be changed: %s" % (error.filename, error.strerror))
+    module.exit_json(changed=bool(wanted or gone), paths=[one["path"] for one in wanted] + gone, diff=diff)
+
+
+if __name__ == "__main__":
+    main()

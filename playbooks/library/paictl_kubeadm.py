@@ -1,0 +1,151 @@
+#!/usr/bin/python
+# Part of paictl.
+"""Let kubeadm begin a cluster, join one, or take a machine out, in a way that survives its caller.
+
+kubeadm runs as the unit paictl-kubeadm: a link that is cut, or a control node that is killed, does not end it half way,
+and whoever comes again waits for it. Two notes on the disk tell what was begun and what was done, and by which cluster.
+"""
+
+import os
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.paictl_host import BEGUN, DONE, PATH, read, run, write
+
+DOCUMENTATION = r"""
+module: paictl_kubeadm
+short_description: Begin or join a cluster by kubeadm
+description: [What was begun by the same cluster and not done is reset first; another cluster's is never touched.]
+options:
+  action: {description: init or join, type: str, choices: [init, join], required: true}
+  cluster: {description: What tells this cluster from another one., type: str, required: true}
+  config: {description: Path of kubeadm's configuration., type: path, required: true}
+  content: {description: kubeadm's configuration., type: str, required: true}
+  discovery: {description: Where the cluster is and whose certificates count, as a kubeconfig., type: str, default: ""}
+  seconds: {description: How long it may take., type: int, default: 300}
+author: [paictl]
+"""
+EXAMPLES = r"""
+- name: Join
+  paictl_kubeadm:
+    action: join
+    cluster: prod
+    config: /run/paictl/kubeadm.yaml
+    content: "{{ paictl_kubeadm_config }}"
+"""
+RETURN = r"""
+"""
+UNIT = "paictl-kubeadm"
+LOG = "/var/log/paictl-kubeadm.log"
+TRACES = ("/etc/kubernetes/kubelet.conf", "/etc/kubernetes/admin.conf", "/etc/kubernetes/manifests/etcd.yaml",
+          "/var/lib/etcd/member")  # fmt: skip
+DISCOVERY = "/run/paictl/discovery.conf"
+
+
+def active():
+    """Whether kubeadm is at work."""
+    return run(["systemctl", "is-active", UNIT])[1].strip() in ("active", "activating", "deactivating")
+
+
+def wait(seconds):
+    """Wait until kubeadm has ended, however that went; whether it has."""
+    end = time.monotonic() + seconds
+    while active():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.2)
+    return True
+
+
+def start(command, seconds):
+    """Run a command as the unit, its output in the log; whether it came to its end in time."""
+    run(["systemctl", "reset-failed", UNIT])
+    shell = "{ %s; } >%s 2>&1" % (command, LOG)
+    code, _, error = run(
+        ["systemd-run", "--quiet", "--collect", "--unit=" + UNIT, "--property=Type=exec",
+         "--setenv=PATH=" + PATH, "sh", "-c", shell],
+    )  # fmt: skip
+    if code:
+        return error.strip() or "systemd-run did not work"
+    return "" if wait(seconds) else "is at work for more than %d s" % seconds
+
+
+def last_words():
+    """The lines of the log that say why it failed."""
+    lines = [line.strip() for line in read(LOG).splitlines() if line.strip()]
+    telling = [line for line in lines if "[ERROR" in line or line.startswith("error")]
+    return " | ".join((telling or lines)[-4:])[-600:]
+
+
+def reset():
+    """Undo what was begun and not done."""
+    run(["kubeadm", "reset", "--force"], seconds=180)
+    for path in ("/etc/kubernetes/admin.conf", "/etc/kubernetes/super-admin.conf"):
+        if os.path.exists(path):
+            os.unlink(path)
+
+
+def obstacle(cluster):
+    """Why this machine must not be touched; empty if it may be."""
+    begun = read(BEGUN).strip()
+    if begun not in ("", cluster):
+        return "belongs to the cluster %s" % begun
+    found = [path for path in TRACES if os.path.exists(path)]
+    if found and not begun:
+        return "has another Kubernetes: %s" % ", ".join(found)
+    return ""
+
+
+def ended(cluster):
+    """Whether it is done: kubeadm says so by the note that the unit writes after it."""
+    return read(DONE).strip() == cluster and os.path.exists("/etc/kubernetes/kubelet.conf")
+
+
+def work(module):
+    """Do it; ends the module if it does not work."""
+    params, cluster = module.params, module.params["cluster"]
+    if os.path.exists(BEGUN):
+        reset()
+    os.makedirs(os.path.dirname(BEGUN), exist_ok=True)
+    os.makedirs(os.path.dirname(params["config"]), mode=0o700, exist_ok=True)
+    write(params["config"], params["content"], "0600")
+    if params["discovery"]:
+        write(DISCOVERY, params["discovery"], "0600")
+    write(BEGUN, cluster + "\n", "0644")
+    note = "printf '%s\\n' '{0}' >{1}.new && mv {1}.new {1}".format(cluster, DONE)
+    command = "kubeadm %s --config '%s' && %s" % (params["action"], params["config"], note)
+    problem = start(command, params["seconds"])
+    os.unlink(params["config"])
+    if problem or not ended(cluster):
+        module.fail_json(msg="kubeadm %s: %s" % (params["action"], problem or last_words()),
+                         hint="%s on this machine has all of it; apply again when it is mended" % LOG)  # fmt: skip
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "action": {"type": "str", "choices": ["init", "join"], "required": True},
+            "cluster": {"type": "str", "required": True},
+            "config": {"type": "path", "required": True},
+            "content": {"type": "str", "required": True, "no_log": True},
+            "discovery": {"type": "str", "default": ""},
+            "seconds": {"type": "int", "default": 300},
+        },
+        supports_check_mode=True,
+    )
+    cluster = module.params["cluster"]
+    problem = obstacle(cluster)
+    if problem:
+        module.fail_json(msg="this machine " + problem, hint="paictl deploy reset --node takes it out of its cluster")
+    if not module.check_mode and not wait(module.params["seconds"]):
+        module.fail_json(msg="kubeadm, which was begun before, is still at work", hint="see " + LOG)
+    if ended(cluster):
+        module.exit_json(changed=False)
+    if not module.check_mode:
+        work(module)
+    module.exit_json(changed=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+# Part of paictl: what its modules share. Runs on hosts with Python 3.8 or newer and nothing else.
+"""Reading and changing a host in ways that say truly whether something changed."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+
+STATE = "/var/lib/paictl"
+INSTALLED = STATE + "/installed.json"
+BEGUN = STATE + "/kubeadm-begun"
+DONE = STATE + "/kubeadm-done"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def run(command, text=None, seconds=60, environment=None):
+    """Exit code and output of a command; 127 where it is not there, 124 where it takes too long."""
+    env = dict(os.environ, PATH=PATH, LC_ALL="C.UTF-8", **(environment or {}))
+    try:
+        done = subprocess.run(
+            command, input=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=seconds, env=env,
+            universal_newlines=True, check=False,
+        )  # fmt: skip
+    except FileNotFoundError:
+        return 127, "", "there is no program " + command[0]
+    except subprocess.TimeoutExpired:
+        return 124, "", "took longer than %d s" % seconds
+    return done.returncode, done.stdout, done.stderr
+
+
+def read(path, default=""):
+    """The text of a file; `default` where there is none."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return default
+
+
+def write(path, content, mode):
+    """Put a text in a file in one step; nobody ever sees half of it, or another mode."""
+    folder = os.path.dirname(path)
+    os.makedirs(folder, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=folder, prefix=".paictl-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, int(mode, 8))
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def differing_files(files):
+    """Those of [{path, content, mode}] that are not on the disk as they should be."""
+    found = []
+    for one in files:
+        try:
+            mode = os.stat(one["path"]).st_mode & 0o7777
+        except OSError:
+            found.append(one)
+            continue
+        if mode != int(one["mode"], 8) or read(one["path"]) != one["content"]:
+            found.append(one)
+    return found
+
+
+def installed():
+    """What was installed from which file: {program: {sha256, files: {path: [size, mtime_ns]}}}."""
+    try:
+        return json.loads(read(INSTALLED, "{}"))
+    except ValueError:
+        return {}
+
+
+def stamp(path):
+    """What tells a file that was not touched: size and instant."""
+    status = os.stat(path)
+    return [status.st_size, status.st_mtime_ns]
+
+
+def is_installed(program, known):
+    """Whether a program is here as its artifact has it."""
+    have = known.get(program["name"]) or {}
+    if have.get("sha256") != program["sha256"] or not have.get("files"):
+        return False
+    try:
+        return all(stamp(path) == mark for path, mark in have["files"].items())
+    except OSError:
+        return False
+
+
+def sha256_of(file):
+    """The SHA-256 of an open file as 64 digits."""
+    sum_ = hashlib.sha256()
+    for block in iter(lambda: file.read(1 << 20), b""):
+        sum_.update(block)
+    return sum_.hexdigest()
+
+
+def images():
+    """Images that containerd has: reference → digest of its configuration; None while it does not answer."""
+    if not os.path.exists("/run/containerd/containerd.sock"):
+        return None
+    code, out, _ = run(["crictl", "--timeout", "10s", "images", "-o", "json"])
+    if code:
+        return None
+    return {tag: one["id"] for one in json.loads(out).get("images", []) for tag in one.get("repoTags") or []}
+
+
+def missing_images(archives, have):
+    """The archives of [{archive, images: [{reference, id}]}] that hold an image that is not here."""
+    if have is None:
+        return list(archives)
+    return [one for one in archives if any(have.get(image["reference"]) != image["id"] for image in one["images"])]
+
+
+def wrong_sysctls(wanted):
+    """{name: value} of settings whose value is another one; those that the kernel does not have are left out."""
+    found = {}
+    for name, value in wanted.items():
+        path = "/proc/sys/" + name.replace(".", "/")
+        if os.path.exists(path) and read(path).split() != str(value).split():
+            found[name] = value
+    return found
+
+
+def missing_modules(wanted):
+    """Modules that are neither loaded nor built into the kernel."""
+    return [name for name in wanted if not os.path.isdir("/sys/module/" + name) and not _builtin(name)]
+
+
+def _builtin(name):
+    text = read("/lib/modules/%s/modules.builtin" % os.uname().release)
+    return any(os.path.basename(line)[:-3].replace("-", "_") == name for line in text.split())
+
+
+def active_swap():
+    """Devices and files that are swapped to now."""
+    return [line.split()[0] for line in read("/proc/swaps").splitlines()[1:] if line.split()]
+
+
+def swap_lines(fstab):
+    """Lines of /etc/fstab that switch swap on at the next start."""
+    fields = [(line, line.split()) for line in fstab.splitlines()]
+    return [line for line, words in fields if len(words) > 2 and not words[0].startswith("#") and words[2] == "swap"]
+
+
+def remove(path):
+    """Remove a file or folder, whatever it is."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    else:
+        os.unlink(path)

@@ -1,0 +1,141 @@
+"""From what hosts answered to a verdict on all of them, and the exit code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paictl.config.making.generate import read_inputs
+from paictl.deploy.inventory import Deployment, deployment_of
+from paictl.deploy.preflight.checking import Preflight, judged
+from paictl.deploy.preflight.promises import Promise, promises_in
+from paictl.deploy.preflight.verdict import Level
+from paictl.errors import ExitCode, PaictlError
+from paictl.remote.ssh.results import HostResult, Reach
+from tests.conftest import ROOT
+from tests.unit.deploy.preflight.test_checks import facts
+
+
+def deployment(tmp_path: Path, masters: int = 1, workers: int = 2, more: str = "") -> Deployment:
+    settings = f"user: a\npassword: b\ndocker_image_tag: v1\ndeploy: {{api_address: 10.0.0.99{more}}}\n"
+    texts = {
+        "m.csv": "".join(f"m{n},10.0.0.{n}\n" for n in range(1, masters + 1)),
+        "w.csv": "".join(f"w{n},10.0.1.{n}\n" for n in range(1, workers + 1)),
+        "c.yaml": settings,
+    }
+    for name, content in texts.items():
+        (tmp_path / name).write_text(content)
+    return deployment_of(read_inputs(*(str(tmp_path / name) for name in texts)))
+
+
+def answer(host: str, change: Mapping[str, Any] | None = None) -> HostResult:
+    number = sum(map(ord, host))
+    own = {"machine_id": f"{number:032x}", "product_uuid": f"{number}", "network": {"hostname": host, "resolves": None}}
+    found = facts("debian", {**own, **(change or {})})
+    return HostResult(host, Reach.DONE, 0, json.dumps(found), sent=999.0, ended=1002.0)
+
+
+def seen(tmp_path: Path, *results: HostResult, more: str = "", promises: dict[str, Promise] | None = None) -> Preflight:
+    by_name = {name: answer(name) for name in ("m1", "w1", "w2")} | {one.host: one for one in results}
+    return judged(deployment(tmp_path, more=more), by_name, promises or {})
+
+
+def failed(found: Preflight) -> list[tuple[str, str]]:
+    return [(host, check) for host, check, verdict in found.failures if verdict.level is Level.FAIL]
+
+
+def test_all_is_well(tmp_path: Path) -> None:
+    found = seen(tmp_path)
+    assert (found.exit_code, failed(found)) == (ExitCode.OK, [])
+
+
+def test_a_failure_on_one_host(tmp_path: Path) -> None:
+    found = seen(tmp_path, answer("w2", {"cpus": 0}))
+    assert (found.exit_code, failed(found)) == (ExitCode.NEGATIVE, [("w2", "cpu")])
+
+
+LOST = HostResult("w1", Reach.UNREACHABLE, message="10.0.1.1:22 does not answer", hint="see whether it runs")
+
+
+def test_a_host_that_does_not_answer(tmp_path: Path) -> None:
+    found = seen(tmp_path, LOST, answer("w2", {"cpus": 0}))
+    assert found.exit_code is ExitCode.PARTIAL
+    assert failed(found) == [("w1", "ssh"), ("w2", "cpu")]
+    assert found.hosts[1].verdicts["ssh"].fix == "see whether it runs"
+
+
+def test_no_host_answers(tmp_path: Path) -> None:
+    none = [HostResult(name, Reach.REFUSED, message="no") for name in ("m1", "w1", "w2")]
+    assert seen(tmp_path, *none).exit_code is ExitCode.UNREACHABLE
+
+
+@pytest.mark.parametrize(
+    ("result", "check"),
+    [
+        (HostResult("w1", Reach.NO_SUDO, message="sudo does not take the password", hint="visudo"), "sudo"),
+        (HostResult("w1", Reach.DONE, 127, "", "there is no python3"), "python"),
+        (HostResult("w1", Reach.DONE, 1, "", "Traceback\nImportError: no module json"), "python"),
+        (HostResult("w1", Reach.DONE, 0, "Welcome!", ""), "python"),
+        (HostResult("w1", Reach.CHANGED_KEY, message="changed", hint="ssh-keygen -R"), "ssh"),
+        (HostResult("w1", Reach.LOST, message="cut", hint="see"), "ssh"),
+    ],
+)
+def test_how_far_a_host_could_be_asked(tmp_path: Path, result: HostResult, check: str) -> None:
+    found = seen(tmp_path, result)
+    assert failed(found) == [("w1", check)]
+    assert found.hosts[1].verdicts[check].fix
+    assert found.hosts[1].answered is (check != "ssh")
+
+
+def test_errors_of_kubeadm_that_are_ignored_are_warnings(tmp_path: Path) -> None:
+    bad = answer("m1", {"cpus": 1, "system": {"kernel": "4.1"}, "listeners": {"6443": "x"}})
+    assert failed(seen(tmp_path, bad)) == [("m1", "kernel"), ("m1", "cpu"), ("m1", "ports")]
+    mild = seen(tmp_path, bad, more=", ignore_preflight_errors: [NumCPU, SystemVerification, Port-6443]")
+    assert failed(mild) == []
+    assert {check for _, check, verdict in mild.failures if verdict.level is Level.WARN} >= {"cpu", "kernel", "ports"}
+
+
+def test_clones_have_the_same_identity(tmp_path: Path) -> None:
+    found = seen(tmp_path, answer("w2", {"machine_id": answer_id("w1")}))
+    assert failed(found) == [("w1", "identity"), ("w2", "identity")]
+    assert found.hosts[1].verdicts["identity"].found == "machine id is that of w2"
+
+
+def answer_id(host: str) -> str:
+    return str(json.loads(answer(host).stdout)["machine_id"])
+
+
+def test_a_host_with_another_mtu_than_most(tmp_path: Path) -> None:
+    found = seen(tmp_path, answer("w2", {"network": {"mtu": 9000}}))
+    verdict = found.hosts[2].verdicts["mtu"]
+    assert (verdict.level, verdict.found, verdict.fix) == (Level.WARN, "9000", "ip link set eth0 mtu 1500")
+    assert found.hosts[1].verdicts["mtu"].level is Level.OK
+
+
+@pytest.mark.parametrize(("masters", "level"), [(1, Level.OK), (2, Level.FAIL), (3, Level.OK)])
+def test_an_odd_number_of_masters(tmp_path: Path, masters: int, level: Level) -> None:
+    wished = deployment(tmp_path, masters)
+    found = judged(wished, {one.name: answer(one.name) for one in wished.machines}, {})
+    assert found.cluster.verdicts["masters"].level is level
+
+
+def test_devices_are_those_that_the_files_promise(tmp_path: Path) -> None:
+    found = seen(tmp_path, promises={"w1": Promise(devices=2, leaves=2)})
+    assert failed(found) == [("w1", "devices"), ("w1", "cells")]
+
+
+def test_promises_of_layout_and_cells() -> None:
+    found = promises_in(str(ROOT / "examples" / "cluster"))
+    assert found["v100-1"].devices == found["v100-1"].leaves
+    assert found["v100-1"].devices
+    assert found["dev-master-1"].leaves is None
+
+
+def test_a_folder_that_promises_nothing(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("x")
+    with pytest.raises(PaictlError):
+        promises_in(str(tmp_path))
