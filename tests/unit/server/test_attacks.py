@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from paictl.cluster.accounts import Account
+from paictl.cluster.interface import Users
 from paictl.operate.jobfiles import MOST_JOBS
 from paictl.operate.users.accounts import NewUser, add, remove, set_password
-from paictl.operate.users.tokens import Kind, caller_of, digest_of, issue
+from paictl.operate.users.tokens import Kind, caller_of, digest_of, issue, right_account
 from paictl.server import credentials
 from paictl.server.limits import PER_ADDRESS, PER_PAIR, WINDOW, SignInLimits
 from paictl.server.routes import routes

@@ -136,7 +136,7 @@ def test_a_kill_while_jobs_are_submitted_loses_none_and_takes_none_twice(tmp_pat
 
 def kill_while_submitting(folder: Path, rounds: int, seed: int) -> None:
     """Submit one job after the other while the server is killed at random moments; whoever got no answer asks again."""
-    dice = random.Random(seed)
+    dice = random.Random(seed)  # noqa: S311
     contract = embedded(folder)
     add(contract.cluster.users, NewUser("ann", PASSWORD, vcs=("vc1",)))
     numbers = itertools.count()
