@@ -24,7 +24,7 @@ RUN python3 -m venv /opt/build && /opt/build/bin/pip install --no-cache-dir "hat
 
 FROM debian:trixie-slim
 RUN apt-get update && \
-    apt-get install -y --no-install-recommends python3 ca-certificates media-types netbase && \
+    apt-get install -y --no-install-recommends python3 ca-certificates media-types netbase openssl && \
     rm -rf /var/lib/apt/lists/*
 COPY --from=build /opt/paictl /opt/paictl
 ENV PATH=/opt/paictl/bin:/usr/local/bin:/usr/bin HOME=/tmp LANG=C.UTF-8 PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1

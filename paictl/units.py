@@ -151,3 +151,15 @@ def parse_duration(text: str) -> float:
     if not stripped or match is None:
         raise DurationError(text)
     return sum(float(number) * unit for number, unit in zip(match.groups(), SECONDS.values(), strict=True) if number)
+
+
+def span_text(span: timedelta | int | None) -> str:
+    """A span (an integer counts milliseconds) as people say it: 45s, 12m, 3h05m, 2d04h; `-` for none."""
+    if span is None:
+        return "-"
+    seconds = int(span.total_seconds()) if isinstance(span, timedelta) else span // 1000
+    for unit, size, below, name in (("d", 86400, 3600, "h"), ("h", 3600, 60, "m"), ("m", 60, 1, "s")):
+        if seconds >= size:
+            rest = seconds % size // below
+            return f"{seconds // size}{unit}{rest:02}{name}" if rest else f"{seconds // size}{unit}"
+    return f"{seconds}s"

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -92,15 +92,37 @@ class Page:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.ask("Emulation.setEmulatedMedia", features=[scheme])
 
-    def open(self, path: Path) -> float:
-        """Open a file and wait until it is loaded and drawn; returns how many seconds that took."""
-        self._loaded = False
+    def open(self, where: Path | str) -> float:
+        """Open a file or an address and wait until it is loaded and drawn; returns how many seconds that took."""
         start = time.monotonic()
-        self.ask("Page.navigate", url=path.resolve().as_uri())
+        self._loaded = False
+        self.ask("Page.navigate", url=where if isinstance(where, str) else where.resolve().as_uri())
+        self.settle()
+        return time.monotonic() - start
+
+    def settle(self) -> None:
+        """Wait until the page that is being loaded is there and drawn."""
         while not self._loaded:
             self._next()
         self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
-        return time.monotonic() - start
+
+    def follow(self, act: Callable[[], object]) -> None:
+        """Do what loads another page, and wait for that."""
+        self._loaded = False
+        act()
+        self.settle()
+
+    def until(self, expression: str) -> Any:
+        """Wait until a JavaScript expression is true; its value."""
+        end = time.monotonic() + _PATIENCE
+        while not (
+            found := self.run(
+                f"(() => {{ const found = {expression}; return found instanceof Node ? true : found; }})()"
+            )
+        ):
+            assert time.monotonic() < end, f"still not: {expression}"
+            time.sleep(0.05)
+        return found
 
     def run(self, expression: str) -> Any:
         """The value of a JavaScript expression (awaited if it is a promise)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -95,18 +95,6 @@ def check_id(cluster: Identity, wanted: str | None) -> None:
 def clock_text(at: datetime | None) -> str:
     """An instant as date and time of this machine; `-` for none."""
     return "-" if at is None else at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
-
-
-def span_text(span: timedelta | int | None) -> str:
-    """A span (an integer counts milliseconds) as people say it: 45s, 12m, 3h05m, 2d04h; `-` for none."""
-    if span is None:
-        return "-"
-    seconds = int(span.total_seconds()) if isinstance(span, timedelta) else span // 1000
-    for unit, size, below, name in (("d", 86400, 3600, "h"), ("h", 3600, 60, "m"), ("m", 60, 1, "s")):
-        if seconds >= size:
-            rest = seconds % size // below
-            return f"{seconds // size}{unit}{rest:02}{name}" if rest else f"{seconds // size}{unit}"
-    return f"{seconds}s"
 
 
 def confirm(question: str, word: str, *, yes: bool) -> None:

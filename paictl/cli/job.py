@@ -18,7 +18,6 @@ from paictl.cli.clusters import (
     open_cluster,
     plain,
     showing_reports,
-    span_text,
     warn,
 )
 from paictl.cli.command import App
@@ -29,6 +28,7 @@ from paictl.i18n import counted, text
 from paictl.operate import jobs as operate
 from paictl.operate.jobs import Filter, find_job
 from paictl.operate.jobs import list_jobs as chosen
+from paictl.units import span_text
 from paictl.words import did_you_mean
 
 app = App(help="Submit jobs, follow them, understand why they wait.")

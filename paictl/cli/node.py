@@ -9,12 +9,12 @@ import typer
 
 from paictl.cli import console, nodehosts
 from paictl.cli import names as names_of
-from paictl.cli.clusters import OutputOption, StateOption, clock_text, confirm, open_cluster, plain, span_text
+from paictl.cli.clusters import OutputOption, StateOption, clock_text, confirm, open_cluster, plain
 from paictl.cli.command import App
 from paictl.cli.console import Output, spoken, write, write_data, write_table
 from paictl.cluster.interface import Machine, NodeChange, NodeCondition, NodeView
 from paictl.operate.nodes import add_worker, change_nodes, find_node
-from paictl.units import rfc3339
+from paictl.units import rfc3339, span_text
 
 app = App(help="List and change the nodes of a cluster.")
 app.command("run", epilog=nodehosts.RUN_EPILOG)(nodehosts.run)

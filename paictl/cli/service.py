@@ -18,7 +18,6 @@ from paictl.cli.clusters import (
     check_id,
     confirm,
     open_cluster,
-    span_text,
 )
 from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data, write_table
@@ -30,7 +29,7 @@ from paictl.operate import services as operate
 from paictl.operate.services import Condition, Prepared, perform, prepare
 from paictl.service.carry_out import Patience, ServiceOutcome
 from paictl.service.plan import Action, ServiceRequest
-from paictl.units import rfc3339
+from paictl.units import rfc3339, span_text
 from paictl.words import listed
 
 app = App(help="List, start, stop, restart, refresh and delete the services of a cluster.")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from paictl.server import openapi
 from paictl.server.api import info, jobs, tokens, users, vcs
-from paictl.server.portal import jobs as jobs_page
-from paictl.server.portal import session
+from paictl.server.portal import pages
 from paictl.server.routing import Route
 from paictl.server.signing import SignIns
 
@@ -14,5 +13,4 @@ def routes() -> tuple[Route, ...]:
     """API and portal; a path without variables goes before one with them."""
     sign_ins = SignIns()
     api = (*info.ROUTES, *tokens.routes(sign_ins), *users.routes(sign_ins), *vcs.ROUTES, *jobs.ROUTES)
-    pages = (session.sign_in_with(sign_ins), *session.ROUTES, *jobs_page.ROUTES)
-    return (*api, openapi.route_of(api), *pages)
+    return (*api, openapi.route_of(api), *pages.routes(sign_ins))

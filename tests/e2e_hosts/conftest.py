@@ -12,6 +12,7 @@ import pytest
 from tools.hosts import artifacts as packing
 from tools.hosts.lab import Lab, obstacle
 from tools.hosts.seed import seed
+from tools.images.build import build
 
 WANTED = os.environ.get("PAICTL_E2E_HOSTS") == "1"
 _number = itertools.count(1)
@@ -46,8 +47,8 @@ def lab(lab_seed: Path | None) -> Iterator[Lab]:
 
 @pytest.fixture(scope="session")
 def artifacts() -> Path:
-    """The artifact folder as a mirror of upstream would give it; read only."""
-    return packing.folder()
+    """The artifact folder as a mirror of upstream would give it, with paictl's own image; read only."""
+    return packing.folder(images=[built.path for built in build(print) if built.image == "paictl"])
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from paictl import __version__
+from tests.conftest import ROOT
 from tools.images import oci
 from tools.images.build import Built, build
 
@@ -70,7 +72,7 @@ def test_paictl_runs_and_says_its_version(runs: dict[str, tuple[oci.Json, Run]])
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("command", [["extender", "serve"], ["extender", "config"], ["service", "list"]])
+@pytest.mark.parametrize("command", [["extender", "serve"], ["serve"], ["service", "list"]])
 def test_the_commands_of_the_cluster_are_there(runs: dict[str, tuple[oci.Json, Run]], command: list[str]) -> None:
     settings, run = runs["paictl"]
     done = run(*settings["Entrypoint"], *command, "--help")
@@ -99,6 +101,17 @@ for place in ("/x", "/usr/lib/x", "/etc/passwd", "/var/tmp/x"):
         continue
     sys.exit(f"{place} can be written to")
 """)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_certificate_can_be_made(runs: dict[str, tuple[oci.Json, Run]]) -> None:
+    """With the very command of the REST server's template."""
+    template = (ROOT / "templates" / "rest-server" / "manifests.yaml.j2").read_text(encoding="utf-8")
+    (line,) = [one for one in template.splitlines() if "command: [openssl," in one]
+    words = yaml.safe_load(line.strip().replace("{{", "'{{").replace("}}", "}}'"))["command"]
+    command = ["subjectAltName=DNS:a.example,IP:10.0.0.1" if "{{" in one else one for one in words]
+    _, run = runs["paictl"]
+    done = run(*[one.replace("/tls/", "/tmp/") for one in command])  # noqa: S108 - the image's own
     assert done.returncode == 0, done.stderr
 
 

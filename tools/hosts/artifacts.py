@@ -17,11 +17,13 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from tools.hosts import archive
 from tools.hosts.archive import write_image
 from tools.hosts.base import base
 from tools.hosts.debs import busybox
 from tools.hosts.places import hosts, kept, key_of, versions
 from tools.hosts.shell import LabError, run
+from tools.images import oci
 
 BUSYBOX = "localhost/busybox:1"
 """The image of the tests' own pods."""
@@ -79,7 +81,7 @@ def programs(component: str, stamp: str = "") -> Path:
 
 
 def _key(version: str) -> str:
-    own = [Path(__file__).read_bytes(), Path(__file__).with_name("archive.py").read_bytes()]
+    own = [Path(file).read_bytes() for file in (__file__, archive.__file__, oci.__file__)]
     return key_of([version, base().name, json.dumps(versions(), sort_keys=True), *own])
 
 

@@ -20,7 +20,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 GROUP = "paictl-hosts"
 """The folder of all labs below each controller; nothing outside it is touched."""
 
-_DISK = "24G"
+_DISK = "64G"
 """Size of a host's disk, a file with holes: how full this machine's disk is must not matter to kubelet."""
 
 _BOUND = ("containerd", "kubelet")

@@ -22,6 +22,7 @@ Json = dict[str, Any]
 MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
 CONFIG: Final = "application/vnd.oci.image.config.v1+json"
 LAYER: Final = "application/vnd.oci.image.layer.v1.tar+gzip"
+PLAIN_LAYER: Final = "application/vnd.oci.image.layer.v1.tar"
 INDEX: Final = "application/vnd.oci.image.index.v1+json"
 LEVEL: Final = 6
 """Of gzip: 9 takes three times as long for 1 % less."""
@@ -58,11 +59,12 @@ def link(target: str) -> Entry:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A compressed tar archive and the two digests that an image names it by."""
+    """A tar archive, compressed or not, and the two digests that an image names it by."""
 
     blob: bytes
     diff_id: str
     """``sha256:`` of the archive before compression."""
+    media_type: str = LAYER
 
     @property
     def digest(self) -> str:
@@ -98,7 +100,7 @@ def with_folders(tree: Mapping[str, Entry]) -> Tree:
     return found | dict(tree)
 
 
-def pack(tree: Mapping[str, Entry]) -> Layer:
+def pack(tree: Mapping[str, Entry], *, compressed: bool = True) -> Layer:
     """A layer with all entries of a tree, by name. Raises `ValueError` for a path that leaves it."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as archive:
@@ -115,6 +117,8 @@ def pack(tree: Mapping[str, Entry]) -> Layer:
                 info.size = len(entry.data)
             archive.addfile(info, io.BytesIO(entry.data) if info.size else None)
     plain = out.getvalue()
+    if not compressed:
+        return Layer(plain, digest_of(plain), PLAIN_LAYER)
     return Layer(gzip.compress(plain, LEVEL, mtime=0), digest_of(plain))
 
 
@@ -143,7 +147,7 @@ def _documents(image: Image) -> tuple[bytes, bytes]:
             "schemaVersion": 2,
             "mediaType": MANIFEST,
             "config": _named(CONFIG, config),
-            "layers": [_named(LAYER, layer.blob) for _, layer in image.layers],
+            "layers": [_named(layer.media_type, layer.blob) for _, layer in image.layers],
         }
     )
     return config, manifest
@@ -205,7 +209,7 @@ def unpack(path: Path, into: Path) -> Json:
         manifest = json.loads(blob(json.load(file_of_index)["manifests"][0]))
         config: Json = json.loads(blob(manifest["config"]))
         for named, diff_id in zip(manifest["layers"], config["rootfs"]["diff_ids"], strict=True):
-            plain = gzip.decompress(blob(named))
+            plain = gzip.decompress(blob(named)) if named["mediaType"] == LAYER else blob(named)
             if digest_of(plain) != diff_id:
                 raise ValueError(f"{path}: layer {diff_id} has another content")
             with tarfile.open(fileobj=io.BytesIO(plain)) as layer:

@@ -23,6 +23,7 @@ PACKAGES: Final = (
     "netbase",  # /etc/services, /etc/protocols
     "media-types",  # types of files that the portal serves
     "ca-certificates",
+    "openssl",  # makes the REST server's certificate where none is given
     "libc6",
     "libgcc-s1",  # ends of threads; wheels made by Rust
     "zlib1g",

@@ -8,12 +8,12 @@ import typer
 
 from paictl.cli.cluster import embedded, known, view
 from paictl.cli.cluster.events import show_events
-from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster, span_text
+from paictl.cli.clusters import OutputOption, StateOption, clock_text, open_cluster
 from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken, write, write_data
 from paictl.cluster.interface import HandClock, Port
 from paictl.operate.status import Summary, summary
-from paictl.units import rfc3339
+from paictl.units import rfc3339, span_text
 
 app = App(help="Clusters: choose one, its status, one on this machine.")
 app.command(epilog=view.EPILOG)(view.view)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from paictl.cli.clusters import span_text
 from paictl.cli.console import Output, info, write, write_data, write_table
 from paictl.cli.sim.shared import read_trace
 from paictl.errors import ExitCode, PaictlError
+from paictl.units import span_text
 
 if TYPE_CHECKING:
     from paictl.sim.promises import PolicyRun

@@ -77,7 +77,7 @@ def write_files(files: Mapping[Path, str]) -> None:
 
 def span(seconds: float | None) -> str:
     """A span for people; as many digits as are worth reading."""
-    from paictl.cli.clusters import span_text
+    from paictl.units import span_text
 
     if seconds is None:
         return "-"

@@ -6,6 +6,7 @@ import base64
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NoReturn
@@ -56,7 +57,9 @@ def render_folder(folder: Path, context: Mapping[str, Any]) -> list[Manifest]:
     return [manifest for name in names for manifest in _manifests(folder / name, environment, context)]
 
 
+@cache
 def _environment(folder: Path) -> Any:
+    """What compiles the templates of a folder: once, since a service is rendered with and without secrets."""
     try:
         import jinja2  # late: most commands render nothing, and it comes with an extra
     except ModuleNotFoundError:
@@ -140,7 +143,10 @@ def _near(path: Path, rendered: str, number: int) -> str:
     return f"{path}:{min(at, len(written) - 1) + 1}"
 
 
-class _Loader(yaml.SafeLoader):
+_FastLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_FastLoader):  # type: ignore[misc]
     """Dates stay text, as Kubernetes wants them; a key that is there twice is an error."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -151,7 +157,8 @@ class _Loader(yaml.SafeLoader):
                 if key.value in seen:
                     raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} is there twice", key.start_mark)
                 seen.add(key.value)
-        return super().construct_mapping(node, deep)
+        found: dict[Any, Any] = super().construct_mapping(node, deep)
+        return found
 
 
 _Loader.yaml_implicit_resolvers = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import yaml
@@ -23,7 +22,7 @@ from paictl.server.api import jobviews
 from paictl.server.calls import Answer, ApiError, Call, bad, json_answer, said
 from paictl.server.errors import problem_data
 from paictl.server.routing import Route, Told, Who
-from paictl.workload.job import DEFAULT_VC
+from paictl.server.submitting import request_for
 
 YAML: Final = 512 * 1024
 """Bytes of a job."""
@@ -43,15 +42,7 @@ _UNKNOWN: Final = frozenset({"STOPPING", "UNKNOWN"})
 
 def request_of(call: Call) -> JobRequest:
     """The job in a request, of whoever calls. Raises `RefusedFilesError` for findings, `ApiError` for another's VC."""
-    data = job_in_text(call.body, lambda _: None)
-    defaults = data.get("defaults")
-    vc = (defaults.get("virtualCluster") if isinstance(defaults, Mapping) else None) or DEFAULT_VC
-    if not call.me.may_submit_to(str(vc)):
-        raise ApiError(
-            403, "ForbiddenUserError",
-            text("user {user} may not submit to virtual cluster {vc}", user=call.me.name, vc=str(vc)[:80]),
-        )  # fmt: skip
-    return JobRequest(call.me.name, data)
+    return request_for(call, job_in_text(call.body, lambda _: None))
 
 
 def submit_job(call: Call) -> JobView:

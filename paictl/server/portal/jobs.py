@@ -1,17 +1,59 @@
-"""The page of jobs."""
+"""The page of jobs: one's own, for administrators everybody's; it renews itself."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+from paictl.cluster.interface import JobState
+from paictl.cluster.jobpages import JobQuery, page_of
 from paictl.server.calls import Answer, Call
-from paictl.server.portal.rendering import page
+from paictl.server.portal.rendering import fragment, page
+from paictl.server.portal.showing import address, all_vcs, number_in, paging, path_of
 from paictl.server.routing import Route, Told, Who
+
+LIMIT: Final = 50
+"""Jobs on a page."""
+_FILTERS: Final = ("keyword", "state", "vc", "mine")
 
 
 def jobs(call: Call) -> Answer:
-    """The list."""
-    return page(call, "jobs.html", {"title": "Jobs", "here": "/jobs"})
+    """The list with its filters."""
+    values = {"title": "Jobs", "here": "/jobs", "states": [state.value for state in JobState],
+              "vcs": all_vcs(call.cluster)}  # fmt: skip
+    return page(call, "jobs.html", {**values, **_table(call)})
 
 
-ROUTES: Final = (Route("GET", "/jobs", Who.USER, jobs, Told("The list of jobs")),)
+def table(call: Call) -> Answer:
+    """The list alone, which the page puts in the place of the older one."""
+    return fragment(call, "jobs-table.html", _table(call))
+
+
+def _table(call: Call) -> dict[str, Any]:
+    chosen = {name: call.query.get(name, "")[:200] for name in _FILTERS}
+    offset = number_in(call, "offset")
+    everybody = call.me.admin and not chosen["mine"]
+    state, vc = chosen["state"], chosen["vc"]
+    found = page_of(
+        call.cluster,
+        JobQuery(
+            users=frozenset() if everybody else frozenset({call.me.name}),
+            vcs=frozenset({vc} if vc else ()),
+            states=frozenset(one for one in JobState if one.value == state),
+            keyword=chosen["keyword"],
+            offset=offset,
+            limit=LIMIT,
+        ),
+    )
+    now = call.cluster.now
+    rows = [{"job": job, "path": path_of(job), "ran": (job.ended or now) - job.started if job.started else None}
+            for job in found.jobs]  # fmt: skip
+    return {
+        "rows": rows, "chosen": chosen, "paging": paging("/jobs", chosen, offset, LIMIT, found.total),
+        "live": address("/jobs/table", {**chosen, "offset": str(offset)}),
+    }  # fmt: skip
+
+
+ROUTES: Final = (
+    Route("GET", "/jobs", Who.USER, jobs, Told("The list of jobs")),
+    Route("GET", "/jobs/table", Who.USER, table, Told("The rows of the list of jobs")),
+)

@@ -16,6 +16,8 @@ from paictl.i18n import catalogue, in_language
 from paictl.resources import resource_folder
 from paictl.server.calls import Answer, ApiError, Call
 from paictl.server.credentials import csrf_of
+from paictl.server.portal.showing import clock
+from paictl.units import span_text
 
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -50,6 +52,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )  # fmt: skip
     environment.globals.update(static=static_address)
+    environment.filters.update(clock=clock, span=span_text)
     return environment
 
 

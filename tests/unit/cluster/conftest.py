@@ -15,6 +15,7 @@ from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.interface import JobRequest, Machine, NodeRole
 from paictl.cluster.presets import PRESETS, preset_files
 from paictl.units import Millis, instant
+from tests.unit.cluster.catalogue import CONFIGURATIONS, Catalogue, rendered
 
 SERVICES = ("cluster-configuration", "hivedscheduler", "frameworkcontroller", "rest-server")
 MINUTE = 60_000
@@ -67,6 +68,14 @@ class Bench:
     def again(self) -> EmbeddedCluster:
         """The same cluster as another process sees it."""
         return EmbeddedCluster.at(self.folder, lambda: self.wall[0])
+
+
+@pytest.fixture(scope="session")
+def catalogue() -> Iterator[Catalogue]:
+    """What all templates come to, for all configurations that they have to cope with."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("paictl.config.secrets.sealing.COST", (4, 1, 1))
+        yield {name: rendered(files) for name, files in CONFIGURATIONS.items()}
 
 
 MakeBench = Callable[..., Bench]

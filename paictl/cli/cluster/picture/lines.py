@@ -16,7 +16,6 @@ from paictl.cli.cluster.picture.by import By
 from paictl.cli.cluster.picture.marks import BAD, BAD_STYLE, FREE, OTHER, RESERVED, RESERVED_STYLE, RESERVING, Marks
 from paictl.cli.cluster.picture.tables import job_table, vc_cells, vc_table
 from paictl.cli.cluster.picture.text import HEADING, INDENT, NAME, Line, clipped, cut, flow, padded
-from paictl.cli.clusters import span_text
 from paictl.cli.console import said, spoken
 from paictl.cluster.interface import JobState, NodeCondition, NodeView
 from paictl.cluster.picture import ChainPicture, Picture
@@ -24,6 +23,7 @@ from paictl.config.reading.text import printable
 from paictl.scheduler.groups import Hold
 from paictl.scheduler.inspection import PhysicalCellStatus
 from paictl.scheduler.occupancy import CellState
+from paictl.units import span_text
 
 _FEW_DEVICES: Final = 128
 """Up to here a cluster is shown node by node."""

@@ -11,12 +11,12 @@ from paictl import i18n
 from paictl.cli.cluster.picture.by import By
 from paictl.cli.cluster.picture.marks import BAD_STYLE, Marks
 from paictl.cli.cluster.picture.text import HEADING, INDENT, Line, Segment, clipped, cut, flow, padded
-from paictl.cli.clusters import span_text
 from paictl.cli.console import said, spoken
 from paictl.cluster.interface import JobState, JobView
 from paictl.cluster.picture import Picture, PromisedCell, PromiseState, VcPicture
 from paictl.config.reading.text import printable
 from paictl.scheduler.groups import Hold
+from paictl.units import span_text
 
 _BAR: Final = 20
 """Columns of a bar."""

@@ -1,0 +1,1 @@
+"""Pages for administrators, one module each: users, nodes, services, the history of the configuration."""

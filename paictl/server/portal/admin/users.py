@@ -1,0 +1,109 @@
+"""Users: made, granted virtual clusters, given another password, taken away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from paictl.cluster.accounts import Account
+from paictl.errors import PaictlError
+from paictl.operate.users import accounts
+from paictl.server.calls import Answer, Call, redirect
+from paictl.server.portal.rendering import page
+from paictl.server.portal.showing import all_vcs
+from paictl.server.routing import Route, Told, Who
+
+PATH: Final = "/admin/users"
+_GRANT: Final = "vc."
+"""Boxes of granted virtual clusters are called so, for a form gives one value a name."""
+
+
+def users(call: Call) -> Answer:
+    """The list, and the form for a new one."""
+    return _list(call)
+
+
+def _list(call: Call, *, error: str = "", typed: Mapping[str, Any] | None = None) -> Answer:
+    values = {
+        "title": "Users", "here": "/admin", "tab": PATH, "users": call.cluster.users.accounts(),
+        "vcs": all_vcs(call.cluster), "error": error, "typed": typed or {},
+    }  # fmt: skip
+    return page(call, "admin/users.html", values, status=400 if error else 200)
+
+
+def add(call: Call) -> Answer:
+    """A new user."""
+    given = call.fields()
+    new = accounts.NewUser(
+        str(given.get("name", "")).strip(), str(given.get("password", "")), "admin" in given, _granted(given),
+        str(given.get("email", "")).strip(),
+    )  # fmt: skip
+    try:
+        accounts.check_vcs(call.cluster, new.vcs)
+        made = accounts.add(call.cluster.users, new)
+    except PaictlError as error:
+        return _list(call, error=error.message, typed=given)
+    return redirect(f"{PATH}/{made.name}")
+
+
+def user(call: Call) -> Answer:
+    """One user."""
+    return _one(call)
+
+
+def _one(call: Call, error: str = "") -> Answer:
+    found = accounts.find(call.cluster.users, call.path["user"])
+    vcs = sorted({*all_vcs(call.cluster), *found.vcs})
+    values = {"title": found.name, "here": "/admin", "tab": PATH, "user": found, "vcs": vcs, "error": error}
+    return page(call, "admin/user.html", values, status=400 if error else 200)
+
+
+def save(call: Call) -> Answer:
+    """Grants, address, and whether the user is an administrator."""
+    given, name = call.fields(), call.path["user"]
+    store, email, vcs = call.cluster.users, str(given.get("email", "")).strip(), _granted(given)
+
+    def changed(account: Account) -> Account:
+        return replace(account, vcs=tuple(sorted(vcs)), email=email)
+
+    try:
+        accounts.check_email(email)
+        accounts.set_admin(store, name, admin="admin" in given)
+        accounts.change(store, name, changed)
+    except PaictlError as error:
+        return _one(call, error.message)
+    return redirect(f"{PATH}/{name}")
+
+
+def password(call: Call) -> Answer:
+    """Another password; whoever is signed in with the old one is not any more."""
+    try:
+        accounts.set_password(call.cluster.users, call.path["user"], str(call.fields().get("password", "")))
+    except PaictlError as error:
+        return _one(call, error.message)
+    return redirect(f"{PATH}/{call.path['user']}")
+
+
+def remove(call: Call) -> Answer:
+    """Take the account away; the user's jobs stay."""
+    try:
+        accounts.remove(call.cluster.users, call.path["user"])
+    except PaictlError as error:
+        return _one(call, error.message)
+    return redirect(PATH)
+
+
+def _granted(given: Mapping[str, Any]) -> list[str]:
+    return [name.removeprefix(_GRANT) for name in given if name.startswith(_GRANT)]
+
+
+ROUTES: Final = (
+    Route("GET", PATH, Who.ADMIN, users, Told("Users")),
+    Route("POST", PATH, Who.ADMIN, add, Told("Add a user", answers=(303, 400)), slow=True),
+    Route("GET", f"{PATH}/{{user}}", Who.ADMIN, user, Told("A user", answers=(200, 400))),
+    Route("POST", f"{PATH}/{{user}}", Who.ADMIN, save, Told("Change a user", answers=(303, 400))),
+    Route("POST", f"{PATH}/{{user}}/password", Who.ADMIN, password, Told("Another password", answers=(303, 400)),
+          slow=True),
+    Route("POST", f"{PATH}/{{user}}/remove", Who.ADMIN, remove, Told("Take a user away", answers=(303, 400))),
+)  # fmt: skip

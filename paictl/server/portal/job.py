@@ -1,0 +1,130 @@
+"""The page of a job: tasks, why it waits, what happened when; and the wish to stop it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from paictl.cluster.interface import Event, JobState, JobView, Port
+from paictl.cluster.picture import JobLine
+from paictl.cluster.timeline import timeline
+from paictl.errors import PaictlError
+from paictl.operate import explaining
+from paictl.server.calls import Answer, Call, redirect
+from paictl.server.portal.rendering import fragment, page
+from paictl.server.portal.showing import MOST_SHOWN
+from paictl.server.routing import Route, Told, Who
+
+_WIDTH: Final = 1000
+"""Units from the left to the right end of a timeline."""
+
+
+def job(call: Call) -> Answer:
+    """The page."""
+    values = _values(call)
+    return page(call, "job.html", {**values, "title": values["job"].key, "here": "/jobs"})
+
+
+def live(call: Call) -> Answer:
+    """What changes of the page."""
+    return fragment(call, "job-live.html", _values(call))
+
+
+def _values(call: Call) -> dict[str, Any]:
+    found = call.cluster.job(_key(call))
+    now = call.cluster.now
+    told = call.cluster.events(f"job/{found.key}")
+    path = f"/jobs/{call.path['user']}/{call.path['name']}"
+    return {
+        "job": found, "path": path, "live": f"{path}/live", "tasks": found.tasks[:MOST_SHOWN],
+        "more_tasks": max(len(found.tasks) - MOST_SHOWN, 0),
+        "ran": (found.ended or now) - found.started if found.started else None,
+        "waiting": found.state is JobState.WAITING, "why": _why(call, found),
+        "chart": chart(told, found.submitted, found.ended or now),
+        "events": told[-MOST_SHOWN:], "more_events": max(len(told) - MOST_SHOWN, 0),
+    }  # fmt: skip
+
+
+def _why(call: Call, found: JobView) -> list[str]:
+    """Why it waits, line by line; nothing for one that does not."""
+    if found.state is not JobState.WAITING or Port.SCHEDULING in call.cluster.lacks:
+        return []
+    try:
+        return explaining.lines(call.cluster.explain(found.key))
+    except PaictlError as error:  # it may have begun to run meanwhile; the next look shows it
+        return [error.message]
+
+
+def stop(call: Call) -> Answer:
+    """End the job."""
+    key = _key(call)
+    call.cluster.stop_job(key)
+    return redirect(f"/jobs/{call.path['user']}/{call.path['name']}")
+
+
+def _key(call: Call) -> str:
+    return f"{call.path['user']}~{call.path['name']}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A span on a row of the timeline in units of its width; `kind` is an outcome, or ``waiting``."""
+
+    left: float
+    width: float
+    kind: str
+    start: datetime
+    end: datetime | None
+    node: str = ""
+    devices: tuple[int, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """The timeline: a row a task, and what the ends of the axis are."""
+
+    start: datetime
+    end: datetime
+    rows: tuple[tuple[str, tuple[Bar, ...]], ...]
+    more: int = 0
+    """Tasks that are not shown."""
+
+
+def chart(told: list[Event] | Any, start: datetime, end: datetime, most: int = 40) -> Chart | None:
+    """The timeline of a job from its events; None while nothing has happened."""
+    lines = timeline(told, end).jobs
+    if not lines:
+        return None
+    seconds = max((end - start).total_seconds(), 1e-3)
+    rows = tuple(_rows(lines[0], start, end, _WIDTH / seconds))
+    return Chart(start, end, rows[:most], max(len(rows) - most, 0))
+
+
+def _rows(line: JobLine, start: datetime, end: datetime, scale: float) -> Iterator[tuple[str, tuple[Bar, ...]]]:
+    for task in line.tasks:
+        bars = [_bar(since, until, "waiting", start, end, scale) for since, until in task.waits]
+        bars += [
+            _bar(one.start, one.end, one.outcome.value, start, end, scale, one.node, one.devices, one.reason)
+            for one in task.attempts
+        ]
+        yield f"{task.role}[{task.index}]", tuple(sorted(bars, key=lambda bar: bar.left))
+
+
+def _bar(
+    since: datetime, until: datetime | None, kind: str, start: datetime, end: datetime, scale: float,
+    node: str = "", devices: tuple[int, ...] = (), reason: str = "",
+) -> Bar:  # fmt: skip
+    left = max((since - start).total_seconds() * scale, 0.0)
+    width = max(((until or end) - since).total_seconds() * scale, 2.0)
+    return Bar(round(min(left, _WIDTH - 2.0), 1), round(min(width, _WIDTH - left), 1), kind, since, until, node,
+               devices, reason)  # fmt: skip
+
+
+ROUTES: Final = (
+    Route("GET", "/jobs/{user}/{name}", Who.OWNER, job, Told("A job", answers=(200, 400))),
+    Route("GET", "/jobs/{user}/{name}/live", Who.OWNER, live, Told("What changes of a job", answers=(200, 400))),
+    Route("POST", "/jobs/{user}/{name}/stop", Who.OWNER, stop, Told("Stop a job", answers=(303, 400)), jobs=True),
+)

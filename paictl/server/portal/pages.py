@@ -1,0 +1,25 @@
+"""All pages of the portal in one table."""
+
+from __future__ import annotations
+
+from paictl.server.portal import account, cluster, job, jobs, session, submit
+from paictl.server.portal.admin import configuration, machines, users
+from paictl.server.routing import Route
+from paictl.server.signing import SignIns
+
+
+def routes(sign_ins: SignIns) -> tuple[Route, ...]:
+    """The pages; `sign_ins` counts the passwords that are tried at them."""
+    return (
+        session.sign_in_with(sign_ins),
+        account.password_with(sign_ins),
+        *session.ROUTES,
+        *jobs.ROUTES,
+        *job.ROUTES,
+        *submit.ROUTES,
+        *cluster.ROUTES,
+        *account.ROUTES,
+        *users.ROUTES,
+        *machines.ROUTES,
+        *configuration.ROUTES,
+    )

@@ -1,0 +1,173 @@
+"""The page on which a job is written: a form, the YAML that comes of it, and what would become of the job.
+
+Each button asks the server the same that a script asks as one types: the page works without one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Final
+
+import yaml
+
+from paictl.cluster.interface import JobRequest, Port
+from paictl.config.reading.problem import Problem
+from paictl.errors import PaictlError
+from paictl.i18n import in_language
+from paictl.operate import explaining
+from paictl.operate.errors import RefusedFilesError
+from paictl.operate.jobfiles import job_in_text
+from paictl.server.calls import Answer, ApiError, Call, json_answer, redirect
+from paictl.server.errors import problem_data
+from paictl.server.portal.rendering import page
+from paictl.server.portal.showing import granted
+from paictl.server.routing import Route, Told, Who
+from paictl.server.submitting import request_for
+from paictl.workload.job import PRIORITIES
+
+SIZE: Final = 512 * 1024
+"""Bytes of a job that somebody writes in a browser."""
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The common case: one task role."""
+
+    name: str = ""
+    vc: str = ""
+    priority: str = "test"
+    image: str = ""
+    command: str = ""
+    instances: str = "1"
+    gpu: str = "1"
+    cpu: str = "4"
+    memory: str = "8192"
+    retries: str = "0"
+    gang: str = "on"
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Form:
+        """What was sent; what was not is empty, as a browser leaves out a box that is not ticked."""
+        return cls(**{one.name: str(given.get(one.name, ""))[:20_000] for one in fields(cls)})
+
+    def yaml(self) -> str:
+        """The job as people would write it by hand."""
+        data = {
+            "protocolVersion": 2,
+            "name": self.name,
+            "type": "job",
+            "jobRetryCount": _number(self.retries),
+            "prerequisites": [{"name": "image", "type": "dockerimage", "uri": self.image}],
+            "taskRoles": {
+                "worker": {
+                    "instances": _number(self.instances),
+                    "dockerImage": "image",
+                    "resourcePerInstance": {
+                        "gpu": _number(self.gpu), "cpu": _number(self.cpu), "memoryMB": _number(self.memory),
+                    },
+                    "commands": [line.rstrip() for line in self.command.splitlines() if line.strip()],
+                }
+            },
+            "defaults": {"virtualCluster": self.vc},
+            "extras": {"gangAllocation": bool(self.gang), "hivedScheduler": {"jobPriorityClass": self.priority}},
+        }  # fmt: skip
+        written: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=1000)
+        return written
+
+
+def _number(word: str) -> int | str:
+    """A number where it is one; else what was written, for the validator to say what is wrong with it."""
+    return int(word) if _NUMBER.fullmatch(word) else word
+
+
+@dataclass(slots=True)
+class Checked:
+    """What there is to say about a job that is being written."""
+
+    findings: list[Problem] = field(default_factory=list)
+    forecast: list[str] = field(default_factory=list)
+    """What would become of it, line by line."""
+    refusal: str = ""
+    """Why it would not be taken, beside the findings."""
+
+    @property
+    def sound(self) -> bool:
+        """Whether it would be taken."""
+        return not self.refusal and not any(one.severity.value == "error" for one in self.findings)
+
+
+def checked(call: Call, written: str) -> Checked:
+    """Everything that can be said of a job before it is submitted."""
+    found = Checked()
+    try:
+        request = _request(call, written, found)
+        if Port.SCHEDULING not in call.cluster.lacks:
+            found.forecast = explaining.lines(call.cluster.foresee(request))
+    except RefusedFilesError as error:
+        found.findings = list(error.report.problems)
+    except (PaictlError, ApiError) as error:
+        found.refusal = str(error) if isinstance(error, PaictlError) else error.message
+    return found
+
+
+def _request(call: Call, written: str, found: Checked) -> JobRequest:
+    """The request that a text is; raises what `job_in_text` and `request_for` raise."""
+    return request_for(call, job_in_text(written.encode(), found.findings.append))
+
+
+def form(call: Call) -> Answer:
+    """The empty page."""
+    vcs = granted(call)
+    return _page(call, Form(vc=vcs[0] if vcs else ""), "", None)
+
+
+def written(call: Call) -> Answer:
+    """What a button of the page asks: YAML from the form, a check, or to submit."""
+    given = call.fields()
+    wish, made = str(given.get("wish", "check")), Form.of(given)
+    typed = str(given.get("yaml", "")).replace("\r\n", "\n")
+    if wish == "draft" or not typed.strip():
+        typed = made.yaml()
+    found = checked(call, typed)
+    if wish == "submit" and found.sound:
+        job = call.cluster.submit([_request(call, typed, Checked())])[0]
+        user, _, name = job.key.partition("~")
+        return redirect(f"/jobs/{user}/{name}")
+    return _page(call, made, typed, found, status=400 if wish == "submit" else 200)
+
+
+def _page(call: Call, made: Form, typed: str, found: Checked | None, *, status: int = 200) -> Answer:
+    values = {
+        "title": "Submit", "here": "/submit", "form": asdict(made), "yaml": typed, "checked": found,
+        "vcs": granted(call), "priorities": list(PRIORITIES),
+    }  # fmt: skip
+    return page(call, "submit.html", values, status=status)
+
+
+def draft(call: Call) -> Answer:
+    """The YAML of a form, for the script."""
+    return json_answer({"yaml": Form.of(call.fields()).yaml()})
+
+
+def check(call: Call) -> Answer:
+    """What there is to say about a text, for the script."""
+    found = checked(call, str(call.fields().get("yaml", "")))
+    return json_answer(
+        {
+            "findings": [problem_data(one) for one in found.findings],
+            "forecast": [in_language(line, call.language) for line in found.forecast],
+            "refusal": in_language(found.refusal, call.language),
+            "sound": found.sound,
+        }
+    )
+
+
+ROUTES: Final = (
+    Route("GET", "/submit", Who.USER, form, Told("Write a job")),
+    Route("POST", "/submit", Who.USER, written, Told("Check or submit a job", answers=(200, 303, 400)), size=SIZE),
+    Route("POST", "/submit/draft", Who.USER, draft, Told("The YAML of a form"), size=SIZE),
+    Route("POST", "/submit/check", Who.USER, check, Told("What there is to say about a job"), size=SIZE),
+)

@@ -1,0 +1,262 @@
+"""Templates of all services: they render, ask for few rights, are hardened, and name images that exist."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
+from paictl.cluster.manifests.images import load_images
+from paictl.config.linting.validate import validate
+from paictl.config.reading.load import load_memory
+from tests.unit.cluster.catalogue import (
+    KINDS_WITH_PODS,
+    LAYOUT,
+    LEAST,
+    MIXED,
+    SERVICES,
+    TEMPLATES,
+    Catalogue,
+    all_pods,
+    by_name,
+    containers,
+    corpus_files,
+    everywhere,
+    objects,
+    pods,
+    renderer,
+    service_names,
+)
+
+ROOT_NEEDED = {
+    "nvidia-device-plugin": "the kubelet's socket for device plugins belongs to root",
+    "amd-device-plugin": "the kubelet's socket for device plugins belongs to root",
+    "job-exporter": "the kubelet's socket for resources of pods belongs to root",
+}
+"""Pods that run as root, and why."""
+ADDED = {"job-exporter": {"SYS_ADMIN"}}
+"""Capabilities beyond none."""
+
+
+# --- all of them render
+
+
+def test_every_service_has_objects_somewhere(catalogue: Catalogue) -> None:
+    assert {service for service, _ in everywhere(catalogue)} == set(service_names())
+    assert len(service_names()) == 11
+
+
+def test_no_object_is_there_twice(catalogue: Catalogue) -> None:
+    for name, services in catalogue.items():
+        keys = [
+            (one.api_version, one.kind, one.body["metadata"].get("namespace", ""), one.name)
+            for found in services.values()
+            for one in found
+        ]
+        assert len(keys) == len(set(keys)), name
+
+
+def test_real_settings_render(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each section of defaults with the service that reads it, whole files with all."""
+    monkeypatch.setattr("paictl.config.secrets.sealing.COST", (4, 1, 1))
+    done = {}
+    for name, files in corpus_files(shared / "corpus"):
+        made = renderer(files)
+        section = name.removeprefix("defaults-").removesuffix(".yaml")
+        own = section[: len(section) // 2]
+        wanted = service_names() if not name.startswith("defaults-") else [own, "rest-server"]
+        done[name] = sum(len(made.render(service)) for service in wanted if service in service_names())
+    assert len(done) == 31
+    assert min(done.values()) >= 9
+
+
+def test_switched_off_means_no_objects(catalogue: Catalogue) -> None:
+    off = catalogue["own certificate"]
+    for service in ("grafana", "prometheus", "alert-manager", "node-exporter", "job-exporter", "device-plugin"):
+        assert off[service] == [], service
+
+
+def test_what_defaults_say_the_schema_knows() -> None:
+    least = yaml.safe_load(LEAST)
+    for path in sorted(TEMPLATES.glob("*/defaults.yaml")):
+        section = {**least.get(path.parent.name, {}), **yaml.safe_load(path.read_text(encoding="utf-8"))}
+        text = yaml.safe_dump({**least, path.parent.name: section})
+        report = validate(load_memory({LAYOUT: MIXED.encode(), SERVICES: text.encode()}))
+        found = {problem.rule: problem.message for problem in report.problems}
+        assert not {rule for rule in found if rule.startswith("GEN")}, (path, found)
+
+
+# --- hardening
+
+
+def test_pods_run_as_somebody_without_rights_on_a_root_that_they_cannot_write(catalogue: Catalogue) -> None:
+    for name, spec in all_pods(catalogue):
+        about = spec.get("securityContext", {})
+        for container in containers(spec):
+            own = container["securityContext"]
+            assert own["readOnlyRootFilesystem"] is True, name
+            if own.get("privileged"):
+                assert name == "nvidia-device-plugin"
+                continue
+            assert own["allowPrivilegeEscalation"] is False, name
+            assert own["capabilities"]["drop"] == ["ALL"], name
+            assert set(own["capabilities"].get("add", ())) <= ADDED.get(name, set()), name
+            assert about["seccompProfile"] == {"type": "RuntimeDefault"}, name
+        if name not in ROOT_NEEDED:
+            assert about["runAsNonRoot"] is True, name
+            assert about["runAsUser"] > 0, name
+
+
+def test_pods_say_what_they_need_and_whether_they_work(catalogue: Catalogue) -> None:
+    for name, spec in all_pods(catalogue):
+        assert spec.get("priorityClassName"), name
+        for container in containers(spec):
+            assert {"cpu", "memory"} <= container["resources"]["requests"].keys(), name
+        for container in spec["containers"]:
+            if container.get("ports") and name != "hivedscheduler":
+                assert {"livenessProbe", "readinessProbe"} <= container.keys(), name
+
+
+def test_the_host_is_opened_only_to_those_who_look_at_it(catalogue: Catalogue) -> None:
+    for name, spec in all_pods(catalogue):
+        if spec.get("hostNetwork") or spec.get("hostPID"):
+            assert name == "node-exporter"
+        for volume in spec.get("volumes", ()):
+            if "hostPath" in volume and name not in ("node-exporter", *ROOT_NEEDED):
+                assert (name, volume["hostPath"]["path"]) == ("prometheus", "/datastorage/prometheus")
+        for container in spec["containers"]:
+            whole = {
+                volume["name"] for volume in spec.get("volumes", ()) if volume.get("hostPath", {}).get("path") == "/"
+            }
+            assert all(one.get("readOnly") for one in container.get("volumeMounts", ()) if one["name"] in whole), name
+
+
+def test_two_pods_of_a_kind_have_a_disruption_budget(catalogue: Catalogue) -> None:
+    for name, services in catalogue.items():
+        for service, body in objects(services, "Deployment"):
+            budgets = {one.name for one in services[service] if one.kind == "PodDisruptionBudget"}
+            if body["spec"].get("replicas", 1) > 1:
+                assert body["metadata"]["name"] in budgets, (name, service)
+
+
+def test_every_mounted_volume_is_there(catalogue: Catalogue) -> None:
+    for name, spec in all_pods(catalogue):
+        there = {one["name"] for one in spec.get("volumes", ())}
+        used = {mount["name"] for container in containers(spec) for mount in container.get("volumeMounts", ())}
+        assert used == there, name
+
+
+def test_objects_that_pods_name_are_there(catalogue: Catalogue) -> None:
+    for services in catalogue.values():
+        there = {(one.kind, one.name) for found in services.values() for one in found}
+        for service, body in objects(services, *KINDS_WITH_PODS):
+            spec = body["spec"]["template"]["spec"]
+            assert ("ServiceAccount", spec["serviceAccountName"]) in there, service
+            for volume in spec.get("volumes", ()):
+                if "configMap" in volume:
+                    assert ("ConfigMap", volume["configMap"]["name"]) in there, service
+                if "secret" in volume and volume["secret"]["secretName"] != "pai-tls":
+                    assert ("Secret", volume["secret"]["secretName"]) in there, service
+            if spec["priorityClassName"].startswith("paictl-"):
+                assert ("PriorityClass", spec["priorityClassName"]) in there, service
+
+
+def test_services_lead_to_ports_that_pods_have(catalogue: Catalogue) -> None:
+    for name, services in catalogue.items():
+        made = [body["spec"]["template"] for _, body in objects(services, *KINDS_WITH_PODS)]
+        for service, body in objects(services, "Service"):
+            wanted = body["spec"]["selector"]["app.kubernetes.io/name"]
+            ports = {
+                port["name"]
+                for template in made
+                if template["metadata"]["labels"]["app.kubernetes.io/name"] == wanted
+                for container in template["spec"]["containers"]
+                for port in container.get("ports", ())
+            }
+            assert {port["targetPort"] for port in body["spec"]["ports"]} <= ports, (name, service)
+            assert body["spec"].get("type", "ClusterIP") in ("ClusterIP", "NodePort")
+
+
+# --- images
+
+
+def test_every_image_is_named_in_one_file_and_none_there_is_unused(catalogue: Catalogue) -> None:
+    references = {
+        (container["image"], name)
+        for name, spec in all_pods({key: one for key, one in catalogue.items() if key != "all options"})
+        for container in containers(spec)
+    }
+    known = {f"{one}:1.2.3" if ":" not in one.rpartition("/")[2] else one for one in load_images().values()}
+    assert {image for image, _ in references} == known
+    for path in TEMPLATES.glob("*/*.j2"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            assert not re.match(r"\s*(- )?image: (?!\{\{ image\()", line), (path, line)
+
+
+def test_a_private_registry_gives_all_images_and_its_password_to_the_accounts(catalogue: Catalogue) -> None:
+    found = catalogue["all options"]
+    for name, spec in pods(found):
+        for container in spec["containers"]:
+            assert container["image"].startswith(("registry.lab:5000/pai/", "other.lab/")), name
+    for service, body in objects(found, "ServiceAccount"):
+        if body["metadata"]["namespace"] == NAMESPACE and service != "hivedscheduler":
+            assert body["imagePullSecrets"] == [{"name": "pull"}], service
+    secret = by_name(found["cluster-configuration"], "Secret", "pull")
+    login = json.loads(base64.b64decode(secret["data"][".dockerconfigjson"]))
+    assert login == {"auths": {"registry.lab:5000": {"auth": base64.b64encode(b"u:p'w\"d: #").decode()}}}
+
+
+# --- rights
+
+READ = {"get", "list", "watch"}
+WRITES_OF_THE_CLUSTER = {
+    ("hivedscheduler", "", "pods"), ("hivedscheduler", "", "pods/binding"), ("hivedscheduler", "", "pods/eviction"),
+    ("hivedscheduler", "", "pods/status"), ("hivedscheduler", "", "events"),
+    ("rest-server", "", "nodes"),  # cordon
+    ("frameworkcontroller", "scheduling.k8s.io", "priorityclasses"),
+}  # fmt: skip
+"""(service, group, resource) that a service may change in the whole cluster."""
+
+
+def test_no_right_is_a_wildcard_and_few_reach_beyond_a_namespace(catalogue: Catalogue) -> None:
+    for service, body in everywhere(catalogue, "Role", "ClusterRole"):
+        for rule in body["rules"]:
+            for part in ("apiGroups", "resources", "verbs"):
+                assert "*" not in "".join(rule[part]), (service, rule)
+            assert not {"escalate", "bind", "impersonate"} & set(rule["verbs"]), service
+            assert not {"nodes/proxy", "pods/exec", "pods/attach", "serviceaccounts/token"} & set(rule["resources"])
+            if body["kind"] == "Role":
+                assert body["metadata"]["namespace"] in (NAMESPACE, JOBS_NAMESPACE)
+                continue
+            assert "secrets" not in rule["resources"], service
+            assert "configmaps" not in rule["resources"], service
+            for resource in rule["resources"]:
+                if set(rule["verbs"]) - READ:
+                    assert (service, rule["apiGroups"][0], resource) in WRITES_OF_THE_CLUSTER
+
+
+def test_secrets_are_listed_in_the_own_namespace_and_by_the_rest_server_only(catalogue: Catalogue) -> None:
+    listing = {
+        (service, body["metadata"]["namespace"])
+        for service, body in everywhere(catalogue, "Role")
+        for rule in body["rules"]
+        if "secrets" in rule["resources"] and {"list", "watch"} & set(rule["verbs"])
+    }
+    assert listing == {("rest-server", NAMESPACE)}
+
+
+def test_who_needs_no_token_has_none(catalogue: Catalogue) -> None:
+    for services in catalogue.values():
+        for service, body in objects(services, *KINDS_WITH_PODS):
+            account = body["spec"]["template"]["spec"]["serviceAccountName"]
+            bound = any(
+                subject["name"] == account
+                for _, binding in objects(services, "RoleBinding", "ClusterRoleBinding")
+                for subject in binding["subjects"]
+            )
+            assert bound == (body["spec"]["template"]["spec"].get("automountServiceAccountToken") is not False), service

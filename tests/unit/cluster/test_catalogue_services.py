@@ -1,0 +1,162 @@
+"""Templates service by service: what a setting comes to."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from paictl.cluster.kubernetes.names import NAMESPACE
+from paictl.cluster.manifests.templating import TemplateError
+from paictl.workload.job import PRIORITIES
+from tests.unit.cluster.catalogue import (
+    LAYOUT,
+    LEAST,
+    NO_DEVICES,
+    SERVICES,
+    Catalogue,
+    alerting,
+    by_name,
+    objects,
+    prometheus,
+    rendered,
+)
+
+# --- secrets
+
+
+def test_secrets_are_in_secrets_and_arrive_as_they_were_written(catalogue: Catalogue) -> None:
+    found = catalogue["all options"]
+    grafana = by_name(found["grafana"], "Secret", "grafana")
+    assert base64.b64decode(grafana["data"]["admin-password"]) == b"1234567890"
+    assert "p'w\"d: #" in alerting(found)["global"].values()
+    for service, body in objects(found):
+        if body["kind"] != "Secret":
+            assert "p'w" not in json.dumps(body), service
+            assert "1234567890" not in json.dumps(body), service
+
+
+# --- service by service
+
+
+def test_priority_classes_are_those_of_jobs(catalogue: Catalogue) -> None:
+    found = {
+        one.name: one.body for one in catalogue["no devices"]["cluster-configuration"] if one.kind == "PriorityClass"
+    }
+    jobs = {name: body["value"] for name, body in found.items() if name != "paictl-service"}
+    assert jobs == {f"paictl-{name}": value for name, value in PRIORITIES.items()}
+    assert all(body["preemptionPolicy"] == "Never" for name, body in found.items() if name in jobs)
+    assert found["paictl-service"]["value"] > max(jobs.values())
+
+
+def test_nodes_get_labels_by_the_layout_and_nothing_else(catalogue: Catalogue) -> None:
+    nodes = {one.name: one.body for one in catalogue["all options"]["cluster-configuration"] if one.kind == "Node"}
+    assert {name: body["metadata"]["labels"] for name, body in nodes.items()} == {
+        "m0": {"paictl.io/role": "master", "paictl.io/sku": "plain"},
+        "w-1.lab": {"paictl.io/role": "worker", "paictl.io/sku": "nv", "paictl.io/devices": "nvidia.com"},
+        "w2": {"paictl.io/role": "worker", "paictl.io/sku": "amd", "paictl.io/devices": "amd.com"},
+        "w3": {"paictl.io/role": "worker", "paictl.io/sku": "npu", "paictl.io/devices": "huawei.com"},
+    }
+    assert all(body.keys() == {"apiVersion", "kind", "metadata"} for body in nodes.values())
+
+
+@pytest.mark.parametrize(
+    ("configuration", "plugins"),
+    [
+        ("all options", {"nvidia-device-plugin", "amd-device-plugin"}),
+        ("behind a proxy", {"amd-device-plugin"}),
+        ("no devices", set()),
+        ("preset lab", {"nvidia-device-plugin"}),
+    ],
+)
+def test_a_device_plugin_for_each_kind_of_device(catalogue: Catalogue, configuration: str, plugins: set[str]) -> None:
+    found = catalogue[configuration]["device-plugin"]
+    assert {one.name for one in found if one.kind == "DaemonSet"} == plugins
+    labels = {
+        value
+        for one in catalogue[configuration]["cluster-configuration"]
+        if one.kind == "Node"
+        for key, value in one.body["metadata"]["labels"].items()
+        if key == "paictl.io/devices"
+    }
+    for one in found:
+        if one.kind == "DaemonSet":
+            assert one.body["spec"]["template"]["spec"]["nodeSelector"]["paictl.io/devices"] in labels
+
+
+def test_the_rest_server_never_speaks_clear_text_to_users(catalogue: Catalogue) -> None:
+    for name in catalogue:
+        deployment = by_name(catalogue[name]["rest-server"], "Deployment", "rest-server")
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        proxied = "--behind-proxy" in container["command"]
+        assert proxied == (name == "behind a proxy")
+        assert ("--tls-cert" in container["command"]) != proxied
+        schemes = {container[f"{probe}Probe"]["httpGet"]["scheme"] for probe in ("liveness", "readiness", "startup")}
+        assert schemes == {"HTTP" if proxied else "HTTPS"}
+
+
+def test_its_own_certificate_is_for_all_machines(catalogue: Catalogue) -> None:
+    deployment = by_name(catalogue["all options"]["rest-server"], "Deployment", "rest-server")
+    (init,) = deployment["spec"]["template"]["spec"]["initContainers"]
+    (names,) = [word for word in init["command"] if word.startswith("subjectAltName=")]
+    assert {"DNS:w-1.lab", "IP:10.0.0.2", "DNS:pai.lab.example", "IP:10.9.8.7"} <= set(
+        names.partition("=")[2].split(",")
+    )
+    assert "initContainers" not in by_name(catalogue["own certificate"]["rest-server"], "Deployment", "rest-server")[
+        "spec"]["template"]["spec"]  # fmt: skip
+
+
+def test_alerts_go_where_the_configuration_says(catalogue: Catalogue) -> None:
+    whole = alerting(catalogue["all options"])
+    mail = {"email_configs": [{"to": "admin@lab.example", "send_resolved": True}]}
+    assert whole["receivers"] == [
+        {"name": "administrator", **mail},
+        {"name": "chat", **mail, "webhook_configs": [{"url": "http://chat.lab.example/hook"}]},
+        {"name": "more", "webhook_configs": [{"url": "http://token@chat.lab.example"}]},
+    ]
+    assert whole["route"]["routes"] == [{"receiver": "chat", "matchers": ["severity = critical"]}]
+    assert whole["route"]["repeat_interval"] == "1h"
+    assert whole["global"]["smtp_smarthost"] == "smtp.lab.example:587"
+    assert alerting(catalogue["no devices"])["receivers"] == [{"name": "administrator"}]
+
+
+def test_who_could_never_look_at_the_charts_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paictl.config.secrets.sealing.COST", (4, 1, 1))
+    with pytest.raises(TemplateError, match="nobody could look"):
+        rendered({LAYOUT: NO_DEVICES, SERVICES: LEAST + "grafana: {anonymous: false}\n"})
+
+
+@pytest.mark.parametrize(
+    ("configuration", "volume"),
+    [
+        ("all options", {"persistentVolumeClaim": {"claimName": "prometheus"}}),
+        ("behind a proxy", {"hostPath": {"path": "/datastorage/prometheus", "type": "Directory"}}),
+        ("no devices", {"emptyDir": {"sizeLimit": "20Gi"}}),
+    ],
+)
+def test_where_figures_are_kept(catalogue: Catalogue, configuration: str, volume: dict[str, Any]) -> None:
+    found = catalogue[configuration]["prometheus"]
+    spec = by_name(found, "Deployment", "prometheus")["spec"]["template"]["spec"]
+    (data,) = [one for one in spec["volumes"] if one["name"] == "data"]
+    assert data == {"name": "data", **volume}
+    claims = [one.body for one in found if one.kind == "PersistentVolumeClaim"]
+    assert len(claims) == ("persistentVolumeClaim" in volume)
+    if claims:
+        assert claims[0]["metadata"]["annotations"] == {"paictl.io/keep": "true"}
+        assert claims[0]["spec"]["resources"] == {"requests": {"storage": "100Gi"}}
+
+
+def test_ports_of_other_services_are_followed(catalogue: Catalogue) -> None:
+    found = catalogue["all options"]
+    (alerting_to,) = prometheus(found, "prometheus.yml")["alerting"]["alertmanagers"][0]["static_configs"]
+    assert alerting_to["targets"] == [f"alert-manager.{NAMESPACE}.svc:9099"]
+    source = by_name(found["grafana"], "ConfigMap", "grafana")["data"]["datasource.yml"]
+    assert f"http://prometheus.{NAMESPACE}.svc:9099" in source
+
+
+def test_own_rules_are_beside_ours(catalogue: Catalogue) -> None:
+    own = prometheus(catalogue["all options"], "customized.yml")
+    assert [rule["alert"] for group in own["groups"] for rule in group["rules"]] == ["Own"]
+    assert prometheus(catalogue["no devices"], "customized.yml") == {"groups": []}

@@ -1,0 +1,190 @@
+"""The pages, as a browser without scripts would use them."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pytest
+
+from paictl.cluster.interface import JobState
+from tests.unit.server.conftest import PASSWORD, Reply, Server
+
+JOB = {
+    "name": "one", "vc": "vc1", "priority": "test", "image": "pai/standard", "command": "sleep 1h", "instances": "1",
+    "gpu": "1", "cpu": "1", "memory": "512", "retries": "0", "gang": "on",
+}  # fmt: skip
+
+
+@dataclass
+class Browser:
+    """A session: it sends forms as pages hold them, and goes where it is sent."""
+
+    server: Server
+    cookie: str
+
+    def get(self, path: str, status: int = 200, language: str = "en") -> str:
+        reply = self.server.ask("GET", path, cookie=f"{self.cookie}; paictl_language={language}",
+                                headers={"accept": "text/html"})  # fmt: skip
+        assert reply.status == status, (path, reply.status, reply.text)
+        return reply.text
+
+    def post(self, page: str, path: str, fields: Mapping[str, str]) -> Reply:
+        token = re.search(r'name="csrf" content="(\w+)"', self.get(page))
+        assert token is not None
+        return self.server.form(path, {**fields, "csrf": token[1]}, cookie=self.cookie, headers={"accept": "text/html"})
+
+
+@pytest.fixture
+def ann(server: Server) -> Browser:
+    return Browser(server, server.session("ann"))
+
+
+@pytest.fixture
+def root(server: Server) -> Browser:
+    return Browser(server, server.session("root"))
+
+
+def text_of(page: str) -> str:
+    """What a reader sees, in one line."""
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", " ", page)))
+
+
+def submit(browser: Browser, **fields: str) -> Reply:
+    return browser.post("/submit", "/submit", {**JOB, **fields, "wish": "submit"})
+
+
+def test_a_job_is_written_checked_submitted_watched_and_stopped(server: Server, ann: Browser) -> None:
+    draft = ann.post("/submit", "/submit", {**JOB, "wish": "draft"}).text
+    assert "can run now" in text_of(draft)
+    assert "virtualCluster: vc1" in html.unescape(draft)
+    assert server.cluster.jobs() == []
+    sent = submit(ann)
+    assert (sent.status, sent.header("location")) == (303, "/jobs/ann/one")
+    submit(ann, name="two")
+    assert [job.state for job in server.cluster.jobs()] == [JobState.RUNNING, JobState.WAITING]
+    waits = text_of(ann.get("/jobs/ann/two"))
+    assert "In the way: ann~one (1 device, VC vc1, priority 10)" in waits
+    assert "Why it waits" not in text_of(ann.get("/jobs/ann/one"))
+    assert 'class="bar running"' in ann.get("/jobs/ann/one/live")
+    assert ann.post("/jobs/ann/one", "/jobs/ann/one/stop", {}).status == 303
+    listed = text_of(ann.get("/jobs"))
+    assert "ann~one" in listed
+    assert "1 to 2 of 2" in listed
+    assert server.cluster.job("ann~one").state is JobState.STOPPED
+    assert "ann~one" not in ann.get("/jobs?state=Running")
+    assert "ann~two" in ann.get("/jobs/table?keyword=two&vc=vc1")
+
+
+def test_yaml_is_what_counts_once_there_is_some_and_its_findings_have_places(server: Server, ann: Browser) -> None:
+    written = "protocolVersion: 2\nname: x\ntype: jub\n"
+    reply = ann.post("/submit", "/submit", {**JOB, "yaml": written, "wish": "submit"})
+    assert reply.status == 400
+    assert "3:7 type is 'jub'" in text_of(reply.text)
+    assert written in html.unescape(reply.text)
+    refused = submit(ann, vc="default")
+    assert "user ann may not submit to virtual cluster default" in text_of(refused.text)
+    assert "instances" in text_of(submit(ann, instances="many").text)
+    assert server.cluster.jobs() == []
+
+
+def test_one_sees_the_own_jobs_only_and_of_the_cluster_what_is_in_use(
+    server: Server, ann: Browser, root: Browser
+) -> None:
+    bob = Browser(server, server.session("bob"))
+    submit(bob, name="secret-plan", vc="default")
+    submit(ann)
+    assert "secret-plan" not in ann.get("/jobs")
+    ann.get("/jobs/bob/secret-plan", 403)
+    assert ann.post("/jobs", "/jobs/bob/secret-plan/stop", {}).status == 403
+    seen = ann.get("/cluster")
+    assert "secret-plan" not in seen
+    assert "a job of another user" in seen
+    assert len(re.findall(r'class="leaf held mine"', seen)) == 1
+    assert "2 of 2 devices in use" in text_of(seen)
+    assert "bob~secret-plan" in root.get("/cluster")
+    assert "bob~secret-plan" in root.get("/jobs")
+    assert "bob~secret-plan" not in root.get("/jobs?mine=1")
+
+
+def test_names_never_become_markup(root: Browser) -> None:
+    evil = "<img src=x onerror=alert(1)>"
+    for page in ("/jobs?keyword=%3Cimg+src%3Dx%3E", "/jobs?vc=%3Cscript%3E"):
+        assert "<img src=x" not in root.get(page)
+        assert "<script>" not in root.get(page)
+    reply = root.post("/submit", "/submit", {**JOB, "name": evil, "command": evil, "wish": "draft"})
+    assert "<img" not in reply.text
+    assert html.escape(evil, quote=False) in reply.text.replace("&#34;", '"')
+    added = root.post("/admin/users", "/admin/users", {"name": evil, "password": PASSWORD, "email": evil})
+    assert added.status == 400
+    assert "<img" not in added.text
+
+
+def test_an_administrator_adds_grants_and_takes_away(server: Server, root: Browser) -> None:
+    reply = root.post("/admin/users", "/admin/users", {"name": "eve", "password": PASSWORD, "vc.vc1": "on"})
+    assert reply.header("location") == "/admin/users/eve"
+    eve = Browser(server, server.session("eve"))
+    assert submit(eve).status == 303
+    root.post("/admin/users/eve", "/admin/users/eve", {"vc.default": "on", "email": "eve@pai.example"})
+    account = server.cluster.users.account("eve")
+    assert account is not None
+    assert (account.vcs, account.email, account.admin) == (("default",), "eve@pai.example", False)
+    root.post("/admin/users/eve", "/admin/users/eve/password", {"password": "another horse"})
+    eve.get("/jobs", 303)
+    root.post("/admin/users/eve", "/admin/users/eve/remove", {})
+    assert server.cluster.users.account("eve") is None
+    assert "eve~one" in root.get("/jobs")
+    alone = root.post("/admin/users/root", "/admin/users/root/remove", {})
+    assert "root is the only administrator" in text_of(alone.text)
+
+
+def test_an_administrator_cordons_nodes_restarts_services_and_reads_versions(server: Server, root: Browser) -> None:
+    root.post("/admin/nodes", "/admin/nodes/worker1", {"change": "cordon"})
+    assert [node.condition.value for node in server.cluster.nodes()].count("Cordoned") == 1
+    assert root.post("/admin/nodes", "/admin/nodes/worker1", {"change": "fail"}).status == 400
+    root.post("/admin/services", "/admin/services/hivedscheduler", {"action": "stop"})
+    assert {one.name: one.running for one in server.cluster.services()}["hivedscheduler"] is False
+    assert submit(root, vc="default").status == 303
+    assert "waits because hivedscheduler is stopped" in text_of(root.get("/jobs/root/one"))
+    root.post("/admin/services", "/admin/services/hivedscheduler", {"action": "start"})
+    assert {one.name: one.running for one in server.cluster.services()}["hivedscheduler"] is True
+    version = root.get("/admin/configuration/1")
+    assert "services-configuration.yaml" in version
+    assert "virtualClusters" in version
+    root.get("/admin/configuration/99", 404)
+
+
+def test_ones_own_password_and_tokens(server: Server, ann: Browser) -> None:
+    wrong = ann.post("/account", "/account/password", {"old": "nonsense", "new": "a new horse"})
+    assert "user name or password is wrong" in text_of(wrong.text)
+    made = ann.post("/account", "/account/tokens", {})
+    shown = re.search(r'<pre id="fresh">(pai-[\w-]{43})</pre>', made.text)
+    assert shown is not None
+    assert shown[1] not in ann.get("/account")
+    assert server.ask("GET", "/api/v2/jobs", token=shown[1]).status == 200
+    (name,) = re.findall(r'name="token" value="(\w+)"', ann.get("/account"))
+    ann.post("/account", "/account/tokens/revoke", {"token": name})
+    assert server.ask("GET", "/api/v2/jobs", token=shown[1]).status == 401
+    changed = ann.post("/account", "/account/password", {"old": PASSWORD, "new": "a new horse"})
+    assert changed.status == 303
+    ann.get("/jobs", 303)
+    fresh = "; ".join(f"{name}={value}" for name, value in changed.cookies.items())
+    assert "ann" in Browser(server, fresh).get("/account")
+
+
+PAGES = ("/jobs", "/jobs/root/one", "/submit", "/cluster", "/account", "/admin/users", "/admin/users/ann",
+         "/admin/nodes", "/admin/services", "/admin/configuration", "/admin/configuration/1")  # fmt: skip
+
+
+def test_every_page_speaks_chinese(root: Browser) -> None:
+    submit(root, vc="default")
+    for path in PAGES:
+        page = root.get(path, language="zh")
+        assert '<html lang="zh">' in page
+        headings = re.findall(r"<(?:h1|h2|th|dt|button|label)[^>]*>([^<]*)<", page)
+        english = [one.strip() for one in headings if re.search(r"[A-Za-z]{4}", one) and not re.search("[一-鿿]", one)]
+        names = {"English", "root", "one", "worker1", "hivedscheduler", "GPU-POOL", "layout.yaml", "YAML"}
+        left = [one for one in english if not any(name in one for name in names) and not one.endswith(".yaml")]
+        assert not left, (path, left)
