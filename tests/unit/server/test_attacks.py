@@ -116,8 +116,8 @@ def test_the_store_holds_neither_a_token_nor_a_password(server: Server) -> None:
         "/api/v2/users/" + "a" * 300, "/" + "x/" * 2000, "/api/v2/users/<script>", "/?" + "a=1&" * 600,
     ],
 )  # fmt: skip
-def test_no_trick_with_a_path_leads_anywhere(server: Server, path: str) -> None:
-    reply = server.get(path, "ann", headers={"accept": "application/json"})
+def test_no_trick_with_a_path_leads_anywhere(shared: Server, path: str) -> None:
+    reply = shared.get(path, "ann", headers={"accept": "application/json"})
     # What is decoded once and names a thing is treated as that thing; everything else is not there.
     expected = {"/api/v2/users/ann/": 200, "/api/v2/jobs/bob%7Eone": 403, "/?" + "a=1&" * 600: 400}
     assert reply.status == expected.get(path, 404), reply.text
@@ -288,10 +288,10 @@ def test_who_is_no_trusted_proxy_cannot_choose_an_address_or_be_secure() -> None
         {"accept-language": "x" * 5000}, {"content-type": "é"}, {"x-forwarded-for": "127.0.0.1"}, {"x-user": "root"},
     ],
 )  # fmt: skip
-def test_headers_change_nothing_that_they_should_not(server: Server, headers: dict[str, str]) -> None:
-    assert server.ask("GET", "/api/v2/info", headers=headers).status == 200
-    assert server.ask("GET", "/api/v2/users", headers=headers).status == 401
-    assert server.get("/api/v2/users", "ann", headers=headers).status == 403
+def test_headers_change_nothing_that_they_should_not(shared: Server, headers: dict[str, str]) -> None:
+    assert shared.ask("GET", "/api/v2/info", headers=headers).status == 200
+    assert shared.ask("GET", "/api/v2/users", headers=headers).status == 401
+    assert shared.get("/api/v2/users", "ann", headers=headers).status == 403
 
 
 def test_an_error_of_ours_shows_nothing_of_the_inside(
