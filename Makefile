@@ -17,7 +17,7 @@ demo: $(STAMP)  ## the main job, without a cluster
 test: $(STAMP)  ## the whole test suite
 	$(BIN)/python $(PYTEST)
 
-lint: $(STAMP)  ## style and types
+lint: $(STAMP) .venv-playbooks/.linted  ## style and types; playbooks only where they have changed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -71,6 +71,8 @@ lock:  ## renew the lock files (needs uv)
 	  --generate-hashes --no-header --no-annotate -c requirements/dev.lock -o requirements/image.lock
 	uv pip compile -q pyproject.toml --extra k8s --extra server --extra sim --extra deploy --extra test --universal --python-version 3.11 --generate-hashes \
 	  --no-header --upgrade --resolution lowest-direct -o requirements/lowest.lock
+	uv pip compile -q requirements/playbooks.in --universal --python-version 3.11 --generate-hashes --no-header \
+	  --upgrade -o requirements/playbooks.lock
 
 test-lowest: .venv-lowest/.installed  ## the unit tests with the lowest versions that pyproject.toml allows
 	.venv-lowest/bin/python $(PYTEST) -m "not slow" tests/unit
@@ -83,10 +85,19 @@ $(STAMP): requirements/dev.lock pyproject.toml
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
+.venv-playbooks/.installed: requirements/playbooks.lock
+	@$(PYTHON) -m venv --clear .venv-playbooks
+	@.venv-playbooks/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/playbooks.lock
+	@touch $@
+
+.venv-playbooks/.linted: .venv-playbooks/.installed $(shell find playbooks -name '*.yml' -o -name '.ansible-lint')
+	cd playbooks && PATH=$(CURDIR)/.venv-playbooks/bin:$$PATH ANSIBLE_LIBRARY=$$PWD/library ansible-lint --offline -q
+	@touch $@
+
 .venv-lowest/.installed: requirements/lowest.lock
 	@$(PYTHON) -m venv --clear .venv-lowest
 	@.venv-lowest/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/lowest.lock
 	@touch $@
 
 clean:  ## remove what make made
-	rm -rf $(VENV) .venv-lowest .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output
+	rm -rf $(VENV) .venv-lowest .venv-playbooks .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output
