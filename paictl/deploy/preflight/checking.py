@@ -45,7 +45,7 @@ _SCRIPT: Final = Path(__file__).with_name("script.py")
 _NO_PYTHON: Final = 127
 _TIMEOUT: Final = 60.0
 _FIND: Final = (
-    "for p in python3 /usr/libexec/platform-python; do command -v $p >/dev/null 2>&1 && exec $p - {wish}; done; "
+    "for p in python3 /usr/libexec/platform-python; do command -v $p >/dev/null 2>&1 && exec $p -B - {wish}; done; "
     "echo 'there is no python3' >&2; exit 127"
 )
 

@@ -1,0 +1,144 @@
+"""An SSH server on loopback inside the test process: real protocol, commands run by `sh` here, faults on wish."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import paramiko
+
+from paictl.remote.inventory import Host, Inventory, Login
+
+USER, PASSWORD = "ann", "p\"w {{x}} s$1'"
+
+
+class Account(paramiko.ServerInterface):  # type: ignore[misc]
+    """One connection: who may sign in, and what runs."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def get_allowed_auths(self, username: str) -> str:  # noqa: ARG002 - of paramiko
+        return "password,publickey"
+
+    def check_auth_password(self, username: str, password: str) -> int:
+        good = (username, password) == (USER, PASSWORD)
+        return int(paramiko.AUTH_SUCCESSFUL if good else paramiko.AUTH_FAILED)
+
+    def check_auth_publickey(self, username: str, key: Any) -> int:
+        good = username == USER and key == self._server.allowed
+        return int(paramiko.AUTH_SUCCESSFUL if good else paramiko.AUTH_FAILED)
+
+    def check_channel_request(self, kind: str, chanid: int) -> int:  # noqa: ARG002
+        return int(paramiko.OPEN_SUCCEEDED)
+
+    def check_channel_exec_request(self, channel: Any, command: bytes) -> bool:
+        threading.Thread(target=self._server.execute, args=(channel, command.decode()), daemon=True).start()
+        return True
+
+
+class Server:
+    """`host_key` may be changed between connections; `silent` takes connections and says nothing from then on."""
+
+    def __init__(self) -> None:
+        self.host_key: Any = paramiko.ECDSAKey.generate()
+        self.allowed: Any = None
+        self.path = ""
+        self.silent = False
+        self.commands: list[str] = []
+        self._sockets: list[socket.socket] = []
+        self._transports: list[Any] = []
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listening.getsockname()[1])
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listening.accept()
+            except OSError:
+                return
+            self._sockets.append(connection)
+            if self.silent:
+                continue
+            transport = paramiko.Transport(connection)
+            transport.add_server_key(self.host_key)
+            self._transports.append(transport)
+            with suppress(paramiko.SSHException, EOFError, OSError):
+                transport.start_server(event=threading.Event(), server=Account(self))
+
+    def execute(self, channel: Any, command: str) -> None:
+        self.commands.append(command)
+        environment = {"PATH": f"{self.path}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
+        with subprocess.Popen(
+            ["sh", "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=environment, start_new_session=True,
+        ) as program:  # fmt: skip
+            assert program.stdin is not None
+            pumps = [
+                threading.Thread(target=_pump, args=(program.stdout, channel.sendall), daemon=True),
+                threading.Thread(target=_pump, args=(program.stderr, channel.sendall_stderr), daemon=True),
+            ]
+            for pump in pumps:
+                pump.start()
+            feeding = threading.Thread(target=_feed, args=(channel, program.stdin), name="feeding", daemon=True)
+            feeding.start()
+            for pump in pumps:
+                pump.join()
+            code = program.wait()
+        with suppress(OSError, EOFError, paramiko.SSHException):
+            if code >= 0:
+                channel.send_exit_status(code)
+            channel.close()
+
+    def cut(self) -> None:
+        """End all connections in the middle of what they do."""
+        for transport in self._transports:
+            transport.close()
+
+    def freeze(self) -> None:
+        """Answer nothing any more on the connections that are there."""
+        for transport in self._transports:
+            transport._handler_table = {}
+            transport.packetizer.read_message = threading.Event().wait
+
+    def inventory(self, password: str | None = PASSWORD, key: Path | None = None, sudo: str | None = None) -> Inventory:
+        host = Host("one", "127.0.0.1", USER, self.port)
+        return Inventory((host,), Login(password, key, sudo))
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)  # else the thread that waits there takes one more
+        self._listening.close()
+        self.cut()
+        for one in self._sockets:
+            one.close()
+
+
+def _feed(channel: Any, stdin: Any) -> None:
+    with suppress(OSError, EOFError, ValueError):
+        while data := channel.recv(32768):
+            stdin.write(data)
+            stdin.flush()
+    with suppress(OSError, ValueError):
+        stdin.close()
+
+
+def _pump(source: Any, send: Any) -> None:
+    with suppress(OSError, EOFError, ValueError, paramiko.SSHException):
+        while data := source.read1(32768):
+            send(data)
+
+
+@contextmanager
+def server() -> Iterator[Server]:
+    made = Server()
+    try:
+        yield made
+    finally:
+        made.close()
