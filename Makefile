@@ -30,6 +30,7 @@ bench: $(STAMP)  ## the figures of README and CHANGELOG (those of a real control
 	@$(BIN)/python tools/bench_config.py
 	@$(BIN)/python tools/bench_scheduler.py
 	@$(BIN)/python tools/bench_cluster.py
+	@$(BIN)/python tools/bench_server.py
 	@$(BIN)/python tools/bench_sim.py
 	@$(BIN)/python tools/bench_cli.py
 	@$(BIN)/python tools/bench_kube.py
