@@ -30,9 +30,11 @@ bench: $(STAMP)  ## the figures of README and CHANGELOG (those of a real control
 	@$(BIN)/python tools/bench_config.py
 	@$(BIN)/python tools/bench_scheduler.py
 	@$(BIN)/python tools/bench_cluster.py
+	@$(BIN)/python tools/bench_server.py
 	@$(BIN)/python tools/bench_sim.py
 	@$(BIN)/python tools/bench_cli.py
 	@$(BIN)/python tools/bench_kube.py
+	@$(BIN)/python -W ignore::ResourceWarning tools/bench_controller.py
 
 kube:  ## build Kubernetes, etcd and kwok into a cache outside the tree (once; KUBE_VERSION=v1.37.1)
 	@tools/kube/build.sh
@@ -48,7 +50,7 @@ images: $(STAMP)  ## our container images as OCI archives, in a cache outside th
 	@$(BIN)/python -m tools.images
 
 e2e-hosts: $(STAMP) kube-hosts  ## deployment on real test hosts (root; docs/test-hosts.md)
-	@PAICTL_E2E_HOSTS=1 $(BIN)/python -m pytest -q tests/e2e_hosts
+	@PAICTL_E2E_HOSTS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/e2e_hosts
 
 bench-kube: $(STAMP)  ## the extender's figures, alone and on a real control plane (ten minutes)
 	@$(BIN)/python tools/bench_kube.py
