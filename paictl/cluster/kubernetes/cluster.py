@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -36,11 +36,13 @@ from paictl.cluster.values import (
     NodeView,
     Port,
     ServiceView,
+    TaskPlace,
     UnreachableError,
     UnsupportedError,
 )
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
 from paictl.remote.kube.objects import NOT_FOUND, find, path_of
+from paictl.remote.pipes import Pipes
 
 _OPENPAI: Final = "default"
 """The namespace in which OpenPAI keeps what it was told."""
@@ -171,6 +173,16 @@ class KubernetesCluster:
         """One job with its tasks."""
         with told():
             return self._jobs.job(key)
+
+    def output(self, key: str, task: TaskPlace, *, follow: bool = False, lines: int | None = None) -> Iterator[bytes]:
+        """What a task's newest pod has written, as its kubelet keeps it."""
+        with told():
+            yield from self._jobs.output(key, task, follow=follow, lines=lines)
+
+    def execute(self, key: str, task: TaskPlace, command: Sequence[str], pipes: Pipes) -> int:
+        """Run a command in the container of a task."""
+        with told():
+            return self._jobs.execute(key, task, command, pipes)
 
     def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
         """The life of jobs; of other objects Kubernetes tells (``kubectl get events``)."""
