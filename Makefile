@@ -48,7 +48,7 @@ images: $(STAMP)  ## our container images as OCI archives, in a cache outside th
 	@$(BIN)/python -m tools.images
 
 e2e-hosts: $(STAMP) kube-hosts  ## deployment on real test hosts (root; docs/test-hosts.md)
-	@PAICTL_E2E_HOSTS=1 $(BIN)/python -m pytest -q tests/e2e_hosts
+	@PAICTL_E2E_HOSTS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/e2e_hosts
 
 bench-kube: $(STAMP)  ## the extender's figures, alone and on a real control plane (ten minutes)
 	@$(BIN)/python tools/bench_kube.py
