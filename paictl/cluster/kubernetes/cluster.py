@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import Final
@@ -14,6 +15,7 @@ from paictl.cluster.kubernetes.errors import told
 from paictl.cluster.kubernetes.jobevents import events_of
 from paictl.cluster.kubernetes.jobs import JobStore
 from paictl.cluster.kubernetes.looking import Looker
+from paictl.cluster.kubernetes.names import API, CONTROLLER, SCHEDULER
 from paictl.cluster.kubernetes.nodes import view_of, views_of
 from paictl.cluster.kubernetes.pushing import Pusher
 from paictl.cluster.kubernetes.services.port import KubeServices
@@ -21,7 +23,7 @@ from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.kubernetes.times import read_time
 from paictl.cluster.kubernetes.users import KubernetesUsers
 from paictl.cluster.picture import Picture
-from paictl.cluster.scheduling import Impact, JobExplanation
+from paictl.cluster.scheduling import Impact, JobExplanation, Situation
 from paictl.cluster.values import (
     About,
     ClusterError,
@@ -145,12 +147,14 @@ class KubernetesCluster:
     def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
         """Take jobs by the newest configuration; secrets go into a Secret of each job."""
         with told():
+            self._services.need(API)
             version = self._store.version()
             return self._jobs.submit(requests, Configuration(version.number, version.files))
 
     def stop_job(self, key: str) -> None:
         """Have the job controller end a job."""
         with told():
+            self._services.need(API)
             self._jobs.stop(key)
 
     def jobs(self, *, ended: bool = True) -> Sequence[JobView]:
@@ -174,7 +178,12 @@ class KubernetesCluster:
     def explain(self, key: str) -> JobExplanation:
         """Why a job waits, and what would let it run, by the newest configuration."""
         with told():
-            return self._looker.explain(key)
+            found = self._looker.explain(key)
+            if found.waiting and found.situation is not Situation.SERVICE_STOPPED:
+                stopped = next(filter(self._services.is_stopped, (CONTROLLER, SCHEDULER)), None)
+                if stopped is not None:
+                    return replace(found, situation=Situation.SERVICE_STOPPED, service=stopped)
+            return found
 
     def foresee(self, request: JobRequest) -> JobExplanation:
         """The explanation of a job as if it had been submitted now."""

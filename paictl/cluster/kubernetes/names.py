@@ -23,6 +23,13 @@ INPUT_HASH: Final = "paictl.io/input-hash"
 KEEP: Final = "paictl.io/keep"
 """Annotation ``true``: the object holds data, which stop and delete leave alone unless they are told otherwise."""
 
+API: Final = "rest-server"
+"""The service that takes and stops jobs."""
+CONTROLLER: Final = "frameworkcontroller"
+"""The service that turns jobs into pods."""
+SCHEDULER: Final = "hivedscheduler"
+"""The service that places pods."""
+
 GROUP: Final = "paictl.io"
 """API group of our custom resources."""
 

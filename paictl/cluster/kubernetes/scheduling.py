@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from paictl.cluster.cells import chain_pictures, vc_pictures
 from paictl.cluster.configured import Configuration
 from paictl.cluster.harming import harm_of_running
 from paictl.cluster.jobwords import STATES
 from paictl.cluster.kubernetes.jobviews import view_of
-from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
+from paictl.cluster.kubernetes.names import CONTROLLER, JOBS_NAMESPACE
 from paictl.cluster.kubernetes.nodes import views_of
 from paictl.cluster.kubernetes.paijob.names import KEY
 from paictl.cluster.picture import Picture
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from paictl.scheduler.request import PodRequest
 
 Json = dict[str, Any]
-
-CONTROLLER: Final = "frameworkcontroller"
 
 
 class Scene:

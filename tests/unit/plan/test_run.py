@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paictl.errors import PaictlError
 from paictl.plan import events
@@ -162,3 +165,115 @@ def test_no_secret_gets_into_the_folder_and_nobody_else_reads_it(tmp_path: Path)
     other = {"password": "hunter3", "of": ["ssh hunter3"]}
     again = unfinished_run(tmp_path / "runs", "deploy", other, ["hunter3"])
     assert again is not None, "with a new password it is the same wish"
+
+
+@dataclass
+class Meeting(Phase):
+    """Waits until so many are under way at the same time; ends early if it is interrupted."""
+
+    name: str
+    room: threading.Barrier | None = None
+    wants: frozenset[str] = frozenset()
+    after: frozenset[str] = frozenset()
+    diary: list[str] = field(default_factory=list)
+    stopped: threading.Event = field(default_factory=threading.Event)
+    fails: bool = False
+
+    @property
+    def id(self) -> str:
+        return self.name
+
+    @property
+    def title(self) -> str:
+        return self.name
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return self.wants
+
+    @property
+    def follows(self) -> frozenset[str]:
+        return self.after
+
+    def run(self, tell: Tell) -> None:
+        tell("begins", "")
+        if self.room is not None:
+            self.room.wait(20)
+        self.diary.append(self.name)
+        if self.fails:
+            raise PaictlError("went wrong")
+
+    def interrupt(self) -> None:
+        self.stopped.set()
+
+
+def test_phases_that_need_nothing_of_each_other_are_under_way_together() -> None:
+    room = threading.Barrier(3)
+    diary: list[str] = []
+    told: list[Event] = []
+    phases: list[Phase] = [Meeting(name, room, diary=diary) for name in "abc"]
+    phases.append(Meeting("last", wants=frozenset("abc"), diary=diary))
+    outcomes = carry_out(phases, told.append, workers=4)
+    assert [one.status for one in outcomes] == [Status.DONE] * 4
+    assert [one.phase for one in outcomes] == ["a", "b", "c", "last"], "in the order of the plan"
+    assert diary[-1] == "last"
+    assert isinstance(told[-1], RunEnded)
+    assert [event.phase for event in told if isinstance(event, events.PhaseDone)] == diary
+
+
+def test_what_fails_blocks_those_that_need_it_and_not_those_that_only_follow_it() -> None:
+    diary: list[str] = []
+    phases = [
+        Meeting("bad", fails=True, diary=diary),
+        Meeting("needs", wants=frozenset({"bad"}), diary=diary),
+        Meeting("deep", wants=frozenset({"needs"}), diary=diary),
+        Meeting("follows", after=frozenset({"bad"}), diary=diary),
+    ]
+    outcomes = carry_out(phases, workers=4)
+    assert [(one.status, one.by) for one in outcomes] == [
+        (Status.FAILED, ""), (Status.BLOCKED, "bad"), (Status.BLOCKED, "bad"), (Status.DONE, ""),
+    ]  # fmt: skip
+    assert diary == ["bad", "follows"]
+
+
+def test_phases_that_follow_each_other_in_a_circle_are_done_all_the_same() -> None:
+    diary: list[str] = []
+    phases = [Meeting(one, after=frozenset({other}), diary=diary) for one, other in (("a", "b"), ("b", "a"))]
+    assert [one.status for one in carry_out(phases, workers=2)] == [Status.DONE] * 2
+    assert diary == ["a", "b"]
+
+
+def test_who_interrupts_stops_those_under_way_and_nothing_more_begins() -> None:
+    """What a phase raises that is no error of ours ends the run as Ctrl-C does."""
+    diary: list[str] = []
+
+    class Waits(Meeting):
+        def run(self, tell: Tell) -> None:
+            tell("waits", "")
+            assert self.stopped.wait(20), "nobody said so"
+
+    class Breaks(Meeting):
+        def run(self, tell: Tell) -> None:
+            tell("breaks", "")
+            raise KeyboardInterrupt
+
+    waits = Waits("waits")
+    never = Meeting("never", wants=frozenset({"waits"}), diary=diary)
+    told: list[Event] = []
+    with pytest.raises(KeyboardInterrupt):
+        carry_out([waits, Breaks("breaks"), never], told.append, workers=3)
+    assert diary == []
+    assert told[-1] == RunEnded(ok=False, interrupted=True)
+
+
+@given(st.lists(st.sets(st.integers(0, 7), max_size=3), min_size=1, max_size=8), st.integers(2, 8))
+def test_whatever_is_needed_has_ended_before(wants: list[set[int]], workers: int) -> None:
+    diary: list[str] = []
+    phases = [
+        Meeting(str(number), wants=frozenset(str(one) for one in needs if one < number), diary=diary)
+        for number, needs in enumerate(wants)
+    ]
+    carry_out(phases, workers=workers)
+    assert sorted(diary) == sorted(phase.id for phase in phases)
+    for phase in phases:
+        assert all(diary.index(need) < diary.index(phase.id) for need in phase.needs)

@@ -11,7 +11,7 @@ import pytest
 from paictl.cluster.interface import ClusterError, ConfigVersion, ServiceView
 from paictl.config.pushing.compare import compare_files
 from paictl.plan.events import Event, PhaseSaid
-from paictl.service.carry_out import Looks, NotReadyError, Patience, carry_out, wait_ready
+from paictl.service.carry_out import Looks, NotReadyError, Patience, carry_out, wait_ready, wait_stopped
 from paictl.service.catalogue import load_catalogue
 from paictl.service.live import losses_on, observe, readers_of
 from paictl.service.plan import Action, ServiceRequest, ServiceState, make_plan
@@ -202,3 +202,50 @@ def test_services_that_read_what_changed_are_named() -> None:
     assert readers_of(changed, CATALOGUE) == ("hivedscheduler", "rest-server")
     layout = compare_files({}, {"layout.yaml": "machine-list: []\n"})
     assert readers_of(layout, CATALOGUE) == ("cluster-configuration", "device-plugin")
+
+
+def test_side_by_side_the_order_still_holds_and_a_failure_names_who_was_not_started() -> None:
+    fake, clock = FakePushed(["cluster-configuration"], broken=["prometheus"]), Clock()
+    plan = make_plan(ServiceRequest(Action.START), CATALOGUE, observe(fake).states)
+    outcomes = {
+        one.step.service: one for one in carry_out(plan, CATALOGUE, fake, patience=clock.patience(5), workers=8)
+    }
+    assert outcomes["prometheus"].dependants == ("grafana",)
+    assert {name for name, one in outcomes.items() if one.error is not None} == {"prometheus", "grafana"}
+    order = [call.removeprefix("start ") for call in fake.calls]
+    for name in order:
+        assert all(need in order[: order.index(name)] for need in CATALOGUE[name].prerequisites if need in order)
+    stop = make_plan(ServiceRequest(Action.STOP), CATALOGUE, observe(fake).states)
+    fake.calls.clear()
+    carry_out(stop, CATALOGUE, fake, workers=8)
+    order = [call.removeprefix("stop ") for call in fake.calls]
+    for name in order:
+        assert all(order.index(need) > order.index(name) for need in CATALOGUE[name].prerequisites if need in order)
+
+
+def test_a_stop_waits_until_nothing_runs_any_more() -> None:
+    class Slow(FakePushed):
+        left = 2
+
+        def services(self, *, closely: bool = False) -> list[ServiceView]:
+            self.left -= 1
+            return [ServiceView("grafana", self.left > 0, False, NOON, f"{self.left} pods are ending")]
+
+    clock, told = Clock(), list[str]()
+
+    def tell(words: str, _: str = "") -> None:
+        told.append(words)
+
+    wait_stopped(Looks(Slow()), "grafana", clock.patience(60), tell)
+    assert (told, clock.slept) == (["1 pods are ending"], [1.0])
+    stuck = Slow()
+    stuck.left = 99
+    with pytest.raises(NotReadyError, match=r"has not stopped after 3 s: 9\d pods are ending"):
+        wait_stopped(Looks(stuck), "grafana", clock.patience(3), lambda *_: None)
+
+
+def test_who_wait_at_the_same_time_share_a_look_and_none_is_older_than_its_question() -> None:
+    looks = Looks(FakeServices(["grafana"]))
+    first, second = looks.view("grafana"), looks.view("grafana")
+    assert first is not None
+    assert second is not first, "asked later, looked again"

@@ -20,7 +20,7 @@ from paictl.cluster.kubernetes.services.workloads import RUNNING, Observer, endi
 from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.kubernetes.times import read_time
 from paictl.cluster.manifests.context import Inputs, Renderer
-from paictl.cluster.values import ClusterError, ConfigVersion, ServiceView
+from paictl.cluster.values import ClusterError, ConfigVersion, ServiceView, UnreachableError
 from paictl.remote.kube.client import Json, KubeClient
 from paictl.resources import resource_folder
 from paictl.units import rfc3339
@@ -105,6 +105,18 @@ class KubeServices:
                 wanted = self._applier.dry(body) if live is not None else None
                 found += drift_of(live, wanted or {}, body)
             return found
+
+    def is_stopped(self, name: str) -> bool:
+        """Whether somebody has stopped a service; one that was never started may run by other means."""
+        record = self._records.get(name)
+        return record is not None and bool(record.since) and record.state == "stopped"
+
+    def need(self, name: str) -> None:
+        """Raise `UnreachableError` if somebody has stopped a service."""
+        if self.is_stopped(name):
+            raise UnreachableError(
+                "is stopped", where=f"service {name}", hint=f"start it: paictl service start -n {name}"
+            )  # fmt: skip
 
     # --- changing
 

@@ -97,18 +97,7 @@ def is_ready(workload: Json) -> bool:
     if workload["kind"] == "StatefulSet" and status.get("updateRevision") != status.get("currentRevision") and wanted:
         return False
     fresh = _count(status, "updatedReplicas") if workload["kind"] == "Deployment" else wanted
-    return fresh >= wanted and _needed(workload, status, wanted) and _count(status, "replicas") == wanted
-
-
-def _needed(workload: Json, status: Json, wanted: int) -> bool:
-    """All are available; or, where only a leader gets ready, the annotation says how many do."""
-    notes = workload["metadata"].get("annotations") or {}
-    least = str(notes.get(READY_PODS, ""))
-    return _count(status, "availableReplicas") >= (int(least) if least.isdecimal() else wanted)
-
-
-READY_PODS: Final = "paictl.io/ready-pods"
-"""Annotation of a workload in which not all pods get ready by design (one leader): how many do."""
+    return fresh >= wanted and _count(status, "availableReplicas") >= wanted == _count(status, "replicas")
 
 
 def why(workload: Json, pods: Sequence[Json], events: Sequence[Json], log: Log) -> str:

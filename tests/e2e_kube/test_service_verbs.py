@@ -1,0 +1,192 @@
+"""`paictl service` as people type it, against a real API server, with the services that paictl comes with.
+
+kwok runs the pods: what is started are Deployments, and pods that are Ready because kwok says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from paictl.cluster.presets import preset_files
+from tests.conftest import ROOT
+from tests.e2e_kube.accounts import PAICTL
+from tests.e2e_kube.controlplane import ControlPlane
+from tests.e2e_kube.kubeapi import KubeApi, until
+
+SPACE: Final = "/api/v1/namespaces/paictl-system"
+FILE: Final = "services-configuration.yaml"
+SCHEDULER: Final = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {kubeconfig: "@KUBECONFIG@"}
+leaderElection: {leaderElect: false}
+podInitialBackoffSeconds: 1
+podMaxBackoffSeconds: 1
+"""
+
+
+class Shell:
+    """An administrator with a registry of clusters of his own."""
+
+    def __init__(self, plane: ControlPlane, folder: Path) -> None:
+        self.folder = folder
+        names = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
+        self.environment: Mapping[str, str] = {
+            **os.environ, **{name: str(folder / name) for name in names}, "PAICTL_CLUSTER": "pai", "COLUMNS": "200",
+        }  # fmt: skip
+        self.done("cluster", "add", "pai", "--kubeconfig", str(plane.kubeconfig), "--context", "x")
+
+    def begun(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*PAICTL, *words], cwd=ROOT, env=self.environment, text=True, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    def tried(self, *words: str) -> tuple[int, str, str]:
+        process = self.begun(*words)
+        out, err = process.communicate(timeout=180)
+        return process.returncode, out, err
+
+    def done(self, *words: str) -> str:
+        code, out, err = self.tried(*words)
+        assert code == 0, f"{words}: {code}\n{out}\n{err}"
+        return out
+
+    def listed(self) -> dict[str, dict[str, Any]]:
+        return {one["name"]: one for one in json.loads(self.done("service", "list", "-o", "json"))["items"]}
+
+    def push(self, files: Mapping[str, str]) -> None:
+        for name, text in files.items():
+            (self.folder / name).write_text(text)
+        self.done("config", "push", "-p", str(self.folder), "--cluster-id", "pai")
+
+
+@pytest.fixture(scope="module")
+def shell(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """Three nodes, kube-scheduler, and the first configuration."""
+    api.add_nodes(["master1", "worker1", "worker2"])
+    api.await_nodes(3)
+    plane.start_scheduler(SCHEDULER)
+    made = Shell(plane, tmp_path_factory.mktemp("admin"))
+    made.push(preset_files("lab"))
+    api.patch(
+        "/api/v1/namespaces/paictl-system", {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": None}}}
+    )
+    yield made
+    made.tried("service", "delete", "--with-data", "--cluster-id", "pai")
+    plane.programs["kube-scheduler"].stop()
+    api.call("DELETE", "/api/v1/nodes")
+
+
+def pods(api: KubeApi, service: str) -> set[str]:
+    found = api.get(f"{SPACE}/pods?labelSelector=paictl.io/service={service}")["items"]
+    return {one["metadata"]["name"] for one in found}
+
+
+def test_all_services_start_in_one_go(shell: Shell, api: KubeApi) -> None:
+    """Others have applied objects of the scheduler in this namespace before: that has to be wished."""
+    out = shell.done("service", "start", "--take-over").splitlines()
+    names = list(shell.listed())
+    assert sorted(out) == sorted(f"{name}: started" for name in names)
+    assert {one["state"] for one in shell.listed().values()} == {"running"}
+    assert shell.done("service", "status").count(" yes") == len(names)
+    assert len(pods(api, "hivedscheduler")) == 4
+    code, out_again, err = shell.tried("service", "start")
+    assert (code, out_again, err.count("is running already")) == (0, "", len(names))
+
+
+def test_the_textbooks_reconfiguration_as_it_is_written(shell: Shell, api: KubeApi) -> None:
+    """What runs goes on: no pod of anybody else is touched."""
+    bystander = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bystander"}}
+    spec = {"nodeName": "worker1", "containers": [{"name": "c", "image": "none"}]}
+    uid = api.create({**bystander, "spec": spec})["metadata"]["uid"]
+    until(lambda: api.phase("bystander") == "Running", 30, "it runs")
+    out = shell.done("service", "stop", "-n", "rest-server", "hivedscheduler")
+    assert out == "rest-server: stopped\nhivedscheduler: stopped\n"
+    assert pods(api, "hivedscheduler") == set(), "nobody decides any more"
+    assert api.get(f"{SPACE}/configmaps/hivedscheduler")["data"], "its configuration stays"
+    text = preset_files("lab")[FILE]
+    (shell.folder / FILE).write_text(text.replace("vc1:", "vc2:"))
+    shell.done("config", "push", "-p", str(shell.folder), "-m", "service", "--cluster-id", "pai")
+    before = shell.listed()
+    out = shell.done("service", "start", "-n", "rest-server", "hivedscheduler")
+    assert sorted(out.splitlines()) == ["hivedscheduler: started", "rest-server: started"]
+    after = shell.listed()
+    assert after["hivedscheduler"]["configuration_version"] == before["grafana"]["configuration_version"] + 1
+    assert "vc2:" in api.get(f"{SPACE}/configmaps/hivedscheduler")["data"]["hivedscheduler.yaml"]
+    assert len(pods(api, "hivedscheduler")) == 4
+    pod = api.pod("bystander")
+    assert pod is not None
+    assert (pod["metadata"]["uid"], pod["status"]["phase"]) == (uid, "Running")
+    api.delete("bystander")
+
+
+def test_a_refresh_names_who_changed_and_leaves_the_others_alone(shell: Shell, api: KubeApi) -> None:
+    code, out, err = shell.tried("service", "refresh", "--cluster-id", "pai")
+    changed = [line for line in out.splitlines() if line]
+    assert code == 0
+    assert "hivedscheduler is what the configuration says already" in err
+    before = pods(api, "hivedscheduler")
+    text = preset_files("lab")[FILE]
+    shell.push({FILE: text})
+    assert shell.listed()["hivedscheduler"]["changed"] is True
+    out = shell.done("service", "refresh", "--cluster-id", "pai")
+    assert "hivedscheduler: refreshed" in out.splitlines()
+    assert not before & pods(api, "hivedscheduler")
+    code, out, err = shell.tried("service", "refresh", "--cluster-id", "pai")
+    assert (code, out) == (0, ""), changed
+
+
+def test_an_edit_by_hand_is_told_and_undone(shell: Shell, api: KubeApi) -> None:
+    path = "/apis/apps/v1/namespaces/paictl-system/deployments/hivedscheduler"
+    api.call("PATCH", f"{path}?fieldManager=kubectl-edit", {"spec": {"replicas": 3}}, "application/merge-patch+json")
+    code, _, err = shell.tried("service", "status", "-n", "hivedscheduler")
+    assert code == 1
+    assert "Deployment paictl-system/hivedscheduler: spec.replicas is 3, applied was 2" in err
+    code, _, err = shell.tried("service", "restart", "-n", "hivedscheduler", "--cluster-id", "pai")
+    assert code != 0
+    assert "replicas belongs to kubectl-edit" in err
+    shell.done("service", "restart", "-n", "hivedscheduler", "--take-over", "--cluster-id", "pai")
+    assert api.get(path)["spec"]["replicas"] == 2
+    shell.done("service", "status", "-n", "hivedscheduler")
+
+
+def test_ctrl_c_while_it_waits_leaves_what_is_applied_and_a_second_start_goes_on(
+    shell: Shell, plane: ControlPlane, api: KubeApi
+) -> None:
+    shell.done("service", "stop", "-n", "rest-server", "hivedscheduler")
+    plane.programs["kube-scheduler"].stop()
+    process = shell.begun("service", "start", "-n", "hivedscheduler")
+    until(lambda: len(pods(api, "hivedscheduler")) == 4, 60, "applied")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, ""), err
+    assert "Traceback" not in err
+    (found,) = json.loads(shell.tried("service", "status", "-n", "hivedscheduler", "-o", "json")[1])["items"]
+    assert found["state"] == "starting"
+    code, _, err = shell.tried("service", "start", "-n", "hivedscheduler", "--timeout", "1")
+    assert code == 4
+    assert "pods are ready" in err
+    plane.start_scheduler(SCHEDULER)
+    assert "hivedscheduler: started" in shell.done("service", "start", "-n", "hivedscheduler", "rest-server")
+    assert len(pods(api, "hivedscheduler")) == 4
+
+
+def test_delete_says_what_stays_and_a_service_that_was_given_up_is_named(shell: Shell, api: KubeApi) -> None:
+    code, _, err = shell.tried("service", "delete", "-n", "frameworkcontroller", "cluster-configuration", "--dry-run")
+    assert code == 0
+    assert "kept of cluster-configuration: 3 versions of the configuration; lost with --with-data" in err
+    code, _, err = shell.tried("service", "start", "-n", "pylon")
+    assert code == 2
+    assert "paictl has no service pylon any more" in err
+    shell.done("service", "delete", "-n", "hivedscheduler", "--cluster-id", "pai")
+    assert shell.listed()["hivedscheduler"]["state"] == "absent"
+    until(lambda: not pods(api, "hivedscheduler"), 30, "its pods are gone")

@@ -1,0 +1,216 @@
+"""Services on Kubernetes, the parts that need no server: marks, order, reasons, drift, refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paictl.cluster.kubernetes.services.applying import _refusal, workloads_first
+from paictl.cluster.kubernetes.services.drift import drift_of
+from paictl.cluster.kubernetes.services.kinds import rank_of
+from paictl.cluster.kubernetes.services.marking import digest_of, marked
+from paictl.cluster.kubernetes.services.record import Item, Record
+from paictl.cluster.kubernetes.services.workloads import is_ready, why
+from paictl.cluster.values import ConflictError
+from paictl.remote.kube.client import KubeError
+
+Json = dict[str, Any]
+
+
+def deployment(**status: Any) -> Json:
+    about = {"name": "web", "namespace": "s", "generation": 2, "uid": "w", "annotations": {"paictl.io/input-hash": "h"}}
+    spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": about, "spec": spec, "status": status}
+
+
+def pod(name: str = "web-1", digest: str = "h", **status: Any) -> Json:
+    about = {
+        "name": name, "namespace": "s", "uid": name, "labels": {"app": "web"},
+        "annotations": {"paictl.io/input-hash": digest},
+    }  # fmt: skip
+    return {"metadata": about, "status": {"phase": "Pending", **status}}
+
+
+def no_log(pod: Json, container: str, before: bool) -> str:  # noqa: ARG001
+    return ""
+
+
+def test_marks_are_on_objects_pods_and_volumes_and_selectors_stay() -> None:
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": {}}
+    spec = {
+        "selector": {"matchLabels": {"app": "x"}},
+        "template": template,
+        "volumeClaimTemplates": [{"metadata": {"name": "d"}}],
+    }
+    body = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "x"}, "spec": spec}
+    found = marked(body, "grafana", "1.2", "abc", namespaced=True, restarted="noon")
+    assert found["metadata"]["namespace"] == "paictl-system"
+    assert found["metadata"]["labels"]["paictl.io/service"] == "grafana"
+    assert found["metadata"]["annotations"] == {"paictl.io/input-hash": "abc"}
+    assert found["spec"]["template"]["metadata"] == {
+        "labels": {"app": "x", "paictl.io/service": "grafana"},
+        "annotations": {"paictl.io/input-hash": "abc", "paictl.io/restarted-at": "noon"},
+    }
+    assert found["spec"]["selector"] == {"matchLabels": {"app": "x"}}
+    assert found["spec"]["volumeClaimTemplates"][0]["metadata"]["labels"] == {"paictl.io/service": "grafana"}
+    assert "labels" not in body["metadata"], "what was rendered stays as it is"
+
+
+def test_a_node_is_not_ours_and_gets_no_mark() -> None:
+    body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": {"sku": "v100"}}}
+    assert marked(body, "cluster-configuration", "1", "h", namespaced=False) == body
+
+
+def test_a_hash_tells_content_and_version_and_not_the_order_of_keys() -> None:
+    one: Json = {"kind": "A", "data": {"x": "1", "y": "2"}}
+    assert digest_of([one], "1") == digest_of([{"data": {"y": "2", "x": "1"}, "kind": "A"}], "1")
+    assert len({digest_of([one], "1"), digest_of([one], "2"), digest_of([one, one], "1"), digest_of([], "1")}) == 4
+
+
+def test_what_others_stand_on_comes_first_and_goes_last() -> None:
+    kinds = [
+        "Deployment",
+        "Thing",
+        "ConfigMap",
+        "ClusterRoleBinding",
+        "ServiceAccount",
+        "CustomResourceDefinition",
+        "Namespace",
+    ]
+    assert sorted(kinds, key=rank_of) == list(reversed(kinds))
+    assert rank_of("ValidatingWebhookConfiguration") > rank_of("DaemonSet")
+    items = [Item(("v1", kind), "", "x") for kind in reversed(kinds)]
+    assert [item.group[1] for item in workloads_first(items)] == kinds
+
+
+@pytest.mark.parametrize(
+    ("status", "ready"),
+    [
+        ({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2}, True),
+        ({"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2}, False),
+        ({"observedGeneration": 2, "replicas": 3, "updatedReplicas": 2, "availableReplicas": 3}, False),
+        ({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 1, "availableReplicas": 2}, False),
+        ({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 1}, False),
+        ({}, False),
+    ],
+)  # fmt: skip
+def test_a_deployment_is_ready_when_all_of_it_is_new_and_available(status: Json, ready: bool) -> None:
+    assert is_ready(deployment(**status)) is ready
+
+
+def test_a_daemon_set_without_nodes_a_job_that_is_complete_and_a_stateful_set() -> None:
+    about = {"name": "x", "generation": 1}
+    assert is_ready({"kind": "DaemonSet", "metadata": about, "status": {"observedGeneration": 1}})
+    late = {"observedGeneration": 1, "desiredNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 1}
+    assert not is_ready({"kind": "DaemonSet", "metadata": about, "status": late})
+    complete = {"conditions": [{"type": "Complete", "status": "True"}]}
+    assert is_ready({"kind": "Job", "metadata": about, "status": complete})
+    assert not is_ready({"kind": "Job", "metadata": about, "status": {"active": 1}})
+    rolling = {
+        "observedGeneration": 1,
+        "replicas": 1,
+        "availableReplicas": 1,
+        "updateRevision": "b",
+        "currentRevision": "a",
+    }
+    assert not is_ready({"kind": "StatefulSet", "metadata": about, "spec": {"replicas": 1}, "status": rolling})
+    assert is_ready(
+        {
+            "kind": "StatefulSet",
+            "metadata": about,
+            "spec": {"replicas": 1},
+            "status": {**rolling, "currentRevision": "b"},
+        }
+    )
+
+
+def waiting(reason: str, message: str = "", **more: Any) -> Json:
+    state = {"waiting": {"reason": reason, "message": message}}
+    return {"containerStatuses": [{"name": "c", "image": "i:1", "state": state, "ready": False, **more}]}
+
+
+def test_the_reason_is_the_one_that_will_not_mend_itself() -> None:
+    crash = waiting("CrashLoopBackOff", restartCount=4, lastState={"terminated": {"exitCode": 1}})
+    young = pod("web-0", conditions=[{"type": "PodScheduled", "status": "False", "message": "no room"}])
+    pods = [young, pod("web-1", **crash), pod("web-2", **waiting("ErrImagePull", "denied"))]
+    log = "\n".join(f"line {number}\x1b[2J" for number in range(9))
+
+    def logged(pod: Json, container: str, before: bool) -> str:
+        assert (pod["metadata"]["name"], container, before) == ("web-1", "c", True)
+        return log
+
+    assert why(deployment(), pods, [], logged) == "image i:1 cannot be pulled: denied"
+    said = why(deployment(), pods[:2], [], logged)
+    assert said.startswith("container c crashes (exit code 1, 4 restarts): line 4 [2J | line 5")
+    assert "\x1b" not in said, "a program's words move no cursor"
+    assert why(deployment(), pods[:1], [], no_log) == "no node can take its pod: no room"
+    assert why(deployment(readyReplicas=1), [pod()], [], no_log) == "1 of 2 pods are ready, 1 are being made"
+
+
+def test_pods_of_before_do_not_speak_for_those_of_now() -> None:
+    old = pod("web-0", "old", **waiting("ErrImagePull", "of yesterday"))
+    assert "yesterday" not in why(deployment(), [old, pod("web-1")], [], no_log)
+    assert "yesterday" in why(deployment(), [old], [], no_log), "there are no others"
+
+
+def test_what_admission_quota_and_mounts_say() -> None:
+    failed = {"type": "ReplicaFailure", "status": "True", "message": 'pods "x" is forbidden: exceeded quota: q'}
+    assert why(deployment(conditions=[failed]), [], [], no_log).startswith("no quota: ")
+    event = {
+        "reason": "FailedCreate",
+        "message": 'violates PodSecurity "restricted": forbidden',
+        "involvedObject": {"uid": "w"},
+    }
+    assert why(deployment(), [], [event], no_log).startswith("its pods are refused: violates PodSecurity")
+    mount = {"reason": "FailedMount", "message": 'secret "s" not found', "involvedObject": {"uid": "web-1"}}
+    assert why(deployment(), [pod()], [mount], no_log) == 'something is missing: secret "s" not found'
+    killed = {"exitCode": 137, "reason": "OOMKilled"}
+    dead: Json = {
+        "containerStatuses": [{"name": "c", "state": {"terminated": killed}, "restartCount": 0, "ready": False}]
+    }
+    assert why(deployment(), [pod(**dead)], [], no_log) == "container c crashes (out of memory, 0 restarts)"
+
+
+def test_drift_names_fields_and_keeps_secrets() -> None:
+    body: Json = {"kind": "Deployment", "metadata": {"name": "x", "namespace": "s", "labels": {"a.b/c": "1"}},
+                  "spec": {"containers": [{"name": "main", "image": "i:1"}]}}  # fmt: skip
+    live = {**body, "metadata": {**body["metadata"], "labels": {}, "generation": 7},
+            "spec": {"containers": [{"name": "main", "image": "i:2"}]}, "status": {"x": 1}}  # fmt: skip
+    assert drift_of(live, body, body) == [
+        "Deployment s/x: metadata.labels[a.b/c] is missing, applied was '1'",
+        "Deployment s/x: spec.containers[main].image is 'i:2', applied was 'i:1'",
+    ]
+    assert drift_of(None, body, body) == ["Deployment s/x: is gone"]
+    secret = {"kind": "Secret", "metadata": {"name": "x"}, "data": {"key": "b2xk"}}
+    assert drift_of({**secret, "data": {"key": "bmV3"}}, secret, secret) == ["Secret x: data.key"]
+
+
+@given(st.recursive(st.none() | st.integers() | st.text(max_size=3), lambda inner: st.lists(inner, max_size=3)
+                    | st.dictionaries(st.text(max_size=3), inner, max_size=3), max_leaves=8))  # fmt: skip
+def test_what_is_the_same_has_no_drift(value: Any) -> None:
+    body = {"kind": "X", "metadata": {"name": "x"}, "spec": value}
+    assert drift_of({**body, "status": 1}, body, body) == []
+
+
+def test_a_conflict_says_who_owns_which_field_and_a_refusal_names_each_object() -> None:
+    body = {"kind": "ConfigMap", "metadata": {"name": "x", "namespace": "s"}}
+    conflict = KubeError("PATCH: conflict", status=409)
+    causes = [{"reason": "FieldManagerConflict", "message": 'conflict with "kubectl" using v1', "field": ".data.a"}]
+    conflict.body = {"details": {"causes": causes}}
+    error = _refusal([(body, conflict)], "nothing was applied")
+    assert isinstance(error, ConflictError)
+    assert error.message == "fields belong to others: ConfigMap s/x: .data.a belongs to kubectl; nothing was applied"
+    refused = KubeError("PATCH /x: bad", status=422)
+    refused.body = {"message": "replicas: must not be negative"}
+    error = _refusal([({**body, "metadata": {"name": f"x{n}"}}, refused) for n in range(7)], "nothing was applied")
+    assert error.message.startswith("the server refuses ConfigMap x0: replicas: must not be negative; ConfigMap x1")
+    assert "and 2 more; nothing was applied" in error.message
+
+
+def test_a_record_is_not_equal_to_another_state_and_knows_its_kinds() -> None:
+    item = Item.of({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "namespace": "s"}})
+    assert item.label == "Deployment s/a"
+    assert Record("x", items=(item, item)).groups == {("apps/v1", "Deployment")}
