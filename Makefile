@@ -17,7 +17,7 @@ demo: $(STAMP)  ## the main job, without a cluster
 test: $(STAMP)  ## the whole test suite
 	$(BIN)/python $(PYTEST)
 
-lint: $(STAMP)  ## style and types
+lint: $(STAMP) .venv-playbooks/.linted  ## style and types; playbooks only where they have changed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -48,7 +48,7 @@ images: $(STAMP)  ## our container images as OCI archives, in a cache outside th
 	@$(BIN)/python -m tools.images
 
 e2e-hosts: $(STAMP) kube-hosts  ## deployment on real test hosts (root; docs/test-hosts.md)
-	@PAICTL_E2E_HOSTS=1 $(BIN)/python -m pytest -q tests/e2e_hosts
+	@PAICTL_E2E_HOSTS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/e2e_hosts
 
 bench-kube: $(STAMP)  ## the extender's figures, alone and on a real control plane (ten minutes)
 	@$(BIN)/python tools/bench_kube.py
@@ -70,6 +70,8 @@ lock:  ## renew the lock files (needs uv)
 	  --generate-hashes --no-header --no-annotate -c requirements/dev.lock -o requirements/image.lock
 	uv pip compile -q pyproject.toml --extra k8s --extra server --extra sim --extra deploy --extra test --universal --python-version 3.11 --generate-hashes \
 	  --no-header --upgrade --resolution lowest-direct -o requirements/lowest.lock
+	uv pip compile -q requirements/playbooks.in --universal --python-version 3.11 --generate-hashes --no-header \
+	  --upgrade -o requirements/playbooks.lock
 
 test-lowest: .venv-lowest/.installed  ## the unit tests with the lowest versions that pyproject.toml allows
 	.venv-lowest/bin/python $(PYTEST) -m "not slow" tests/unit
@@ -82,10 +84,19 @@ $(STAMP): requirements/dev.lock pyproject.toml
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
+.venv-playbooks/.installed: requirements/playbooks.lock
+	@$(PYTHON) -m venv --clear .venv-playbooks
+	@.venv-playbooks/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/playbooks.lock
+	@touch $@
+
+.venv-playbooks/.linted: .venv-playbooks/.installed $(shell find playbooks -name '*.yml' -o -name '.ansible-lint')
+	cd playbooks && PATH=$(CURDIR)/.venv-playbooks/bin:$$PATH ANSIBLE_LIBRARY=$$PWD/library ansible-lint --offline -q
+	@touch $@
+
 .venv-lowest/.installed: requirements/lowest.lock
 	@$(PYTHON) -m venv --clear .venv-lowest
 	@.venv-lowest/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/lowest.lock
 	@touch $@
 
 clean:  ## remove what make made
-	rm -rf $(VENV) .venv-lowest .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output
+	rm -rf $(VENV) .venv-lowest .venv-playbooks .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output

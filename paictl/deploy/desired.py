@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from paictl.deploy.artifacts import Artifact, ArtifactKind, Artifacts, Image, images_in
 from paictl.deploy.inventory import Deployment, Machine, Role
+from paictl.deploy.kubeadm import merged
 from paictl.deploy.reach import sign_in
 from paictl.errors import PaictlError
 from paictl.remote.inventory import Host, Inventory
@@ -233,26 +234,22 @@ def containerd_toml(desired: Desired) -> str:
     settings = desired.deployment.settings
     driver = settings.kubelet.get("cgroupDriver", "systemd")
     pause = next((image.reference for image in desired.images if _short(image) == "pause"), "")
-    images = "io.containerd.cri.v1.images"
-    tables: dict[tuple[str, ...], Mapping[str, Any]] = {
-        ("plugins", images, "registry"): {"config_path": "/etc/containerd/certs.d"},
-        ("plugins", "io.containerd.cri.v1.runtime"): settings.containerd,
-        ("plugins", "io.containerd.cri.v1.runtime", "cni"): {
-            "bin_dirs": ["/opt/cni/bin"],
-            "conf_dir": "/etc/cni/net.d",
-        },
-        ("plugins", "io.containerd.cri.v1.runtime", "containerd", "runtimes", "runc"): {
-            "runtime_type": "io.containerd.runc.v2"
-        },
-        ("plugins", "io.containerd.cri.v1.runtime", "containerd", "runtimes", "runc", "options"): {
-            "BinaryName": "/usr/local/sbin/runc",
-            "SystemdCgroup": driver == "systemd",
-        },
+    runc = {"runtime_type": "io.containerd.runc.v2", "options": {
+        "BinaryName": "/usr/local/sbin/runc", "SystemdCgroup": driver == "systemd",
+    }}  # fmt: skip
+    runtime = {
+        "cni": {"bin_dirs": ["/opt/cni/bin"], "conf_dir": "/etc/cni/net.d"},
+        "containerd": {"runtimes": {"runc": runc}},
     }
+    images: Values = {"registry": {"config_path": "/etc/containerd/certs.d"}}
     if pause:
-        tables["plugins", images, "pinned_images"] = {"sandbox": pause}
+        images["pinned_images"] = {"sandbox": pause}
+    plugins = {
+        "io.containerd.cri.v1.images": images,
+        "io.containerd.cri.v1.runtime": merged(runtime, settings.containerd),
+    }
     version = 4 if (major, minor) >= (2, 3) else 3
-    return toml({"version": version}, tables)
+    return toml({"version": version}, {("plugins",): plugins})
 
 
 def toml(top: Mapping[str, Any], tables: Mapping[tuple[str, ...], Mapping[str, Any]]) -> str:

@@ -63,6 +63,17 @@ def preemptions(core: ExtenderCore) -> list[Preemption]:
         return core.book.preemptions() if core.options.own_preemption and core.is_open else []
 
 
+def gangs(core: ExtenderCore, preemption: Preemption) -> list[tuple[str, ...]]:
+    """The pods that have to go, those of one group together."""
+    with core.guarded():
+        found: dict[str, list[str]] = {}
+        for uid in (uid for _, uids in preemption.victims for uid in uids):
+            slot = core.book.engine.state.groups.slots.get(uid)
+            if slot is not None:
+                found.setdefault(slot[0], []).append(uid)
+        return [tuple(uids) for uids in found.values()]
+
+
 def victim(core: ExtenderCore, group: str, uid: str) -> tuple[PodRef, Group, str] | None:
     """A pod that a group's preemption still needs to go: the pod, the group, the pod's node; None if it need not."""
     with core.guarded():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +17,7 @@ from paictl.remote.kube import pods
 from paictl.remote.kube.client import KubeClient
 from paictl.remote.kube.pods import Eviction
 from paictl.scheduler.book import Preemption
+from paictl.scheduler.groups import Group
 
 PERIOD: Final = 0.5
 """Seconds between rounds when nothing wakes the loop."""
@@ -115,38 +116,59 @@ class Reconciler:
         found = housekeeping.preemptions(self.core)
         for preemption in found:
             self._nominate(preemption)  # first: it finds out whether those who wait are still there
-            for _, uids in preemption.victims:
-                for uid in uids:
-                    self._evict(preemption, uid)
+            for uids in housekeeping.gangs(self.core, preemption):
+                self._evict_gang(preemption, uids)
         wanted = {uid for preemption in found for _, uids in preemption.victims for uid in uids}
         self._attempts = {uid: one for uid, one in self._attempts.items() if uid in wanted}
         self._nominated &= {uid for preemption in found for uid in preemption.waiting}
 
-    def _evict(self, preemption: Preemption, uid: str) -> None:
+    def _evict_gang(self, preemption: Preemption, uids: Sequence[str]) -> None:
+        """Evict the pods of a gang, or none of them: half a gang holds devices and does no work.
+
+        A budget that protects several of them is asked about each alone, and may still refuse the later ones.
+        """
         now = self.clock()
-        tried = self._attempts.get(uid)
-        if tried is not None and now < tried.due:
+        due = (uid for uid in uids if uid not in self._attempts or now >= self._attempts[uid].due)
+        found = (housekeeping.victim(self.core, preemption.group, uid) for uid in due)
+        victims = [victim for victim in found if victim is not None]
+        if not victims or not self._may_act():
             return
-        found = housekeeping.victim(self.core, preemption.group, uid)
-        if found is None or self._stop.is_set() or self.remaining() <= MARGIN:
-            return
-        ref, group, node = found
-        tried = self._attempts.setdefault(uid, _Attempt(now, now))
+        tried = [self._attempts.setdefault(ref.uid, _Attempt(now, now)) for ref, _, _ in victims]
+        overrule = self.delete_after is not None and now - min(one.first for one in tried) >= self.delete_after
+        hindered = self._protected([ref for ref, _, _ in victims]) if len(victims) > 1 and not overrule else {}
+        for ref, why in hindered.items():
+            self._tell_hindered(preemption, ref, why)
+        for one, (ref, group, node) in zip(tried, victims, strict=True):
+            if not hindered and self._may_act():
+                self._evict(preemption, ref, group, node, overrule=overrule)
+            one.due, one.pause = self.clock() + one.pause, min(2 * one.pause, BETWEEN_EVICTIONS[1])
+
+    def _may_act(self) -> bool:
+        return not self._stop.is_set() and self.remaining() > MARGIN
+
+    def _protected(self, refs: Sequence[PodRef]) -> dict[PodRef, str]:
+        """Which of them a budget protects now, in the API server's words."""
+        asked = ((ref, pods.evict(self.client, ref.namespace, ref.name, ref.uid, only_ask=True)) for ref in refs)
+        return {ref: why for ref, (answer, why) in asked if answer is Eviction.REFUSED}
+
+    def _tell_hindered(self, preemption: Preemption, victim: PodRef, why: str) -> None:
+        for waiting in preemption.waiting:
+            entry = self.core.table.by_uid.get(waiting)
+            if entry is not None:
+                self.core.record(pod_events.hindered(entry.ref, victim.key, why))
+
+    def _evict(self, preemption: Preemption, ref: PodRef, group: Group, node: str, *, overrule: bool) -> None:
         answer, why = pods.evict(self.client, ref.namespace, ref.name, ref.uid)
-        if answer is Eviction.REFUSED and self.delete_after is not None and now - tried.first >= self.delete_after:
+        if answer is Eviction.REFUSED and overrule:
             self.core.record(pod_events.overruled(ref, group.name, why))
             pods.delete(self.client, ref.namespace, ref.name, ref.uid)
             answer = Eviction.TAKEN
-        tried.due, tried.pause = self.clock() + tried.pause, min(2 * tried.pause, BETWEEN_EVICTIONS[1])
         match answer:
             case Eviction.TAKEN:
                 self.evicted += 1
                 self.core.record(pod_events.preempted(ref, group, node))
             case Eviction.REFUSED:
-                for waiting in preemption.waiting:
-                    entry = self.core.table.by_uid.get(waiting)
-                    if entry is not None:
-                        self.core.record(pod_events.hindered(entry.ref, ref.key, why))
+                self._tell_hindered(preemption, ref, why)
             case Eviction.GONE:
                 self._check(ref)
 

@@ -1,26 +1,20 @@
-"""The hosts themselves: users, faults and their end, and that the artifacts make a cluster that works."""
+"""The hosts themselves: users, what can happen to them and how it ends, and that nothing stays behind."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 import textwrap
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.conftest import ROOT
-from tests.e2e_hosts import kubeadm
-from tools.hosts.artifacts import BUSYBOX
 from tools.hosts.lab import Lab, sweep
 from tools.hosts.machine import CGROUPS, GROUP
-from tools.hosts.places import versions
 from tools.hosts.shell import LabError, wait_until
 
 
@@ -110,56 +104,3 @@ def test_what_a_killed_run_left_is_swept() -> None:
     assert not left.network.path.exists()
     assert not list(CGROUPS.glob(f"*/{GROUP}/{name}"))
     assert name not in Path("/proc/mounts").read_text()
-
-
-@pytest.fixture(scope="module")
-def cluster(hosts: Lab, artifacts: Path) -> Path:
-    """One control plane and two workers, by kubeadm; the kubeconfig."""
-    machines = [hosts.machine(number) for number in (1, 2, 3)]
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda machine: kubeadm.install(machine, artifacts), machines))
-        kubeadm.routes(hosts)
-        kubeconfig = hosts.folder / "admin.conf"
-        kubeconfig.write_text(kubeadm.init(machines[0], versions()["KUBE_VERSION"]))
-        list(pool.map(lambda machine: kubeadm.join(machine, machines[0]), machines[1:]))
-    return kubeconfig
-
-
-def test_the_artifacts_make_a_cluster_that_runs_pods(hosts: Lab, artifacts: Path, cluster: Path) -> None:
-    def kubectl(*words: str, text: str | None = None) -> str:
-        command = [str(artifacts / "kubectl"), f"--kubeconfig={cluster}", *words]
-        return hosts.run(command, text=text, seconds=200).stdout
-
-    kubectl("wait", "--for=condition=Ready", "node", "--all", "--timeout=180s")
-    kubectl("-n", "kube-system", "wait", "--for=condition=Ready", "pod", "--all", "--timeout=180s")
-    kubectl("apply", "-f", "-", text=json.dumps(_web()))
-    kubectl("rollout", "status", "daemonset/web", "--timeout=120s")
-    pods: list[dict[str, Any]] = json.loads(kubectl("get", "pods", "-l", "app=web", "-o", "json"))["items"]
-    assert {pod["spec"]["nodeName"] for pod in pods} == {"h1", "h2", "h3"}
-    for pod in pods:
-        said = kubectl("exec", pod["metadata"]["name"], "--", "wget", "-qO-", "http://web.default.svc.cluster.local")
-        assert said.strip() in {"h1", "h2", "h3"}
-    assert hosts.run(["curl", "-s", f"http://{hosts.address(2)}:30080"]).stdout.strip() in {"h1", "h2", "h3"}
-
-
-def _web() -> object:
-    """A pod on each node that says the node's name, and a service."""
-    script = "mkdir /w; echo $NODE > /w/index.html; exec httpd -f -p 8080 -h /w"
-    container = {
-        "name": "web", "image": BUSYBOX, "imagePullPolicy": "Never", "command": ["sh", "-c", script],
-        "env": [{"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
-        "readinessProbe": {"httpGet": {"port": 8080, "path": "/"}, "periodSeconds": 1},
-    }  # fmt: skip
-    pod = {"containers": [container], "tolerations": [{"operator": "Exists"}], "terminationGracePeriodSeconds": 0}
-    labels = {"app": "web"}
-    daemons = {
-        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "web"},
-        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}},
-    }  # fmt: skip
-    service = {
-        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
-        "spec": {
-            "type": "NodePort", "selector": labels, "ports": [{"port": 80, "targetPort": 8080, "nodePort": 30080}],
-        },
-    }  # fmt: skip
-    return {"apiVersion": "v1", "kind": "List", "items": [daemons, service]}

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.conftest import SHARED
+from tests.conftest import ROOT
 from tests.e2e_kube.churn import faults
 from tests.e2e_kube.controlplane import ControlPlane, answers
 from tests.e2e_kube.kubeapi import Json, KubeApi, devices, hived_pod, until
 from tests.e2e_kube.rig import Rig, nodes_of, rig
 
-CORPUS = SHARED / "corpus"
+SCENES: dict[str, Any] = yaml.safe_load((ROOT / "tests" / "data" / "scenes.yaml").read_text())
 PRIORITY = {"prod": 100, "test": 0, "oppo": -1}
 LAB6: dict[str, Any] = {
     "physicalCluster": {
@@ -25,36 +25,29 @@ LAB6: dict[str, Any] = {
     "virtualClusters": {name: {"virtualCells": [{"cellType": "NODE", "cellNumber": 1}]} for name in ("vc1", "default")},
 }
 
-pytestmark = pytest.mark.usefixtures("shared")
-
 
 def load(config: int) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((CORPUS / "hived" / f"feature-hived-config-{config}.yaml").read_text())
+    found: dict[str, Any] = SCENES["configurations"][config]
     return found
 
 
-def pods_of(path: Any) -> list[Json]:
-    """The pods of an OpenPAI job as its runtime annotates them; without a gang each pod is a group of its own."""
-    data = yaml.safe_load(path.read_text())
-    extras, job = data.get("extras", {}), data["name"].replace("_", "-").lower()
-    hived, found = extras.get("hivedScheduler", {}), []
-    for role, task in data["taskRoles"].items():
-        wanted = hived.get("taskRoles", {}).get(role, {})
-        number, gpus = task["instances"], task["resourcePerInstance"]["gpu"]
+def pods_of(name: str) -> list[Json]:
+    """The pods of a job as OpenPAI annotates them; without a gang each pod is a group of its own."""
+    job, found = SCENES["jobs"][name], []
+    for role, asked in job["roles"].items():
         spec: dict[str, Any] = {
-            "virtualCluster": data.get("defaults", {}).get("virtualCluster", "default"),
-            "priority": PRIORITY[hived.get("jobPriorityClass", "test")],
-            "leafCellType": wanted.get("skuType", ""),
-            "pinnedCellId": wanted.get("pinnedCellId", ""),
-            "lazyPreemptionEnable": hived.get("lazyPreemptionEnable", False),
-            "leafCellNumber": gpus,
+            "virtualCluster": job["vc"],
+            "priority": PRIORITY[job["priority"]],
+            "leafCellType": asked.get("sku", ""),
+            "pinnedCellId": asked.get("pinned", ""),
+            "lazyPreemptionEnable": job.get("lazy", False),
+            "leafCellNumber": asked["gpus"],
         }
-        if extras.get("gangAllocation", True):
-            members = [{"podNumber": number, "leafCellNumber": gpus}]
-            spec["affinityGroup"] = {"name": f"{job}/{role}", "members": members}
-        about = {"labels": {"job": job}}
-        role_name = role.replace("_", "-").lower()
-        found += [hived_pod(f"{job}-{role_name}-{i}", spec, metadata=about) for i in range(number)]
+        if job.get("gang", True):
+            members = [{"podNumber": asked["pods"], "leafCellNumber": asked["gpus"]}]
+            spec["affinityGroup"] = {"name": f"{name}/{role}", "members": members}
+        about = {"labels": {"job": name}}
+        found += [hived_pod(f"{name}-{role}-{i}", spec, metadata=about) for i in range(asked["pods"])]
     return found
 
 
@@ -84,8 +77,8 @@ class Stage:
         lines = self.up.text("/metrics").splitlines()
         return float(next(line for line in lines if line.startswith("paictl_extender_terms_total")).split()[1])
 
-    def submit(self, name: str, folder: str = "jobs", prefix: str = "hived-feature_") -> list[str]:
-        pods = pods_of(CORPUS / folder / f"{prefix}{name}.yaml")
+    def submit(self, name: str) -> list[str]:
+        pods = pods_of(name)
         for pod in pods:
             self.api.create(pod)
         return [pod["metadata"]["name"] for pod in pods]
@@ -164,7 +157,7 @@ def test_lab6(stage: Stage) -> None:
     stage.scene(LAB6)
 
     def job(number: int) -> list[str]:
-        return stage.submit(str(number), "lab6", "job-config-")
+        return stage.submit(f"lab6-{number}")
 
     zero = job(0)
     (node,) = stage.runs(zero)
@@ -203,21 +196,21 @@ def test_pinned_cells(stage: Stage) -> None:
     stage.scene(load(8))
     names = stage.submit("itc-pin")
     nodes = dict(zip(names, stage.runs(names), strict=True))
-    assert {node for name, node in nodes.items() if "vc1pinned" in name} == {"10.151.41.25"}
-    assert "10.151.41.25" not in {node for name, node in nodes.items() if "vc1nopinned" in name}
+    assert {node for name, node in nodes.items() if "vc1pinned" in name} == {"node-25"}
+    assert "node-25" not in {node for name, node in nodes.items() if "vc1nopinned" in name}
 
 
 def test_only_the_sku_that_is_asked_for(stage: Stage) -> None:
     stage.scene(load(2))
     (node,) = set(stage.runs_in_part(stage.submit("itc-k80-type"), 4))
-    assert node != "10.151.41.26", "that one has M60"
+    assert node != "node-26", "that one has M60"
 
 
 def test_a_distributed_job_of_two_roles(stage: Stage) -> None:
     stage.scene(load(1))
     (worker, server) = stage.submit("itc-dtf")
     found = stage.where([worker, server])
-    assert {node for node, _ in found.values()} == {"10.151.41.23", "10.151.41.24"}, "the cell of VC default"
+    assert {node for node, _ in found.values()} == {"node-23", "node-24"}, "the cell of VC default"
     assert found[worker][1] == [0, 1, 2, 3]
     assert len(found[server][1]) == 1
 
@@ -225,7 +218,7 @@ def test_a_distributed_job_of_two_roles(stage: Stage) -> None:
 def test_sku_types_and_gangs(stage: Stage) -> None:
     stage.scene(load(2))
     names = stage.submit("itc-no-type")
-    assert set(stage.runs(names)) == {"10.151.41.18", "10.151.41.26"}
+    assert set(stage.runs(names)) == {"node-18", "node-26"}
     stage.drop(names)
     whole = stage.submit("itc-gang")
     stage.waits(whole)
@@ -306,7 +299,7 @@ def test_reconfiguration_adds_a_physical_cell(stage: Stage) -> None:
     assert stage.guaranteed() == [True] * 4
     assert stage.where(running) == before
     (other,) = set(stage.runs(stage.submit("itc-reconfig-1")))
-    assert other == "10.151.41.26"
+    assert other == "node-26"
     assert other not in nodes
 
 
@@ -319,7 +312,7 @@ def test_reconfiguration_adds_a_node(stage: Stage) -> None:
     stage.waits(second)
     assert stage.where(first) == before, "it still counts, and is not preempted"
     stage.drop(first)
-    assert set(stage.runs(second)) == {"10.151.41.25", "10.151.41.26"}
+    assert set(stage.runs(second)) == {"node-25", "node-26"}
 
 
 def test_reconfiguration_deletes_a_node(stage: Stage) -> None:
@@ -330,12 +323,12 @@ def test_reconfiguration_deletes_a_node(stage: Stage) -> None:
     assert stage.where(names) == before
     bound = {node for node, _ in before.values()}
     (new,) = set(stage.runs(stage.submit("itc-gang4")))
-    assert new in {"10.151.41.19", "10.151.41.23", "10.151.41.24"} - bound
+    assert new in {"node-19", "node-23", "node-24"} - bound
 
 
 def test_bad_hardware_is_avoided_and_taken_up_again(stage: Stage) -> None:
     stage.scene(load(2))
-    path = "/api/v1/nodes/10.151.41.26"
+    path = "/api/v1/nodes/node-26"
     stage.api.patch(path, {"spec": {"unschedulable": True}})
     try:
         until(lambda: "it is cordoned" in json.dumps(stage.up.get("/v1/picture")), 20, "the extender has heard of it")

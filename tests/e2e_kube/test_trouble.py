@@ -56,6 +56,26 @@ def test_victims_under_a_budget_stay_until_it_allows_it(api: KubeApi) -> None:
     assert api.pod("kept-0") is None
 
 
+@pytest.mark.usefixtures("up")
+def test_a_gang_of_which_one_member_is_protected_is_left_whole(api: KubeApi) -> None:
+    """The API server is asked about all of a gang before the first of it is evicted."""
+    for pod in gang("team", 4, 4, "B"):
+        if pod["metadata"]["name"] == "team-2":
+            pod["metadata"] = {**pod["metadata"], "labels": {"gang": "dear"}}
+        api.create(pod)
+    api.await_bound([f"team-{i}" for i in range(4)])
+    until(lambda: all(p["status"].get("phase") == "Running" for p in api.pods()), 30, "all run")
+    budget(api, "dear")
+    until(lambda: _healthy(api, "dear") == 1, 30, "the budget sees the pod")
+    for pod in gang("taker", 4, 4, "B", 10):
+        api.create(pod)
+    until(lambda: any(e["reason"] == "PreemptionHindered" for e in api.events("taker-0")), 60, "said so")
+    assert all(api.node_of(f"team-{i}") for i in range(4)), "all of it runs on"
+    api.call("DELETE", "/apis/policy/v1/namespaces/default/poddisruptionbudgets/dear")
+    api.await_bound([f"taker-{i}" for i in range(4)], 90)
+    assert not any(api.pod(f"team-{i}") for i in range(4))
+
+
 def _healthy(api: KubeApi, name: str) -> int:
     status = api.get(f"/apis/policy/v1/namespaces/default/poddisruptionbudgets/{name}")["status"]
     return int(status.get("currentHealthy", 0))

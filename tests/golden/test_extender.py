@@ -5,6 +5,10 @@ The same decisions as `scheduler replay` gives, which plays along, and which is 
 
 from __future__ import annotations
 
+import asyncio
+import json
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +17,23 @@ import yaml
 
 from paictl.cluster.pods.nodes import NodeStatus
 from paictl.extender.core import Options
+from paictl.extender.metrics import Metrics
+from paictl.extender.server import Api
 from paictl.extender.views import ViewCache
+from paictl.scheduler.book import Book
+from paictl.scheduler.engine import Engine
+from paictl.scheduler.errors import RequestError
 from paictl.scheduler.wire import BIND_INFO, ISOLATION, Json
 from tests.golden.support import GOLDEN, load_spec, read_trace, replayer
 from tests.unit.extender.harness import Caller, Harness, pod, served
 
 TRACES = sorted((GOLDEN / "traces").glob("*/*.jsonl.gz"))
 EVERY = 40
-"""One of so many traces; the decisions themselves are compared in full by `test_traces`."""
+"""One of so many traces over a socket; the decisions themselves are compared in full by `test_traces`."""
+OFTEN = 10
+"""One of so many traces in one process, where a call costs a third."""
+SELDOM = 60
+"""One of so many traces where the extender preempts by itself."""
 
 pytestmark = pytest.mark.usefixtures("shared", "no_stale_looks")
 
@@ -63,14 +76,7 @@ class Scheduler:
         self.harness.core.node_changed(NodeStatus(name, ready=healthy, schedulable=True))
 
     def schedule(self, operation: dict[str, Any]) -> Json:
-        asked = operation["pod"]
-        uid = asked["uid"]
-        known = self.made.get(uid)
-        bound = known is not None and known["spec"].get("nodeName")
-        if known is None or not bound:
-            spec = asked["spec"] if asked.get("spec") is not None else asked.get("annotation", "")
-            fresh = pod(asked.get("name") or uid, spec, uid, asked.get("namespace") or "default")
-            self.made[uid] = known = self.harness.create(fresh)
+        known, uid = self.asked(operation["pod"]), operation["pod"]["uid"]
         offered = operation.get("suggested")
         nodes = self.every if offered is None else offered
         if operation.get("phase") == "Preempting":
@@ -92,6 +98,16 @@ class Scheduler:
             return {"r": "error"}
         reasons = " ".join(answer["FailedNodes"].values())
         return {"r": "preempt" if "preempted for" in reasons else "wait"}
+
+    def asked(self, asked: dict[str, Any]) -> Json:
+        """The pod of a question: as it is now if it is bound, else as the trace has it."""
+        uid = asked["uid"]
+        known = self.made.get(uid)
+        if known is None or not known["spec"].get("nodeName"):
+            spec = asked["spec"] if asked.get("spec") is not None else asked.get("annotation", "")
+            fresh = pod(asked.get("name") or uid, spec, uid, asked.get("namespace") or "default")
+            self.made[uid] = known = self.harness.create(fresh)
+        return known
 
     def _preempt(self, known: Json, nodes: list[str]) -> Json:
         body = {"Pod": known, "NodeNameToMetaVictims": {node: {"Pods": []} for node in nodes}}
@@ -163,22 +179,137 @@ def _same(operation: dict[str, Any], want: Json, have: Json) -> bool:
             return bool(want["r"] == have["r"])
 
 
-@pytest.mark.parametrize("path", TRACES[::EVERY], ids=lambda path: f"{path.parent.name}-{path.name[:-9]}")
-def test_the_same_decisions_over_http(path: Path) -> None:
+class InProcess(Caller):
+    """Calls the application itself, without a socket."""
+
+    def __init__(self, harness: Harness) -> None:
+        self.app = Api(lambda: harness, Metrics(lambda: harness.core)).app()  # type: ignore[arg-type,return-value]
+        self.loop = asyncio.new_event_loop()
+
+    def __exit__(self, *_: object) -> None:
+        self.loop.close()
+
+    def call(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Any:
+        scope = {
+            "type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": b"",
+            "headers": [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()],
+        }  # fmt: skip
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            return {"type": "http.request", "body": b"" if body is None else json.dumps(body).encode()}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        self.loop.run_until_complete(self.app(scope, receive, send))
+        text = b"".join(one.get("body", b"") for one in sent[1:])
+        return sent[0]["status"], json.loads(text)
+
+
+def play(path: Path, harness: Harness, config: Path, trace: list[Any], caller: Caller) -> None:
+    """Each operation gives what the replay gives."""
+    oracle, scheduler = replayer(config), Scheduler(config, caller, harness)
+    for index, entry in enumerate(trace):
+        operation = entry["op"]
+        if operation["op"] == "restart" and operation.get("order") == "pods_first":
+            break  # a process of ours lists both before it answers
+        want, have = oracle.run(operation), scheduler.run(operation)
+        if have is not None:
+            assert _same(operation, want, have), f"{path} operation {index} {operation}\nwant {want}\nhave {have}"
+        if operation["op"] == "add_allocated" and want["r"] == "ok":
+            noted = scheduler.made[operation["uid"]]["metadata"]["annotations"]
+            assert noted[ISOLATION] == want["isolation"]
+            assert yaml.safe_load(noted[BIND_INFO])["node"] == want["node"]
+
+
+def opened(path: Path, *, own_preemption: bool) -> tuple[Harness, Path, list[Any]]:
+    """A harness that answers, the configuration of a trace, and the trace."""
     meta, trace = read_trace(path)
     config = GOLDEN / "traces" / meta["config"] / meta["yaml"]
-    oracle, harness = replayer(config), Harness(load_spec(config), Options(own_preemption=False))
+    harness = Harness(load_spec(config), Options(own_preemption=own_preemption))
     harness.open()
+    return harness, config, list(trace)
+
+
+def _name(path: Path) -> str:
+    return f"{path.parent.name}-{path.name[:-9]}"
+
+
+@pytest.mark.parametrize("path", TRACES[::EVERY], ids=_name)
+def test_the_same_decisions_over_http(path: Path) -> None:
+    harness, config, trace = opened(path, own_preemption=False)
     with served(harness) as caller:
-        scheduler = Scheduler(config, caller, harness)
-        for index, entry in enumerate(trace):
-            operation = entry["op"]
-            if operation["op"] == "restart" and operation.get("order") == "pods_first":
-                break  # a process of ours lists both before it answers
-            want, have = oracle.run(operation), scheduler.run(operation)
-            if have is not None:
-                assert _same(operation, want, have), f"operation {index} {operation}\nwant {want}\nhave {have}"
-            if operation["op"] == "add_allocated" and want["r"] == "ok":
-                noted = scheduler.made[operation["uid"]]["metadata"]["annotations"]
-                assert noted[ISOLATION] == want["isolation"]
-                assert yaml.safe_load(noted[BIND_INFO])["node"] == want["node"]
+        play(path, harness, config, trace, caller)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", TRACES[1::OFTEN], ids=_name)
+def test_the_same_decisions_in_one_process(path: Path) -> None:
+    """Slow: a fifth of a second of processor time each."""
+    harness, config, trace = opened(path, own_preemption=False)
+    with InProcess(harness) as caller:
+        play(path, harness, config, trace, caller)
+
+
+@pytest.mark.slow
+def test_preempting_by_itself_it_decides_as_the_core_does() -> None:
+    """Victims go as soon as they are evicted; a book that is told the same has the same state after each operation."""
+    evicted = 0
+    for path in TRACES[::SELDOM]:
+        harness, config, trace = opened(path, own_preemption=True)
+        with InProcess(harness) as caller:
+            evicted += _alongside(path, harness, config, trace, caller)
+    assert evicted > 50
+
+
+def _alongside(path: Path, harness: Harness, config: Path, trace: list[Any], caller: Caller) -> int:
+    """Plays a trace until its first restart; how many pods were evicted."""
+    scheduler, book, evicted = Scheduler(config, caller, harness), Book(Engine(load_spec(config))), 0
+    for index, entry in enumerate(trace):
+        operation = entry["op"]
+        match operation["op"]:
+            case "restart":
+                break
+            case "nodes" | "node":
+                scheduler.run(operation)
+                for name in operation.get("names", [operation.get("name")]):
+                    book.report(name, scheduler.health.get(name, False), harness.now)
+            case "schedule":
+                uid, offered = operation["pod"]["uid"], operation.get("suggested")
+                nodes = scheduler.every if offered is None else offered
+                known = scheduler.asked(operation["pod"])
+                if known["spec"].get("nodeName"):
+                    continue
+                names = caller.filter(known, nodes)["NodeNames"]
+                met = harness.core.table.by_uid.get(uid)
+                if met is None or met.reading is None:  # it was evicted, or cannot be read
+                    continue
+                request = met.reading.request
+                with suppress(RequestError):
+                    book.place(request, None if request.ignore_suggested else frozenset(nodes), harness.now)
+                for node in names or ():
+                    assert caller.bind(known, node) == ""
+                if known["spec"].get("nodeName"):
+                    book.bound(uid)
+                evicted += _evict(harness, scheduler, book)
+            case "delete_allocated" | "delete_unallocated":
+                scheduler.run(operation)
+                book.gone(operation["uid"], harness.now)
+        assert book.engine.state.digest() == harness.core.book.engine.state.digest(), (
+            f"{path} operation {index} {operation}"
+        )
+    return evicted
+
+
+def _evict(harness: Harness, scheduler: Scheduler, book: Book) -> int:
+    """Whom the reconciler evicts goes at once."""
+    harness.server.calls.clear()
+    harness.reconciler.reconcile()
+    gone = [call.rpartition(" ")[2] for call in harness.evictions()]
+    for uid, made in list(scheduler.made.items()):
+        if made["metadata"]["name"] in gone:
+            del scheduler.made[uid]
+            harness.delete(made["metadata"]["name"], made["metadata"]["namespace"])
+            book.gone(uid, harness.now)
+    return len(gone)

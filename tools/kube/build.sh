@@ -37,7 +37,7 @@ gomod_of() {
 # write_gomod MODULE VERSION [STAGING VERSION]: a go.mod in the working folder that requires the module.
 write_gomod() {
   local source
-  [ -e go.mod ] && return
+  grep -qsF "$1 $2" go.mod && return
   source=$(gomod_of "$1" "$2")
   [ -n "$source" ] || die "$1@$2 cannot be had: is the Go module proxy reachable?"
   {
@@ -201,6 +201,15 @@ if [ "${1:-}" = --where ]; then
   folder_of "$2"
   exit
 fi
+# is_there COMPONENT: whether its programs are, and of the version that is asked for; etcd and kwok lie in a folder without theirs.
+is_there() {
+  [ -x "$(folder_of "$1")/$(last_of "$1")" ] || return 1
+  case $1 in
+    etcd) grep -qsF " $ETCD_VERSION" "$OWN/src/etcd/go.mod" ;;
+    kwok) grep -qsF " $KWOK_VERSION" "$OWN/src/kwok/go.mod" ;;
+  esac
+}
+
 mkdir -p "$OUT"
 exec 9>"$OUT/.lock"
 flock -n 9 || { say "another build runs; waiting for it"; flock 9; }
@@ -208,7 +217,7 @@ find_go
 [ $# -gt 0 ] || set -- "${DEFAULT[@]}"
 [ "$*" != hosts ] || set -- "${KUBERNETES[@]}" "${BESIDE[@]}"
 for component in "$@"; do
-  [ -x "$(folder_of "$component")/$(last_of "$component")" ] && continue
+  is_there "$component" && continue
   case " ${KUBERNETES[*]} | ${BESIDE[*]} " in
     *" $component "*"|"*) (kubernetes "$component") ;;
     *" $component "*) ("$component") ;;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paictl.cli.command import App, Lazy
-from paictl.cli.deploy import apply, check, reset
+from paictl.cli.deploy import apply, check, reset, verify
 
 app = App(
     help="Deploy Kubernetes and all services on real machines.",
@@ -15,6 +15,7 @@ app = App(
 app.command("check", epilog=check.EPILOG)(check.check)
 app.command("plan", epilog=apply.PLAN_EPILOG)(apply.plan)
 app.command("apply", epilog=apply.APPLY_EPILOG)(apply.apply)
+app.command("verify", epilog=verify.EPILOG)(verify.verify)
 app.command("reset", epilog=reset.EPILOG)(reset.reset)
 
 

@@ -61,13 +61,16 @@ def bind(
     client.request("POST", pod_path(namespace, name, "binding"), body, timeout=timeout)
 
 
-def evict(client: KubeClient, namespace: str, name: str, uid: str) -> tuple[Eviction, str]:
-    """Ask for a pod's end by the Eviction API, which knows disruption budgets; with the server's words if refused."""
+def evict(client: KubeClient, namespace: str, name: str, uid: str, *, only_ask: bool = False) -> tuple[Eviction, str]:
+    """Ask for a pod's end by the Eviction API, which knows disruption budgets; with the server's words if refused.
+
+    `only_ask`: say what would be answered, and do nothing.
+    """
     body = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
         "metadata": {"name": name, "namespace": namespace},
-        "deleteOptions": {"preconditions": {"uid": uid}},
+        "deleteOptions": {"preconditions": {"uid": uid}, **({"dryRun": ["All"]} if only_ask else {})},
     }
     try:
         client.request("POST", pod_path(namespace, name, "eviction"), body)

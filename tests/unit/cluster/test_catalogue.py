@@ -204,7 +204,7 @@ def test_a_private_registry_gives_all_images_and_its_password_to_the_accounts(ca
         for container in spec["containers"]:
             assert container["image"].startswith(("registry.lab:5000/pai/", "other.lab/")), name
     for service, body in objects(found, "ServiceAccount"):
-        if body["metadata"]["namespace"] == NAMESPACE and service != "hivedscheduler":
+        if body["metadata"]["namespace"] == NAMESPACE:
             assert body["imagePullSecrets"] == [{"name": "pull"}], service
     secret = by_name(found["cluster-configuration"], "Secret", "pull")
     login = json.loads(base64.b64decode(secret["data"][".dockerconfigjson"]))

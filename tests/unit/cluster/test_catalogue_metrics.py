@@ -55,17 +55,6 @@ def own_metrics() -> Mapping[str, frozenset[str]]:
     return found
 
 
-if not (ROOT / "paictl" / "controller" / "metrics.py").exists():
-    AGREED = {
-        "paictl_controller_leader": frozenset[str](),
-        "paictl_controller_requests_total": frozenset({"method"}),
-        "paictl_controller_looks_total": frozenset({"result"}),
-        "paictl_controller_jobs": frozenset({"vc", "state"}),
-    }
-else:
-    AGREED = {}
-
-
 def names_in(expression: str) -> set[str]:
     """Names of metrics in PromQL: words that are no function, label, duration or keyword."""
     plain = re.sub(r'"(?:\\.|[^"\\])*"', '""', expression)
@@ -99,7 +88,7 @@ def expressions(catalogue: Catalogue) -> Iterator[tuple[str, str]]:
 
 
 def test_rules_and_dashboards_name_metrics_that_exist(catalogue: Catalogue) -> None:
-    own = {**own_metrics(), **AGREED}
+    own = own_metrics()
     assert {"paictl_extender_cells", "paictl_extender_request_seconds_bucket", "paictl_controller_jobs"} <= own.keys()
     counters = by_name(catalogue["preset lab"]["job-exporter"], "ConfigMap", "job-exporter")["data"]["counters.csv"]
     devices = {line.partition(",")[0] for line in counters.splitlines()}

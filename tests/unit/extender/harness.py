@@ -58,7 +58,7 @@ class FakeServer:
         self.calls: list[str] = []
         self.locked: Callable[[], bool] = lambda: False
         self.refuse: dict[str, KubeError] = {}
-        """Answers by the last part of the path (``binding``, ``eviction``)."""
+        """Answers by the last part of the path (``binding``, ``eviction``), and by that and a pod's name."""
 
     def get(self, path: str, **_: object) -> Json:
         return self.request("GET", path)
@@ -67,12 +67,13 @@ class FakeServer:
         assert not self.locked(), "nobody waits for the network in the lock"
         parts = path.split("/")
         namespace, name, part = parts[4], parts[6], parts[7] if len(parts) > 7 else ""
-        self.calls.append(f"{method} {part or 'pod'} {name}")
+        only_asked = bool(body and body.get("deleteOptions", {}).get("dryRun"))
+        self.calls.append(f"{'ASK' if only_asked else method} {part or 'pod'} {name}")
         found = self.pods.get(f"{namespace}/{name}")
         if found is None:
             raise KubeError("not found", status=404, reason="NotFound")
-        if part in self.refuse:
-            raise self.refuse[part]
+        if (error := self.refuse.get(part) or self.refuse.get(f"{part} {name}")) is not None:
+            raise error
         if part == "binding":
             if found["spec"].get("nodeName") or found["metadata"]["uid"] != body["metadata"]["uid"]:
                 raise KubeError("already assigned", status=409, reason="Conflict")
@@ -149,7 +150,7 @@ class Harness:
         return node
 
     def evictions(self) -> list[str]:
-        return [call for call in self.server.calls if "eviction" in call]
+        return [call for call in self.server.calls if call.startswith("POST eviction")]
 
 
 class Caller:

@@ -1,0 +1,65 @@
+"""`paictl deploy verify`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from paictl.cli import console
+from paictl.cli.console import Output
+from paictl.cli.deploy.apply import ArtifactsOption
+from paictl.cli.deploy.files import Config, Masters, Workers, read_deployment
+from paictl.cli.options import OutputOption
+from paictl.errors import ExitCode, PaictlError
+
+EPILOG = """
+    paictl deploy verify -m master.csv -w worker.csv -c config.yaml
+    paictl deploy verify -m master.csv -w worker.csv -c config.yaml --image mirror.example/busybox:1 -o json
+
+Exit code 0: all is well; 1: something is not; 4: the API does not answer.
+"""
+
+
+def verify(
+    masters: Masters,
+    workers: Workers,
+    config: Config,
+    image: Annotated[
+        str, typer.Option("--image", metavar="IMAGE", help="Image with sh, wget, nslookup, httpd (default: busybox).")
+    ] = "",
+    seconds: Annotated[float, typer.Option("--timeout", min=1, metavar="SECONDS", help="For each step.")] = 90.0,
+    artifacts: ArtifactsOption = "",
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Try the cluster: pods on every node, names, service addresses, node to node, all devices of a node."""
+    from paictl.deploy.apply import prepare
+    from paictl.deploy.kubeconfig import context_name, default_kubeconfig
+    from paictl.deploy.verifying import Trial, Verdict, data_of, image_for, verify_cluster
+    from paictl.remote.kube.client import connect
+
+    deployment = read_deployment(masters, workers, config)
+    client = connect(default_kubeconfig(), context_name(deployment.settings.cluster))
+    if not image:
+        image = (
+            image_for(one.reference for one in prepare(deployment, artifacts).images) or "docker.io/library/busybox:1"
+        )
+    findings = verify_cluster(client, Trial(image, seconds), console.detail)
+    missing = {one.name for one in deployment.machines} - {one.node for one in findings}
+    if missing:
+        raise PaictlError(
+            f"no node of the cluster: {', '.join(sorted(missing))}", hint="paictl deploy apply lets them join"
+        )
+    bad = [one for one in findings if one.verdict is Verdict.FAILED]
+    if output is not Output.TABLE:
+        console.write_data(data_of(findings), output)
+    else:
+        rows = [
+            (one.node, one.check, one.verdict.value, one.message) for one in findings if one.verdict is not Verdict.OK
+        ]
+        if rows:
+            console.write_table(("NODE", "CHECK", "VERDICT", "WHY"), rows)
+        console.write(
+            f"{len(findings) - len(bad)} of {len(findings)} checks are well, on {len(deployment.machines)} machines"
+        )
+    raise typer.Exit(ExitCode.NEGATIVE if bad else ExitCode.OK)

@@ -1,0 +1,261 @@
+"""Whether a cluster does its work: pods on every node, names, service addresses, node to node, all devices of a node.
+
+A pod on each node serves; then a pod on each node asks: the API by its service's name, a service by its address, and
+the pod of every other node. What it found it writes as its last words (its termination message), so that nothing but
+the API is needed to learn it.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from paictl.deploy.nodes import not_ready
+from paictl.remote.kube.client import KubeClient, KubeError
+
+PORT: Final = 8080
+LABEL: Final = "paictl.io/verify"
+DEVICES: Final = ("nvidia.com/gpu", "amd.com/gpu")
+_POLL: Final = 0.4
+_MOST_PEERS: Final = 8
+"""So many others each node asks: all pairs of a large cluster would take longer than anybody waits."""
+
+Tell = Callable[[str], object]
+
+
+class Verdict(StrEnum):
+    """What a check came to."""
+
+    OK = "ok"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check on one node."""
+
+    check: str
+    node: str
+    verdict: Verdict
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """How to try: the image of the pods (with sh, wget, nslookup, httpd, as busybox has), the seconds for each step."""
+
+    image: str
+    seconds: float = 90.0
+
+
+def verify_cluster(client: KubeClient, trial: Trial, tell: Tell = lambda _: None) -> tuple[Finding, ...]:
+    """Try everything and leave nothing behind; raises `PaictlError` if the API does not answer."""
+    nodes = {item["metadata"]["name"]: item for _, page in client.list("/api/v1/nodes") for item in page}
+    waiting = not_ready(client, set(nodes))
+    found = [
+        Finding("node", name, Verdict.FAILED if name in waiting else Verdict.OK, waiting.get(name, ""))
+        for name in sorted(nodes)
+    ]
+    usable = [name for name in sorted(nodes) if name not in waiting]
+    space = f"paictl-verify-{secrets.token_hex(3)}"
+    client.request("POST", "/api/v1/namespaces", {"metadata": {"name": space, "labels": {LABEL: "true"}}})
+    try:
+        found += _Trying(client, trial, tell, space).all(usable, {name: nodes[name] for name in usable})
+    finally:
+        client.request("DELETE", f"/api/v1/namespaces/{space}")
+    return tuple(found)
+
+
+class _Trying:
+    """The steps, in one namespace that is deleted afterwards."""
+
+    def __init__(self, client: KubeClient, trial: Trial, tell: Tell, space: str) -> None:
+        self._client, self._trial, self._tell, self._space = client, trial, tell, space
+        self._path = f"/api/v1/namespaces/{space}"
+
+    def all(self, names: Sequence[str], nodes: Mapping[str, Any]) -> list[Finding]:
+        """Servers, then those who ask, then the devices."""
+        self._wait_for_account()
+        self._tell(f"a pod on each of {len(names)} nodes")
+        for number, name in enumerate(names):
+            self._create(_pod(f"serve-{number}", name, self._trial.image, _SERVE, labels={"app": "serve"}))
+        pods = self._until([f"serve-{number}" for number in range(len(names))], lambda pod: bool(_ip(pod) and _up(pod)))
+        found = [self._judged("pod", name, pods[f"serve-{number}"]) for number, name in enumerate(names)]
+        serving = {name: _ip(pods[f"serve-{number}"]) for number, name in enumerate(names)
+                   if found[number].verdict is Verdict.OK}  # fmt: skip
+        address = self._service()
+        self._tell("names, service addresses, node to node")
+        return [*found, *self._asking(serving, address), *self._devices(nodes)]
+
+    def _wait_for_account(self) -> None:
+        """A new namespace takes no pods before its service account is there."""
+        end = time.monotonic() + self._trial.seconds
+        while time.monotonic() < end:
+            try:
+                self._client.get(f"{self._path}/serviceaccounts/default")
+            except KubeError:
+                time.sleep(_POLL)
+            else:
+                return
+
+    def _create(self, pod: Mapping[str, Any]) -> None:
+        self._client.request("POST", f"{self._path}/pods", pod)
+
+    def _service(self) -> str:
+        """A service in front of all servers; its address."""
+        ports = [{"port": 80, "targetPort": PORT}]
+        body = {"metadata": {"name": "serve"}, "spec": {"selector": {"app": "serve"}, "ports": ports}}
+        return str(self._client.request("POST", f"{self._path}/services", body)["spec"]["clusterIP"])
+
+    def _until(self, names: Iterable[str], fine: Callable[[Any], bool]) -> dict[str, Any]:
+        """The pods of some names once all are fine, or as they are when the time is over."""
+        wanted, end = set(names), time.monotonic() + self._trial.seconds
+        while True:
+            pods = {
+                item["metadata"]["name"]: item for _, page in self._client.list(f"{self._path}/pods") for item in page
+            }
+            if all(name in pods and (fine(pods[name]) or _over(pods[name])) for name in wanted):
+                return pods
+            if time.monotonic() > end:
+                return pods
+            time.sleep(_POLL)
+
+    def _judged(self, check: str, node: str, pod: Any) -> Finding:
+        return Finding(check, node, Verdict.OK) if _up(pod) else Finding(check, node, Verdict.FAILED, why(pod))
+
+    def _asking(self, serving: Mapping[str, str], address: str) -> list[Finding]:
+        names = list(serving)
+        for number, name in enumerate(names):
+            others = (names[number + 1 :] + names[:number])[:_MOST_PEERS]
+            command = ask_script(address, {other: serving[other] for other in others})
+            self._create(_pod(f"ask-{number}", name, self._trial.image, command))
+        pods = self._until([f"ask-{number}" for number in range(len(names))], _over)
+        return [
+            finding for number, name in enumerate(names) for finding in answers(name, pods.get(f"ask-{number}") or {})
+        ]
+
+    def _devices(self, nodes: Mapping[str, Any]) -> list[Finding]:
+        wanted = {
+            name: (kind, int(count))
+            for name, node in nodes.items()
+            for kind in DEVICES
+            if int(count := node["status"].get("allocatable", {}).get(kind, "0"))
+        }
+        if not wanted:
+            return []
+        self._tell(f"all devices of each of {len(wanted)} nodes")
+        order = list(wanted)
+        for number, name in enumerate(order):
+            kind, count = wanted[name]
+            self._create(_pod(f"devices-{number}", name, self._trial.image, "true", limits={kind: str(count)}))
+        pods = self._until([f"devices-{number}" for number in range(len(order))], _over)
+        return [device_finding(name, wanted[name], pods[f"devices-{number}"]) for number, name in enumerate(order)]
+
+
+_SERVE: Final = f"mkdir -p /tmp/w && echo here > /tmp/w/index.html && exec httpd -f -p {PORT} -h /tmp/w"
+
+
+def ask_script(address: str, peers: Mapping[str, str]) -> str:
+    """What a pod runs to try names, a service and its peers: a line ``check ok`` or ``check no`` for each."""
+
+    def attempt(check: str, command: str) -> str:
+        tries = f"for n in 1 2 3 4 5; do {command} >/dev/null 2>&1 && break; [ $n = 5 ] && exit 1; sleep 1; done"
+        return f"( {tries} ) && r='{check} ok' || r='{check} no'; echo \"$r\" >> /dev/termination-log"
+
+    lines = [
+        attempt("dns", "nslookup kubernetes.default.svc.cluster.local"),
+        attempt("service", f"wget -q -T 3 -O - http://{address}/"),
+    ]
+    lines += [attempt(f"peer:{name}", f"wget -q -T 3 -O - http://{ip}:{PORT}/") for name, ip in peers.items()]
+    return "\n".join(lines)
+
+
+def answers(node: str, pod: Mapping[str, Any]) -> list[Finding]:
+    """The findings of a pod that asked, from its last words."""
+    said = _last_words(pod)
+    if not said:
+        return [Finding("dns", node, Verdict.FAILED, why(pod) or "said nothing")]
+    found = []
+    for line in said.splitlines():
+        check, _, verdict = line.rpartition(" ")
+        name, _, peer = check.partition(":")
+        words = {"dns": "the name of the API's service is not found", "service": "a service's address does not answer"}
+        message = words.get(name, f"the pod on {peer} does not answer") if verdict != "ok" else ""
+        found.append(Finding(check, node, Verdict.OK if verdict == "ok" else Verdict.FAILED, message))
+    return found
+
+
+def device_finding(node: str, wanted: tuple[str, int], pod: Mapping[str, Any]) -> Finding:
+    """What became of a pod that wanted all devices of a node; where others have some, nothing is said about them."""
+    kind, count = wanted
+    status = pod.get("status", {})
+    if status.get("phase") == "Succeeded":
+        return Finding("devices", node, Verdict.OK, f"{count} of {kind}")
+    if str(status.get("reason", "")).startswith(("OutOf", "UnexpectedAdmission")):
+        return Finding("devices", node, Verdict.SKIPPED, f"some of {count} of {kind} are in use")
+    return Finding("devices", node, Verdict.FAILED, why(pod) or f"{count} of {kind} were not given")
+
+
+def why(pod: Mapping[str, Any]) -> str:
+    """Why a pod is not up, in the words of the API."""
+    status = pod.get("status", {})
+    for container in status.get("containerStatuses") or ():
+        state = container.get("state", {})
+        waiting = state.get("waiting") or state.get("terminated") or {}
+        if waiting.get("reason") not in (None, "Completed"):
+            return f"{waiting['reason']}: {waiting.get('message', '')}".rstrip(": ")
+    return str(status.get("message") or status.get("reason") or status.get("phase") or "")
+
+
+def _pod(
+    name: str, node: str, image: str, command: str, *, labels: Mapping[str, str] | None = None,
+    limits: Mapping[str, str] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    container = {
+        "name": "try", "image": image, "imagePullPolicy": "IfNotPresent", "command": ["sh", "-c", command],
+        "resources": {"limits": dict(limits or {})},
+    }  # fmt: skip
+    spec = {
+        "nodeName": node, "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container],
+        "tolerations": [{"operator": "Exists"}], "automountServiceAccountToken": False,
+    }  # fmt: skip
+    return {"metadata": {"name": name, "labels": dict(labels or {})}, "spec": spec}
+
+
+def _ip(pod: Mapping[str, Any]) -> str:
+    return str(pod.get("status", {}).get("podIP", ""))
+
+
+def _up(pod: Mapping[str, Any]) -> bool:
+    return any(one.get("ready") for one in pod.get("status", {}).get("containerStatuses") or ())
+
+
+def _over(pod: Mapping[str, Any]) -> bool:
+    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+
+
+def _last_words(pod: Mapping[str, Any]) -> str:
+    for one in pod.get("status", {}).get("containerStatuses") or ():
+        ended = one.get("state", {}).get("terminated") or {}
+        if ended.get("message"):
+            return str(ended["message"])
+    return ""
+
+
+def image_for(references: Iterable[str]) -> str:
+    """The image to try with, among those that a cluster has: busybox; empty where there is none."""
+    return next((one for one in references if one.rpartition("/")[2].startswith("busybox:")), "")
+
+
+def data_of(findings: Iterable[Finding]) -> dict[str, Any]:
+    """The findings as values of JSON, with what they come to."""
+    rows = [
+        {"check": one.check, "node": one.node, "verdict": one.verdict.value, "message": one.message} for one in findings
+    ]
+    return {"ok": all(row["verdict"] != Verdict.FAILED for row in rows), "findings": json.loads(json.dumps(rows))}

@@ -1,0 +1,233 @@
+"""What is made of a deployment on the dev box: kubeadm's configuration, containerd's, kubeconfigs, plans, verdicts."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from paictl.deploy.apply import check_plan, plan_data, plan_from, wish_of
+from paictl.deploy.artifacts import Artifact, ArtifactKind, Artifacts, Image
+from paictl.deploy.desired import Archive, Desired, containerd_toml, toml
+from paictl.deploy.facts import HostFacts, obstacles
+from paictl.deploy.inventory import Deployment, Machine, Role
+from paictl.deploy.kubeadm import init_configuration, join_configuration
+from paictl.deploy.kubeconfig import access_to, forget, merge_into
+from paictl.deploy.settings import DeploySettings, Login
+from paictl.deploy.verifying import answers, ask_script, device_finding
+from paictl.errors import PaictlError
+
+M1, W1 = Machine("m1", "10.0.0.11", Role.MASTER), Machine("w1", "10.0.0.21", Role.WORKER)
+SECRET = "kelp-Tundra"  # noqa: S105 - of no machine
+
+
+def deployment(**settings: Any) -> Deployment:
+    return Deployment((M1, W1), DeploySettings(Login("ops", SECRET), **settings))
+
+
+def desired(given: Deployment, containerd: str = "2.4.2") -> Desired:
+    names = {"kubeadm": "v1.37.1", "kubelet": "v1.37.1", "kubectl": "v1.37.1", "containerd": containerd, "runc": "v1",
+             "cni-plugins": "v1", "crictl": "v1"}  # fmt: skip
+    rows = [
+        Artifact(name, ArtifactKind.BINARY, version, "amd64", "", "0" * 64, name) for name, version in names.items()
+    ]
+    archives = tuple(
+        Archive(
+            Artifact(name, ArtifactKind.IMAGE, "", "amd64", "", "1" * 64, f"images/{name}.tar"),
+            (Image(ref, "sha256:1"),),
+        )
+        for name, ref in (
+            ("etcd", "r.k8s.io/etcd:3.7.0-0"),
+            ("pause", "r.k8s.io/pause:3.10"),
+            ("coredns", "r/coredns:v1"),
+        )
+    )
+    return Desired(given, Artifacts(Path("/none"), tuple(rows)), "v1.37.1", archives)
+
+
+def test_the_first_master_s_configuration() -> None:
+    given = deployment(etcd={"unsafe-no-fsync": True}, kubelet={"cgroupDriver": "cgroupfs"}, api_address="10.0.0.100")
+    parts = {
+        one["kind"]: one for one in yaml.safe_load_all(init_configuration(given, "v1.37.1", desired(given).images))
+    }
+    cluster = parts["ClusterConfiguration"]
+    assert cluster["apiVersion"] == "kubeadm.k8s.io/v1beta4"
+    assert cluster["controlPlaneEndpoint"] == "10.0.0.100:6443"
+    assert cluster["apiServer"]["certSANs"] == ["10.0.0.11", "10.0.0.100"]
+    assert cluster["etcd"]["local"] == {
+        "extraArgs": [{"name": "unsafe-no-fsync", "value": "true"}], "imageTag": "3.7.0-0",
+    }  # fmt: skip
+    assert cluster["dns"] == {"imageTag": "v1"}
+    assert parts["KubeletConfiguration"]["cgroupDriver"] == "cgroupfs"
+    assert parts["KubeProxyConfiguration"]["mode"] == "nftables"
+    assert parts["InitConfiguration"]["localAPIEndpoint"] == {"advertiseAddress": "10.0.0.11"}
+
+
+def test_a_worker_joins_without_any_secret_in_its_configuration() -> None:
+    found = yaml.safe_load(join_configuration(deployment(), W1, master=False))
+    assert found["discovery"]["tlsBootstrapToken"] == "@TOKEN@"
+    assert "controlPlane" not in found
+    assert found["nodeRegistration"]["kubeletExtraArgs"] == [{"name": "node-ip", "value": "10.0.0.21"}]
+
+
+@pytest.mark.parametrize(("number", "version"), [("2.0.1", 3), ("2.2.0", 3), ("2.3.0", 4), ("2.4.2", 4)])
+def test_containerd_s_configuration_by_its_version(number: str, version: int) -> None:
+    given = deployment(containerd={"restrict_oom_score_adj": True, "cni": {"max_conf_num": 1}})
+    found = tomllib.loads(containerd_toml(desired(given, number)))
+    runtime = found["plugins"]["io.containerd.cri.v1.runtime"]
+    assert found["version"] == version
+    assert runtime["restrict_oom_score_adj"] is True
+    assert runtime["cni"]["bin_dirs"] == ["/opt/cni/bin"]
+    assert runtime["cni"]["max_conf_num"] == 1
+    assert runtime["containerd"]["runtimes"]["runc"]["options"]["SystemdCgroup"] is True
+    assert found["plugins"]["io.containerd.cri.v1.images"]["pinned_images"]["sandbox"] == "r.k8s.io/pause:3.10"
+
+
+def test_containerd_1_is_too_old() -> None:
+    with pytest.raises(PaictlError, match=r"containerd 1\.7\.0 is too old"):
+        containerd_toml(desired(deployment(), "1.7.0"))
+
+
+def test_toml_is_read_back_as_it_was() -> None:
+    tables: dict[tuple[str, ...], Mapping[str, Any]] = {
+        ("a", 'x.y"z'): {"t": "q\\ü\n", "l": ["1", "2"], "n": {"b": False}}
+    }
+    assert tomllib.loads(toml({"version": 3}, tables)) == {
+        "version": 3, "a": {'x.y"z': {"t": "q\\ü\n", "l": ["1", "2"], "n": {"b": False}}},
+    }  # fmt: skip
+
+
+def test_workers_get_no_images_of_the_control_plane() -> None:
+    made = desired(deployment())
+    assert [one["archive"] for one in made.for_images(Role.WORKER)] == ["pause.tar", "coredns.tar"]
+    assert [one["archive"] for one in made.for_images(Role.MASTER)] == ["etcd.tar", "pause.tar", "coredns.tar"]
+
+
+def test_nothing_that_goes_to_ansible_s_inventory_or_the_run_folder_is_secret() -> None:
+    made = desired(deployment())
+    inventory = made.inventory()
+    assert SECRET not in repr(inventory)
+    assert SECRET not in json.dumps([dict(inventory.variables), [dict(one.variables) for one in inventory]])
+    assert SECRET not in json.dumps(wish_of(made), default=str)
+    assert inventory.login.password == SECRET
+    assert [one.groups for one in inventory] == [("masters", "first"), ("workers",)]
+
+
+def test_a_plan_is_of_the_files_it_was_made_of(tmp_path: Path) -> None:
+    made = desired(deployment())
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(plan_data(("m", "w", "c"), made, ())))
+    check_plan(plan_from(path), made)
+    check_plan(plan_from(path), desired(Deployment((M1, W1), DeploySettings(Login("ops", "another password")))))
+    with pytest.raises(PaictlError, match="of other files"):
+        check_plan(plan_from(path), desired(deployment(network="none")))
+    path.write_text("{}")
+    with pytest.raises(PaictlError, match="is no plan"):
+        plan_from(path)
+
+
+ACCESS = {
+    "clusters": [{"name": "lab", "cluster": {"server": "https://10.0.0.11:6443"}}],
+    "users": [{"name": "kubernetes-admin", "user": {"token": "t"}}],
+}
+
+
+def test_a_kubeconfig_keeps_what_it_has(tmp_path: Path) -> None:
+    path, access = tmp_path / "config", tmp_path / "admin.conf"
+    mine = {
+        "current-context": "mine",
+        "contexts": [{"name": "mine", "context": {}}],
+        "clusters": [],
+        "users": [],
+        "x": 1,
+    }
+    path.write_text(yaml.safe_dump(mine))
+    access.write_text(yaml.safe_dump(ACCESS))
+    assert merge_into(path, access, "lab")
+    assert not merge_into(path, access, "lab")
+    found = yaml.safe_load(path.read_text())
+    assert (found["current-context"], found["x"]) == ("mine", 1)
+    assert path.stat().st_mode & 0o777 == 0o600
+    own = access_to(path, "lab")
+    assert own is not None
+    assert own["clusters"][0]["cluster"] == {"server": "https://10.0.0.11:6443"}
+    assert access_to(path, "other") is None
+    assert forget(path, "lab")
+    assert yaml.safe_load(path.read_text()) == mine
+
+
+def test_a_new_kubeconfig_has_the_cluster_as_its_current_context(tmp_path: Path) -> None:
+    access = tmp_path / "admin.conf"
+    access.write_text(yaml.safe_dump(ACCESS))
+    assert merge_into(tmp_path / "new/config", access, "lab")
+    assert yaml.safe_load((tmp_path / "new/config").read_text())["current-context"] == "paictl-lab"
+
+
+FINE = {
+    "os": {"id": "debian", "version": "12", "like": ""}, "arch": "amd64", "kernel": "6.1.0-13-amd64", "systemd": True,
+    "memory": 8 << 30, "free": {"/var/lib": 99 << 30}, "gpus": [], "driver": "", "begun": "", "done": "",
+    "kubernetes": [],
+    "differences": {"programs": ["kubelet"], "images": []}, "units": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"begun": "other"}, "belongs to the cluster other"),
+        ({"kubernetes": ["/etc/kubernetes/admin.conf"]}, "has another Kubernetes"),
+        ({"arch": "riscv64"}, "has the architecture riscv64"),
+        ({"os": {"id": "alpine", "version": "3", "like": ""}}, "runs alpine"),
+        ({"systemd": False}, "does not run systemd"),
+        ({"kernel": "4.19.0"}, "has kernel 4.19.0"),
+        ({"memory": 1 << 30}, "has 1.0 GiB of memory"),
+        ({"free": {"/var/lib": 1 << 30}}, "has 1.0 GiB free below /var/lib"),
+        ({"gpus": ["0000:01:00.0"]}, "has 1 GPUs and no driver"),
+    ],
+)
+def test_machines_that_must_not_be_touched(changed: dict[str, Any], message: str) -> None:
+    found = [str(one) for one in obstacles(HostFacts(M1, {**FINE, **changed}), "lab")]
+    assert len(found) == 1
+    assert message in found[0]
+
+
+def test_machines_that_may_be() -> None:
+    assert list(obstacles(HostFacts(M1, FINE), "lab")) == []
+    half = {
+        **FINE,
+        "begun": "lab",
+        "kubernetes": ["/var/lib/etcd/member"],
+        "os": {"id": "ol", "version": "9", "like": "rhel"},
+    }
+    assert list(obstacles(HostFacts(replace(M1, role=Role.WORKER), half), "lab")) == []
+
+
+def ended(message: str) -> dict[str, Any]:
+    return {"status": {"containerStatuses": [{"state": {"terminated": {"reason": "Completed", "message": message}}}]}}
+
+
+def test_the_last_words_of_a_pod_that_asked() -> None:
+    found = answers("w1", ended("dns ok\nservice no\npeer:w2 ok\n"))
+    assert [(one.check, one.verdict.value) for one in found] == [
+        ("dns", "ok"),
+        ("service", "failed"),
+        ("peer:w2", "ok"),
+    ]
+    waiting = {"status": {"containerStatuses": [{"state": {"waiting": {"reason": "ErrImagePull", "message": "no"}}}]}}
+    assert answers("w1", waiting)[0].message == "ErrImagePull: no"
+    script = ask_script("10.96.0.7", {"w2": "10.200.1.3"})
+    assert "http://10.96.0.7/" in script
+    assert "http://10.200.1.3:8080/" in script
+
+
+def test_devices_that_others_use_are_not_judged() -> None:
+    busy = {"status": {"phase": "Failed", "reason": "OutOfnvidia.com/gpu"}}
+    assert device_finding("w1", ("nvidia.com/gpu", 8), busy).verdict == "skipped"
+    assert device_finding("w1", ("nvidia.com/gpu", 8), {"status": {"phase": "Succeeded"}}).verdict == "ok"
+    assert device_finding("w1", ("nvidia.com/gpu", 8), {"status": {"phase": "Pending"}}).verdict == "failed"

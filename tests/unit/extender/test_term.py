@@ -1,0 +1,115 @@
+"""A term against a played API server: what a watch never told, and an engine that contradicts itself."""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from paictl.errors import PaictlError
+from paictl.extender import service
+from paictl.extender.core import NotServingError, Options
+from paictl.extender.service import Service, Settings
+from paictl.extender.term import Term
+from paictl.remote.kube.client import Json
+from paictl.remote.kube.informer import Times
+from paictl.scheduler.errors import InvariantError
+from tests.unit.extender.conftest import CONFIG, NODES, spec
+from tests.unit.extender.harness import Harness, gang
+
+
+class Cluster:
+    """Lists what there is; its watches say nothing, and end."""
+
+    context = where = "test"
+
+    def __init__(self) -> None:
+        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+        self.things: dict[str, list[Json]] = {
+            "/api/v1/nodes": [{"metadata": {"name": name, "uid": name}, "status": ready} for name in NODES],
+            "/api/v1/pods": [],
+        }
+
+    def list(self, path: str, _query: Mapping[str, object] | None = None) -> Iterator[tuple[str, list[Json]]]:
+        yield "1", list(self.things[path])
+
+    def open(self, *_: object) -> Cluster:
+        return self
+
+    def lines(self) -> Iterator[bytes]:
+        time.sleep(0.02)
+        return iter(())
+
+
+def until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_an_end_that_the_watch_never_told_is_found_by_the_next_list(harness: Harness) -> None:
+    made = gang("g", 1, 4)[0]
+    harness.run(made)
+    cluster = Cluster()
+    cluster.things["/api/v1/pods"] = [made]
+    client: Any = cluster
+    times = Times(relist=0.1)
+    term = Term(client, spec(), Options(), lambda _event: None, remaining=lambda: math.inf, times=times)
+    term.start()
+    try:
+        until(lambda: term.core.is_open)
+        assert made["metadata"]["uid"] in term.core.book.pods
+        cluster.things["/api/v1/pods"] = []  # nobody says so
+        until(lambda: made["metadata"]["uid"] not in term.core.book.pods)
+    finally:
+        term.stop()
+
+
+def test_an_engine_that_contradicts_itself_is_written_down_and_ends_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "POLL", 0.02)
+    for module, name in ((gc, "set_threshold"), (gc, "freeze"), (sys, "setswitchinterval")):
+        monkeypatch.setattr(module, name, lambda *_: None)
+    file, dump = tmp_path / "hivedscheduler.yaml", tmp_path / "dump"
+    dump.mkdir()
+    skus = {"GPU": {"gpu": 1, "cpu": 1, "memory": "1Gi"}}
+    file.write_text(yaml.safe_dump({**CONFIG, "physicalCluster": {"skuTypes": skus, **CONFIG["physicalCluster"]}}))
+    client: Any = Cluster()
+    made = Service(client, Settings(file, host="127.0.0.1", port=0, events=False, dump=dump), lambda _line: None)
+
+    def contradict() -> None:
+        until(lambda: made.current is not None and made.current.core.is_open)
+        assert made.current is not None
+        core = made.current.core
+        monkeypatch.setattr(core.book, "report", _broken)
+        with suppress(NotServingError):
+            core.node_gone("n0")
+
+    def _broken(*_: object) -> None:
+        raise InvariantError("free cells and taken ones overlap")
+
+    other = threading.Thread(target=contradict)
+    other.start()
+    with pytest.raises(PaictlError, match=r"the scheduler has stopped: .*overlap; the state is in") as ended:
+        made.run()
+    other.join(10)
+    assert ended.value.exit_code == 2
+    assert ended.value.hint is not None
+    assert "report it" in ended.value.hint
+    (written,) = dump.iterdir()
+    assert str(written) in ended.value.message
+    data = json.loads(written.read_text())
+    assert "overlap" in data["error"]
+    assert data["engine"]["digest"]
