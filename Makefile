@@ -30,9 +30,11 @@ bench: $(STAMP)  ## the figures of README and CHANGELOG (those of a real control
 	@$(BIN)/python tools/bench_config.py
 	@$(BIN)/python tools/bench_scheduler.py
 	@$(BIN)/python tools/bench_cluster.py
+	@$(BIN)/python tools/bench_server.py
 	@$(BIN)/python tools/bench_sim.py
 	@$(BIN)/python tools/bench_cli.py
 	@$(BIN)/python tools/bench_kube.py
+	@$(BIN)/python -W ignore::ResourceWarning tools/bench_controller.py
 
 kube:  ## build Kubernetes, etcd and kwok into a cache outside the tree (once; KUBE_VERSION=v1.37.1)
 	@tools/kube/build.sh

@@ -82,9 +82,9 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
     "sim": frozenset({"scipy", "highspy", "numpy", "yaml"}),
     "remote": frozenset({"kubernetes", "fabric", "paramiko", "ansible_runner", "urllib3", "orjson"}),
     "cluster": frozenset({"jinja2", "orjson", "yaml"}),
-    "deploy": frozenset({"jinja2", "yaml"}),
+    "deploy": frozenset({"yaml"}),
     "controller": frozenset({"starlette", "uvicorn", "prometheus_client"}),
-    "server": frozenset({"starlette", "uvicorn", "h11", "orjson", "jinja2", "yaml"}),
+    "server": frozenset({"starlette", "uvicorn", "orjson", "jinja2", "yaml"}),
     "extender": frozenset({"starlette", "uvicorn", "orjson", "prometheus_client", "yaml"}),
     "cli": frozenset({"typer", "rich", "yaml"}),
 }

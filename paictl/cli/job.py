@@ -22,7 +22,7 @@ from paictl.cli.clusters import (
 )
 from paictl.cli.command import App
 from paictl.cli.console import Output, said, spoken, write, write_data, write_table
-from paictl.cluster.interface import Cluster, Jobs, JobState, JobView
+from paictl.cluster.interface import Cluster, HandClock, Jobs, JobState, JobView
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import counted, text
 from paictl.operate import jobs as operate
@@ -225,11 +225,65 @@ def stop(
         raise typer.Exit(ExitCode.PARTIAL if len(errors) < len(done) else errors[0].exit_code)
 
 
+TaskOption = Annotated[
+    str | None, typer.Option("--task", metavar="ROLE:INDEX", help="Which task; the first one of the job by default.")
+]
+
+
+@app.command(
+    epilog="""
+    paictl job logs train --task worker:3 -f
+    paictl job logs train --tail 100
+"""
+)
+def logs(
+    job: JobName,
+    task: TaskOption = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the task ends, or Ctrl-C.")] = False,
+    tail: Annotated[int | None, typer.Option("--tail", min=0, metavar="LINES", help="Only the last lines.")] = None,
+    output: OutputOption = Output.TABLE,
+    state: StateOption = None,
+) -> None:
+    """Show what a task has written; where pods are imagined, the events of the job's life."""
+    from paictl.cli import jobstreams  # late: only these commands need it
+
+    cluster = open_cluster(state)
+    found = _find(cluster, job)
+    if task is None and isinstance(cluster, HandClock) and not follow:
+        show_events(cluster, f"job/{found.key}", output)
+        return
+    jobstreams.show_log(cluster, found, task, output, follow=follow, lines=tail)
+
+
 @app.command()
-def logs(job: JobName, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
+def events(job: JobName, output: OutputOption = Output.TABLE, state: StateOption = None) -> None:
     """Show the events of a job's life."""
     cluster = open_cluster(state)
     show_events(cluster, f"job/{_find(cluster, job).key}", output)
+
+
+@app.command(
+    "exec",
+    epilog="""
+    paictl job exec train --task worker:0 -- nvidia-smi
+    paictl job exec train -it -- bash
+""",
+)
+def exec_(
+    job: JobName,
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="The command and its arguments.")],
+    task: TaskOption = None,
+    stdin: Annotated[bool, typer.Option("--stdin", "-i", help="Hand on what comes in.")] = False,
+    terminal: Annotated[bool, typer.Option("--tty", "-t", help="Give it a terminal.")] = False,
+    state: StateOption = None,
+) -> None:
+    """Run a command in the container of a task that runs; the exit code is the command's."""
+    from paictl.cli import jobstreams
+
+    cluster = open_cluster(state)
+    code = jobstreams.run(cluster, _find(cluster, job), task, command, stdin=stdin, terminal=terminal)
+    if code:
+        raise typer.Exit(code)
 
 
 @app.command(epilog="paictl job explain train -o json")

@@ -48,7 +48,6 @@ SYNONYMS = {
     "job create": "paictl job submit",
     "job delete": "paictl job stop",
     "job describe": "paictl job show",
-    "job events": "paictl job logs",
     "job get": "paictl job show",
     "job kill": "paictl job stop",
     "job ls": "paictl job list",

@@ -19,7 +19,7 @@ Instants are aware datetimes of the cluster's own clock, which need not be that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -42,6 +42,7 @@ from paictl.cluster.values import (
     NodeView,
     Port,
     ServiceView,
+    TaskPlace,
     TaskView,
     UnreachableError,
     UnsupportedError,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from paictl.cluster.accounts import Account, Token
     from paictl.cluster.picture import Picture
     from paictl.cluster.scheduling import Impact, JobExplanation
+    from paictl.remote.pipes import Pipes
 
 __all__ = [
     "FOREVER",
@@ -81,6 +83,7 @@ __all__ = [
     "Scheduling",
     "ServiceView",
     "Services",
+    "TaskPlace",
     "TaskView",
     "UnreachableError",
     "UnsupportedError",
@@ -148,6 +151,19 @@ class Jobs(Protocol):
 
     def job(self, key: str) -> JobView:
         """One job with its tasks."""
+
+    def output(self, key: str, task: TaskPlace, *, follow: bool = False, lines: int | None = None) -> Iterator[bytes]:
+        """What a task's newest pod has written, in pieces; also of one that has ended, while the cluster has it.
+
+        With `follow` until it ends, `lines` only the last ones. Raises `ClusterError` for a task that is not there, or
+        has not started.
+        """
+
+    def execute(self, key: str, task: TaskPlace, command: Sequence[str], pipes: Pipes) -> int:
+        """Run a command beside a running task, in its container, until it ends; its exit code.
+
+        Raises `UnsupportedError` where pods are imagined, `ClusterError` for a task that does not run.
+        """
 
     def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
         """Events in order, of one object (``job/user~name``) or of all."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from paictl.cluster.values import ClusterError, ConflictError, JobState
+from paictl.cluster.values import ClusterError, ConflictError, JobState, TaskPlace
 from paictl.i18n import text
 from paictl.words import did_you_mean, listed
 from paictl.workload.lifecycle import RunState
@@ -40,3 +40,17 @@ def no_job(keys: Sequence[str], key: str) -> ClusterError:
 def name_taken(key: str) -> ConflictError:
     """What to raise for a key that an ended job has."""
     return ConflictError(text("there was a job {key!r} already", key=key), hint="give it another name: --name NAME")
+
+
+def refuse_task(key: str, task: TaskPlace, known: Sequence[tuple[str, int]]) -> None:
+    """Raise `ClusterError` with what comes near if a job has no such task."""
+    if (task.role, task.index) in known:
+        return
+    roles: dict[str, int] = {}
+    for role, _ in known:
+        roles[role] = roles.get(role, 0) + 1
+    if task.role in roles:
+        hint = text("its tasks: {first} to {last}", first=f"{task.role}:0", last=f"{task.role}:{roles[task.role] - 1}")
+        raise ClusterError(text("job {job} has no task {task}", job=key, task=task), hint=hint)
+    hint_text = did_you_mean(task.role, roles) or f"one of: {listed(list(roles))}"
+    raise ClusterError(text("job {job} has no task {task}", job=key, task=task), hint=hint_text)

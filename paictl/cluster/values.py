@@ -120,6 +120,18 @@ class JobState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class TaskPlace:
+    """A task of a job: its role and its number there, from 0."""
+
+    role: str
+    index: int = 0
+
+    def __str__(self) -> str:
+        """As people write it."""
+        return f"{self.role}:{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
 class TaskView:
     """One task: `devices` are indices on `node` while a pod of it runs; `attempt` counts from 0."""
 

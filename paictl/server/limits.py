@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import OrderedDict, deque
@@ -37,7 +38,7 @@ class SignInLimits:
             now = self.clock()
             wait = max(self._wait(key, most, now) for key, most in _keys(user, address))
             if wait > 0:
-                seconds = int(wait) + 1
+                seconds = math.ceil(wait)
                 said = text("too many sign-ins failed: wait {seconds} s", seconds=seconds)
                 error = ApiError(429, "TooManyRequestsError", said)
                 error.headers["Retry-After"] = str(seconds)

@@ -132,7 +132,7 @@ def _pattern(path: str) -> re.Pattern[str]:
 def _plain_path(raw: bytes) -> str:
     """A path decoded once, without the slash that some clients put at its end. Raises `ApiError` for a trick."""
     path = unquote_to_bytes(raw)
-    if not path.isascii() or any(byte < 0x21 or byte in b'\x7f\\%"<>' for byte in path):
+    if b"%2f" in raw.lower() or not path.isascii() or any(byte < 0x21 or byte in b'\x7f\\%"<>' for byte in path):
         raise _nothing()
     found = path.decode()
     return found[:-1] if found.startswith("/api/") and found.endswith("/") else found

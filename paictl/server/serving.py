@@ -9,24 +9,18 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import uvicorn
 
 from paictl.cluster.interface import Cluster
 from paictl.errors import PaictlError
+from paictl.extender.connections import serving
 from paictl.i18n import text
 from paictl.server.app import App
 from paictl.server.credentials import Network
-from paictl.server.patience import protocol_with
 from paictl.server.routes import routes
 from paictl.server.routing import Router
 from paictl.server.workers import Workers
-
-CONNECTIONS: Final = 512
-PER_ADDRESS: Final = 64
-KEEP_ALIVE: Final = 30
-HEAD_BYTES: Final = 32 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,32 +120,13 @@ def _cannot_listen(settings: Settings) -> PaictlError:
 
 def _http(settings: Settings, app: App) -> uvicorn.Config:
     """How HTTP is spoken. Raises `PaictlError` if the certificate or its key cannot be used."""
-    found = uvicorn.Config(
-        app,
-        host=settings.host,
-        port=settings.port,
-        http=protocol_with(0 if settings.proxies else PER_ADDRESS),
-        log_level="warning",
-        access_log=False,
-        timeout_keep_alive=KEEP_ALIVE,
-        limit_concurrency=CONNECTIONS,
-        h11_max_incomplete_event_size=HEAD_BYTES,
-        lifespan="off",
-        ws="none",
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=3,
-        ssl_certfile=settings.certificate,
-        ssl_keyfile=settings.key,
-    )
     try:
-        found.load()
+        return serving(app, settings.host, settings.port, settings.certificate, settings.key)
     except OSError as error:  # ssl's own error is one
         raise PaictlError(
             text("the certificate or its key cannot be used: {reason}", reason=error.strerror or error),
             where=f"{settings.certificate}, {settings.key}", hint="both have to be PEM and belong together",
         ) from None  # fmt: skip
-    return found
 
 
 def log_to_stderr(level: int) -> None:

@@ -164,8 +164,13 @@ def contract(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
     if request.param == "embedded":
         return embedded(tmp_path)
     needed = next((mark.args for mark in request.node.iter_markers("needs")), ())
+    if request.node.get_closest_marker("together") is not None:
+        pytest.skip("jobs run by services that really run: kwok's pods only pretend to (tests/e2e_hosts)")
     plane = request.getfixturevalue("session_plane")
     rig = request.getfixturevalue("session_jobs") if {Port.JOBS, Port.SCHEDULING} & set(needed) else None
     if rig is not None:
         rig.forget_jobs()
-    return on_kubernetes(plane)
+    made = on_kubernetes(plane)
+    if Port.SERVICES in needed:  # beside the rig's own processes: what was applied for those is taken over
+        made.cluster.set_service("hivedscheduler", running=True, take_over=True)
+    return made

@@ -31,6 +31,8 @@ SERVICES = "services-configuration.yaml"
 
 needs = pytest.mark.needs
 """Ports that a test uses beside nodes and configuration, which every kind has."""
+together = pytest.mark.together
+"""A test in which the services that run jobs are started and stopped: they have to be real programs."""
 
 
 def test_every_kind_that_can_be_opened_is_under_contract() -> None:
@@ -243,6 +245,7 @@ def test_a_waiting_job_is_explained_and_a_running_one_is_not_waiting(contract: C
 
 
 @needs(Port.JOBS, Port.SCHEDULING, Port.SERVICES)
+@together
 def test_a_job_that_waits_for_a_stopped_service_says_for_which(contract: Contract) -> None:
     contract.job_in(contract.submit("runs"), JobState.RUNNING)
     waits = contract.submit("waits")
@@ -284,6 +287,7 @@ def test_the_picture_is_that_of_the_nodes_and_jobs(contract: Contract) -> None:
 
 
 @needs(Port.SERVICES, Port.SCHEDULING)
+@together
 def test_a_push_is_a_version_that_nobody_has_loaded_yet(contract: Contract) -> None:
     cluster = contract.cluster
     first = cluster.configuration()
@@ -331,6 +335,7 @@ def test_of_two_who_push_on_the_same_version_one_gets_a_conflict(contract: Contr
 
 
 @needs(Port.JOBS, Port.SERVICES)
+@together
 def test_a_service_stops_and_starts_and_jobs_that_run_are_unharmed(contract: Contract) -> None:
     cluster = contract.cluster
     key = contract.submit("one")
@@ -350,6 +355,7 @@ def _service(contract: Contract) -> bool:
 
 
 @needs(Port.JOBS, Port.SERVICES)
+@together
 def test_what_needs_a_stopped_service_says_which(contract: Contract) -> None:
     contract.cluster.set_service("rest-server", running=False)
     with pytest.raises(PaictlError) as caught:
@@ -359,6 +365,7 @@ def test_what_needs_a_stopped_service_says_which(contract: Contract) -> None:
 
 
 @needs(Port.JOBS, Port.SERVICES)
+@together
 def test_a_deleted_service_is_not_there_and_its_data_are_told_before(contract: Contract) -> None:
     key = contract.submit("one")
     contract.cluster.stop_job(key)

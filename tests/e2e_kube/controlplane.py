@@ -197,7 +197,8 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc", f"--cert-dir={at / 'apiserver-certs'}",
             f"--service-account-signing-key-file={at / 'sa.key'}", f"--service-account-key-file={at / 'sa.pub'}",
             "--service-cluster-ip-range=10.0.0.0/24", "--disable-admission-plugins=ServiceAccount",
-            "--allow-privileged=true", "--max-requests-inflight=800", "--delete-collection-workers=8",
+            "--allow-privileged=true", "--kubelet-preferred-address-types=InternalIP",
+            "--max-requests-inflight=800", "--delete-collection-workers=8",
             f"--audit-policy-file={at / 'audit.yaml'}", f"--audit-log-path={self.audit}",
         )  # fmt: skip
         if wait:
@@ -223,7 +224,9 @@ class ControlPlane:
         at = f"{HOST}:{self.ports['kwok']}"
         program = self.program(
             "kwok", f"--config={stages(self.folder)}", f"--kubeconfig={self.kubeconfig}",
-            "--manage-nodes-with-label-selector=type=kwok", "--node-ip=10.0.0.200", f"--server-address={at}",
+            "--manage-nodes-with-label-selector=type=kwok", f"--node-ip={HOST}", f"--server-address={at}",
+            f"--node-port={self.ports['kwok']}", f"--tls-cert-file={self.folder / 'apiserver.crt'}",
+            f"--tls-private-key-file={self.folder / 'apiserver.key'}",
             "--node-lease-duration-seconds=40",
         )  # fmt: skip
         program.wait_until(lambda: answers(f"http://{at}/healthz"))

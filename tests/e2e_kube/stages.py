@@ -14,7 +14,8 @@ from tests.e2e_kube.controlplane import binaries
 
 OURS = '.metadata.annotations["paictl.io/job-uid"]'
 END = "test.paictl.io/end"
-"""Annotation that makes a pod end at once: an exit code, or ``never`` in place of an end."""
+"""Annotation that makes a pod end at once: 0, or one of `CODES`."""
+CODES = ("1", "3", "5", "7", "9")
 _END = f'.metadata.annotations["{END}"]'
 _DURATION = '.metadata.annotations["paictl.io/duration"]'
 _EXITED = """\
@@ -39,7 +40,10 @@ phase: PHASE
 
 
 def stages(folder: Path) -> Path:
-    """The stages that `make kube` has fetched with those for the pods of jobs, as a file."""
+    """The stages that `make kube` has fetched with those for the pods of jobs, as a file.
+
+    All containers have written ``container.log``, and commands run in `folder`: kwok stands in for kubelets there, too.
+    """
     found = list(yaml.safe_load_all((binaries() / "kwok-stages.yaml").read_text()))
     for stage in found:
         if stage["metadata"]["name"] in ("pod-complete", "pod-delete"):
@@ -52,16 +56,25 @@ def stages(folder: Path) -> Path:
     timed = [*running, _is(_DURATION, "Exists"), _is(_END, "DoesNotExist")]
     deleted = [_is(OURS, "Exists"), _is(".metadata.deletionTimestamp", "Exists")]
     over = _is(".status.phase", "In", "Succeeded", "Failed")
-    code = f'{{{{ index .metadata.annotations "{END}" }}}}'
     lasting = {"durationFrom": {"expressionFrom": _DURATION}}
     found += [
         _stage("job-pod-ends", timed, _exited("0", "Completed", "Succeeded"), lasting),
         _stage("job-pod-succeeds", [*running, _is(_END, "In", "0")], _exited("0", "Completed", "Succeeded")),
-        _stage("job-pod-fails", [*running, _is(_END, "Exists"), _is(_END, "NotIn", "0", "never")],
-               _exited(code, "Error", "Failed")),
+        *(
+            _stage(f"job-pod-fails-{code}", [*running, _is(_END, "In", code)], _exited(code, "Error", "Failed"))
+            for code in CODES
+        ),
         _stage("job-pod-killed", [*deleted, _is(".status.phase", "NotIn", "Succeeded", "Failed")],
                _exited("143", "Error", "Failed")),
         _stage("job-pod-gone", [*deleted, over], None),
+    ]  # fmt: skip
+    written = folder / "container.log"
+    written.write_text("".join(f"2026-11-22T05:00:00.0Z stdout F {word}\n" for word in ("first", "second")))
+    found += [
+        {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterLogs", "metadata": {"name": "logs"},
+         "spec": {"logs": [{"logsFile": str(written), "follow": True}]}},
+        {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterExec", "metadata": {"name": "exec"},
+         "spec": {"execs": [{"local": {"workDir": str(folder)}}]}},
     ]  # fmt: skip
     path = folder / "stages.yaml"
     path.write_text(yaml.safe_dump_all(found, sort_keys=False))

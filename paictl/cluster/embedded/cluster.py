@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from paictl.cluster.embedded import commands, written
 from paictl.cluster.embedded.clock import Clock, anchor_row, steady, wall_time
 from paictl.cluster.embedded.commands import Command, Line, RunOut, Submit, Tick, Up
+from paictl.cluster.embedded.imagined import ImaginedPods
 from paictl.cluster.embedded.jobcodec import load_job, view_from
 from paictl.cluster.embedded.jobpages import WithPages
 from paictl.cluster.embedded.jobrows import row_of
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 Given = TypeVar("Given")
 
 
-class EmbeddedCluster(WithUsers, WithPages, Alone):
+class EmbeddedCluster(WithUsers, WithPages, Alone, ImaginedPods):
     """A cluster in a folder of this machine. `wall` gives Unix time in seconds (tests have their own)."""
 
     lacks: Mapping[Port, str] = MappingProxyType({})

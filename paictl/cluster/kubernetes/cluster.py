@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -36,11 +36,13 @@ from paictl.cluster.values import (
     NodeView,
     Port,
     ServiceView,
+    TaskPlace,
     UnreachableError,
     UnsupportedError,
 )
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
 from paictl.remote.kube.objects import NOT_FOUND, find, path_of
+from paictl.remote.pipes import Pipes
 
 _OPENPAI: Final = "default"
 """The namespace in which OpenPAI keeps what it was told."""
@@ -60,7 +62,7 @@ class KubernetesCluster:
         self._services = KubeServices(client, self._store, lambda: self.name)
         self._users = KubernetesUsers(client)
         self._jobs = JobStore(client)
-        self._looker = Looker(client, self._store, self._jobs)
+        self._looker = Looker(client, self._store, self._jobs, lambda: self._services.loaded(SCHEDULER))
 
     # --- identity
 
@@ -167,6 +169,16 @@ class KubernetesCluster:
         with told():
             return self._jobs.job(key)
 
+    def output(self, key: str, task: TaskPlace, *, follow: bool = False, lines: int | None = None) -> Iterator[bytes]:
+        """What a task's newest pod has written, as its kubelet keeps it."""
+        with told():
+            yield from self._jobs.output(key, task, follow=follow, lines=lines)
+
+    def execute(self, key: str, task: TaskPlace, command: Sequence[str], pipes: Pipes) -> int:
+        """Run a command in the container of a task."""
+        with told():
+            return self._jobs.execute(key, task, command, pipes)
+
     def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
         """The life of jobs; of other objects Kubernetes tells (``kubectl get events``)."""
         with told():
@@ -182,7 +194,7 @@ class KubernetesCluster:
             if found.waiting and found.situation is not Situation.SERVICE_STOPPED:
                 stopped = next(filter(self._services.is_stopped, (CONTROLLER, SCHEDULER)), None)
                 if stopped is not None:
-                    return replace(found, situation=Situation.SERVICE_STOPPED, service=stopped)
+                    return replace(found, situation=Situation.SERVICE_STOPPED, service=stopped, scheduler=None)
             return found
 
     def foresee(self, request: JobRequest) -> JobExplanation:

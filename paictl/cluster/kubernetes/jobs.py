@@ -8,22 +8,26 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from paictl.cluster.jobwords import name_taken, no_job
+from paictl.cluster.jobwords import name_taken, no_job, refuse_task
 from paictl.cluster.kubernetes.jobviews import in_order, view_of
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, labels
 from paictl.cluster.kubernetes.paijob.names import JOB, SELECTOR, labels_of, object_name, paijobs_path
 from paictl.cluster.kubernetes.paijob.resource import PaiJob, manifest_of, read_paijob
 from paictl.cluster.kubernetes.paijob.secrets import secret_of, values_of
 from paictl.cluster.kubernetes.paijob.seen import PodSeen, read_pod
-from paictl.cluster.values import ClusterError, JobRequest, JobView
+from paictl.cluster.values import ClusterError, JobRequest, JobView, TaskPlace
+from paictl.i18n import text
+from paictl.remote.kube import podstreams
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
 from paictl.remote.kube.objects import NOT_FOUND, create, delete, find, path_of
+from paictl.remote.pipes import Pipes
 
 if TYPE_CHECKING:
     from paictl.cluster.configured import Configuration
     from paictl.cluster.taking import Taken
 
 PODS: Final = path_of(JOBS_NAMESPACE, "pods")
+BAD_REQUEST: Final = 400
 MOST_TASKS: Final = 10_000
 """Tasks of a job: its status has to fit into an object."""
 
@@ -161,16 +165,58 @@ class JobStore:
         pai = self.find(key)
         return view_of(pai, self.pods(pai.name))
 
+    # --- pods
+
+    def output(self, key: str, task: TaskPlace, *, follow: bool, lines: int | None) -> Iterator[bytes]:
+        """What a task's newest pod has written."""
+        pod = self._pod(key, task)
+        try:
+            yield from podstreams.log(self._client, JOBS_NAMESPACE, pod.name, follow=follow, lines=lines)
+        except KubeError as error:
+            if error.status not in (BAD_REQUEST, NOT_FOUND):
+                raise
+            raise _silent(key, task, pod.reason or error.message) from None
+
+    def execute(self, key: str, task: TaskPlace, command: Sequence[str], pipes: Pipes) -> int:
+        """Run a command in the container of a task."""
+        pod = self._pod(key, task)
+        if pod.phase != "Running":
+            raise ClusterError(
+                text("task {task} of {job} does not run", task=task, job=key),
+                hint=text("which tasks run: paictl job show {job}", job=key),
+            )  # fmt: skip
+        return podstreams.execute(self._client, JOBS_NAMESPACE, pod.name, command, pipes)
+
+    def _pod(self, key: str, task: TaskPlace) -> PodSeen:
+        """The newest pod of a task, of an attempt before where the present one has none yet."""
+        pai = self.find(key)
+        if pai.record is not None:
+            refuse_task(key, task, [(one.role, one.index) for one in pai.record.status.tasks])
+        own = [pod for pod in self.pods(pai.name) if pod.owner == pai.uid and pod.place == (task.role, task.index)]
+        started = [pod for pod in own if pod.change is not None]
+        if not started:
+            raise _silent(key, task, own[0].reason if own else "")
+        return max(started, key=lambda pod: (pod.attempt, pod.retry, not pod.over))
+
+
+def _silent(key: str, task: TaskPlace, reason: str) -> ClusterError:
+    said = text("task {task} of {job} has no container that could have written anything", task=task, job=key)
+    if reason:
+        said = text("task {task} of {job} has no container that could have written anything: {reason}", task=task,
+                    job=key, reason=reason)  # fmt: skip
+    hint = text("it has not started, or its pod is gone; why it waits: paictl job explain {job}", job=key)
+    return ClusterError(said, hint=hint)
+
 
 def _refuse_huge(one: Taken) -> None:
     tasks = sum(role.instances for role in one.job.roles)
     if tasks > MOST_TASKS:
-        raise ClusterError(f"{one.key} has {tasks:,} tasks, and a job may have {MOST_TASKS:,}",
-                           hint="use fewer instances, or several jobs")  # fmt: skip
+        said = text("{key} has {tasks:,} tasks, and a job may have {most:,}", key=one.key, tasks=tasks, most=MOST_TASKS)
+        raise ClusterError(said, hint=text("use fewer instances, or several jobs"))
 
 
 def _no_resource() -> ClusterError:
     return ClusterError(
-        "this cluster does not know jobs yet", where="paijobs.paictl.io",
-        hint="start the job controller: paictl service start -n frameworkcontroller",
+        text("this cluster does not know jobs yet"), where="paijobs.paictl.io",
+        hint=text("start the job controller: paictl service start -n frameworkcontroller"),
     )  # fmt: skip

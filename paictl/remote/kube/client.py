@@ -126,6 +126,10 @@ class KubeClient:
             raise self._refused(reply.status, reply.data, f"GET {path}")
         return Stream(reply, self.where)
 
+    def library(self) -> Any:
+        """The library's own client of this server, for what has a protocol of its own (WebSocket)."""
+        return self._api
+
     def _send(
         self, method: str, path: str, body: object, query: Mapping[str, object] | None, kind: str,
         timeout: urllib3.Timeout, *, stream: bool = False,
@@ -156,11 +160,20 @@ class KubeClient:
 
 
 class Stream:
-    """Lines of a watch as they come."""
+    """An answer as it comes: the lines of a watch, or pieces of text."""
 
     def __init__(self, reply: urllib3.BaseHTTPResponse, where: str) -> None:
         self._reply = reply
         self._where = where
+
+    def chunks(self) -> Iterator[bytes]:
+        """Until the server ends the answer, as `lines`."""
+        try:
+            yield from self._reply.stream(1 << 16)
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise UnreachableError(_plain(error), where=self._where) from error
+        finally:
+            self._reply.close()
 
     def lines(self) -> Iterator[bytes]:
         """Until the server ends the answer. Raises `UnreachableError` if it breaks off or falls silent."""

@@ -56,8 +56,8 @@ def submit_job(call: Call) -> JobView:
 
 def submit(call: Call) -> Answer:
     """Take a job."""
-    job = submit_job(call)
-    return said(text("update job {name} successfully", name=job.key.partition("~")[2]), 202)
+    name = submit_job(call).key.partition("~")[2]
+    return said(f"update job {name} successfully", 202)
 
 
 def query_of(call: Call) -> JobQuery:
@@ -159,7 +159,7 @@ def execute(call: Call) -> Answer:
             raise ApiError(501, "NotImplementedError", said_no)
     else:
         call.cluster.stop_job(found.key)
-    return said(text("execute job {name} successfully", name=call.path["job"]), 202)
+    return said(f"execute job {call.path['job']} successfully", 202)
 
 
 def attempts_health(_call: Call) -> Answer:

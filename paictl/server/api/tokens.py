@@ -50,7 +50,7 @@ def _span(fields: Mapping[str, Any]) -> timedelta | None:
 def logout(call: Call) -> Answer:
     """The token that was shown is worth nothing from now on."""
     call.cluster.users.remove_tokens([call.me.token.digest])
-    return said(text("Logout successfully"))
+    return said("Logout successfully")
 
 
 def tokens(call: Call) -> Answer:
@@ -76,7 +76,7 @@ def revoked(call: Call) -> Answer:
     """A token of the caller's is worth nothing from now on; it is named by its id or by itself."""
     if not revoke(call.cluster.users, call.me.name, call.path["token"]):
         raise ApiError(403, "ForbiddenUserError", text("there is no such token of yours"))
-    return said(text("revoke successfully"))
+    return said("revoke successfully")
 
 
 def routes(sign_ins: SignIns) -> tuple[Route, ...]:

@@ -78,7 +78,7 @@ def create(call: Call) -> Answer:
         accounts.add(call.cluster.users, new)
     except ConflictError as error:
         raise ApiError(409, "ConflictUserError", error.message) from None
-    return said(text("User is created successfully"), 201)
+    return said("User is created successfully", 201)
 
 
 def update(call: Call) -> Answer:
@@ -108,7 +108,7 @@ def update(call: Call) -> Answer:
     accounts.change(store, name, changed)
     if "password" in data:
         accounts.set_password(store, name, _string(data, "password"))
-    return said(text("update user {name} successfully", name=name), 201)
+    return said(f"update user {name} successfully", 201)
 
 
 def _set_admin(call: Call, name: str, *, admin: bool) -> None:
@@ -129,7 +129,7 @@ def remove(call: Call) -> Answer:
         raise
     except ClusterError as error:
         raise ApiError(403, "RemoveAdminError", error.message) from None
-    return said(text("user is removed successfully"))
+    return said("user is removed successfully")
 
 
 def update_self_with(sign_ins: SignIns) -> Route:
@@ -148,7 +148,7 @@ def update_self_with(sign_ins: SignIns) -> Route:
             accounts.set_password(call.cluster.users, me.name, new)
         if email is not None:
             accounts.change(call.cluster.users, me.name, lambda account: replace(account, email=email))
-        return said(text("update user {name} successfully", name=me.name), 201)
+        return said(f"update user {me.name} successfully", 201)
 
     told = Told("Your own password and address", "user", (201, 429), takes={"application/json": _MINE})
     return Route("PUT", "/api/v2/users/me", Who.USER, update_self, told, slow=True)
@@ -179,7 +179,7 @@ def join(call: Call) -> Answer:
     names = _names(call, {"groupname": [_string(call.fields(), "groupname")]}, "groupname")
     name = _found(call, call.path["user"]).name
     accounts.grant(call.cluster.users, name, names)
-    return said(text("User {name} is added into group {group}", name=name, group=names[0]), 201)
+    return said(f"User {name} is added into group {names[0]}", 201)
 
 
 def leave(call: Call) -> Answer:
@@ -187,7 +187,7 @@ def leave(call: Call) -> Answer:
     group_name = _string(call.fields(), "groupname")
     name = _found(call, call.path["user"]).name
     accounts.grant(call.cluster.users, name, (), (group_name,))
-    return said(text("User {name} is removed from group {group}", name=name, group=group_name[:80]), 201)
+    return said(f"User {name} is removed from group {group_name[:80]}", 201)
 
 
 def grants(call: Call) -> Answer:
@@ -195,7 +195,7 @@ def grants(call: Call) -> Answer:
     names = tuple(sorted(set(_names(call, call.fields(), "grouplist"))))
     name = _found(call, call.path["user"]).name
     accounts.change(call.cluster.users, name, lambda account: replace(account, vcs=names))
-    return said(text("update user grouplist successfully"), 201)
+    return said("update user grouplist successfully", 201)
 
 
 def no_groups(_call: Call) -> Answer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
@@ -135,6 +136,22 @@ def _cheap(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     """The cluster of the preset "lab" with root (administrator), ann (vc1) and bob (default)."""
+    with serving(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The same, once for all tests of a module that change nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("paictl.config.secrets.sealing.COST", (4, 1, 1))
+        patch.setattr(passwords, "COST", (4, 1, 1))
+        with serving(tmp_path_factory.mktemp("shared")) as found:
+            yield found
+
+
+@contextlib.contextmanager
+def serving(tmp_path: Path) -> Iterator[Server]:
     contract = embedded(tmp_path)
     users = contract.cluster.users
     for name, admin, vcs in (("root", True, ()), ("ann", False, ("vc1",)), ("bob", False, ("default",))):

@@ -26,19 +26,24 @@ def ask(server: Server, route: Route, user: str, path: str, token: str = "") -> 
     return reply.status
 
 
+@pytest.fixture(scope="module")
+def application(shared: Server) -> str:
+    """A token for jobs, of an administrator."""
+    return str(shared.send("POST", "/api/v2/tokens/application", {}, "root").data["token"])
+
+
 @pytest.mark.parametrize(
     "route", [one for one in ROUTES if one.who is not Who.ANYBODY], ids=lambda one: f"{one.method} {one.path}"
 )
-def test_nobody_gets_through_who_may_not(server: Server, route: Route) -> None:
+def test_nobody_gets_through_who_may_not(shared: Server, application: str, route: Route) -> None:
     """Strangers get 401 (a page sends them to sign in), the wrong user 403, whatever else is wrong with the request."""
     path = address(route, "bob")
-    assert ask(server, route, "", path) == 401
-    assert ask(server, route, "", path, token="pai-" + "A" * 43) == 401
+    assert ask(shared, route, "", path) == 401
+    assert ask(shared, route, "", path, token="pai-" + "A" * 43) == 401
     if route.who is not Who.USER:
-        assert ask(server, route, "ann", path) == 403
-    application = server.send("POST", "/api/v2/tokens/application", {}, "root").data["token"]
+        assert ask(shared, route, "ann", path) == 403
     if not route.jobs:
-        assert ask(server, route, "", path, token=application) == 403
+        assert ask(shared, route, "", path, token=application) == 403
 
 
 def test_the_owner_and_administrators_get_through(server: Server) -> None:

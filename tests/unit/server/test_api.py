@@ -9,9 +9,11 @@ import pytest
 import yaml
 
 from paictl.cluster.interface import JobState
+from paictl.i18n import catalogue
 from paictl.operate.users import passwords
 from paictl.server.openapi import description
 from paictl.server.routes import routes
+from tests.conftest import ROOT
 from tests.unit.server.conftest import PASSWORD, Reply, Server
 
 JOB = """\
@@ -289,3 +291,15 @@ def test_the_description_is_what_is_served(server: Server) -> None:
                 assert str(status) in methods[method.lower()]["responses"], (method, path, status)
     ids = [one["operationId"] for methods in told["paths"].values() for one in methods.values()]
     assert len(ids) == len(set(ids))
+
+
+def test_every_refusal_is_said_in_chinese_too(server: Server) -> None:
+    entries = catalogue("zh")._entries
+    said = {
+        key
+        for path in (ROOT / "paictl" / "server").rglob("*.py")
+        for key in re.findall(r'\btext\(\s*"([^"]+)"', path.read_text(encoding="utf-8"))
+    }
+    assert sorted(said - entries.keys()) == []
+    reply = server.get("/api/v2/users", "ann", headers={"accept-language": "zh-CN"})
+    assert (reply.data["code"], reply.data["message"]) == ("ForbiddenUserError", "仅管理员可用")

@@ -1,0 +1,97 @@
+"""What goes between a terminal and a container: logs, and commands that are run there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+from paictl.cli import console
+from paictl.cli.console import Output, write_data
+from paictl.cluster.interface import ClusterError, Jobs, JobView, TaskPlace
+from paictl.errors import PaictlError
+from paictl.i18n import text
+from paictl.remote.pipes import Pipes
+
+_PIECE = 1 << 14
+
+
+def place_of(job: JobView, word: str | None) -> TaskPlace:
+    """The task that ``ROLE:INDEX``, ``ROLE`` or nothing stands for; said where there were others to choose from."""
+    if word is None:
+        if not job.tasks:
+            raise ClusterError(
+                text("job {job} has no tasks yet", job=job.key),
+                hint=text("why: paictl job explain {job}", job=job.key),
+            )  # fmt: skip
+        first = TaskPlace(job.tasks[0].role, job.tasks[0].index)
+        if len(job.tasks) > 1:
+            console.info(text("task {task}; another of {count}: --task ROLE:INDEX", task=first, count=len(job.tasks)))
+        return first
+    role, colon, number = word.partition(":")
+    if not role or (colon and not (number.isascii() and number.isdigit() and len(number) < 7)):
+        raise PaictlError(text("--task {word!r}: expected ROLE:INDEX, for instance worker:0", word=word))
+    return TaskPlace(role, int(number or 0))
+
+
+def show_log(cluster: Jobs, job: JobView, word: str | None, output: Output, *, follow: bool, lines: int | None) -> None:
+    """Print what a task has written, as it comes; as data once it has ended."""
+    task = place_of(job, word)
+    pieces = cluster.output(job.key, task, follow=follow, lines=lines)
+    if output is not Output.TABLE:
+        written = b"".join(pieces).decode(errors="replace").splitlines()
+        write_data({"job": job.key, "task": str(task), "lines": written}, output)
+        return
+    for piece in pieces:
+        _out(piece)
+
+
+def run(cluster: Jobs, job: JobView, word: str | None, command: Sequence[str], *, stdin: bool, terminal: bool) -> int:
+    """Run a command in a task's container; its exit code."""
+    if terminal and not (stdin and sys.stdin.isatty()):
+        raise PaictlError(text("--tty needs --stdin, and a terminal to talk to"), hint=text("leave -t out"))
+    with _raw() if terminal else contextlib.nullcontext():
+        pipes = Pipes(_out, _err, _reader() if stdin else None, terminal)
+        return cluster.execute(job.key, place_of(job, word), command, pipes)
+
+
+def _out(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def _err(data: bytes) -> None:
+    sys.stderr.buffer.write(data)
+    sys.stderr.buffer.flush()
+
+
+def _reader() -> Callable[[], bytes | None]:
+    """What has come in since the last time; once the end has been told, nothing."""
+    descriptor, ended = sys.stdin.fileno(), False
+
+    def read() -> bytes | None:
+        nonlocal ended
+        if ended or not select.select([descriptor], [], [], 0)[0]:
+            return None
+        data = os.read(descriptor, _PIECE)
+        ended = not data
+        return data
+
+    return read
+
+
+@contextlib.contextmanager
+def _raw() -> Iterator[None]:
+    """Every key goes to the other side, Ctrl-C too."""
+    import termios
+    import tty
+
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    try:
+        tty.setraw(descriptor)
+        yield
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

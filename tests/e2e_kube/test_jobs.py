@@ -1,0 +1,329 @@
+"""Jobs from submission to end, by a real API server, job controller of Kubernetes, kube-scheduler and extender."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+import yaml
+
+from paictl.cluster.interface import FOREVER, Cluster, ClusterError, JobRequest, JobState, JobView, TaskPlace
+from paictl.cluster.kubernetes.opening import open_pinned, pin
+from paictl.remote.pipes import Pipes
+from paictl.units import Millis
+from tests.e2e_kube.controlplane import ControlPlane
+from tests.e2e_kube.jobrig import SPACE, JobRig, job_rig
+from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi, until
+from tests.e2e_kube.rig import nodes_of
+from tests.e2e_kube.stages import END
+
+HIVED: Mapping[str, Any] = {
+    "physicalCluster": {
+        "skuTypes": {"GPU": {"gpu": 1, "cpu": 4, "memory": "8192Mi"}},
+        "cellTypes": {
+            "NODE": {"childCellType": "GPU", "childCellNumber": 4, "isNodeLevel": True},
+            "RACK": {"childCellType": "NODE", "childCellNumber": 8},
+        },
+        "physicalCells": [{"cellType": "RACK", "cellChildren": [{"cellAddress": f"n{i}"} for i in range(8)]}],
+    },
+    "virtualClusters": {
+        "A": {"virtualCells": [{"cellType": "RACK.NODE", "cellNumber": 4}]},
+        "B": {"virtualCells": [{"cellType": "RACK.NODE", "cellNumber": 4}]},
+    },
+}
+PATIENCE = 60.0
+
+
+@pytest.fixture(scope="module")
+def rig(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobRig]:
+    names = nodes_of(HIVED)
+    api.add_nodes(names)
+    api.await_nodes(len(names))
+    with job_rig(plane, api, HIVED, tmp_path_factory.mktemp("jobs")) as made:
+        opened(plane).push(files(), "for jobs", base=None)
+        yield made
+
+
+@pytest.fixture
+def cluster(rig: JobRig) -> Iterator[Cluster]:
+    yield opened(rig.plane)
+    rig.forget_jobs()
+
+
+def opened(plane: ControlPlane) -> Cluster:
+    return open_pinned(pin("real", str(plane.kubeconfig), "x"))
+
+
+def files() -> dict[str, str]:
+    hived = yaml.safe_dump(dict(HIVED), sort_keys=False)
+    return {"services-configuration.yaml": yaml.safe_dump({"hivedscheduler": {"config": hived}})}
+
+
+def role(gpu: int = 1, instances: int = 1, **more: object) -> Json:
+    return {
+        "instances": instances, "dockerImage": "image", "commands": ["sleep 1h"],
+        "resourcePerInstance": {"gpu": gpu, "cpu": 1, "memoryMB": 512}, **more,
+    }  # fmt: skip
+
+
+def request(
+    name: str, roles: Mapping[str, Json], *, vc: str = "A", priority: str = "test", gang: bool = True,
+    seconds: float | None = None, **more: object,
+) -> JobRequest:  # fmt: skip
+    data = {
+        "protocolVersion": 2, "name": name, "type": "job", "taskRoles": dict(roles),
+        "prerequisites": [{"name": "image", "type": "dockerimage", "uri": "pai/standard"}],
+        "defaults": {"virtualCluster": vc}, "extras": {"gangAllocation": gang}, **more,
+    }  # fmt: skip
+    return JobRequest("ann", data, None, priority, FOREVER if seconds is None else Millis(int(seconds * 1000)))
+
+
+def awaited(cluster: Cluster, key: str, wanted: Callable[[JobView], bool]) -> JobView:
+    until(lambda: wanted(cluster.job(key)), PATIENCE, lambda: str(cluster.job(key)))
+    return cluster.job(key)
+
+
+def runs(job: JobView) -> bool:
+    return bool(job.tasks) and all(task.state == "Running" for task in job.tasks)
+
+
+def finish(api: KubeApi, pod: str, code: str) -> None:
+    """Let a pod end with an exit code."""
+    api.patch(f"/api/v1/namespaces/{SPACE}/pods/{pod}", {"metadata": {"annotations": {END: code}}})
+
+
+def live(api: KubeApi) -> list[str]:
+    """The pods that go on."""
+    found = api.pods(SPACE)
+    return [pod["metadata"]["name"] for pod in found if pod["status"]["phase"] not in ("Succeeded", "Failed")]
+
+
+def test_a_role_that_has_done_enough_ends_the_job_and_the_others(cluster: Cluster, api: KubeApi) -> None:
+    workers = role(2, 2, completion={"minFailedInstances": 1, "minSucceededInstances": 1})
+    cluster.submit([request("train", {"ps": role(1), "worker": workers})])
+    job = awaited(cluster, "ann~train", runs)
+    assert (job.devices, job.used) == (5, 5)
+    finish(api, next(task.pod for task in job.tasks if (task.role, task.index) == ("worker", 1)), "0")
+    done = awaited(cluster, "ann~train", lambda job: job.state.ended)
+    states = {(task.role, task.index): task.state for task in done.tasks}
+    assert done.state is JobState.SUCCEEDED
+    assert states == {("ps", 0): "Stopped", ("worker", 0): "Stopped", ("worker", 1): "Succeeded"}
+    assert all(task.node and task.devices for task in done.tasks)
+    until(lambda: not live(api), PATIENCE, lambda: str(live(api)))
+
+
+def test_a_gang_starts_again_as_a_whole_and_then_has_failed(cluster: Cluster, api: KubeApi) -> None:
+    cluster.submit([request("gang", {"worker": role(2, 3)}, jobRetryCount=1)])
+    first = awaited(cluster, "ann~gang", runs)
+    finish(api, first.tasks[1].pod, "7")
+    second = awaited(cluster, "ann~gang", lambda job: job.attempt == 1 and runs(job))
+    assert not {task.pod for task in first.tasks} & {task.pod for task in second.tasks}
+    assert {task.attempt for task in second.tasks} == {1}
+    finish(api, second.tasks[0].pod, "9")
+    done = awaited(cluster, "ann~gang", lambda job: job.state.ended)
+    assert (done.state, done.reason) == (JobState.FAILED, "worker[0]: exit code 9")
+    told = [event for event in cluster.events("job/ann~gang") if event.kind.value == "Retried"]
+    assert [event.data["reason"] for event in told] == ["worker[1]: exit code 7"]
+    until(lambda: not live(api), PATIENCE, lambda: str(live(api)))
+
+
+def test_tasks_are_retried_alone_as_often_as_their_role_says(cluster: Cluster, api: KubeApi) -> None:
+    """Once after a failure, as Kubernetes does it; always after somebody deleted the pod, as it does not."""
+    tolerant = role(1, 2, taskRetryCount=1, completion={"minFailedInstances": 2, "minSucceededInstances": 2})
+    cluster.submit([request("alone", {"worker": tolerant}, gang=False)])
+    first = awaited(cluster, "ann~alone", runs)
+    finish(api, first.tasks[0].pod, "1")
+    api.delete(first.tasks[1].pod, SPACE, grace=1)
+    again = awaited(cluster, "ann~alone", lambda job: runs(job) and {task.attempt for task in job.tasks} == {1})
+    assert again.attempt == 0
+    api.delete(again.tasks[1].pod, SPACE, grace=1)
+    third = awaited(cluster, "ann~alone", lambda job: runs(job) and job.tasks[1].attempt == 2)
+    finish(api, third.tasks[0].pod, "3")
+    last = awaited(cluster, "ann~alone", lambda job: job.tasks[0].state == "Failed")
+    assert (last.state, last.tasks[0].reason, last.tasks[1].state) == (JobState.RUNNING, "exit code 3", "Running")
+    finish(api, last.tasks[1].pod, "0")
+    assert awaited(cluster, "ann~alone", lambda job: job.state.ended).state is JobState.SUCCEEDED
+
+
+def test_who_is_preempted_waits_and_runs_again_without_counting(cluster: Cluster) -> None:
+    cluster.submit([request("low", {"worker": role(4, 8)}, priority="oppo")])
+    awaited(cluster, "ann~low", runs)
+    cluster.submit([request("high", {"worker": role(4, 2)}, priority="prod")])
+    awaited(cluster, "ann~high", runs)
+    low = awaited(cluster, "ann~low", lambda job: job.attempt == 1 and job.state is JobState.WAITING)
+    assert low.preemptions > 0
+    assert cluster.explain("ann~low").situation.value == "no room"
+    cluster.stop_job("ann~high")
+    awaited(cluster, "ann~low", runs)
+    cluster.stop_job("ann~low")
+    assert awaited(cluster, "ann~low", lambda job: job.state.ended).state is JobState.STOPPED
+
+
+def test_secrets_are_in_secrets_alone_and_everything_goes_with_the_job(
+    cluster: Cluster, rig: JobRig, api: KubeApi
+) -> None:
+    image = {"name": "image", "type": "dockerimage", "uri": "private/image",
+             "auth": {"username": "me", "password": "<% $secrets.door %>", "registryuri": "r.example"}}  # fmt: skip
+    told = role(1, 2, commands=["curl -H <% $secrets.token %>", "echo <% $parameters.lr %>"])
+    told["resourcePerInstance"]["ports"] = {"ssh": 1, "http": 2}
+    told["extraContainerOptions"] = {"shmMB": 64}
+    cluster.submit([
+        request("quiet", {"worker": told}, secrets={"token": "hush-1", "door": "hush-2"}, parameters={"lr": 0.1},
+                prerequisites=[image])
+    ])  # fmt: skip
+    awaited(cluster, "ann~quiet", runs)
+    for thing in (*rig.jobs(), *rig.works(), *api.pods(SPACE)):
+        assert "hush" not in json.dumps(thing)
+    secrets = {one["metadata"]["name"]: one["data"] for one in api.get(f"/api/v1/namespaces/{SPACE}/secrets")["items"]}
+    name = rig.jobs()[0]["metadata"]["name"]
+    script = base64.b64decode(secrets[f"{name}-scripts-0"]["worker.sh"]).decode()
+    assert "curl -H hush-1" in script
+    assert "echo 0.1" in script
+    assert "hush-2" in base64.b64decode(secrets[f"{name}-pull"][".dockerconfigjson"]).decode()
+    container = api.pods(SPACE)[0]["spec"]["containers"][0]
+    values = {one["name"]: one.get("value") for one in container["env"]}
+    assert (values["PAI_TASK_ROLE_LIST"], values["PAI_TASK_ROLE_TASK_COUNT_worker"]) == ("worker", "2")
+    assert values["PAI_CONTAINER_HOST_PORT_LIST"] == "http:15000,15001;ssh:15002;"
+    rig.api.call("DELETE", f"/apis/paictl.io/v1alpha1/namespaces/{SPACE}/paijobs/{name}")
+    kinds = (f"/api/v1/namespaces/{SPACE}/secrets", f"/api/v1/namespaces/{SPACE}/services", "")
+    until(
+        lambda: not (rig.works() or api.pods(SPACE) or any(api.get(kind)["items"] for kind in kinds if kind)),
+        PATIENCE, "nothing of the job is left",
+    )  # fmt: skip
+
+
+def test_what_a_job_is_never_changes(cluster: Cluster, rig: JobRig, api: KubeApi) -> None:
+    cluster.submit([request("one", {"worker": role()})])
+    path = f"/apis/paictl.io/v1alpha1/namespaces/{SPACE}/paijobs/{rig.jobs()[0]['metadata']['name']}"
+    for change in ({"user": "bob"}, {"virtualCluster": "B"}, {"job": {"taskRoles": {"worker": {"instances": 9}}}}):
+        with pytest.raises(ApiError) as caught:
+            api.patch(path, {"spec": change})
+        assert caught.value.status == 422
+    cluster.stop_job("ann~one")
+    with pytest.raises(ApiError):
+        api.patch(path, {"spec": {"stopped": False}})
+
+
+class Watcher:
+    """Every pod that there ever was, by polling: kwok's live for longer than a round."""
+
+    def __init__(self, api: KubeApi) -> None:
+        self.api = KubeApi(api.plane)
+        self.pods: dict[str, Json] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Watcher:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.2):
+            with contextlib.suppress(OSError, ApiError):
+                self.pods.update({pod["metadata"]["uid"]: pod for pod in self.api.pods(SPACE)})
+
+    def tries(self) -> Counter[tuple[str, ...]]:
+        """How many pods each try of each task had: more than one is once too often."""
+        found: Counter[tuple[str, ...]] = Counter()
+        for pod in self.pods.values():
+            noted, labels = pod["metadata"]["annotations"], pod["metadata"]["labels"]
+            words = (labels["paictl.io/job"], labels["paictl.io/attempt"], noted["paictl.io/role"])
+            index = noted.get("paictl.io/task", noted["batch.kubernetes.io/job-completion-index"])
+            before = [noted.get(key, "0") for key in (
+                "paictl.io/retry", "batch.kubernetes.io/job-index-failure-count",
+                "batch.kubernetes.io/job-index-ignored-failure-count",
+            )]  # fmt: skip
+            found[*words, index, *before] += 1
+        return found
+
+
+def test_sixty_kills_of_the_controller_lose_no_job_and_run_none_twice(
+    cluster: Cluster, rig: JobRig, api: KubeApi
+) -> None:
+    dice = random.Random(11)  # noqa: S311 - not for secrets
+    wanted: dict[str, JobState] = {}
+    with Watcher(api) as watcher:
+        program = rig.start_controller()
+        for number in range(60):
+            if number < 50:
+                name = f"job{number}"
+                kind = (JobState.SUCCEEDED, JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)[number % 4]
+                lasting = dice.uniform(0.3, 3) if kind is JobState.SUCCEEDED else None
+                again = int(kind is JobState.FAILED)
+                made = request(
+                    name, {"a": role(1, dice.choice((1, 1, 2))), "b": role(dice.choice((1, 2)), 1)},
+                    vc=dice.choice("AB"), gang=number % 5 != 0, seconds=lasting, jobRetryCount=again,
+                )  # fmt: skip
+                cluster.submit([made])
+                wanted[f"ann~{name}"] = kind
+            stop = [key for key, kind in wanted.items() if kind is JobState.STOPPED]
+            if stop and number % 3 == 0:
+                cluster.stop_job(dice.choice(stop))
+            _fail_some(api, wanted, dice)
+            time.sleep(dice.uniform(0, 0.5))
+            program.kill()
+            program.start()
+        for key in stop:
+            cluster.stop_job(key)
+
+        def over() -> bool:
+            _fail_some(api, wanted, dice)
+            return all(job.state.ended for job in cluster.jobs())
+
+        until(over, 180, lambda: str([job for job in cluster.jobs() if not job.state.ended]))
+        until(lambda: not live(api), PATIENCE, lambda: str(live(api)))
+        until(lambda: all(job["status"].get("closed") for job in rig.jobs()), PATIENCE, "all are closed")
+    assert {job.key: job.state for job in cluster.jobs()} == wanted
+    assert [task for task, number in watcher.tries().items() if number > 1] == []
+    attempts = {job.key: job.attempt for job in cluster.jobs()}
+    assert {attempts[key] for key, kind in wanted.items() if kind is JobState.FAILED} == {1}
+    assert {attempts[key] for key, kind in wanted.items() if kind is JobState.SUCCEEDED} == {0}
+
+
+def _fail_some(api: KubeApi, wanted: Mapping[str, JobState], dice: random.Random) -> None:
+    """Some pods of the jobs that are to fail do."""
+    for pod in api.pods(SPACE):
+        about = pod["metadata"]
+        if wanted.get(about["annotations"]["paictl.io/key"]) is not JobState.FAILED or END in about["annotations"]:
+            continue
+        if pod["status"]["phase"] == "Running" and not about.get("deletionTimestamp") and dice.random() < 0.5:
+            with contextlib.suppress(ApiError):
+                finish(api, about["name"], "5")
+
+
+def test_what_a_task_has_written_is_shown_and_commands_run_beside_it(
+    cluster: Cluster, api: KubeApi, plane: ControlPlane
+) -> None:
+    cluster.submit([request("talk", {"worker": role(1, 2)})])
+    job = awaited(cluster, "ann~talk", runs)
+    task, heard = TaskPlace("worker", 1), list[bytes]()
+    assert b"".join(cluster.output("ann~talk", task)) == b"first\nsecond\n"
+    assert b"".join(cluster.output("ann~talk", task, lines=1)) == b"second\n"
+    follower = threading.Thread(target=lambda: heard.extend(cluster.output("ann~talk", task, follow=True)), daemon=True)
+    follower.start()
+    until(lambda: b"".join(heard).endswith(b"second\n"), PATIENCE, lambda: str(heard))
+    with (plane.folder / "container.log").open("a") as log:
+        log.write("2026-11-22T05:00:01.0Z stdout F third\n")
+    until(lambda: b"".join(heard).endswith(b"third\n"), PATIENCE, lambda: str(heard))
+    out, err = list[bytes](), list[bytes]()
+    said: list[bytes | None] = [b"one\n", None, b"two\n"]
+    pipes = Pipes(out.append, err.append, lambda: said.pop(0) if said else None)
+    assert cluster.execute("ann~talk", task, ["sh", "-c", "head -n 2; echo bad >&2"], pipes) == 0
+    assert (b"".join(out), b"".join(err)) == (b"one\ntwo\n", b"bad\n")
+    finish(api, job.tasks[0].pod, "5")
+    awaited(cluster, "ann~talk", lambda job: job.state.ended)
+    assert b"first" in b"".join(cluster.output("ann~talk", TaskPlace("worker")))  # its pod ended by itself and is there
+    with pytest.raises(ClusterError, match="does not run"):
+        cluster.execute("ann~talk", TaskPlace("worker"), ["true"], pipes)
