@@ -82,7 +82,7 @@ THIRD_PARTY: dict[str, frozenset[str]] = {
     "sim": frozenset({"scipy", "highspy", "numpy", "yaml"}),
     "remote": frozenset({"kubernetes", "fabric", "paramiko", "ansible_runner", "urllib3", "orjson"}),
     "cluster": frozenset({"jinja2", "orjson", "yaml"}),
-    "deploy": frozenset({"jinja2", "yaml"}),
+    "deploy": frozenset({"yaml"}),
     "controller": frozenset({"starlette", "uvicorn", "prometheus_client"}),
     "server": frozenset({"starlette", "uvicorn", "orjson", "jinja2", "yaml"}),
     "extender": frozenset({"starlette", "uvicorn", "orjson", "prometheus_client", "yaml"}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import PurePosixPath
@@ -271,8 +271,3 @@ def _toml_value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_toml_value, value))}]"
     return json.dumps(value, ensure_ascii=False)
-
-
-def differences_text(found: Mapping[str, Iterable[str]]) -> list[str]:
-    """What differs on a host, for people: `programs: kubelet, runc`."""
-    return [f"{kind}: {', '.join(items)}" for kind, items in found.items() if items]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Machine, Role
@@ -17,6 +18,9 @@ from paictl.plan.phase import Tell
 from paictl.remote.kube.client import MERGE, KubeClient, UnreachableError
 
 READY_SECONDS: Final = 180.0
+PATIENCE: Final = 60.0
+"""Seconds that the API may be silent: etcd chooses a leader anew, or the address moves to another master."""
+Answer = TypeVar("Answer")
 _POLL: Final = 0.3
 
 
@@ -33,7 +37,7 @@ class Labels(DeployPhase):
     def should_run(self) -> str:
         """Skipped where all nodes have their labels."""
         client = api(self.site)
-        self._nodes = {item["metadata"]["name"]: item for _, page in client.list("/api/v1/nodes") for item in page}
+        self._nodes = patiently(lambda: nodes_of(client))
         return "" if self._missing() else RIGHT
 
     def _missing(self) -> dict[str, dict[str, str]]:
@@ -49,7 +53,8 @@ class Labels(DeployPhase):
         """Label."""
         client, missing = api(self.site), self._missing()
         for name, labels in missing.items():
-            client.request("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}}, kind=MERGE)
+            body = {"metadata": {"labels": labels}}
+            patiently(partial(client.request, "PATCH", f"/api/v1/nodes/{name}", body, kind=MERGE))
         tell(f"{len(missing)}/{len(missing)}", "hosts")
 
 
@@ -58,6 +63,26 @@ def labels_of(machine: Machine) -> dict[str, str]:
     if machine.role is Role.MASTER:
         return {"pai-master": "true"}
     return {"pai-worker": "true", "node-role.kubernetes.io/worker": ""}
+
+
+def nodes_of(client: KubeClient) -> dict[str, Any]:
+    """All nodes by name."""
+    return {item["metadata"]["name"]: item for _, page in client.list("/api/v1/nodes") for item in page}
+
+
+def patiently(ask: Callable[[], Answer]) -> Answer:
+    """Ask a young API until it answers; raises `UnreachableError` if it does not for a minute.
+
+    Only for what may be asked twice: who has had no answer does not know whether it was heard.
+    """
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return ask()
+        except UnreachableError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(_POLL)
 
 
 class AllReady(Connect):
@@ -88,7 +113,7 @@ class AllReady(Connect):
 def not_ready(client: KubeClient, wanted: set[str]) -> dict[str, str]:
     """The nodes that are not Ready, each with the reason; `wanted` that are not there at all, too."""
     try:
-        nodes = {item["metadata"]["name"]: item for _, page in client.list("/api/v1/nodes") for item in page}
+        nodes = nodes_of(client)
     except UnreachableError as error:
         return dict.fromkeys(wanted, str(error))
     found = {}

@@ -170,4 +170,7 @@ def contract(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
     rig = request.getfixturevalue("session_jobs") if {Port.JOBS, Port.SCHEDULING} & set(needed) else None
     if rig is not None:
         rig.forget_jobs()
-    return on_kubernetes(plane)
+    made = on_kubernetes(plane)
+    if Port.SERVICES in needed:  # beside the rig's own processes: what was applied for those is taken over
+        made.cluster.set_service("hivedscheduler", running=True, take_over=True)
+    return made

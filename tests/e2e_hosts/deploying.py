@@ -92,6 +92,7 @@ class DevBox:
     def events(self) -> list[dict[str, Any]]:
         """The events of the newest run that applies."""
         files = [path / "events.jsonl" for path in self.runs() if path.name.endswith("-deploy")]
+        files = [path for path in files if path.is_file()]  # the folder is there before they are
         lines = files[-1].read_text().splitlines() if files else []
         return [json.loads(line) for line in lines if line.endswith("}")]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -76,6 +77,11 @@ class Churn:
     seed: int
     alive: list[str] = field(default_factory=list)
     made: int = 0
+    sizes: dict[str, int] = field(default_factory=dict)
+    """Pods of each gang that ever came."""
+    torn: dict[str, float] = field(default_factory=dict)
+    """Gangs of which only some pods are bound, and since when."""
+    checks: int = 0
 
     def __post_init__(self) -> None:
         self.dice = random.Random(self.seed)  # noqa: S311
@@ -84,9 +90,8 @@ class Churn:
         """One gang comes or goes; a server that is away keeps nobody from going on."""
         if self.alive and self.dice.random() < 0.45 + 0.02 * len(self.alive):
             name = self.alive.pop(self.dice.randrange(len(self.alive)))
-            for pod in self.pods():
-                if pod["metadata"]["labels"].get("gang") == name:
-                    self.tried(lambda pod=pod: self.api.delete(pod["metadata"]["name"]))
+            for i in range(self.sizes[name]):
+                self.tried(lambda i=i: self.api.delete(f"{name}-{i}"))
             return
         self.made += 1
         name = f"g{self.made}"
@@ -94,6 +99,7 @@ class Churn:
         pods, leaves = self.dice.choice([(1, 1), (1, 2), (2, 2), (3, 1), (2, 4), (4, 4), (1, 4), (8, 1)])
         priority = self.dice.choice([-1, 0, 0, 5, 10])
         lazy = self.dice.random() < 0.3
+        self.sizes[name] = pods
         made = gang(name, pods, leaves, self.dice.choice(self.vcs), priority, lazyPreemptionEnable=lazy)
         for pod in made:
             self.tried(lambda pod=pod: self.api.create(pod))
@@ -103,22 +109,28 @@ class Churn:
         with contextlib.suppress(*TRANSIENT):
             call()
 
-    def pods(self) -> list[Json]:
-        """All pods; none while the server is away."""
-        try:
-            return self.api.pods()
-        except TRANSIENT:
-            return []
-
     def check(self) -> None:
-        """What must hold at every instant."""
-        assert not faults(self.pods(), self.devices)
+        """What must hold at every instant; raises while the server is away."""
+        pods = self.api.pods()
+        self.checks += 1
+        assert not faults(pods, self.devices)
+
+    def check_whole(self, seconds: float = 20) -> None:
+        """Like `check`; and no gang has been bound in part for longer than bindings take."""
+        pods, now = self.api.pods(), time.monotonic()
+        self.checks += 1
+        assert not faults(pods, self.devices)
+        here = [pod for pod in pods if pod["metadata"]["labels"].get("gang") in self.alive]
+        torn = {text.partition(":")[0]: text for text in halves(here)}
+        self.torn = {name: self.torn.get(name, now) for name in torn}
+        late = [torn[name] for name, since in self.torn.items() if now - since > seconds]
+        assert not late, late
 
     def settle(self, seconds: float = 90) -> None:
         """When nothing comes or goes any more, every gang runs whole or not at all."""
-        until(lambda: not halves(self.pods()), seconds, lambda: "\n".join(halves(self.pods())) + self._plight())
+        until(lambda: not halves(self.api.pods()), seconds, lambda: "\n".join(halves(self.api.pods())) + self._plight())
         assert not faults(self.api.pods(), self.devices)
 
     def _plight(self) -> str:
-        waiting = [pod["metadata"]["name"] for pod in self.pods() if not pod["spec"].get("nodeName")]
+        waiting = [pod["metadata"]["name"] for pod in self.api.pods() if not pod["spec"].get("nodeName")]
         return f"\n{self.api.plight(waiting)}"

@@ -41,7 +41,8 @@ class JobRig:
         with contextlib.suppress(ApiError):  # it is there already
             self.api.call("POST", "/api/v1/namespaces", {"metadata": {"name": SPACE}})
         self.rig.start_extender()
-        self.rig.start_scheduler()
+        names = ("hivedscheduler", "default-scheduler")  # the second for pods of services
+        self.rig.start_scheduler(profiles=[{"schedulerName": name} for name in names])
         self.start_controller()
 
     def start_controller(self, *words: str, wait: bool = True) -> Program:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from paictl.errors import PaictlError
+from paictl.remote.kube import client as client_module
 from paictl.remote.kube import pods
 from paictl.remote.kube.client import Json, KubeError, connect
 from paictl.remote.kube.events import Event, EventRecorder, PodReference
 from paictl.remote.kube.informer import Informer, Times
 from paictl.remote.kube.leases import LeaderElector, LeaseTimes
 from tests.e2e_kube.controlplane import ControlPlane
-from tests.e2e_kube.kubeapi import KubeApi, hived_pod, until
+from tests.e2e_kube.kubeapi import ApiError, KubeApi, hived_pod, until
 
 
 class Seen:
@@ -142,3 +145,31 @@ def test_what_is_wrong_with_a_kubeconfig_is_said(plane: ControlPlane) -> None:
         connect(plane.kubeconfig, "nowhere")
     with pytest.raises(PaictlError):
         connect(plane.folder / "absent.conf")
+
+
+def test_a_pod_uses_its_own_credentials(
+    plane: ControlPlane, api: KubeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Token, authority and address as the kubelet gives them to a pod."""
+    from kubernetes.config import incluster_config
+
+    account = "/api/v1/namespaces/default/serviceaccounts"
+    with contextlib.suppress(ApiError):
+        api.call("POST", account, {"metadata": {"name": "someone"}})
+    made = api.call("POST", f"{account}/someone/token", {"spec": {"expirationSeconds": 600}})
+    (tmp_path / "token").write_text(made["status"]["token"])
+    (tmp_path / "ca.crt").write_bytes((plane.folder / "ca.crt").read_bytes())
+    monkeypatch.setattr(client_module, "_in_cluster", lambda: True)
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(tmp_path / "ca.crt"))
+    host, _, port = plane.server.removeprefix("https://").partition(":")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", port)
+    found = connect()
+    assert found.context == "in cluster"
+    with pytest.raises(KubeError, match="system:serviceaccount:default:someone") as refused:
+        found.get("/api/v1/nodes")
+    assert refused.value.status == 403, "known, and without rights"
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST")
+    with pytest.raises(PaictlError, match="own credentials cannot be used"):
+        connect()

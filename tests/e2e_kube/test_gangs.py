@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e_kube.churn import Churn
+from tests.e2e_kube.churn import Churn, gang
 from tests.e2e_kube.controlplane import ControlPlane, answers
 from tests.e2e_kube.kubeapi import KubeApi, until
 from tests.e2e_kube.rig import Rig, rig
@@ -48,22 +48,28 @@ def test_two_hundred_arrivals_and_departures(api: KubeApi) -> None:
     for number in range(200):
         churn.step()
         if number % 5 == 0:
-            churn.check()
+            churn.check_whole()
     churn.settle()
+    assert churn.checks >= 40
     assert any(pod["spec"].get("nodeName") for pod in api.pods())
     api.delete_all()
 
 
 def test_sixty_kills(up: Rig, plane: ControlPlane, api: KubeApi) -> None:
+    """At random moments, and at chosen ones: between a filter and its bind, during an eviction, during a recovery."""
     churn, dice = Churn(api, ("A", "B", "C"), DEVICES, seed=12), random.Random(5)  # noqa: S311
+    moments = [_after_filter, _during_eviction, _during_recovery]
     for number in range(60):
         for _ in range(dice.randrange(1, 4)):
             churn.step()
-        time.sleep(dice.random() * 0.8)
-        victim = plane.programs[dice.choice(["extender", "extender", "kube-scheduler", "kube-apiserver"])]
-        victim.kill()
-        time.sleep(dice.random() * 0.3)
-        victim.start()
+        if number % 10 == 9:
+            moments[number // 10 % 3](up, plane, api, number)
+        else:
+            time.sleep(dice.random() * 0.8)
+            victim = plane.programs[dice.choice(["extender", "extender", "kube-scheduler", "kube-apiserver"])]
+            victim.kill()
+            time.sleep(dice.random() * 0.3)
+            victim.start()
         if number % 4 == 0:
             until(lambda: answers(f"{plane.server}/readyz", plane.context), 60, "the API server is back")
             churn.check()
@@ -72,5 +78,69 @@ def test_sixty_kills(up: Rig, plane: ControlPlane, api: KubeApi) -> None:
     until(lambda: answers(f"{up.url}/readyz"), 60, lambda: plane.programs["extender"].tail())
     churn.settle(150)
     churn.check()
+    assert churn.checks >= 16
+    _survivors(up, api, churn)
     api.delete_all()
     until(lambda: up.get("/v1/inspect/affinitygroups/")["items"] is None, 60, "nothing is held for pods that are gone")
+
+
+def _survivors(up: Rig, api: KubeApi, churn: Churn) -> None:
+    """Every gang that is whole in the API server and runs is known with all its pods; something survived."""
+    bound: dict[str, set[str]] = {}
+    for pod in api.pods():
+        if pod["spec"].get("nodeName"):
+            bound.setdefault(pod["metadata"]["labels"]["gang"], set()).add(pod["metadata"]["uid"])
+    assert bound, "nothing runs after sixty kills"
+    known = {item["metadata"]["name"]: item["status"] for item in up.get("/v1/inspect/affinitygroups/")["items"]}
+    for name, uids in bound.items():
+        assert set(known[f"default/{name}"]["allocatedPods"]) == uids
+    running = [name for name in churn.alive if name in bound]
+    assert all(len(bound[name]) == churn.sizes[name] for name in running), "a gang that runs has all its pods"
+
+
+def _ready(up: Rig, plane: ControlPlane) -> None:
+    until(lambda: answers(f"{plane.server}/readyz", plane.context), 60, "the API server answers")
+    plane.await_scheduler()
+    until(lambda: answers(f"{up.url}/readyz"), 60, lambda: plane.programs["extender"].tail())
+
+
+def _again(plane: ControlPlane) -> None:
+    plane.programs["extender"].kill()
+    plane.programs["extender"].start()
+
+
+def _after_filter(up: Rig, plane: ControlPlane, api: KubeApi, number: int) -> None:
+    """Devices are assumed, and the binding has not come: kube-scheduler has no say in it, the question is ours."""
+    _ready(up, plane)
+    pod = api.create(gang(f"between-{number}", 1, 1, "C")[0])
+    plane.programs["kube-scheduler"].freeze()
+    try:
+        up.post("/v1/extender/filter", {"Pod": pod, "NodeNames": sorted(DEVICES)})
+        _again(plane)
+    finally:
+        plane.programs["kube-scheduler"].thaw()
+    _ready(up, plane)
+    api.delete(f"between-{number}-0")
+
+
+def _during_eviction(up: Rig, plane: ControlPlane, api: KubeApi, number: int) -> None:
+    """Victims are on their way out, and the one who wanted them gone dies."""
+    _ready(up, plane)
+    for pod in gang(f"urgent-{number}", 4, 4, "A", 100):
+        api.create(pod)
+    name = f"urgent-{number}-0"
+    until(lambda: api.node_of(name) or any(e["reason"] == "Preempting" for e in api.events(name)), 30, "it asked")
+    _again(plane)
+    _ready(up, plane)
+    for i in range(4):
+        api.delete(f"urgent-{number}-{i}")
+
+
+def _during_recovery(up: Rig, plane: ControlPlane, api: KubeApi, number: int) -> None:
+    """It dies again and again before it knows all pods."""
+    _ready(up, plane)
+    for _ in range(3):
+        _again(plane)
+        until(lambda: "answering on" in plane.programs["extender"].tail(3), 20, "it has begun")
+    _ready(up, plane)
+    assert api.pods() is not None, number

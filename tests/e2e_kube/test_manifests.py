@@ -7,6 +7,7 @@ every call that a rule allows; the audit log says afterwards whether a rule is m
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -29,7 +30,7 @@ from tests.e2e_kube.accounts import (
 )
 from tests.e2e_kube.churn import gang
 from tests.e2e_kube.controlplane import HOST, ControlPlane, answers, free_ports
-from tests.e2e_kube.kubeapi import Json, KubeApi, hived_pod, until
+from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi, hived_pod, until
 from tests.e2e_kube.rig import Rig, nodes_of
 
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{SPACE}/leases"
@@ -56,6 +57,7 @@ def up(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFacto
     made = Rig(plane, api, configuration(1), tmp_path_factory.mktemp("manifests"))
     try:
         api.add_nodes(nodes_of(configuration(2)))
+        _remove_deployments(api)
         made.install("--delete-after", str(PATIENCE))
         _start(made)
         yield made
@@ -83,6 +85,13 @@ def _start(up: Rig) -> None:
     scheduler["clientConnection"]["kubeconfig"] = "@KUBECONFIG@"
     scheduler["extenders"][0]["urlPrefix"] = f"{up.url}/v1/extender"
     up.plane.start_scheduler(json.dumps(scheduler), up.conf(SCHEDULER))
+
+
+def _remove_deployments(api: KubeApi) -> None:
+    """Those of other modules: without a kubelet nothing becomes Ready, and no other template is ever rolled out."""
+    with contextlib.suppress(ApiError):
+        api.call("DELETE", f"/apis/apps/v1/namespaces/{SPACE}/deployments?propagationPolicy=Background")
+    until(lambda: not api.pods(SPACE), 30, "their pods are gone")
 
 
 def _replicas(api: KubeApi, name: str = EXTENDER) -> list[Json]:

@@ -62,7 +62,7 @@ class KubernetesCluster:
         self._services = KubeServices(client, self._store, lambda: self.name)
         self._users = KubernetesUsers(client)
         self._jobs = JobStore(client)
-        self._looker = Looker(client, self._store, self._jobs)
+        self._looker = Looker(client, self._store, self._jobs, lambda: self._services.loaded(SCHEDULER))
 
     # --- identity
 
@@ -194,7 +194,7 @@ class KubernetesCluster:
             if found.waiting and found.situation is not Situation.SERVICE_STOPPED:
                 stopped = next(filter(self._services.is_stopped, (CONTROLLER, SCHEDULER)), None)
                 if stopped is not None:
-                    return replace(found, situation=Situation.SERVICE_STOPPED, service=stopped)
+                    return replace(found, situation=Situation.SERVICE_STOPPED, service=stopped, scheduler=None)
             return found
 
     def foresee(self, request: JobRequest) -> JobExplanation:

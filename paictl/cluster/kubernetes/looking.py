@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -25,12 +25,15 @@ _GOING_ON: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Fail
 
 
 class Looker:
-    """Looks at one cluster, by its newest configuration."""
+    """Looks at one cluster, by the configuration that its scheduler has `loaded`, else by the newest."""
 
-    def __init__(self, client: KubeClient, store: VersionStore, jobs: JobStore) -> None:
+    def __init__(
+        self, client: KubeClient, store: VersionStore, jobs: JobStore, loaded: Callable[[], int | None]
+    ) -> None:  # fmt: skip
         self._client = client
         self._store = store
         self._jobs = jobs
+        self._loaded = loaded
 
     def explain(self, key: str) -> JobExplanation:
         """Why a job waits."""
@@ -76,7 +79,9 @@ class Looker:
         return [one for _, page in self._client.list(path, query) for one in page]
 
     def _configuration(self) -> Configuration:
-        version = self._store.version()
+        loaded, head = self._loaded(), self._store.head()
+        kept = {entry.number for entry in head.entries} if head is not None else set()
+        version = self._store.version(loaded if loaded in kept else None)
         return Configuration(version.number, version.files)
 
     def _newest(self) -> Configuration | None:

@@ -50,14 +50,15 @@ class Applier:
             )  # fmt: skip
         return found
 
-    def check(self, objects: Sequence[Json], *, take_over: bool = False) -> None:
-        """Let the server check all objects without changing anything.
+    def check(self, objects: Sequence[Json], alive: Callable[[], None], *, take_over: bool = False) -> None:
+        """Let the server check all objects without changing anything; `alive` is called in between.
 
         Raises `ConflictError` if fields belong to others, `ClusterError` with every object that was refused.
         """
         refused: list[tuple[Json, KubeError]] = []
         spaces = {one["metadata"]["name"] for one in objects if one["kind"] == "Namespace"}
         for body in objects:
+            alive()
             resource = self.resource(body, objects)
             if resource is None or (body["kind"] == NODE and find(self._client, resource.path_of(body)) is None):
                 continue

@@ -19,8 +19,8 @@ _KINDS: Final = (_CLAIM, _CRD, "Namespace", "PersistentVolume")
 _FOREVER: Final = "Namespace"
 """Never deleted: what else is in it is not known to be ours."""
 _ELSEWHERE: Final = {
-    "rest-server": (("secrets",), "users", "{count} accounts and tokens of users"),
-    "cluster-configuration": (("configmaps", "secrets"), "configuration", "{versions} versions of the configuration"),
+    "rest-server": (("secrets",), "users", "accounts and tokens of users"),
+    "cluster-configuration": (("configmaps", "secrets"), "configuration", "versions of the configuration"),
 }
 """Services whose data paictl keeps itself: kinds, value of the label `app.kubernetes.io/name`, what to call them."""
 
@@ -74,9 +74,11 @@ class DataKeeper:
         objects = [one for kind in kinds for one in self._named(kind, name)]
         if not objects:
             return []
-        heads = find(self._client, path_of(NAMESPACE, "configmaps", HEAD)) if name == "configuration" else None
-        versions = ((heads or {}).get("data") or {}).get("versions", "").count('"number":')
-        return [words.format(count=len(objects), versions=versions)]
+        if name != "configuration":
+            return [f"{len(objects)} {words}"]
+        head = find(self._client, path_of(NAMESPACE, "configmaps", HEAD)) or {}
+        versions = str((head.get("data") or {}).get("versions", "")).count('"number":')
+        return [f"{versions} {words if versions != 1 else words.replace('versions', 'version')}"] if versions else []
 
     def _named(self, kind: str, name: str) -> list[Json]:
         pages = self._client.list(path_of(NAMESPACE, kind), {"labelSelector": f"{NAME}={name},!{SERVICE}"})

@@ -20,6 +20,7 @@ from paictl.cluster.kubernetes.services.workloads import RUNNING, Observer, endi
 from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.kubernetes.times import read_time
 from paictl.cluster.manifests.context import Inputs, Renderer
+from paictl.cluster.manifests.templating import TemplateError
 from paictl.cluster.values import ClusterError, ConfigVersion, ServiceView, UnreachableError
 from paictl.remote.kube.client import Json, KubeClient
 from paictl.resources import resource_folder
@@ -52,8 +53,8 @@ class KubeServices:
         with told():
             records = {name: one for name, one in sorted(self._records.all().items()) if one.since}
             workloads = self._observer.workloads() if records else {}
-            newest = self._newest() if closely and records else None
-            renderer = self._renderer(newest) if newest else None
+            head = self._store.head() if closely and records else None
+            renderer = self._renderer(self._store.version()) if head is not None and head.newest else None
             return [self._view(one, workloads.get(name, []), renderer) for name, one in records.items()]
 
     def _view(self, record: Record, workloads: Sequence[Json], renderer: Renderer | None) -> ServiceView:
@@ -78,7 +79,10 @@ class KubeServices:
 
     def _compared(self, record: Record, renderer: Renderer) -> tuple[bool, Sequence[str]]:
         """Whether a service would be rendered otherwise now, and which of its objects would be too many."""
-        bodies = [one.body for one in renderer.sealed(record.service)]
+        try:
+            bodies = [one.body for one in renderer.sealed(record.service)]
+        except TemplateError:  # whoever refreshes it is told
+            return True, ()
         changed = record.digest != digest_of(bodies, __version__)
         if not changed:
             return False, ()
@@ -110,6 +114,11 @@ class KubeServices:
         """Whether somebody has stopped a service; one that was never started may run by other means."""
         record = self._records.get(name)
         return record is not None and bool(record.since) and record.state == "stopped"
+
+    def loaded(self, name: str) -> int | None:
+        """The version of the configuration that a service was applied from; None if it never was."""
+        record = self._records.get(name)
+        return None if record is None else record.loaded
 
     def need(self, name: str) -> None:
         """Raise `UnreachableError` if somebody has stopped a service."""
@@ -149,8 +158,7 @@ class KubeServices:
         """The data of a service, as lines for people."""
         self._known(name)
         with told():
-            record = self._records.get(name)
-            return () if record is None else self._data.lines(record)
+            return self._data.lines(self._records.get(name) or Record(name))
 
     def wipe_service(self, name: str, *, with_data: bool = False) -> None:
         """Delete the objects of a service; its data only if told so, namespaces and nodes never."""
@@ -177,7 +185,7 @@ class KubeServices:
             old, now = held.record, self._now()
             restarted = now if restart else old.restarted if old.state != "stopped" else ""
             objects, digest = self._objects(name, renderer, restarted)
-            self._applier.check(objects, take_over=take_over)
+            self._applier.check(objects, held.alive, take_over=take_over)
             items = tuple(Item.of(one) for one in objects)
             since = old.since if old.state == "running" and old.since else now
             held.note(state="applying", since=since, items=tuple(dict.fromkeys([*old.items, *items])))
@@ -189,12 +197,10 @@ class KubeServices:
             )  # fmt: skip
 
     def _stop(self, name: str) -> None:
-        if self._records.get(name) is None:
-            return
         with self._records.held(name) as held:
             groups = {one.group for one in held.record.items if is_workload(one)}
             self._remove((Item.of(one) for one in self._applier.ours(name, groups)), held)
-            if held.record.state != "stopped":
+            if held.record.state != "stopped" or not held.record.since:
                 held.note(state="stopped", since=self._now())
 
     def _stale(self, record: Record, wanted: set[Item]) -> list[Item]:
