@@ -76,7 +76,7 @@ def test_killed_at_every_request(name: str, kube: FakeJobs) -> None:
             run(again, ends, kill_at, after=after)
             found = job(again)
             assert (found.state, found.attempt) == (state, attempt), (kill_at, after)
-            assert again.live() == again.overlaps == [], (kill_at, after)
+            assert (again.live(), again.overlaps) == ([], []), (kill_at, after)
             assert [key for key, number in again.made.items() if number > 1] == [], (kill_at, after)
 
 
