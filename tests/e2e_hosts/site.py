@@ -18,6 +18,9 @@ GROUP_V1: Mapping[str, Any] = {
     "kubelet": {"failCgroupV1": False, "cgroupDriver": "cgroupfs"},
     "containerd": {"restrict_oom_score_adj": True},
     "etcd_arguments": {"unsafe-no-fsync": "true"},
+    "kube_proxy": {
+        "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
+    },
 }
 """What the test hosts need of Kubernetes because they are no real machines (docs/test-hosts.md)."""
 

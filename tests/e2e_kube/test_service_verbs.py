@@ -176,7 +176,8 @@ def test_ctrl_c_while_it_waits_leaves_what_is_applied_and_a_second_start_goes_on
     assert code == 4
     assert "pods are ready" in err
     plane.start_scheduler(SCHEDULER)
-    assert "hivedscheduler: started" in shell.done("service", "start", "-n", "hivedscheduler", "rest-server")
+    assert "rest-server: started" in shell.done("service", "start", "-n", "hivedscheduler", "rest-server")
+    shell.done("service", "status", "-n", "hivedscheduler")
     assert len(pods(api, "hivedscheduler")) == 4
 
 

@@ -7,7 +7,10 @@ from paictl.cli.deploy import apply, check, reset, verify
 
 app = App(
     help="Deploy Kubernetes and all services on real machines.",
-    lazy={"bundle": Lazy("paictl.cli.deploy.bundle", "Make, check and list the artifact folder.")},
+    lazy={
+        "bundle": Lazy("paictl.cli.deploy.bundle", "Make, check and list the artifact folder."),
+        "certs": Lazy("paictl.cli.deploy.certs", "See when certificates of the masters end, and renew them."),
+    },
 )
 app.command("check", epilog=check.EPILOG)(check.check)
 app.command("plan", epilog=apply.PLAN_EPILOG)(apply.plan)

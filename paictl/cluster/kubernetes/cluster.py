@@ -159,6 +159,11 @@ class KubernetesCluster:
             self._services.need(API)
             self._jobs.stop(key)
 
+    def job_data(self, key: str) -> Mapping[str, object]:
+        """What a job was submitted with, secrets masked."""
+        with told():
+            return self._jobs.find(key).data
+
     def jobs(self, *, ended: bool = True) -> Sequence[JobView]:
         """Jobs in order of submission, without tasks."""
         with told():

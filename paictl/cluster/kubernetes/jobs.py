@@ -69,7 +69,7 @@ class JobStore:
     def _make(self, request: JobRequest, one: Taken, now: datetime) -> JobView:
         """Make one job: first what it needs, then itself, then it owns what it needs.
 
-        Who is killed in between leaves a Secret that nobody reads; the job controller takes it away after an hour.
+        Who is killed in between leaves a Secret that nobody reads or owns.
         """
         from paictl.cluster.taking import without_secrets
 

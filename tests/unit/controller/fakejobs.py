@@ -35,6 +35,8 @@ class FakeJobs(FakeKube):
         self.objects.setdefault(SPACE, {"metadata": {"name": "paictl-jobs"}})
         self.made: Counter[tuple[str, ...]] = Counter()
         """Pods by job, attempt, role, index and tries before: more than one is once too often."""
+        self.overlaps: list[str] = []
+        """Pods that were made while some of an attempt before went on."""
         self.serial = 0
 
     def _done(self, method: str, path: str, body: Any, query: dict[str, object]) -> Json:
@@ -110,6 +112,9 @@ class FakeJobs(FakeKube):
         }  # fmt: skip
         noted, labels = about["annotations"], about["labels"]
         task = noted.get("paictl.io/task", str(index))
+        mine = [pod for pod in self.live() if pod["metadata"]["labels"]["paictl.io/job"] == labels["paictl.io/job"]]
+        if any(pod["metadata"]["labels"]["paictl.io/attempt"] < labels["paictl.io/attempt"] for pod in mine):
+            self.overlaps.append(about["name"])
         tries = failures + ignored + int(noted.get("paictl.io/retry", 0))
         self.made[labels["paictl.io/job"], labels["paictl.io/attempt"], noted["paictl.io/role"], task, str(tries)] += 1
         body = {"metadata": about, "spec": {**template["spec"], "nodeName": "n0"}, "status": {"phase": "Pending"}}

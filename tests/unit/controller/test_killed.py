@@ -16,6 +16,9 @@ from tests.unit.controller.fakejobs import Bench, FakeJobs, KilledError
 CASES: Mapping[str, tuple[JobRequest, Mapping[str, int | None], JobState, int]] = {
     "gang that succeeds": (request({"a": {"instances": 2}, "b": {}}), {"a": 0, "b": 0}, JobState.SUCCEEDED, 0),
     "gang that fails twice": (request({"a": {"instances": 2}}, jobRetryCount=1), {"a": 3}, JobState.FAILED, 1),
+    "gang of which one fails twice": (
+        request({"a": {}, "ps": {}}, jobRetryCount=1), {"a": 3, "ps": None}, JobState.FAILED, 1,
+    ),
     "tasks retried alone": (
         request({"a": {"instances": 2, "taskRetryCount": 1}}, gang=False), {"a": 3}, JobState.FAILED, 0,
     ),
@@ -73,7 +76,7 @@ def test_killed_at_every_request(name: str, kube: FakeJobs) -> None:
             run(again, ends, kill_at, after=after)
             found = job(again)
             assert (found.state, found.attempt) == (state, attempt), (kill_at, after)
-            assert again.live() == [], (kill_at, after)
+            assert (again.live(), again.overlaps) == ([], []), (kill_at, after)
             assert [key for key, number in again.made.items() if number > 1] == [], (kill_at, after)
 
 

@@ -127,10 +127,18 @@ class Applier:
             resource = self._kinds.find(group)
             if resource is None or group[1] == NODE:
                 continue
-            query = {"labelSelector": f"{SERVICE}={service},{PART_OF}={OURS}"}
-            for _, page in self._client.list(resource.path(), query):
-                found += [{**one, "apiVersion": group[0], "kind": group[1]} for one in page if not _owned(one)]
+            page = self._labelled(resource, service)
+            found += [{**one, "apiVersion": group[0], "kind": group[1]} for one in page if not _owned(one)]
         return found
+
+    def _labelled(self, resource: Resource, service: str) -> list[Json]:
+        query = {"labelSelector": f"{SERVICE}={service},{PART_OF}={OURS}"}
+        try:
+            return [one for _, page in self._client.list(resource.path(), query) for one in page]
+        except KubeError as error:
+            if error.status != NOT_FOUND:
+                raise
+            return []  # its definition has just been deleted
 
     def live(self, item: Item) -> Json | None:
         """An object as it is now."""

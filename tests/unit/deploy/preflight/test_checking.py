@@ -94,6 +94,8 @@ def test_how_far_a_host_could_be_asked(tmp_path: Path, result: HostResult, check
 def test_errors_of_kubeadm_that_are_ignored_are_warnings(tmp_path: Path) -> None:
     bad = answer("m1", {"cpus": 1, "system": {"kernel": "4.1"}, "listeners": {"6443": "x"}})
     assert failed(seen(tmp_path, bad)) == [("m1", "kernel"), ("m1", "cpu"), ("m1", "ports")]
+    one = seen(tmp_path, bad, more=", ignore_preflight_errors: [NumCPU]")
+    assert failed(one) == [("m1", "kernel"), ("m1", "ports")]
     mild = seen(tmp_path, bad, more=", ignore_preflight_errors: [NumCPU, SystemVerification, Port-6443]")
     assert failed(mild) == []
     assert {check for _, check, verdict in mild.failures if verdict.level is Level.WARN} >= {"cpu", "kernel", "ports"}

@@ -1,0 +1,78 @@
+"""`paictl deploy certs`: when certificates of the masters end, and renewing them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from paictl.cli import console
+from paictl.cli.clusters import Yes, confirm
+from paictl.cli.command import App
+from paictl.cli.console import Output, said, spoken
+from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment, ssh_options
+from paictl.cli.options import OutputOption
+from paictl.errors import ExitCode, PaictlError
+from paictl.units import rfc3339
+
+if TYPE_CHECKING:
+    from paictl.deploy.certs import Certificate
+
+app = App(help="See when the certificates of the masters end, and renew them.")
+
+
+@app.command(epilog="paictl deploy certs status -m master.csv -w worker.csv -c config.yaml")
+def status(
+    masters: Masters,
+    workers: Workers,
+    config: Config,
+    accept_new: AcceptNew = False,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show when the certificates of all masters end; exit code 1 if one of them has less than 30 days."""
+    from paictl.deploy import certs
+
+    found = certs.status(read_deployment(masters, workers, config), ssh_options(accept_new))
+    now = datetime.now(UTC)
+    if output is Output.TABLE:
+        rows = [(one.host, one.name, rfc3339(one.ends), one.left(now).days) for one in found.found]
+        if rows:
+            console.write_table(("HOST", "CERTIFICATE", "ENDS", "DAYS"), rows)
+    else:
+        console.write_data([_data(one, now) for one in found.found], output)
+    for bad in found.errors:
+        reason = bad.message or (bad.stderr.strip().splitlines() or ["kubeadm says nothing"])[-1]
+        console.error(PaictlError(said(reason), where=bad.host, hint=said(bad.hint) or None))
+    ending = found.ending(now)
+    if ending:
+        own = any(not one.authority for one in ending)
+        then = (
+            "paictl deploy certs renew"
+            if own
+            else "https://kubernetes.io/docs/tasks/tls/manual-rotation-of-ca-certificates"
+        )
+        console.warning(spoken("{count} certificates end soon: {what}", count=len(ending), what=then))
+    raise typer.Exit(found.code or (ExitCode.NEGATIVE if ending else ExitCode.OK))
+
+
+def _data(one: Certificate, now: datetime) -> dict[str, Any]:
+    return {
+        "host": one.host, "name": one.name, "ends": rfc3339(one.ends), "days": one.left(now).days,
+        "authority": one.authority,
+    }  # fmt: skip
+
+
+@app.command(epilog="paictl deploy certs renew -m master.csv -w worker.csv -c config.yaml")
+def renew(masters: Masters, workers: Workers, config: Config, yes: Yes = False, accept_new: AcceptNew = False) -> None:
+    """Renew the certificates of all masters, one after the other; the API of each is away for some seconds."""
+    from paictl.deploy import certs
+
+    deployment = read_deployment(masters, workers, config)
+    options = ssh_options(accept_new)
+    confirm(
+        spoken("the control plane of {count} masters starts again, one by one", count=len(deployment.masters)),
+        deployment.settings.cluster, yes=yes,
+    )  # fmt: skip
+    certs.renew(deployment, options, lambda told, host: console.info(f"{host}: {said(told)}"))
+    console.outcome("all masters have new certificates", name=deployment.settings.cluster)
