@@ -13,7 +13,7 @@ import yaml
 
 from paictl.deploy.artifacts import verify
 from paictl.deploy.draining import Holding, is_held
-from paictl.deploy.inventory import Machine
+from paictl.deploy.inventory import Machine, Role
 from paictl.deploy.joining import ControlPlane, api, known_access
 from paictl.deploy.looking import Connect, Facts, Preflight
 from paictl.deploy.nodes import READY_SECONDS, nodes_of, not_ready, patiently
@@ -176,6 +176,9 @@ def cluster_of(seen: Seen, machines: Iterable[Machine], lacking: Iterable[str] =
             raise UpgradeRefusedError(text("is no node of the cluster"), where=one.name, hint="paictl deploy apply")
         kubelet = version_of(node["status"]["nodeInfo"]["kubeletVersion"])
         own = tuple(programs.get(one.name, ()))
+        if one.role is Role.MASTER and not own:
+            hint = text("mend it first; see there: {command}", command="crictl ps -a")
+            raise UpgradeRefusedError(text("runs no control plane"), where=one.name, hint=hint)
         found.append(Present(one.name, one.role, kubelet, own, one.name in lacks, is_held(node)))
     proxy = _tag(seen.proxy["spec"]["template"]["spec"]) if seen.proxy else None
     return Cluster(tuple(found), version_of(seen.notes["kubernetesVersion"]), proxy)
