@@ -82,7 +82,11 @@ def holding(given: Api, seconds: float = 30) -> Holding:
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(draining.time, "sleep", lambda _: None)
+    monkeypatch.setattr(draining, "_POLL", 0.0)
+
+
+def cordoned(given: Api, name: str) -> bool:
+    return bool(given.nodes[name]["spec"].get("unschedulable"))
 
 
 def quiet(text: str, about: str = "") -> None:
@@ -95,10 +99,10 @@ def test_a_node_is_emptied_but_for_what_stays() -> None:
     held = holding(given)
     held.drain(["w1"], quiet)
     assert given.evicted == ["web"]
-    assert given.nodes["w1"]["spec"]["unschedulable"] is True
+    assert cordoned(given, "w1")
     assert MARK in given.nodes["w1"]["metadata"]["annotations"]
     held.release_all()
-    assert given.nodes["w1"]["spec"]["unschedulable"] is False
+    assert not cordoned(given, "w1")
     assert MARK not in given.nodes["w1"]["metadata"]["annotations"]
 
 
@@ -115,7 +119,7 @@ def test_what_a_budget_keeps_for_ever_ends_the_drain_and_the_node_is_given_back(
     with pytest.raises(DeployError, match="not empty after 0 s: ns/web; the budget needs 1"):
         held.drain(["w1"], quiet)
     held.release_all()
-    assert given.nodes["w1"]["spec"]["unschedulable"] is False
+    assert not cordoned(given, "w1")
 
 
 def test_a_pod_that_nothing_would_make_again_is_left_alone_and_the_node_is_never_cordoned() -> None:
@@ -131,7 +135,7 @@ def test_what_somebody_else_has_cordoned_stays_so() -> None:
     held = holding(given)
     held.drain(["w1"], quiet)
     held.release("w1")
-    assert given.nodes["w1"]["spec"]["unschedulable"] is True
+    assert cordoned(given, "w1")
 
 
 def test_what_a_killed_run_has_left_is_given_back() -> None:
@@ -140,13 +144,13 @@ def test_what_a_killed_run_has_left_is_given_back() -> None:
     later = holding(given)
     later.adopt(["w1"])
     later.release_all()
-    assert given.nodes["w1"]["spec"]["unschedulable"] is False
+    assert not cordoned(given, "w1")
 
 
 def test_a_node_that_changes_meanwhile_is_asked_again_and_not_for_ever() -> None:
     given = api(conflicts=2)
     holding(given).drain(["w1"], quiet)
-    assert given.nodes["w1"]["spec"]["unschedulable"] is True
+    assert cordoned(given, "w1")
     with pytest.raises(DeployError, match="changes all the time"):
         holding(api(conflicts=10**6)).drain(["w1"], quiet)
 
@@ -158,4 +162,4 @@ def test_all_are_given_back_also_where_one_cannot_be() -> None:
     given.conflicts = 10  # all tries of the first one
     with pytest.raises(DeployError):
         held.release_all()
-    assert given.nodes["w2"]["spec"]["unschedulable"] is False
+    assert not cordoned(given, "w2")
