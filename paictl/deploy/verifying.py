@@ -158,7 +158,9 @@ class _Trying:
         return [device_finding(name, wanted[name], pods[f"devices-{number}"]) for number, name in enumerate(order)]
 
 
-_SERVE: Final = f"mkdir -p /tmp/w && echo here > /tmp/w/index.html && exec httpd -f -p {PORT} -h /tmp/w"
+_SERVE: Final = f"exec httpd -f -p {PORT} -h /etc"
+"""Every container has /etc/hostname; nothing else of the image is needed."""
+_PROBE: Final = {"httpGet": {"path": "/hostname", "port": PORT}, "periodSeconds": 1, "timeoutSeconds": 3}
 
 
 def ask_script(address: str, peers: Mapping[str, str]) -> str:
@@ -170,9 +172,9 @@ def ask_script(address: str, peers: Mapping[str, str]) -> str:
 
     lines = [
         attempt("dns", "nslookup kubernetes.default.svc.cluster.local"),
-        attempt("service", f"wget -q -T 3 -O - http://{address}/"),
+        attempt("service", f"wget -q -T 3 -O - http://{address}/hostname"),
     ]
-    lines += [attempt(f"peer:{name}", f"wget -q -T 3 -O - http://{ip}:{PORT}/") for name, ip in peers.items()]
+    lines += [attempt(f"peer:{name}", f"wget -q -T 3 -O - http://{ip}:{PORT}/hostname") for name, ip in peers.items()]
     return "\n".join(lines)
 
 
@@ -219,7 +221,7 @@ def _pod(
 ) -> dict[str, Any]:  # fmt: skip
     container = {
         "name": "try", "image": image, "imagePullPolicy": "IfNotPresent", "command": ["sh", "-c", command],
-        "resources": {"limits": dict(limits or {})},
+        "resources": {"limits": dict(limits or {})}, **({"readinessProbe": _PROBE} if command == _SERVE else {}),
     }  # fmt: skip
     spec = {
         "nodeName": node, "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container],
