@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from paictl.cluster.interface import Event, JobState, JobView, Port
+from paictl.cluster.interface import Event, JobState, JobView, Port, TaskPlace
 from paictl.cluster.picture import JobLine
 from paictl.cluster.timeline import timeline
 from paictl.errors import PaictlError
@@ -17,6 +18,10 @@ from paictl.server.portal.rendering import fragment, page
 from paictl.server.portal.showing import MOST_SHOWN
 from paictl.server.routing import Route, Told, Who
 
+LOG_LINES: Final = 1000
+"""Lines of a log that a page shows; ``paictl job logs -f`` shows all of it."""
+LOG_PIECES: Final = 4096
+"""No more pieces are read of it, however long its lines."""
 _WIDTH: Final = 1000
 """Units from the left to the right end of a timeline."""
 
@@ -55,6 +60,20 @@ def _why(call: Call, found: JobView) -> list[str]:
         return explaining.lines(call.cluster.explain(found.key))
     except PaictlError as error:  # it may have begun to run meanwhile; the next look shows it
         return [error.message]
+
+
+def log(call: Call) -> Answer:
+    """What a task's newest pod has written, its last lines."""
+    task = TaskPlace(call.path["role"], int(call.path["index"]) if call.path["index"].isdigit() else -1)
+    error = written = ""
+    try:
+        pieces = call.cluster.output(_key(call), task, lines=LOG_LINES)
+        written = b"".join(itertools.islice(pieces, LOG_PIECES)).decode(errors="replace")
+    except PaictlError as found:  # it has not started, or its pod is gone
+        error = found.message
+    values = {"title": str(task), "here": "/jobs", "path": f"/jobs/{call.path['user']}/{call.path['name']}",
+              "task": task, "written": written, "error": error}  # fmt: skip
+    return page(call, "log.html", values)
 
 
 def stop(call: Call) -> Answer:
@@ -126,5 +145,6 @@ def _bar(
 ROUTES: Final = (
     Route("GET", "/jobs/{user}/{name}", Who.OWNER, job, Told("A job", answers=(200, 400))),
     Route("GET", "/jobs/{user}/{name}/live", Who.OWNER, live, Told("What changes of a job", answers=(200, 400))),
+    Route("GET", "/jobs/{user}/{name}/log/{role}/{index}", Who.OWNER, log, Told("The log of a task")),
     Route("POST", "/jobs/{user}/{name}/stop", Who.OWNER, stop, Told("Stop a job", answers=(303, 400)), jobs=True),
 )
