@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import yaml
@@ -17,7 +16,7 @@ from paictl.deploy.inventory import Machine, Role
 from paictl.deploy.joining import ControlPlane, api, known_access
 from paictl.deploy.looking import Connect, Facts, Preflight
 from paictl.deploy.nodes import READY_SECONDS, nodes_of, not_ready, patiently
-from paictl.deploy.site import DeployError, Site, pack
+from paictl.deploy.site import DeployError, Site, pack, pack_folder
 from paictl.deploy.versions import (
     Cluster,
     Kubeadm,
@@ -31,7 +30,6 @@ from paictl.deploy.versions import (
 )
 from paictl.errors import ExitCode
 from paictl.i18n import text
-from paictl.places import cache_folder
 from paictl.plan.phase import Phase, Tell
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError, UnreachableError
 
@@ -206,12 +204,11 @@ class Push(UpgradePhase):
         """Verify first: no host is touched with a wrong file."""
         site, due = self.work.site, self._due()
         verify(site.desired.artifacts)
-        made = {one.name: pack(site.desired, one, site.facts[one.name], cache_folder() / "packs") for one in due}
-        packs = {name: str(path) for name, path in made.items() if path is not None}
         upgraded = [one.host for one in self.work.plan.steps if one.kubelet or one.kubeadm]
-        site.play("upgrade_push", tell, due, {"paictl_packs": packs, "paictl_upgraded": upgraded})
-        for path in set(packs.values()):
-            Path(path).unlink(missing_ok=True)
+        with pack_folder() as folder:
+            made = {one.name: pack(site.desired, one, site.facts[one.name], folder) for one in due}
+            packs = {name: str(path) for name, path in made.items() if path is not None}
+            site.play("upgrade_push", tell, due, {"paictl_packs": packs, "paictl_upgraded": upgraded})
 
 
 class _Machines(UpgradePhase):
