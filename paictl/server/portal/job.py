@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -15,7 +15,7 @@ from paictl.errors import PaictlError
 from paictl.operate import explaining
 from paictl.server.calls import Answer, Call, redirect
 from paictl.server.portal.rendering import fragment, page
-from paictl.server.portal.showing import MOST_SHOWN
+from paictl.server.portal.showing import MOST_SHOWN, path_of
 from paictl.server.routing import Route, Told, Who
 
 LOG_LINES: Final = 1000
@@ -41,7 +41,7 @@ def _values(call: Call) -> dict[str, Any]:
     found = call.cluster.job(_key(call))
     now = call.cluster.now
     told = call.cluster.events(f"job/{found.key}")
-    path = f"/jobs/{call.path['user']}/{call.path['name']}"
+    path = path_of(found.key)
     return {
         "job": found, "path": path, "live": f"{path}/live", "tasks": found.tasks[:MOST_SHOWN],
         "more_tasks": max(len(found.tasks) - MOST_SHOWN, 0),
@@ -71,7 +71,7 @@ def log(call: Call) -> Answer:
         written = b"".join(itertools.islice(pieces, LOG_PIECES)).decode(errors="replace")
     except PaictlError as found:  # it has not started, or its pod is gone
         error = found.message
-    values = {"title": str(task), "here": "/jobs", "path": f"/jobs/{call.path['user']}/{call.path['name']}",
+    values = {"title": str(task), "here": "/jobs", "path": path_of(_key(call)),
               "task": task, "written": written, "error": error}  # fmt: skip
     return page(call, "log.html", values)
 
@@ -80,7 +80,7 @@ def stop(call: Call) -> Answer:
     """End the job."""
     key = _key(call)
     call.cluster.stop_job(key)
-    return redirect(f"/jobs/{call.path['user']}/{call.path['name']}")
+    return redirect(path_of(key))
 
 
 def _key(call: Call) -> str:
@@ -112,7 +112,7 @@ class Chart:
     """Tasks that are not shown."""
 
 
-def chart(told: list[Event] | Any, start: datetime, end: datetime, most: int = 40) -> Chart | None:
+def chart(told: Sequence[Event], start: datetime, end: datetime, most: int = 40) -> Chart | None:
     """The timeline of a job from its events; None while nothing has happened."""
     lines = timeline(told, end).jobs
     if not lines:
