@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,6 +17,7 @@ from paictl.deploy.inventory import Machine, Role
 from paictl.deploy.joining import ControlPlane, api, known_access
 from paictl.deploy.looking import Connect, Facts, Preflight
 from paictl.deploy.nodes import READY_SECONDS, nodes_of, not_ready, patiently
+from paictl.deploy.phase import OrderedPhase
 from paictl.deploy.site import DeployError, Site, pack, pack_folder
 from paictl.deploy.versions import (
     Cluster,
@@ -30,7 +32,7 @@ from paictl.deploy.versions import (
 )
 from paictl.errors import ExitCode
 from paictl.i18n import text
-from paictl.plan.phase import Phase, Tell
+from paictl.plan.phase import Tell
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError, UnreachableError
 
 _SYSTEM: Final = "/api/v1/namespaces/kube-system"
@@ -80,29 +82,13 @@ class Work:
         return next(one for one in self.site.machines if one.name == host)
 
 
-class UpgradePhase(Phase):
-    """A phase of an upgrade: after all before it."""
+class UpgradePhase(OrderedPhase):
+    """A phase of an upgrade."""
 
-    name: str
-    says: str
+    order = _ORDER
 
     def __init__(self, work: Work) -> None:
         self.work = work
-
-    @property
-    def id(self) -> str:
-        """The name that the run folder knows it by."""
-        return self.name
-
-    @property
-    def title(self) -> str:
-        """What it does."""
-        return self.says
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """All before it."""
-        return frozenset(_ORDER[: _ORDER.index(self.name)])
 
 
 class Versions(UpgradePhase):
@@ -214,9 +200,9 @@ class Push(UpgradePhase):
 class _Machines(UpgradePhase):
     """What masters and workers have in common: drained, upgraded, Ready, in use again."""
 
+    @abstractmethod
     def batches(self) -> Sequence[Sequence[Step]]:
         """The steps, those together that are done together."""
-        raise NotImplementedError
 
     def should_run(self) -> str:
         """Skipped where all have the version."""
@@ -342,8 +328,8 @@ def _names(batch: Iterable[Step]) -> str:
     return ", ".join(one.host for one in batch)
 
 
-def upgrade_phases(work: Work) -> list[Phase]:
+def upgrade_phases(work: Work) -> list[OrderedPhase]:
     """All phases in their order."""
     site = work.site
-    looking: list[Phase] = [Connect(site), Facts(site), Preflight(site)]
+    looking: list[OrderedPhase] = [Connect(site), Facts(site), Preflight(site)]
     return [*looking, *(kind(work) for kind in (Versions, Push, Masters, Workers))]
