@@ -76,7 +76,7 @@ def make_plan(desired: Desired, root: Path, now: Callable[[], datetime], listen:
     """What would change, from a look at all machines; raises `PaictlError` where one does not answer."""
     folder = begin_run(root, "deploy-plan", wish_of(desired), now(), desired.deployment.secrets)
     with opened(desired, folder.path) as site:
-        outcomes = carry_out(phases(site, LOOKING), _both(folder.listener(now), listen))
+        outcomes = carry_out(phases(site, LOOKING), both(folder.listener(now), listen))
         raise_first(outcomes)
         return planned(site)
 
@@ -113,7 +113,7 @@ def apply(
                 found.extend(planned(site))
                 _write_plan(folder, found)
 
-        outcomes = carry_out(phases(site), _both(folder.listener(now), _both(times, _both(note, listen))))
+        outcomes = carry_out(phases(site), both(folder.listener(now), both(times, both(note, listen))))
         raise_first(outcomes)
         at_end(site)
         return Applied(folder, before is not None, outcomes, tuple(found), tuple(site.facts.values()))
@@ -153,7 +153,9 @@ def _write_plan(folder: RunFolder, changes: list[Change]) -> None:
     write_together(folder.path, {"plan.json": text}, force=True, mode=0o600)
 
 
-def _both(one: Listener, other: Listener) -> Listener:
+def both(one: Listener, other: Listener) -> Listener:
+    """Who tells two others."""
+
     def listen(event: Any) -> None:
         one(event)
         other(event)
