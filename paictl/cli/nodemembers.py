@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Masters = Annotated[str | None, typer.Option("--masters", "-m", metavar="FILE", help="master.csv of a real cluster.")]
 Workers = Annotated[
     str | None,
-    typer.Option("--workers", "-w", metavar="FILE", help="worker.csv of a real cluster; it is changed, too."),
+    typer.Option("--workers", "-w", metavar="FILE", help="worker.csv of a real cluster; changed, too."),
 ]
 Config = Annotated[str | None, typer.Option("--config", "-c", metavar="FILE", help="config.yaml of a real cluster.")]
 Seconds = Annotated[

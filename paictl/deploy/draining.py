@@ -1,4 +1,4 @@
-"""Emptying a node before its machine goes: cordon, evict within disruption budgets, and undo the cordon if that fails."""
+"""Emptying a node before its machine goes: cordon, evict within disruption budgets, undo the cordon if that fails."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def node_of(client: KubeClient, name: str) -> Json | None:
 
 @contextmanager
 def cordoned(client: KubeClient, name: str, why: str) -> Iterator[None]:
-    """A node takes no new pods inside the block; a cordon of ours is undone if the block raises, anybody else's never."""
+    """A node takes no new pods inside the block; a cordon of ours is undone if that raises, anybody else's never."""
     node = node_of(client, name)
     if node is None:
         yield
@@ -103,9 +103,8 @@ def drain(client: KubeClient, name: str, seconds: float, tell: Tell) -> None:
             shown = len(pods)
             tell(f"{shown} pods to go", "")
         if time.monotonic() > end:
-            raise _too_slow(
-                name, seconds, [(one, refused.get(one, "it is ending still")) for one in map(full_name, pods)]
-            )
+            left = [(one, refused.get(one, "it is ending still")) for one in map(full_name, pods)]
+            raise _too_slow(name, seconds, left)
         time.sleep(_POLL)
 
 

@@ -1,4 +1,4 @@
-"""One machine joins a cluster that is there, or leaves it: the phases and the reset of a deployment, for that machine only.
+"""One machine joins a cluster that is there, or leaves it: phases and reset of a deployment, for that machine only.
 
 Only masters and that machine are looked at, so that it costs the same in a cluster of any size.
 """

@@ -130,7 +130,8 @@ class KubernetesCluster:
     def add_node(self, machine: Machine) -> NodeView:
         """Not through Kubernetes: a machine joins by its own kubelet."""
         raise UnsupportedError(
-            f"{machine.name} has to join by itself", hint="say how to get there: -m master.csv -w worker.csv -c config.yaml (docs/nodes.md)"
+            f"{machine.name} has to join by itself",
+            hint="say how to get there: -m master.csv -w worker.csv -c config.yaml (docs/nodes.md)"
         )  # fmt: skip
 
     def remove_node(self, name: str) -> None:

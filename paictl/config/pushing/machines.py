@@ -1,7 +1,7 @@
 """A machine put into, or struck off, the files of a cluster: layout, HiveD's physical cells, list of workers.
 
-Lines are spliced, so that everything else stays as somebody wrote it; what comes out is read again and compared with what
-was meant, and files that are written in a way that this does not know are refused, never guessed at.
+Lines are spliced, so that everything else stays as somebody wrote it; what comes out is read again and compared with
+what was meant, and files that are written in a way that this does not know are refused, never guessed at.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from paictl.config.reading.kinds import Kind
 from paictl.config.reading.load import load_memory
 from paictl.config.reading.nodes import Mapping as MappingNode
 from paictl.config.reading.nodes import Node, Scalar, Sequence, to_data
+from paictl.config.reading.values import resolve
 from paictl.errors import PaictlError
 from paictl.i18n import text
 
@@ -255,10 +256,8 @@ def _closed(whole: str, at: int) -> str:
 
 
 def _quoted(word: str) -> str:
-    """A host name or an address as YAML: in quotes where it would be a number."""
-    return word if (word[0].isalpha() and word not in ("y", "n", "yes", "no", "on", "off", "true", "false", "null")) or (
-        word.count(".") == 3
-    ) else f'"{word}"'  # fmt: skip
+    """A host name or an address as YAML: in quotes where it would be read as anything else than a string."""
+    return word if resolve(word)[0] == "str" else f'"{word}"'
 
 
 def _last(node: Node) -> int:

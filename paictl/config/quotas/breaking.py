@@ -19,7 +19,8 @@ class Broken:
     """A promise that cannot be kept.
 
     `vcs` names who is promised how many cells of the type; `cells` of `type` in `chain` are promised, and there would
-    be `left` of them. `missing` cells (at least one) would have to be given up; `pinned` names a pinned cell that goes.
+    be `left` of them; `devices` before and after where there are as many, of fewer devices. `pinned` is the id of
+    a pinned cell that goes.
     """
 
     vcs: str
@@ -28,20 +29,22 @@ class Broken:
     cells: int
     left: int
     pinned: str = ""
-
-    @property
-    def missing(self) -> int:
-        """How many cells too many are promised."""
-        return max(1, self.cells - self.left)
+    devices: tuple[int, int] = (0, 0)
 
     @property
     def words(self) -> str:
         """The promise for people."""
         if self.pinned:
             return text("{vc} is promised the pinned cell {pinned}, which would go", vc=self.vcs, pinned=self.pinned)
+        if self.left >= self.cells:
+            return text(
+                "{cells} cells of type {type} are promised ({vcs}), and each would lose devices: "
+                "{before} devices before, {after} after",
+                cells=self.cells, type=self.type, vcs=self.vcs, before=self.devices[0], after=self.devices[1],
+            )  # fmt: skip
         return text(
             "{cells} cells of type {type} are promised ({vcs}), and {left} would be left: {missing} too many",
-            cells=self.cells, type=self.type, vcs=self.vcs, left=self.left, missing=self.missing,
+            cells=self.cells, type=self.type, vcs=self.vcs, left=self.left, missing=self.cells - self.left,
         )  # fmt: skip
 
 
@@ -68,7 +71,10 @@ def _lost(old: Document, new: Document) -> Iterator[Broken]:
     for vc in compare(capacity(old), capacity(new)).vcs:
         for cell in vc.cells:
             if _less(cell):
-                yield Broken(vc.name, cell.chain, cell.type, cell.cells_before, cell.cells_after, cell.pinned or "")
+                devices = (cell.devices_before, cell.devices_after)
+                yield Broken(
+                    vc.name, cell.chain, cell.type, cell.cells_before, cell.cells_after, cell.pinned or "", devices
+                )  # fmt: skip
 
 
 def _less(cell: CellChange) -> bool:
