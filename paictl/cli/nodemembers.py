@@ -74,16 +74,17 @@ def _client(deployment: Deployment) -> KubeClient:
 
 def remove(names: Sequence[str], files: Files, seconds: float, *, yes: bool) -> None:
     """Take workers out, one after the other; the first that does not work ends it."""
-    from paictl.operate.membership import plan_leaving
+    from paictl.operate.membership import plan_leaving, worker_of
 
     deployment, cluster = _opened(files)
+    machines = [worker_of(deployment, name) for name in names]
     client = _client(deployment)
-    for name in names:
-        made = plan_leaving(cluster, deployment, name)
+    for machine in machines:
+        made = plan_leaving(cluster, machine)
         _ask(made, client, cluster.name, yes=yes)
         _take_out(made, deployment, cluster, client, seconds)
-        _note(files, made.machine, there=False)
-        console.outcome(f"node {name} removed", name=name)
+        _note(files, machine, there=False)
+        console.outcome(f"node {machine.name} removed", name=machine.name)
 
 
 def _ask(made: Membership, client: KubeClient, cluster: str, *, yes: bool) -> None:

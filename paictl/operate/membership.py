@@ -36,19 +36,24 @@ class Membership:
         return found
 
 
-def plan_leaving(cluster: Cluster, deployment: Deployment, name: str) -> Membership:
-    """A worker leaves; raises `DeployError` naming the promises that would break."""
+def worker_of(deployment: Deployment, name: str) -> Machine:
+    """The worker of a name; raises `PaictlError` where there is none, or it is a master."""
     machine = next((one for one in deployment.machines if one.name == name), None)
     if machine is None:
         raise PaictlError(text("there is no machine {name} in the list of workers", name=name))
     if machine.role is Role.MASTER:
         said = text("{name} is a master: a cluster keeps those it began with", name=name)
         raise PaictlError(said, hint="only workers come and go")
+    return machine
+
+
+def plan_leaving(cluster: Cluster, machine: Machine) -> Membership:
+    """A worker leaves; raises `DeployError` naming the promises that would break."""
     now = newest(cluster)
     if now is None:
         return Membership(machine, None)
-    after = without_machine(now.files, name)
-    _refuse_broken(now, after, name)
+    after = without_machine(now.files, machine.name)
+    _refuse_broken(now, after, machine.name)
     return Membership(machine, _plan(cluster, now, after))
 
 

@@ -82,7 +82,7 @@ class DevBox:
 
     def other(self, *words: str, codes: Sequence[int] = (0,)) -> subprocess.CompletedProcess[str]:
         """Run any other command of paictl on the cluster to its end."""
-        return self._run(self.inside("--cluster", "lab", *words), codes)
+        return self._run(self.inside(*words, "--cluster", "lab"), codes)
 
     def _run(self, words: Sequence[str], codes: Sequence[int]) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
