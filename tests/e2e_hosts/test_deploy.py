@@ -159,6 +159,7 @@ HIVED = """hivedscheduler:
         virtualCells:
         - cellType: POOL.NODE
           cellNumber: 2
+rest-server: {default-pai-admin-username: admin, default-pai-admin-password: kelp-forest, jwt-secret: tundra-moss}
 """
 
 
