@@ -98,5 +98,6 @@ def test_a_host_lost_in_the_middle_is_named_in_bounded_time(site: Site, fault: s
 def test_a_second_apply_mends_it_all(site: Site) -> None:
     done = site.paictl(*APPLY, *site.files, seconds=550)
     assert done.returncode == 0, done.stdout + done.stderr
-    verified = site.paictl("deploy", "verify", *site.files)
-    assert verified.returncode == 0, verified.stdout + verified.stderr
+    # `apply` ends when nodes are Ready; kube-proxy and CoreDNS of a machine that came last may need a moment more.
+    well = lambda: site.paictl("deploy", "verify", *site.files).returncode == 0  # noqa: E731
+    wait_until(well, "all that deploy verify tries is well", seconds=240, pause=1)

@@ -26,7 +26,7 @@ def verify(
     workers: Workers,
     config: Config,
     image: Annotated[
-        str, typer.Option("--image", metavar="IMAGE", help="Image with sh, wget, nslookup, httpd (default: busybox).")
+        str, typer.Option("--image", metavar="IMAGE", help="Image with sh, nc, nslookup, httpd (default: busybox).")
     ] = "",
     seconds: Annotated[float, typer.Option("--timeout", min=1, metavar="SECONDS", help="For each step.")] = 90.0,
     artifacts: ArtifactsOption = "",

@@ -31,6 +31,8 @@ app = App()
 
 _BACK: Final = "PAICTL_LAB_BACK"
 """Environment variable with the folder to which `lab env --leave` goes back."""
+_CLUSTER_BACK: Final = "PAICTL_LAB_CLUSTER_BACK"
+"""Environment variable with the cluster that `lab env --leave` names again; not set where none was named."""
 
 
 @app.command()
@@ -45,13 +47,19 @@ def env(
     session = begun(lab)
     files = session.workspace.require_files().resolve()
     if _BACK not in os.environ:
-        write(f"export {_BACK}={shlex.quote(str(Path.cwd()))}")
+        write(f"export {_BACK}={shlex.quote(str(Path.cwd()))}{_kept_cluster()}")
     write(f"export PAICTL_STATE={shlex.quote(str(session.workspace.folder.resolve()))}")
     write(f"cd {shlex.quote(str(files))}")
+    write(f"export {VARIABLE}={LOCAL}")  # a lab's commands must never be about the cluster that this shell named
     path = path_with_paictl(session.root)
     if path is not None:
         write(f"export PATH={shlex.quote(path)}")
     console.info(_env_note(session))
+
+
+def _kept_cluster() -> str:
+    """What keeps the cluster that this shell names, as a further word of ``export``."""
+    return f" {_CLUSTER_BACK}={shlex.quote(os.environ[VARIABLE])}" if os.environ.get(VARIABLE) else ""
 
 
 def _env_note(session: Session) -> str:
@@ -67,7 +75,9 @@ def _leave() -> None:
     if _BACK not in os.environ:
         raise LabError("not-in-env")
     write(f"cd {shlex.quote(os.environ[_BACK])}")
-    write(f"unset PAICTL_STATE {_BACK}")
+    write(f"unset PAICTL_STATE {VARIABLE} {_BACK} {_CLUSTER_BACK}")
+    if named := os.environ.get(_CLUSTER_BACK):
+        write(f"export {VARIABLE}={shlex.quote(named)}")
 
 
 @app.command("shell")

@@ -97,22 +97,28 @@ def test_the_glossary_is_beside_the_words_of_the_textbook(paictl: Paictl) -> Non
         assert f"| {term.en} | {term.zh} | {term.textbook} |" in readme
 
 
-def test_who_took_the_environment_of_a_lab_finds_back(home: Path, paictl: Paictl) -> None:
+@pytest.mark.parametrize("named", ["", "real one"])
+def test_who_took_the_environment_of_a_lab_finds_back(home: Path, paictl: Paictl, named: str) -> None:
+    """Also where the shell named another cluster, to which no command of the lab may go."""
     paictl("lab", "start", "2")
+    paictl("lab", "start", "1")
     assert "this shell is in no lab" in paictl("lab", "env", "--leave").err
     script = ROOT / ".venv" / "bin" / "paictl"
     if not script.is_file():
         pytest.skip("paictl is not installed in .venv")
     lines = f"""
-        cd {home}; eval "$({script} lab env 2)"; pwd; {script} job list | head -1
-        eval "$({script} lab env --leave)"; pwd; echo "state:$PAICTL_STATE"
+        cd {home}; eval "$({script} lab env 1)"; eval "$({script} lab env 2)"; pwd; {script} job list | head -1
+        echo "cluster:$PAICTL_CLUSTER"
+        eval "$({script} lab env --leave)"; pwd; echo "state:$PAICTL_STATE cluster:$PAICTL_CLUSTER"; ! env | grep LAB_
     """
-    environment = {**os.environ, "PAICTL_STATE": str(home / "state")}
+    environment = {**os.environ, "PAICTL_STATE": str(home / "state"), "PAICTL_CLUSTER": named}
     done = subprocess.run(["/bin/sh", "-c", lines], env=environment, capture_output=True, text=True, check=True)
-    here, _, back, state = done.stdout.splitlines()
+    here, jobs, inside, back, outside = done.stdout.splitlines()
     assert here.endswith("02_vc_safety/files")
+    assert jobs.startswith("JOB ")
+    assert inside == "cluster:local"
     assert Path(back) == home.resolve()
-    assert state == "state:"
+    assert outside == f"state: cluster:{named}"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "dash"])

@@ -223,8 +223,8 @@ def test_the_last_words_of_a_pod_that_asked() -> None:
     assert answers("w1", waiting)[0].message == "ErrImagePull: no"
     assert "mkdir" not in ask_script("", {})  # images have few programs
     script = ask_script("10.96.0.7", {"w2": "10.200.1.3"})
-    assert "http://10.96.0.7/hostname" in script
-    assert "http://10.200.1.3:8080/hostname" in script
+    assert "nc -w 3 10.96.0.7 80 " in script
+    assert "nc -w 3 10.200.1.3 8080 " in script
 
 
 def test_devices_that_others_use_are_not_judged() -> None:
