@@ -89,17 +89,12 @@ def remove(names: Sequence[str], files: Files, seconds: float, *, yes: bool) -> 
 
 def _ask(made: Membership, client: KubeClient, cluster: str, *, yes: bool) -> None:
     """Show who is harmed, and ask; pods that nobody would start again are refused."""
-    from paictl.deploy.draining import orphans, pods_to_move
-    from paictl.deploy.site import DeployError
-    from paictl.errors import ExitCode
+    from paictl.deploy.draining import pods_to_move, refuse_lonely
     from paictl.operate.membership import jobs_in_words
 
     name = made.machine.name
     pods = pods_to_move(client, name)
-    alone = orphans(pods)
-    if alone:
-        said = text("{pods} on {name} would not start again elsewhere", pods=", ".join(alone[:4]), name=name)
-        raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint="delete them first if they are not needed")
+    refuse_lonely(pods, name)
     if made.harmed:
         console.warning(f"jobs that are worse off, by virtual cluster: {jobs_in_words(made.harmed.items())}")
     if made.plan is None:
@@ -110,13 +105,13 @@ def _ask(made: Membership, client: KubeClient, cluster: str, *, yes: bool) -> No
 def _take_out(
     made: Membership, deployment: Deployment, cluster: Cluster, client: KubeClient, seconds: float
 ) -> None:  # fmt: skip
-    from paictl.deploy.draining import cordoned, drain
+    from paictl.deploy.draining import REMOVAL, holding
     from paictl.deploy.growing import leave
     from paictl.operate.membership import change_configuration
 
     name = made.machine.name
-    with cordoned(client, name, "removal"):
-        drain(client, name, seconds, _tell)
+    with holding(client, seconds, REMOVAL) as held:
+        held.drain([name], _tell)
         version = change_configuration(cluster, made, f"without {name}")
         if version:
             console.info(f"configuration version {version} is without {name}")

@@ -106,7 +106,7 @@ def apply(
     folder = before or begin_run(root, KIND, wish, now(), secrets)
     with opened(desired, folder.path) as site:
         found: list[Change] = []
-        times = _Times(folder.path, now)
+        times = Times(folder.path, now)
 
         def note(_: object) -> None:
             if not found and site.facts:
@@ -126,7 +126,7 @@ def raise_first(outcomes: tuple[Outcome, ...]) -> None:
             raise one.error
 
 
-class _Times:
+class Times:
     """Listens and keeps ``times.json``: seconds by phase, of the last run in a folder."""
 
     def __init__(self, folder: Path, now: Callable[[], datetime]) -> None:

@@ -1,117 +1,200 @@
-"""Emptying a node before its machine goes: cordon, evict within disruption budgets, undo the cordon if that fails."""
+"""Nodes taken out of work for a while: cordoned with a mark, emptied by the eviction API, and always given back."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final
-from urllib.parse import quote
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
 
+from paictl.deploy.nodes import patiently
 from paictl.deploy.site import DeployError
-from paictl.errors import ExitCode
+from paictl.errors import ExitCode, PaictlError
+from paictl.i18n import text
 from paictl.plan.phase import Tell
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
 from paictl.remote.kube.pods import Eviction, evict
 
 MARK: Final = "paictl.io/cordoned-for"
-"""Annotation of a node that was cordoned here: the next run knows that the cordon is its own to undo."""
-_RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
-_POLL: Final = 0.5
+"""Annotation of a node that paictl has cordoned, with the purpose: only such a one is uncordoned again."""
+_MIRROR: Final = "kubernetes.io/config.mirror"
+_MISSING: Final = 404
+_CONFLICT: Final = 409
+_TRIES: Final = 10
 _SHOWN: Final = 4
+_POLL: Final = 0.5
 
 
-def _node(name: str) -> str:
-    return f"/api/v1/nodes/{quote(name, safe='')}"
+@dataclass(frozen=True, slots=True)
+class Purpose:
+    """What nodes are emptied for, and the option that gives them more time for it."""
+
+    name: str
+    option: str
 
 
-def node_of(client: KubeClient, name: str) -> Json | None:
-    """A node; None if there is none of that name."""
-    try:
-        return client.get(_node(name))
-    except KubeError as error:
-        if error.status == 404:
-            return None
-        raise
+UPGRADE: Final = Purpose("upgrade", "--drain-timeout")
+REMOVAL: Final = Purpose("removal", "--timeout")
 
 
-@contextmanager
-def cordoned(client: KubeClient, name: str, why: str) -> Iterator[None]:
-    """A node takes no new pods inside the block; a cordon of ours is undone if that raises, anybody else's never."""
-    node = node_of(client, name)
-    if node is None:
-        yield
-        return
-    theirs = node["spec"].get("unschedulable") and MARK not in (node["metadata"].get("annotations") or {})
-    if not theirs:
-        client.request("PATCH", _node(name), _cordon(why), kind=MERGE)
-    try:
-        yield
-    except BaseException:
-        if not theirs and node_of(client, name) is not None:
-            client.request("PATCH", _node(name), _cordon(None), kind=MERGE)
-        raise
+def is_held(node: Json, purpose: Purpose) -> bool:
+    """Whether paictl has cordoned a node for a purpose and not released it."""
+    return bool((node["metadata"].get("annotations") or {}).get(MARK) == purpose.name)
 
 
-def _cordon(why: str | None) -> Json:
-    return {"metadata": {"annotations": {MARK: why}}, "spec": {"unschedulable": True if why else None}}
-
-
-def pods_to_move(client: KubeClient, name: str) -> list[Json]:
-    """The pods of a node that have to go: not those of DaemonSets, static ones, or what has ended."""
-    query = {"fieldSelector": f"spec.nodeName={name},{_RUNNING}"}
-    pods = [one for _, page in client.list("/api/v1/pods", query) for one in page]
+def pods_to_move(client: KubeClient, node: str) -> list[Json]:
+    """The pods that have to leave a node: neither a daemon's, nor kubelet's own, nor ended."""
+    query = {"fieldSelector": f"spec.nodeName={node}"}
+    pods = patiently(lambda: [one for _, page in client.list("/api/v1/pods", query) for one in page])
     return [one for one in pods if not _stays(one)]
 
 
-def _stays(pod: Json) -> bool:
-    about = pod["metadata"]
-    if "kubernetes.io/config.mirror" in (about.get("annotations") or {}):
+def refuse_lonely(pods: Iterable[Json], node: str) -> None:
+    """Raise `DeployError` for a pod that nothing would make again: it is somebody's."""
+    lonely = [one for one in pods if not any(owner.get("controller") for owner in _owners(one))]
+    if lonely:
+        hint = text("delete it, or wait for its end; the same command goes on then")
+        message = text("nothing would make the pod {pod} again", pod=_name(lonely[0]))
+        raise DeployError(message, exit_code=ExitCode.NEGATIVE, where=node, hint=hint)
+
+
+class Holding:
+    """The nodes that are held in one run; `release_all` at its end, however it ends."""
+
+    def __init__(self, client: KubeClient, seconds: float, purpose: Purpose) -> None:
+        self.client, self._seconds, self._purpose = client, seconds, purpose
+        self._held: list[str] = []
+
+    def adopt(self, names: Iterable[str]) -> None:
+        """Nodes that an earlier run has left cordoned: they are released at the end of this one."""
+        self._held += [name for name in names if name not in self._held]
+
+    def drain(self, names: Sequence[str], tell: Tell) -> None:
+        """Cordon nodes and empty them; raises `DeployError` if they are not empty in time, with what is in the way.
+
+        A pod that nothing would make again is in the way at once. A node that is not there is empty.
+        """
+        for name in names:
+            refuse_lonely(pods_to_move(self.client, name), name)
+        for name in names:
+            self.adopt([name])  # before it is done: whoever interrupts now finds it in the list
+            self._cordon(name)
+        self._empty(names, tell)
+
+    def release(self, name: str) -> None:
+        """Uncordon a node if it has our mark; one that somebody else has cordoned stays so."""
+        for _ in range(_TRIES):
+            node = self._node(name)
+            if node is None or not is_held(node, self._purpose):
+                break
+            if self._patched(node, unschedulable=None, mark=None):
+                break
+        else:
+            raise DeployError(text("the node changes all the time"), exit_code=ExitCode.NEGATIVE, where=name)
+        if name in self._held:
+            self._held.remove(name)
+
+    def release_all(self) -> None:
+        """Release what is still held; raises the last error, after having tried all."""
+        last: PaictlError | None = None
+        for name in list(self._held):
+            try:
+                self.release(name)
+            except PaictlError as error:
+                last = error
+        if last is not None:
+            raise last
+
+    def _cordon(self, name: str) -> None:
+        for _ in range(_TRIES):
+            node = self._node(name)
+            if node is None or node["spec"].get("unschedulable"):
+                return
+            if self._patched(node, unschedulable=True, mark=self._purpose.name):
+                return
+        raise DeployError(text("the node changes all the time"), exit_code=ExitCode.NEGATIVE, where=name)
+
+    def _node(self, name: str) -> Json | None:
+        try:
+            return patiently(partial(self.client.get, _path(name)))
+        except KubeError as error:
+            if error.status == _MISSING:
+                return None
+            raise
+
+    def _patched(self, node: Json, *, unschedulable: bool | None, mark: str | None) -> bool:
+        """Change mark and schedulability in one step, unless somebody has changed the node meanwhile."""
+        about = {"resourceVersion": node["metadata"]["resourceVersion"], "annotations": {MARK: mark}}
+        body = {"metadata": about, "spec": {"unschedulable": unschedulable}}
+        try:
+            patiently(partial(self.client.request, "PATCH", _path(node["metadata"]["name"]), body, kind=MERGE))
+        except KubeError as error:
+            if error.status == _CONFLICT:
+                return False
+            raise
         return True
-    return any(one.get("kind") == "DaemonSet" and one.get("controller") for one in about.get("ownerReferences") or ())
+
+    def _empty(self, names: Sequence[str], tell: Tell) -> None:
+        end = time.monotonic() + self._seconds
+        told: set[str] = set()
+        while left := [pod for name in names for pod in pods_to_move(self.client, name)]:
+            refused = self._evict(one for one in left if "deletionTimestamp" not in one["metadata"])
+            for pod, why in refused.items():
+                if pod not in told:
+                    tell(text("{pod} stays for now: {why}", pod=pod, why=why), "")
+                    told.add(pod)
+            if time.monotonic() > end:
+                raise self._still_there(names, left, refused)
+            time.sleep(_POLL)
+
+    def _still_there(self, names: Sequence[str], left: Iterable[Json], refused: Mapping[str, str]) -> DeployError:
+        pods = ", ".join(sorted(map(_name, left))[:_SHOWN])
+        message = text("not empty after {seconds} s: {pods}", seconds=int(self._seconds), pods=pods)
+        if refused:
+            message = text("{message}; {why}", message=message, why=min(refused.values()))
+        hint = text(
+            "give it more time by {option}, or more replicas; the node is in use again", option=self._purpose.option
+        )
+        return DeployError(message, exit_code=ExitCode.NEGATIVE, where=", ".join(names), hint=hint)
+
+    def _evict(self, pods: Iterable[Json]) -> dict[str, str]:
+        """Ask for the end of pods; why a budget keeps some."""
+        found = {}
+        for one in pods:
+            about = one["metadata"]
+            ask = partial(evict, self.client, about["namespace"], about["name"], about["uid"])
+            answer, why = patiently(ask)  # by its uid: asked twice, it is evicted once
+            if answer is Eviction.REFUSED:
+                found[_name(one)] = why
+        return found
 
 
-def orphans(pods: Iterable[Json]) -> list[str]:
-    """Names of pods that nobody would start again elsewhere."""
-    return [
-        full_name(pod) for pod in pods
-        if not any(one.get("controller") for one in pod["metadata"].get("ownerReferences") or ())
-    ]  # fmt: skip
+@contextmanager
+def holding(client: KubeClient, seconds: float, purpose: Purpose) -> Iterator[Holding]:
+    """A `Holding` for as long as the block lasts: however it ends, its nodes are given back."""
+    held = Holding(client, seconds, purpose)
+    try:
+        yield held
+    finally:
+        held.release_all()
 
 
-def full_name(pod: Json) -> str:
-    """Namespace and name of a pod."""
+def _owners(pod: Json) -> Sequence[Json]:
+    return pod["metadata"].get("ownerReferences") or ()
+
+
+def _stays(pod: Json) -> bool:
+    about: dict[str, Any] = pod["metadata"]
+    daemon = any(one.get("kind") == "DaemonSet" for one in _owners(pod))
+    ended = pod["status"].get("phase") in ("Succeeded", "Failed")
+    return daemon or ended or _MIRROR in (about.get("annotations") or {})
+
+
+def _name(pod: Json) -> str:
     return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
 
 
-def drain(client: KubeClient, name: str, seconds: float, tell: Tell) -> None:
-    """Evict all pods of a node that have to go, and wait until they are gone.
-
-    Raises `DeployError` after `seconds`, with those that are left and why.
-    """
-    end, refused, shown = time.monotonic() + seconds, dict[str, str](), -1
-    while pods := pods_to_move(client, name):
-        for pod in pods:
-            about = pod["metadata"]
-            if about.get("deletionTimestamp"):
-                refused.pop(full_name(pod), None)
-                continue
-            answer, said = evict(client, about["namespace"], about["name"], about["uid"])
-            if answer is Eviction.REFUSED:
-                refused[full_name(pod)] = said
-        if len(pods) != shown:
-            shown = len(pods)
-            tell(f"{shown} pods to go", "")
-        if time.monotonic() > end:
-            left = [(one, refused.get(one, "it is ending still")) for one in map(full_name, pods)]
-            raise _too_slow(name, seconds, left)
-        time.sleep(_POLL)
-
-
-def _too_slow(name: str, seconds: float, left: list[tuple[str, str]]) -> DeployError:
-    said = "; ".join(f"{pod}: {why}" for pod, why in left[:_SHOWN])
-    more = f"; and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
-    hint = "end those jobs, or wait longer: --timeout; the node takes pods as it did before"
-    return DeployError(
-        f"{name} was not empty after {seconds:.0f} s: {said}{more}", exit_code=ExitCode.NEGATIVE, hint=hint
-    )
+def _path(node: str) -> str:
+    return f"/api/v1/nodes/{node}"
