@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 
 from paictl.cluster.interface import Cluster
-from paictl.cluster.manifests.images import load_images
 from paictl.cluster.presets import preset_files
+from paictl.config.models.images import load_images
 from paictl.config.pushing.fileset import seal_files
 from paictl.operate.deploying import address_of, left_out
 from paictl.operate.users.bootstrap import named_administrator
