@@ -16,6 +16,8 @@ from paictl.sim.job import Share
 from paictl.sim.placement.base import Placement
 from paictl.sim.view import JobView
 
+NAMELESS = "(no tenant)"
+"""The VC of jobs whose trace says nothing of tenants: the specification refuses an empty name."""
 OPPORTUNISTIC = -1
 """HiveD's priority of a job outside every quota."""
 
@@ -45,12 +47,12 @@ class Cells(Placement):
         self._names: dict[str, int] = {}
         """By pod: the number of its job."""
         self._first_vc = spec.virtual_clusters[0].name
-        self.promised: dict[str, int] = {vc.name: 0 for vc in spec.virtual_clusters}
+        self.promised: dict[str, int] = {_tenant(vc.name): 0 for vc in spec.virtual_clusters}
         """Devices of each VC."""
         virtual = self.engine.state.virtual
         for cell in virtual.cells():
             if virtual.root[cell] == cell:
-                self.promised[virtual.vc(cell)] += len(virtual.leaves(cell))
+                self.promised[_tenant(virtual.vc(cell))] += len(virtual.leaves(cell))
 
     def guaranteed(self, job: JobView) -> bool:
         """Whether it runs on its VC's cells: it wants to, and they are enough."""
@@ -113,10 +115,16 @@ class Cells(Placement):
         leaves = [size for size, count in members for _ in range(count)][place]
         priority = min(max(job.priority, 0), MAX_PRIORITY) if self.guaranteed(job) else OPPORTUNISTIC
         uid = f"{job.number}-{place}"
+        vc = (job.vc or NAMELESS) if job.vc in self.promised else self._first_vc
         return PodRequest(
-            uid=uid, name=f"sim/{uid}", vc=job.vc if job.vc in self.promised else self._first_vc, priority=priority,
-            leaf_number=leaves, group=str(job.number), members=members, leaf_type=job.gpu_type or "",
+            uid=uid, name=f"sim/{uid}", vc=vc, priority=priority, leaf_number=leaves, group=str(job.number),
+            members=members, leaf_type=job.gpu_type or "",
         )  # fmt: skip
+
+
+def _tenant(vc: str) -> str:
+    """The tenant of a VC, as jobs name it."""
+    return "" if vc == NAMELESS else vc
 
 
 def from_text(text: str) -> HivedSpec:
@@ -149,7 +157,7 @@ def for_nodes(cluster: Cluster, quotas: Mapping[str, int]) -> HivedSpec:
             devices -= number * row[1]
             if number:
                 virtual.append({"cellType": top, "cellNumber": number})
-        promised[vc] = {"virtualCells": virtual}
+        promised[vc or NAMELESS] = {"virtualCells": virtual}
     return HivedSpec.from_mapping(
         {"physicalCluster": {"cellTypes": types, "physicalCells": cells}, "virtualClusters": promised}
     )

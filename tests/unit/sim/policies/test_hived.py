@@ -138,3 +138,11 @@ def test_what_is_left_goes_to_the_tenant_that_uses_least_by_its_quota() -> None:
 def test_quotas_made_from_a_trace() -> None:
     assert shares({"big": 900, "small": 50, "none": 0}, [8] * 10, equal=False) == {"big": 64, "none": 8, "small": 8}
     assert shares({"x": 1, "y": 900}, [4] * 4, equal=True) == {"x": 8, "y": 8}
+
+
+def test_a_trace_that_says_nothing_of_tenants_is_played() -> None:
+    """All of it is one tenant's, without a name; beside others it has its own share."""
+    for tenants in (("",), ("", "a")):
+        rows = [job for vc in tenants for job in jobs(vc, [(0, 2, 10), (0, 2, 10)], first=len(vc) * 10)]
+        result = simulate(rows, homogeneous(4, 2), "hived")
+        assert set(starts(result).values()) == {0}
