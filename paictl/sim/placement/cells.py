@@ -49,14 +49,21 @@ class Cells(Placement):
         self._first_vc = spec.virtual_clusters[0].name
         self.promised: dict[str, int] = {_tenant(vc.name): 0 for vc in spec.virtual_clusters}
         """Devices of each VC."""
+        self._largest: dict[tuple[str, str | None], int] = {}
+        """By VC and device type (None: any): the most devices of one chain, for a group lies within one."""
         virtual = self.engine.state.virtual
+        chains: dict[tuple[str, int], int] = {}
         for cell in virtual.cells():
             if virtual.root[cell] == cell:
-                self.promised[_tenant(virtual.vc(cell))] += len(virtual.leaves(cell))
+                vc, chain, leaves = _tenant(virtual.vc(cell)), virtual.chain[cell], len(virtual.leaves(cell))
+                self.promised[vc] += leaves
+                chains[vc, chain] = most = chains.get((vc, chain), 0) + leaves
+                for kind in (None, virtual.chains[chain].leaf_type):
+                    self._largest[vc, kind] = max(most, self._largest.get((vc, kind), 0))
 
     def guaranteed(self, job: JobView) -> bool:
         """Whether it runs on its VC's cells: it wants to, and they are enough."""
-        return job.share is Share.GUARANTEED and self.promised.get(job.vc, 0) >= job.gpus
+        return job.share is Share.GUARANTEED and self._largest.get((job.vc, job.gpu_type), 0) >= job.gpus
 
     def take(self, job: JobView, number: int) -> Devices | None:
         """Bind the group if that disturbs nobody."""
