@@ -1,4 +1,4 @@
-"""`paictl` as an administrator types it, in processes of its own."""
+"""An administrator's shell: `paictl` as a process, with a registry of clusters of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.e2e_kube.controlplane import ControlPlane
 
 
 class Shell:
-    """An administrator with a registry of clusters of his own."""
+    """The control plane is known to it as the cluster pai."""
 
     def __init__(self, plane: ControlPlane, folder: Path) -> None:
         self.folder = folder

@@ -132,14 +132,15 @@ class KubernetesCluster:
     def add_node(self, machine: Machine) -> NodeView:
         """Not through Kubernetes: a machine joins by its own kubelet."""
         raise UnsupportedError(
-            f"{machine.name} has to join by itself", hint="run kubeadm join there (docs/clusters.md)"
+            f"{machine.name} has to join by itself",
+            hint="say how to get there: -m master.csv -w worker.csv -c config.yaml (docs/nodes.md)"
         )  # fmt: skip
 
     def remove_node(self, name: str) -> None:
-        """Not yet: a machine that is only struck off the list comes back."""
+        """Not through Kubernetes alone: a machine that is only struck off the list comes back."""
         raise UnsupportedError(
-            f"{name} cannot be taken out of a Kubernetes cluster yet",
-            hint=f"paictl node cordon {name}; then kubectl drain and delete it, and kubeadm reset there",
+            f"{name} has to be cleaned, too",
+            hint="say how to get there: -m master.csv -w worker.csv -c config.yaml (docs/nodes.md)",
         )
 
     def _all(self, path: str, fields: str = "") -> list[Json]:

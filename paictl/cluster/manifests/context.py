@@ -11,8 +11,9 @@ from typing import Any, Final
 import yaml
 
 from paictl.cluster.machines import machines_in
-from paictl.cluster.manifests.images import Images, load_images
+from paictl.cluster.manifests.images import Images
 from paictl.cluster.manifests.templating import Manifest, TemplateError, render_folder
+from paictl.config.models.images import load_images
 from paictl.config.models.services import STANDARD_NAME
 from paictl.config.reading.document import Document
 from paictl.config.reading.kinds import Kind
