@@ -86,6 +86,14 @@ class KeepsJobData(Protocol):
         """Protocol v2 as it was taken, secrets masked; raises `ClusterError` if there is no such job."""
 
 
+@runtime_checkable
+class FollowsJobs(Protocol):
+    """A cluster far away, of which one object serves many threads and can be told of every change of a job."""
+
+    def follow_jobs(self) -> None:
+        """Be told from now on, and answer from that."""
+
+
 class Listing(Protocol):
     """A cluster that lists its jobs."""
 
