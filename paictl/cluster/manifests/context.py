@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +24,7 @@ from paictl.errors import PaictlError
 from paictl.resources import resource_folder
 
 DEFAULTS: Final = "defaults.yaml"
+_CONTAINERS: Final = ("containers", "initContainers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,23 @@ class Renderer:
         if not isinstance(found, dict):
             raise TemplateError("is no mapping", where=str(path))
         return found
+
+
+def images_of(manifests: Iterable[Manifest]) -> tuple[str, ...]:
+    """The references of all images that objects name, each once, in their order."""
+    return tuple(dict.fromkeys(reference for one in manifests for reference in _references(one.body)))
+
+
+def _references(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            if key in _CONTAINERS and isinstance(one, list):
+                yield from (str(each["image"]) for each in one if each.get("image"))
+            else:
+                yield from _references(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _references(one)
 
 
 def merged(defaults: Any, own: Any) -> Any:
