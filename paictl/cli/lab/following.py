@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console
+from paictl.cli.clusters import ClusterId
 from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data
 from paictl.cli.lab import starting
@@ -32,15 +33,25 @@ app = App()
     paictl lab shell
 """
 )
-def start(lab: LabWord = None, lang: LangOption = None) -> None:
-    """Begin a lab: its own cluster comes up, and the first step is shown. One that has begun goes on."""
+def start(
+    lab: LabWord = None,
+    cluster_id: ClusterId = None,
+    pace: Annotated[
+        float, typer.Option("--pace", min=1, max=600, help="With --cluster: seconds of the lab in one of the cluster.")
+    ] = 1,
+    lang: LangOption = None,
+) -> None:
+    """Begin a lab: its own cluster comes up, and the first step is shown. One that has begun goes on.
+
+    With --cluster NAME it runs on a cluster that was added by that name, if nobody works there.
+    """
     if lang is not None:
         choose(labs_folder(), lang.value)
     words, session = speaks(lang), starting.to_start(lab)
     if session.workspace.started:
         starting.go_on(session, words)
     else:
-        starting.begin(session, words)
+        starting.begin(session, words, site=starting.taken(session, words, cluster_id, pace))
 
 
 @app.command("next")
