@@ -1,0 +1,121 @@
+"""A lab on a real control plane: nodes of other names, jobs that kwok runs, a clock that nobody sets."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+import yaml
+
+from paictl.cluster.presets import preset_files
+from tests.e2e_kube.accounts import PAICTL
+from tests.e2e_kube.controlplane import ControlPlane
+from tests.e2e_kube.jobrig import JOBS, JobRig, job_rig
+from tests.e2e_kube.kubeapi import KubeApi, until
+from tests.e2e_kube.test_service_verbs import Shell
+
+NODES = ("gpu-a", "gpu-b")
+HIVED: Mapping[str, Any] = {
+    "physicalCluster": {
+        "skuTypes": {"GPU": {"gpu": 1, "cpu": 8, "memory": "32768Mi"}},
+        "cellTypes": {
+            "GPU-NODE": {"childCellType": "GPU", "childCellNumber": 1, "isNodeLevel": True},
+            "GPU-POOL": {"childCellType": "GPU-NODE", "childCellNumber": 2},
+        },
+        "physicalCells": [{"cellType": "GPU-POOL", "cellChildren": [{"cellAddress": name} for name in NODES]}],
+    },
+    "virtualClusters": {
+        name: {"virtualCells": [{"cellType": "GPU-POOL.GPU-NODE", "cellNumber": 1}]} for name in ("default", "vc1")
+    },
+}
+"""What the lab's configuration has to come to: the extender of the rig is a process and reads no ConfigMap."""
+BUSY = {
+    "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "theirs"},
+    "spec": {"nodeName": "gpu-b", "containers": [
+        {"name": "c", "image": "none", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def rig(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobRig]:
+    api.add_nodes(NODES, nvidia__com__gpu="1")
+    api.await_nodes(2)
+    with job_rig(plane, api, HIVED, tmp_path_factory.mktemp("labs")) as made:
+        yield made
+    api.call("DELETE", "/api/v1/nodes")
+
+
+@pytest.fixture(scope="module")
+def shell(rig: JobRig, plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """An administrator whose services run."""
+    assert rig.rig.config.is_file()
+    made = Shell(plane, tmp_path_factory.mktemp("student"))
+    made.push(preset_files("lab"))
+    api.patch(
+        "/api/v1/namespaces/paictl-system", {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": None}}}
+    )
+    needed = ("-n", "hivedscheduler", "-n", "frameworkcontroller")
+    made.done("service", "start", "--take-over", "--with-prerequisites", *needed)
+    yield made
+    made.tried("service", "delete", "-n", "hivedscheduler", "--cluster-id", "pai")
+
+
+def typed(shell: Shell, *lines: str) -> str:
+    """What somebody sees who types lines in a terminal."""
+    script = "\n".join(lines).replace("PAICTL", " ".join(PAICTL))
+    environment = {**shell.environment, "PAICTL_CLUSTER": ""}
+    done = subprocess.run(["/bin/sh", "-ec", script], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def refused(shell: Shell, *words: str) -> str:
+    code, _, err = shell.tried("lab", "start", *words)
+    assert code not in (0, 1), err
+    return err
+
+
+def test_what_keeps_a_lab_from_a_cluster_is_told_and_nothing_is_changed(shell: Shell, api: KubeApi) -> None:
+    before = shell.done("config", "history")
+    assert "lab 11 needs the embedded cluster" in refused(shell, "11", "--cluster", "pai", "--cluster-id", "pai")
+    assert "this is cluster pai, not other" in refused(shell, "2", "--cluster", "pai", "--cluster-id", "other")
+    assert "needs an answer" in refused(shell, "2", "--cluster", "pai")
+    api.create(BUSY)
+    assert "others work on this cluster, 1 jobs" in refused(shell, "2", "--cluster", "pai", "--cluster-id", "pai")
+    api.delete("theirs")
+    shell.done("node", "cordon", "gpu-b")
+    assert "2 idle workers with 1 devices" in refused(shell, "2", "--cluster", "pai", "--cluster-id", "pai")
+    shell.done("node", "uncordon", "gpu-b")
+    assert shell.done("config", "history") == before
+
+
+def test_lab_02_from_start_to_report(shell: Shell, rig: JobRig, api: KubeApi) -> None:
+    shell.done("lab", "start", "2", "--cluster", "pai", "--cluster-id", "pai", "--pace", "15")
+    pushed = yaml.safe_load(shell_services(shell))
+    assert yaml.safe_load(pushed["hivedscheduler"]["config"]) == HIVED
+    out = typed(shell, 'eval "$(PAICTL lab env 2)"', "echo at:$PAICTL_CLUSTER", "PAICTL node list",
+                'eval "$(PAICTL lab env --leave)"', "echo back:$PAICTL_CLUSTER.")  # fmt: skip
+    assert "at:pai\n" in out
+    assert "gpu-a" in out
+    assert "back:.\n" in out
+    shell.done("lab", "solve", "2", "--all")
+    checks = json.loads(shell.done("lab", "verify", "2", "-o", "json"))["items"]
+    assert {one["standing"] for one in checks} == {"passed"}
+    nodes = {one["metadata"]["name"] for one in api.get("/api/v1/nodes")["items"]}
+    assert nodes == set(NODES)
+    keys = [one["metadata"]["annotations"]["paictl.io/key"] for one in api.get(JOBS)["items"]]
+    assert len({key.partition("~")[0] for key in keys}) == 1
+    assert sorted(key.partition("~")[2] for key in keys) == ["job-2", "job-3", "job-5"]
+    shell.done("lab", "report", "-o", str(shell.folder / "report.json"), "--name", "Li Hua")
+    shell.done("lab", "check-report", str(shell.folder / "report.json"))
+    shell.done("lab", "reset", "2", "-y")
+    until(lambda: all(one["status"].get("closed") for one in rig.jobs()), 30, "no job of the lab goes on")
+
+
+def shell_services(shell: Shell) -> str:
+    folder = shell.folder / "pulled"
+    shell.done("config", "pull", "-o", str(folder))
+    return (folder / "services-configuration.yaml").read_text()
