@@ -76,7 +76,7 @@ def make_plan(desired: Desired, root: Path, now: Callable[[], datetime], listen:
     """What would change, from a look at all machines; raises `PaictlError` where one does not answer."""
     folder = begin_run(root, "deploy-plan", wish_of(desired), now(), desired.deployment.secrets)
     with opened(desired, folder.path) as site:
-        outcomes = carry_out(phases(site, LOOKING), _both(folder.listener(now), listen))
+        outcomes = carry_out(phases(site, LOOKING), both(folder.listener(now), listen))
         raise_first(outcomes)
         return planned(site)
 
@@ -106,14 +106,14 @@ def apply(
     folder = before or begin_run(root, KIND, wish, now(), secrets)
     with opened(desired, folder.path) as site:
         found: list[Change] = []
-        times = _Times(folder.path, now)
+        times = Times(folder.path, now)
 
         def note(_: object) -> None:
             if not found and site.facts:
                 found.extend(planned(site))
                 _write_plan(folder, found)
 
-        outcomes = carry_out(phases(site), _both(folder.listener(now), _both(times, _both(note, listen))))
+        outcomes = carry_out(phases(site), both(folder.listener(now), both(times, both(note, listen))))
         raise_first(outcomes)
         at_end(site)
         return Applied(folder, before is not None, outcomes, tuple(found), tuple(site.facts.values()))
@@ -126,7 +126,7 @@ def raise_first(outcomes: tuple[Outcome, ...]) -> None:
             raise one.error
 
 
-class _Times:
+class Times:
     """Listens and keeps ``times.json``: seconds by phase, of the last run in a folder."""
 
     def __init__(self, folder: Path, now: Callable[[], datetime]) -> None:
@@ -153,7 +153,9 @@ def _write_plan(folder: RunFolder, changes: list[Change]) -> None:
     write_together(folder.path, {"plan.json": text}, force=True, mode=0o600)
 
 
-def _both(one: Listener, other: Listener) -> Listener:
+def both(one: Listener, other: Listener) -> Listener:
+    """Who tells two others."""
+
     def listen(event: Any) -> None:
         one(event)
         other(event)

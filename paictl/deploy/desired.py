@@ -12,7 +12,7 @@ from typing import Any, Final
 from paictl.deploy.artifacts import Artifact, ArtifactKind, Artifacts, Image, images_in
 from paictl.deploy.inventory import Deployment, Machine, Role
 from paictl.deploy.kubeadm import merged
-from paictl.deploy.reach import sign_in
+from paictl.deploy.reach import groups_of, sign_in
 from paictl.errors import PaictlError
 from paictl.remote.inventory import Host, Inventory
 from paictl.resources import resource_folder
@@ -142,19 +142,10 @@ class Desired:
             "paictl_cluster": deployment.settings.cluster, "ansible_ssh_extra_args": f"-c {_CIPHERS}",
         }  # fmt: skip
         hosts = tuple(
-            Host(one.name, one.address, login.user, login.port, _groups(deployment, one), self.variables(one))
+            Host(one.name, one.address, login.user, login.port, groups_of(deployment, one), self.variables(one))
             for one in deployment.machines
         )
         return Inventory(hosts, sign_in(login), shared)
-
-
-def bare_inventory(deployment: Deployment) -> Inventory:
-    """The machines without what they shall be like: for whoever only wants to reach them."""
-    login = deployment.login
-    hosts = (
-        Host(one.name, one.address, login.user, login.port, _groups(deployment, one)) for one in deployment.machines
-    )
-    return Inventory(tuple(hosts), sign_in(login))
 
 
 def desired_of(deployment: Deployment, artifacts: Artifacts) -> Desired:
@@ -169,12 +160,6 @@ def desired_of(deployment: Deployment, artifacts: Artifacts) -> Desired:
     if network in ("flannel", "calico"):
         artifacts.need(network)
     return made
-
-
-def _groups(deployment: Deployment, machine: Machine) -> tuple[str, ...]:
-    if machine.role is Role.WORKER:
-        return ("workers",)
-    return ("masters", "first" if machine is deployment.first else "others")
 
 
 def _short(image: Image) -> str:

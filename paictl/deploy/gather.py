@@ -63,7 +63,7 @@ def catalogue(
     kubernetes: str = "", arches: Sequence[str] = ("amd64",), extras: Iterable[str] = ()
 ) -> tuple[Wanted, ...]:
     """What a cluster takes, for some architectures; `extras` are flannel, calico and gpu."""
-    path = resource_folder("playbooks") / "artifacts.yaml"
+    path = resource_folder("playbooks") / "upstream.yaml"
     found: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
     pinned = dict(found["versions"])
     if kubernetes:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from paictl.deploy.artifacts import verify
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.phase import DeployPhase
-from paictl.deploy.site import pack
-from paictl.places import cache_folder
+from paictl.deploy.site import pack, pack_folder
 from paictl.plan.phase import Tell
 
 
@@ -25,11 +22,10 @@ class Push(DeployPhase):
         """Verify first: no host is touched with a wrong file."""
         site, due = self.site, self.due()
         verify(site.desired.artifacts)
-        made = {one.name: pack(site.desired, one, site.facts[one.name], cache_folder() / "packs") for one in due}
-        packs = {name: str(path) for name, path in made.items() if path is not None}
-        site.play("artifacts", tell, due, {"paictl_packs": packs})
-        for path in set(packs.values()):
-            Path(path).unlink(missing_ok=True)
+        with pack_folder() as folder:
+            made = {one.name: pack(site.desired, one, site.facts[one.name], folder) for one in due}
+            packs = {name: str(path) for name, path in made.items() if path is not None}
+            site.play("artifacts", tell, due, {"paictl_packs": packs})
 
 
 class Runtime(DeployPhase):

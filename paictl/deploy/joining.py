@@ -30,7 +30,7 @@ class ControlPlane(DeployPhase):
 
     def should_run(self) -> str:
         """Skipped where the cluster is there and the user's kubeconfig has a way in; else one is fetched by it."""
-        return "" if self.due() or not _known_access(self.site) else RIGHT
+        return "" if self.due() or not known_access(self.site) else RIGHT
 
     def run(self, tell: Tell) -> None:
         """Begin, or find it begun; fetch the kubeconfig into a folder that nobody else can read."""
@@ -87,7 +87,7 @@ def authority(site: Site) -> str:
     return text
 
 
-def _known_access(site: Site) -> bool:
+def known_access(site: Site) -> bool:
     """Whether the user's kubeconfig has this cluster and its API answers; then all goes on with that."""
     found = access_to(default_kubeconfig(), site.cluster)
     if found is None:

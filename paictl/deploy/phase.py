@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Final
+from typing import ClassVar, Final
 
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Machine
@@ -17,14 +17,12 @@ ORDER: Final = (
 )  # fmt: skip
 
 
-class DeployPhase(Phase):
-    """A phase of ours: it knows the site, and which hosts have something to do in it."""
+class OrderedPhase(Phase):
+    """A phase of a fixed `order`: it needs all before it, for a host that failed is not gone on with."""
 
+    order: ClassVar[tuple[str, ...]]
     name: str
     says: str
-
-    def __init__(self, site: Site) -> None:
-        self.site = site
 
     @property
     def id(self) -> str:
@@ -38,8 +36,17 @@ class DeployPhase(Phase):
 
     @property
     def needs(self) -> frozenset[str]:
-        """All before it: a host that failed is not gone on with."""
-        return frozenset(ORDER[: ORDER.index(self.name)])
+        """All before it."""
+        return frozenset(self.order[: self.order.index(self.name)])
+
+
+class DeployPhase(OrderedPhase):
+    """A phase of a deployment: it knows the site, and which hosts have something to do in it."""
+
+    order = ORDER
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
 
     @abstractmethod
     def changes(self, facts: HostFacts) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from paictl.deploy.inventory import Deployment
+from paictl.deploy.inventory import Deployment, Machine, Role
 from paictl.deploy.settings import Login as Written
 from paictl.remote.inventory import Host, Inventory, Login
 
@@ -15,9 +15,17 @@ def sign_in(login: Written) -> Login:
     return Login(None if key else login.password or None, key, login.password or None)
 
 
+def groups_of(deployment: Deployment, machine: Machine) -> tuple[str, ...]:
+    """What playbooks call a machine: `workers`, or `masters` and `first` or `others`."""
+    if machine.role is Role.WORKER:
+        return ("workers",)
+    return ("masters", "first" if machine is deployment.first else "others")
+
+
 def hosts_of(deployment: Deployment) -> Inventory:
-    """All machines in the order of the lists."""
+    """All machines in the order of the lists, in their groups."""
     login = deployment.login
-    return Inventory(
-        tuple(Host(one.name, one.address, login.user, login.port) for one in deployment.machines), sign_in(login)
+    hosts = (
+        Host(one.name, one.address, login.user, login.port, groups_of(deployment, one)) for one in deployment.machines
     )
+    return Inventory(tuple(hosts), sign_in(login))

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from paictl.deploy.desired import bare_inventory
 from paictl.deploy.inventory import Deployment, Machine
+from paictl.deploy.reach import hosts_of
 from paictl.deploy.site import telling
 from paictl.errors import PaictlError
 from paictl.plan.phase import Tell
@@ -74,8 +74,7 @@ def reset(deployment: Deployment, chosen: Sequence[Machine], folder: Path, tell:
     Workers go before masters, and masters one after the other, the first of the list last.
     """
     names = tuple(one.name for one in chosen)
-    inventory = bare_inventory(deployment)
-    inventory = replace(inventory, variables={"paictl_cluster": deployment.settings.cluster})
+    inventory = replace(hosts_of(deployment), variables={"paictl_cluster": deployment.settings.cluster})
     playbook = resource_folder("playbooks") / "reset.yml"
     with AnsibleSession(inventory, folder) as session:
         return session.run(playbook, {}, telling(tell), PlaybookOptions(limit=names))

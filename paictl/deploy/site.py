@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import shutil
 import tarfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from paictl.deploy.desired import Desired
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Machine
 from paictl.errors import ExitCode, PaictlError
+from paictl.places import cache_folder
 from paictl.plan.phase import Tell
 from paictl.remote.ansible.outcome import PlaybookResult, TaskEvent, TaskListener, What
 from paictl.remote.ansible.run import AnsibleSession, PlaybookOptions
@@ -112,6 +115,32 @@ def raise_for(result: PlaybookResult, name: str, of: int) -> None:
     code = ExitCode.PARTIAL if len(bad) < of else ExitCode.UNREACHABLE if unreachable else ExitCode.NEGATIVE
     hint = next((one.hint for one in told if one.hint), "") or "apply again when it is mended: it goes on from here"
     raise DeployError(message or f"{name} did not work", exit_code=code, hint=hint, where=str(result.folder))
+
+
+def _runs(process: str) -> bool:
+    """Whether there is a process of a number."""
+    try:
+        os.kill(int(process), 0)
+    except (ValueError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+@contextmanager
+def pack_folder() -> Iterator[Path]:
+    """A folder for what is pushed, of this run alone: another deployment may be at work and tidies up at its end."""
+    above = cache_folder() / "packs"
+    above.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for old in above.iterdir():  # left by a run that was killed; without its process nobody needs them
+        if not _runs(old.name):
+            shutil.rmtree(old, ignore_errors=True)
+    folder = above / str(os.getpid())
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def pack(desired: Desired, machine: Machine, facts: HostFacts, folder: Path) -> Path | None:

@@ -7,10 +7,10 @@ and whoever comes again waits for it. Two notes on the disk tell what was begun 
 """
 
 import os
-import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.paictl_host import BEGUN, DONE, PATH, read, run, write
+from ansible.module_utils.paictl_host import BEGUN, DONE, read, run, write
+from ansible.module_utils.paictl_unit import LOG, last_words, start, wait
 
 DOCUMENTATION = r"""
 module: paictl_kubeadm
@@ -35,46 +35,9 @@ EXAMPLES = r"""
 """
 RETURN = r"""
 """
-UNIT = "paictl-kubeadm"
-LOG = "/var/log/paictl-kubeadm.log"
 TRACES = ("/etc/kubernetes/kubelet.conf", "/etc/kubernetes/admin.conf", "/etc/kubernetes/manifests/etcd.yaml",
           "/var/lib/etcd/member")  # fmt: skip
 DISCOVERY = "/run/paictl/discovery.conf"
-
-
-def active():
-    """Whether kubeadm is at work."""
-    return run(["systemctl", "is-active", UNIT])[1].strip() in ("active", "activating", "deactivating")
-
-
-def wait(seconds):
-    """Wait until kubeadm has ended, however that went; whether it has."""
-    end = time.monotonic() + seconds
-    while active():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.2)
-    return True
-
-
-def start(command, seconds):
-    """Run a command as the unit, its output in the log; whether it came to its end in time."""
-    run(["systemctl", "reset-failed", UNIT])
-    shell = "{ %s; } >%s 2>&1" % (command, LOG)
-    code, _, error = run(
-        ["systemd-run", "--quiet", "--collect", "--unit=" + UNIT, "--property=Type=exec",
-         "--setenv=PATH=" + PATH, "sh", "-c", shell],
-    )  # fmt: skip
-    if code:
-        return error.strip() or "systemd-run did not work"
-    return "" if wait(seconds) else "is at work for more than %d s" % seconds
-
-
-def last_words():
-    """The lines of the log that say why it failed."""
-    lines = [line.strip() for line in read(LOG).splitlines() if line.strip()]
-    telling = [line for line in lines if "[ERROR" in line or line.startswith("error")]
-    return " | ".join((telling or lines)[-4:])[-600:]
 
 
 def reset():

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from paictl.remote.ansible.environment import ansible_environment
 from tools.hosts import artifacts as packing
 from tools.hosts.lab import Lab, obstacle
 from tools.hosts.seed import seed
@@ -55,3 +56,9 @@ def artifacts() -> Path:
 def seeded(artifacts: Path) -> Path:
     """A containerd store that has these images, for modules that are not about how images come to a host."""
     return seed(artifacts)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ansible() -> None:
+    """Ansible's own virtual environment: hosts and who deploys them reach no package registry, so it is made before."""
+    ansible_environment(say=print)

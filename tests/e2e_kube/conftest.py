@@ -39,3 +39,12 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 @pytest.fixture(scope="session")
 def api(plane: ControlPlane) -> KubeApi:
     return KubeApi(plane)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_is_configured(api: KubeApi) -> None:
+    """No module sees what another one has pushed, nor the ports of its services; accounts and rights may stay."""
+    space = "/api/v1/namespaces/paictl-system"
+    for kind in ("configmaps", "secrets"):
+        api.call("DELETE", f"{space}/{kind}?labelSelector=app.kubernetes.io/part-of=paictl")
+    api.call("DELETE", f"{space}/services")

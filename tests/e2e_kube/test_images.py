@@ -86,7 +86,7 @@ def test_python_has_its_libraries_certificates_and_byte_code_and_can_write_nowhe
     _, run = runs["paictl"]
     done = run("python3", "-sPc", """
 import bz2, ctypes, decimal, hashlib, lzma, socket, sqlite3, ssl, uuid, zlib, zoneinfo
-import kubernetes.client, orjson, starlette, uvicorn, yaml, prometheus_client, jinja2, multipart
+import kubernetes.client, orjson, starlette, uvicorn, yaml, prometheus_client, jinja2, httptools, uvloop
 import os, sys
 assert os.getuid() == 65532, os.getuid()
 assert ssl.create_default_context().cert_store_stats()["x509_ca"] > 100

@@ -191,3 +191,6 @@ def test_delete_says_what_stays_and_a_service_that_was_given_up_is_named(shell: 
     shell.done("service", "delete", "-n", "hivedscheduler", "--cluster-id", "pai")
     assert shell.listed()["hivedscheduler"]["state"] == "absent"
     until(lambda: not pods(api, "hivedscheduler"), 30, "its pods are gone")
+    shell.done("service", "delete", "-n", "cluster-configuration", "--with-data", "--cluster-id", "pai")
+    for space in ("paictl-system", "paictl-jobs"):  # with which everything of everybody would have gone
+        assert api.get(f"/api/v1/namespaces/{space}")["status"]["phase"] == "Active"

@@ -1,11 +1,11 @@
 """Services on a real API server: applied whole or not at all, waited for with reasons, never more deleted than ours.
 
-The services here are small ones of the test, whose pods stand on a node that kwok keeps; the last tests start those
-that paictl comes with.
+The services here are those of tests/data/services, whose pods stand on a node that kwok keeps.
 """
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +22,7 @@ from paictl.cluster.kubernetes.store import VersionStore
 from paictl.config.pushing.fileset import seal_files, secrets_of
 from paictl.remote.kube import objects as objects_of_kube
 from paictl.remote.kube.client import connect
+from tests.conftest import ROOT
 from tests.e2e_kube.controlplane import ControlPlane
 from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi, until
 
@@ -29,84 +30,6 @@ SPACE: Final = "/api/v1/namespaces/paictl-system"
 DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/paictl-system/deployments"
 FILE: Final = "services-configuration.yaml"
 NODE: Final = "services-node"
-
-POD = """\
-    metadata: {labels: {app: NAME}}
-    spec:
-      nodeName: services-node
-      terminationGracePeriodSeconds: 0
-      containers: [{name: main, image: "{{ image('paictl') }}"}]
-"""
-WEB = (
-    """\
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web}
-spec:
-  replicas: {{ config.replicas }}
-  selector: {matchLabels: {app: web}}
-  template:
-"""
-    + POD.replace("NAME", "web")
-    + """\
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: web}
-data:
-  greeting: {{ config.greeting | quote }}
-{% if config.more %}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: web-more}
-data: {}
-{% endif %}
----
-apiVersion: v1
-kind: Secret
-metadata: {name: web}
-stringData:
-  key: {{ services['rest-server']['jwt-secret'] | quote }}
-"""
-)
-STORE = """\
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: things.test.paictl.io}
-spec:
-  group: test.paictl.io
-  scope: Namespaced
-  names: {kind: Thing, plural: things, singular: thing}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
----
-apiVersion: test.paictl.io/v1
-kind: Thing
-metadata: {name: first}
-size: 3
----
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {name: store}
-spec:
-  accessModes: [ReadWriteOnce]
-  resources: {requests: {storage: 10Gi}}
----
-apiVersion: batch/v1
-kind: Job
-metadata: {name: store}
-spec:
-  template:
-    metadata: {labels: {app: store}}
-    spec:
-      nodeName: services-node
-      restartPolicy: Never
-      containers: [{name: main, image: x}]
-"""
 
 
 class Bench:
@@ -116,12 +39,7 @@ class Bench:
         self.plane, self.api, self.folder = plane, api, folder
         self.client = connect(plane.kubeconfig, "x")
         self.cluster = KubernetesCluster(self.client, "pai")
-        for name, text, defaults in (("web", WEB, "replicas: 1\ngreeting: hello\nmore: false\n"), ("store", STORE, "")):
-            (folder / name).mkdir()
-            (folder / name / "service.yaml").write_text("description: x\nembedded: x\ncluster-type: [k8s]\n")
-            (folder / name / "all.yaml.j2").write_text(text)
-            (folder / name / "defaults.yaml").write_text(defaults)
-        (folder / "images.yaml").write_text("paictl: paictl\n")
+        shutil.copytree(ROOT / "tests" / "data" / "services", folder, dirs_exist_ok=True)
 
     def services(self) -> KubeServices:
         """The port, as another process would have it."""

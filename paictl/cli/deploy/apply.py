@@ -132,7 +132,7 @@ def apply(
 def _desired(deployment: Deployment, artifacts: str, *, accept_new: bool) -> Desired:
     from paictl.deploy.apply import prepare
     from paictl.deploy.artifacts import verify
-    from paictl.deploy.desired import bare_inventory
+    from paictl.deploy.reach import hosts_of
 
     desired = prepare(deployment, artifacts)
     verify(desired.artifacts)
@@ -140,7 +140,7 @@ def _desired(deployment: Deployment, artifacts: str, *, accept_new: bool) -> Des
         from paictl.remote.ssh.fleet import Fleet
         from paictl.remote.ssh.link import SshOptions
 
-        with Fleet(bare_inventory(deployment), SshOptions(accept_new=True)) as fleet:
+        with Fleet(hosts_of(deployment), SshOptions(accept_new=True)) as fleet:
             for name, result in fleet.run("true").items():
                 if result.new_key:
                     console.info(f"{name}: host key accepted: {result.new_key}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paictl.cli.command import App, Lazy
-from paictl.cli.deploy import apply, check, reset, verify
+from paictl.cli.deploy import apply, check, reset, upgrade, verify
 
 app = App(
     help="Deploy Kubernetes and all services on real machines.",
@@ -16,6 +16,7 @@ app.command("check", epilog=check.EPILOG)(check.check)
 app.command("plan", epilog=apply.PLAN_EPILOG)(apply.plan)
 app.command("apply", epilog=apply.APPLY_EPILOG)(apply.apply)
 app.command("verify", epilog=verify.EPILOG)(verify.verify)
+app.command("upgrade", epilog=upgrade.EPILOG)(upgrade.upgrade)
 app.command("reset", epilog=reset.EPILOG)(reset.reset)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 _SOUNDS = re.compile(
-    r"passw|passphrase|pwd|secret|token|credential|bearer|webhook(-url)?$|(?:^|-)auth$"
+    r"passw|passphrase|pwd|secret|token|credential|bearer|webhook(-url)?$|(?:^|-)auth$|^extra-receivers$"
     r"|(api|access|account|auth|private|encryption|signing)-?key"
 )
 """What is searched for in a key in lower case, with ``-`` for ``_``."""

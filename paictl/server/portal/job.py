@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from paictl.cluster.interface import Event, JobState, JobView, Port
+from paictl.cluster.interface import Event, JobState, JobView, Port, TaskPlace
 from paictl.cluster.picture import JobLine
 from paictl.cluster.timeline import timeline
 from paictl.errors import PaictlError
 from paictl.operate import explaining
 from paictl.server.calls import Answer, Call, redirect
 from paictl.server.portal.rendering import fragment, page
-from paictl.server.portal.showing import MOST_SHOWN
+from paictl.server.portal.showing import MOST_SHOWN, path_of
 from paictl.server.routing import Route, Told, Who
 
+LOG_LINES: Final = 1000
+"""Lines of a log that a page shows; ``paictl job logs -f`` shows all of it."""
+LOG_PIECES: Final = 4096
+"""No more pieces are read of it, however long its lines."""
 _WIDTH: Final = 1000
 """Units from the left to the right end of a timeline."""
 
@@ -36,7 +41,7 @@ def _values(call: Call) -> dict[str, Any]:
     found = call.cluster.job(_key(call))
     now = call.cluster.now
     told = call.cluster.events(f"job/{found.key}")
-    path = f"/jobs/{call.path['user']}/{call.path['name']}"
+    path = path_of(found.key)
     return {
         "job": found, "path": path, "live": f"{path}/live", "tasks": found.tasks[:MOST_SHOWN],
         "more_tasks": max(len(found.tasks) - MOST_SHOWN, 0),
@@ -57,11 +62,25 @@ def _why(call: Call, found: JobView) -> list[str]:
         return [error.message]
 
 
+def log(call: Call) -> Answer:
+    """What a task's newest pod has written, its last lines."""
+    task = TaskPlace(call.path["role"], int(call.path["index"]) if call.path["index"].isdigit() else -1)
+    error = written = ""
+    try:
+        pieces = call.cluster.output(_key(call), task, lines=LOG_LINES)
+        written = b"".join(itertools.islice(pieces, LOG_PIECES)).decode(errors="replace")
+    except PaictlError as found:  # it has not started, or its pod is gone
+        error = found.message
+    values = {"title": str(task), "here": "/jobs", "path": path_of(_key(call)),
+              "task": task, "written": written, "error": error}  # fmt: skip
+    return page(call, "log.html", values)
+
+
 def stop(call: Call) -> Answer:
     """End the job."""
     key = _key(call)
     call.cluster.stop_job(key)
-    return redirect(f"/jobs/{call.path['user']}/{call.path['name']}")
+    return redirect(path_of(key))
 
 
 def _key(call: Call) -> str:
@@ -93,7 +112,7 @@ class Chart:
     """Tasks that are not shown."""
 
 
-def chart(told: list[Event] | Any, start: datetime, end: datetime, most: int = 40) -> Chart | None:
+def chart(told: Sequence[Event], start: datetime, end: datetime, most: int = 40) -> Chart | None:
     """The timeline of a job from its events; None while nothing has happened."""
     lines = timeline(told, end).jobs
     if not lines:
@@ -126,5 +145,6 @@ def _bar(
 ROUTES: Final = (
     Route("GET", "/jobs/{user}/{name}", Who.OWNER, job, Told("A job", answers=(200, 400))),
     Route("GET", "/jobs/{user}/{name}/live", Who.OWNER, live, Told("What changes of a job", answers=(200, 400))),
+    Route("GET", "/jobs/{user}/{name}/log/{role}/{index}", Who.OWNER, log, Told("The log of a task")),
     Route("POST", "/jobs/{user}/{name}/stop", Who.OWNER, stop, Told("Stop a job", answers=(303, 400)), jobs=True),
 )

@@ -45,7 +45,7 @@ def _table(call: Call) -> dict[str, Any]:
         ),
     )
     now = call.cluster.now
-    rows = [{"job": job, "path": path_of(job), "ran": (job.ended or now) - job.started if job.started else None}
+    rows = [{"job": job, "path": path_of(job.key), "ran": (job.ended or now) - job.started if job.started else None}
             for job in found.jobs]  # fmt: skip
     return {
         "rows": rows, "chosen": chosen, "paging": paging("/jobs", chosen, offset, LIMIT, found.total),

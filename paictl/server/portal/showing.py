@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 from urllib.parse import urlencode
 
-from paictl.cluster.interface import Cluster, JobView, Port
+from paictl.cluster.interface import Cluster, Port
 from paictl.server.calls import Call
 
 MOST_SHOWN: Final = 200
@@ -62,7 +62,7 @@ def all_vcs(cluster: Cluster) -> list[str]:
     return [] if Port.SCHEDULING in cluster.lacks else sorted(vc.name for vc in cluster.picture().vcs)
 
 
-def path_of(job: JobView) -> str:
-    """The page of a job."""
-    user, _, name = job.key.partition("~")
+def path_of(key: str) -> str:
+    """The page of a job, from ``user~name``."""
+    user, _, name = key.partition("~")
     return f"/jobs/{user}/{name}"

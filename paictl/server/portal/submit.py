@@ -22,7 +22,7 @@ from paictl.operate.jobfiles import job_in_text
 from paictl.server.calls import Answer, ApiError, Call, json_answer, redirect
 from paictl.server.errors import problem_data
 from paictl.server.portal.rendering import page
-from paictl.server.portal.showing import granted
+from paictl.server.portal.showing import granted, path_of
 from paictl.server.routing import Route, Told, Who
 from paictl.server.submitting import request_for
 from paictl.workload.job import PRIORITIES
@@ -133,9 +133,7 @@ def written(call: Call) -> Answer:
         typed = made.yaml()
     found = checked(call, typed)
     if wish == "submit" and found.sound:
-        job = call.cluster.submit([_request(call, typed, Checked())])[0]
-        user, _, name = job.key.partition("~")
-        return redirect(f"/jobs/{user}/{name}")
+        return redirect(path_of(call.cluster.submit([_request(call, typed, Checked())])[0].key))
     return _page(call, made, typed, found, status=400 if wish == "submit" else 200)
 
 

@@ -102,7 +102,7 @@ device-plugin: {devices: [amd.com/gpu]}
 cluster: {common: {node-exporter: "true"}}
 """
 OWN_CERTIFICATE = """\
-rest-server: {default-pai-admin-username: admin, default-pai-admin-password: admin-password, tls-secret: pai-tls}
+rest-server: {default-pai-admin-username: admin, default-pai-admin-password: admin-password, tls-secret-name: pai-tls}
 device-plugin: {enabled: false}
 cluster: {common: {grafana: "false", prometheus: "false", alert-manager: "false", node-exporter: "false",
   job-exporter: "false"}}

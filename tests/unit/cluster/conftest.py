@@ -71,11 +71,11 @@ class Bench:
 
 
 @pytest.fixture(scope="session")
-def catalogue() -> Iterator[Catalogue]:
+def catalogue() -> Catalogue:
     """What all templates come to, for all configurations that they have to cope with."""
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:  # not beyond: the fixture lives as long as all tests
         patch.setattr("paictl.config.secrets.sealing.COST", (4, 1, 1))
-        yield {name: rendered(files) for name, files in CONFIGURATIONS.items()}
+        return {name: rendered(files) for name, files in CONFIGURATIONS.items()}
 
 
 MakeBench = Callable[..., Bench]

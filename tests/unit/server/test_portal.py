@@ -69,6 +69,11 @@ def test_a_job_is_written_checked_submitted_watched_and_stopped(server: Server, 
     assert "In the way: ann~one (1 device, VC vc1, priority 10)" in waits
     assert "Why it waits" not in text_of(ann.get("/jobs/ann/one"))
     assert 'class="bar running"' in ann.get("/jobs/ann/one/live")
+    written = ann.get("/jobs/ann/one/log/worker/0")
+    assert "imagined" in text_of(written)
+    assert 'role="alert"' not in written
+    assert 'role="alert"' in ann.get("/jobs/ann/two/log/worker/9")
+    ann.get("/jobs/bob/one/log/worker/0", 403)
     assert ann.post("/jobs/ann/one", "/jobs/ann/one/stop", {}).status == 303
     listed = text_of(ann.get("/jobs"))
     assert "ann~one" in listed
@@ -174,7 +179,8 @@ def test_ones_own_password_and_tokens(server: Server, ann: Browser) -> None:
     assert "ann" in Browser(server, fresh).get("/account")
 
 
-PAGES = ("/jobs", "/jobs/root/one", "/submit", "/cluster", "/account", "/admin/users", "/admin/users/ann",
+PAGES = ("/jobs", "/jobs/root/one", "/jobs/root/one/log/worker/0",
+         "/submit", "/cluster", "/account", "/admin/users", "/admin/users/ann",
          "/admin/nodes", "/admin/services", "/admin/configuration", "/admin/configuration/1")  # fmt: skip
 
 

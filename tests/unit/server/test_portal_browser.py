@@ -67,7 +67,7 @@ def click(page: Page, selector: str) -> Callable[[], object]:
 
 def reads(page: Page, words: str) -> None:
     """Wait until the page says something."""
-    page.until(f"document.body.innerText.includes({json.dumps(words)})")
+    page.until(f"document.body?.innerText.includes({json.dumps(words)})")
 
 
 def sign_in(page: Page, address: str, user: str) -> None:
@@ -89,8 +89,7 @@ def test_from_sign_in_to_the_end_of_a_job(portal: tuple[str, EmbeddedCluster]) -
             page.follow(click(page, "#submit"))
             reads(page, state)
         reads(page, "In the way: ann~one")
-        fill_page = f"{address}/submit"
-        page.open(fill_page)
+        page.open(f"{address}/submit")
         fill(page, yaml="protocolVersion: 2\nname: x\ntype: jub\n")
         page.until("document.querySelectorAll('.findings li').length === 2")
         page.run("document.querySelectorAll('.findings .place')[1].click()")
@@ -103,7 +102,7 @@ def test_from_sign_in_to_the_end_of_a_job(portal: tuple[str, EmbeddedCluster]) -
         page.follow(click(page, "#stop"))
         reads(page, "Stopped")
         assert cluster.job("ann~two").state is JobState.STOPPED
-        page.run("[...document.querySelectorAll('.mine button')].find((one) => one.lang === 'zh').click()")
+        page.follow(click(page, ".mine button[lang=zh]"))
         reads(page, "提交")
         assert page.complaints == []
         assert {one.split("/")[2] for one in page.requests if not one.startswith("data:")} == {address.split("/")[2]}

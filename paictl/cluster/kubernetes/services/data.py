@@ -53,14 +53,14 @@ class DataKeeper:
             elif item.group[1] == _CRD:
                 count = self._instances(item)
                 found += [f"{count} objects of {item.name}"] if count else []
-            elif item.group[1] != _FOREVER:
+            elif not lasts(item):
                 found.append(item.label)
         return found + self._elsewhere(record.service)
 
     def destroy(self, record: Record) -> None:
         """Destroy the data of a service that are no objects of its templates, and the volumes of its pods."""
         for item in self.kept(record):
-            if item.group[1] != _FOREVER:
+            if not lasts(item):
                 self._applier.remove(item)
         kinds, name, _ = _ELSEWHERE.get(record.service, ((), "", ""))
         if name == "configuration":
@@ -101,6 +101,11 @@ class DataKeeper:
                 return 0
             raise
         return len(page.get("items") or ()) + int((page.get("metadata") or {}).get("remainingItemCount") or 0)
+
+
+def lasts(item: Item) -> bool:
+    """Whether an object stays whatever is told: with a namespace everything in it would go, of other services too."""
+    return item.group[1] == _FOREVER
 
 
 def _keeps(live: Json | None) -> bool:

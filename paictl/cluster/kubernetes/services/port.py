@@ -11,7 +11,7 @@ from paictl import __version__
 from paictl.cluster.kubernetes.errors import told
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
 from paictl.cluster.kubernetes.services.applying import Applier, is_workload, workloads_first
-from paictl.cluster.kubernetes.services.data import DataKeeper
+from paictl.cluster.kubernetes.services.data import DataKeeper, lasts
 from paictl.cluster.kubernetes.services.drift import drift_of
 from paictl.cluster.kubernetes.services.kinds import NODE, Kinds
 from paictl.cluster.kubernetes.services.marking import digest_of, marked
@@ -170,7 +170,7 @@ class KubeServices:
                 held.note(state="applying", since=held.record.since or self._now())
                 items = {Item.of(one) for one in self._applier.ours(name, held.record.groups)}
                 items |= {one for one in held.record.items if one.group[1] == NODE}
-                kept = set() if with_data else self._data.kept(held.record)
+                kept = {one for one in self._data.kept(held.record) if not with_data or lasts(one)}
                 self._remove((one for one in items if one not in kept), held)
                 if with_data:
                     self._data.destroy(held.record)

@@ -1,0 +1,91 @@
+"""`paictl deploy upgrade`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from paictl.cli import console
+from paictl.cli.clusters import Yes, confirm
+from paictl.cli.console import Output, spoken
+from paictl.cli.deploy.apply import ArtifactsOption, runs_folder
+from paictl.cli.deploy.files import Config, Masters, Workers, read_deployment
+from paictl.cli.options import OutputOption
+
+if TYPE_CHECKING:
+    from paictl.deploy.upgrade import Upgraded
+
+EPILOG = """
+    paictl deploy upgrade --to v1.37.2 -m master.csv -w worker.csv -c config.yaml --artifacts bundle/
+    paictl deploy upgrade --to v1.37.2 -m master.csv -w worker.csv -c config.yaml --batch 4 --drain-timeout 900
+
+What was interrupted is gone on with by the same command. Minor versions go one by one, and never back.
+Exit code 1: refused, or a machine failed; 3: some machines did not get to the end; 4: none could be reached.
+"""
+
+
+def upgrade(
+    masters: Masters,
+    workers: Workers,
+    config: Config,
+    to: Annotated[str, typer.Option("--to", metavar="VERSION", help="The version of Kubernetes to go to.")],
+    batch: Annotated[int, typer.Option("--batch", min=1, metavar="N", help="Workers at a time.")] = 1,
+    drain_timeout: Annotated[
+        float, typer.Option("--drain-timeout", min=1, metavar="SECONDS", help="For a node to get empty.")
+    ] = 300.0,
+    artifacts: ArtifactsOption = "",
+    yes: Yes = False,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Upgrade Kubernetes: one master after the other, then the workers, each drained before."""
+    from paictl.cli.deploy.showing import PhaseLines, show_notes
+    from paictl.deploy.artifacts import verify
+    from paictl.deploy.upgrade import upgrade as carry_out
+    from paictl.deploy.upgrade import wished
+    from paictl.deploy.upgrading import Wish
+    from paictl.deploy.versions import version_of
+
+    target = version_of(to)
+    deployment = read_deployment(masters, workers, config)
+    desired = wished(deployment, target, artifacts)
+    verify(desired.artifacts)
+    show_notes(deployment.settings.notes)
+    cluster = deployment.settings.cluster
+    machines = len(deployment.machines)
+    question = spoken("{count} machines of cluster {cluster} go to {version}, their jobs are moved",
+                      count=machines, cluster=cluster, version=target)  # fmt: skip
+    confirm(question, cluster, yes=yes)
+    done = carry_out(
+        desired, Wish(target, batch, drain_timeout), runs_folder(), lambda: datetime.now(UTC), PhaseLines()
+    )
+    _say(done, cluster, str(target), output)
+    written = deployment.settings.version
+    if written and written != str(target):
+        console.warning(
+            spoken("config.yaml still says {written}: write {version} there", written=written, version=target)
+        )
+
+
+def _say(done: Upgraded, cluster: str, version: str, output: Output) -> None:
+    data: dict[str, Any] = {
+        "cluster": cluster,
+        "version": version,
+        "run": str(done.run.path),
+        "resumed": done.resumed,
+        "changed": bool(done.steps),
+        "steps": [asdict(one) for one in done.steps],
+        "phases": [{"phase": one.phase, "status": one.status.value} for one in done.outcomes],
+    }
+    if output is not Output.TABLE:
+        console.write_data(data, output)
+        return
+    if not done.steps:
+        console.write(spoken("nothing changed: cluster {cluster} is at {version}", cluster=cluster, version=version))
+    else:
+        count = len(done.steps)
+        text = "cluster {cluster} is at {version} ({count} machines changed)"
+        console.write(spoken(text, cluster=cluster, version=version, count=count))
+    console.info(spoken("the run is kept in {path}", path=done.run.path))

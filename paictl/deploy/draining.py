@@ -1,0 +1,154 @@
+"""Nodes taken out of work for a while: cordoned with a mark, emptied by the eviction API, and always given back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from paictl.deploy.nodes import patiently
+from paictl.deploy.site import DeployError
+from paictl.errors import ExitCode, PaictlError
+from paictl.i18n import text
+from paictl.plan.phase import Tell
+from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
+from paictl.remote.kube.pods import Eviction, evict
+
+MARK: Final = "paictl.io/cordoned-for-upgrade"
+"""Annotation of a node that paictl has cordoned: only such a one is uncordoned again."""
+_MIRROR: Final = "kubernetes.io/config.mirror"
+_CONFLICT: Final = 409
+_TRIES: Final = 10
+_SHOWN: Final = 4
+_POLL: Final = 0.5
+
+
+def is_held(node: Json) -> bool:
+    """Whether paictl has cordoned a node and not released it."""
+    return MARK in (node["metadata"].get("annotations") or {})
+
+
+class Holding:
+    """The nodes that are held in one run; `release_all` at its end, however it ends."""
+
+    def __init__(self, client: KubeClient, seconds: float) -> None:
+        self.client, self._seconds = client, seconds
+        self._held: list[str] = []
+
+    def adopt(self, names: Iterable[str]) -> None:
+        """Nodes that an earlier run has left cordoned: they are released at the end of this one."""
+        self._held += [name for name in names if name not in self._held]
+
+    def drain(self, names: Sequence[str], tell: Tell) -> None:
+        """Cordon nodes and empty them; raises `DeployError` if they are not empty in time, with what is in the way.
+
+        A pod that nothing would make again is in the way at once: it is somebody's.
+        """
+        for name in names:
+            self._refuse_lonely(name)
+        for name in names:
+            self.adopt([name])  # before it is done: whoever interrupts now finds it in the list
+            self._cordon(name)
+        self._empty(names, tell)
+
+    def release(self, name: str) -> None:
+        """Uncordon a node if it has our mark; one that somebody else has cordoned stays so."""
+        for _ in range(_TRIES):
+            node = patiently(partial(self.client.get, _path(name)))
+            if not is_held(node) or self._patched(node, unschedulable=None, mark=None):
+                break
+        else:
+            raise DeployError(text("the node changes all the time"), exit_code=ExitCode.NEGATIVE, where=name)
+        if name in self._held:
+            self._held.remove(name)
+
+    def release_all(self) -> None:
+        """Release what is still held; raises the last error, after having tried all."""
+        last: PaictlError | None = None
+        for name in list(self._held):
+            try:
+                self.release(name)
+            except PaictlError as error:
+                last = error
+        if last is not None:
+            raise last
+
+    def _cordon(self, name: str) -> None:
+        for _ in range(_TRIES):
+            node = patiently(partial(self.client.get, _path(name)))
+            if node["spec"].get("unschedulable") or self._patched(node, unschedulable=True, mark="true"):
+                return
+        raise DeployError(text("the node changes all the time"), exit_code=ExitCode.NEGATIVE, where=name)
+
+    def _patched(self, node: Json, *, unschedulable: bool | None, mark: str | None) -> bool:
+        """Change mark and schedulability in one step, unless somebody has changed the node meanwhile."""
+        about = {"resourceVersion": node["metadata"]["resourceVersion"], "annotations": {MARK: mark}}
+        body = {"metadata": about, "spec": {"unschedulable": unschedulable}}
+        try:
+            patiently(partial(self.client.request, "PATCH", _path(node["metadata"]["name"]), body, kind=MERGE))
+        except KubeError as error:
+            if error.status == _CONFLICT:
+                return False
+            raise
+        return True
+
+    def _refuse_lonely(self, name: str) -> None:
+        lonely = [one for one in self._pods(name) if not one["metadata"].get("ownerReferences")]
+        if lonely:
+            hint = text("delete it, or wait for its end; the same command goes on then")
+            message = text("nothing would make the pod {pod} again", pod=_name(lonely[0]))
+            raise DeployError(message, exit_code=ExitCode.NEGATIVE, where=name, hint=hint)
+
+    def _empty(self, names: Sequence[str], tell: Tell) -> None:
+        end = time.monotonic() + self._seconds
+        told: set[str] = set()
+        while left := [pod for name in names for pod in self._pods(name)]:
+            refused = self._evict(one for one in left if "deletionTimestamp" not in one["metadata"])
+            for pod, why in refused.items():
+                if pod not in told:
+                    tell(text("{pod} stays for now: {why}", pod=pod, why=why), "")
+                    told.add(pod)
+            if time.monotonic() > end:
+                raise self._still_there(names, left, refused)
+            time.sleep(_POLL)
+
+    def _still_there(self, names: Sequence[str], left: Iterable[Json], refused: Mapping[str, str]) -> DeployError:
+        pods = ", ".join(sorted(map(_name, left))[:_SHOWN])
+        message = text("not empty after {seconds} s: {pods}", seconds=int(self._seconds), pods=pods)
+        if refused:
+            message = text("{message}; {why}", message=message, why=min(refused.values()))
+        hint = text("give it more time by --drain-timeout, or more replicas; the node is in use again")
+        return DeployError(message, exit_code=ExitCode.NEGATIVE, where=", ".join(names), hint=hint)
+
+    def _evict(self, pods: Iterable[Json]) -> dict[str, str]:
+        """Ask for the end of pods; why a budget keeps some."""
+        found = {}
+        for one in pods:
+            about = one["metadata"]
+            ask = partial(evict, self.client, about["namespace"], about["name"], about["uid"])
+            answer, why = patiently(ask)  # by its uid: asked twice, it is evicted once
+            if answer is Eviction.REFUSED:
+                found[_name(one)] = why
+        return found
+
+    def _pods(self, node: str) -> list[Json]:
+        """The pods that have to leave: neither a daemon's, nor kubelet's own, nor ended."""
+        query = {"fieldSelector": f"spec.nodeName={node}"}
+        pods = patiently(lambda: [one for _, page in self.client.list("/api/v1/pods", query) for one in page])
+        return [one for one in pods if not _stays(one)]
+
+
+def _stays(pod: Json) -> bool:
+    about: dict[str, Any] = pod["metadata"]
+    daemon = any(one.get("kind") == "DaemonSet" for one in about.get("ownerReferences") or ())
+    ended = pod["status"].get("phase") in ("Succeeded", "Failed")
+    return daemon or ended or _MIRROR in (about.get("annotations") or {})
+
+
+def _name(pod: Json) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+def _path(node: str) -> str:
+    return f"/api/v1/nodes/{node}"

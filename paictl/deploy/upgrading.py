@@ -1,0 +1,335 @@
+"""The phases of an upgrade: look and plan, push, masters one by one, workers in batches."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+import yaml
+
+from paictl.deploy.artifacts import verify
+from paictl.deploy.draining import Holding, is_held
+from paictl.deploy.inventory import Machine, Role
+from paictl.deploy.joining import ControlPlane, api, known_access
+from paictl.deploy.looking import Connect, Facts, Preflight
+from paictl.deploy.nodes import READY_SECONDS, nodes_of, not_ready, patiently
+from paictl.deploy.phase import OrderedPhase
+from paictl.deploy.site import DeployError, Site, pack, pack_folder
+from paictl.deploy.versions import (
+    Cluster,
+    Kubeadm,
+    Present,
+    Step,
+    UpgradePlan,
+    UpgradeRefusedError,
+    Version,
+    plan_upgrade,
+    version_of,
+)
+from paictl.errors import ExitCode
+from paictl.i18n import text
+from paictl.plan.phase import Tell
+from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError, UnreachableError
+
+_SYSTEM: Final = "/api/v1/namespaces/kube-system"
+_PROXY: Final = "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy"
+_PROGRAMS: Final = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+_POLL: Final = 0.3
+_ORDER: Final = ("connect", "facts", "preflight", "versions", "artifacts", "control-plane", "workers")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the administrator asked for: `batch` workers at a time, `seconds` for a node to get empty."""
+
+    target: Version
+    batch: int = 1
+    seconds: float = 300.0
+
+
+@dataclass(slots=True)
+class Work:
+    """What the phases of one upgrade share; the plan is there once the versions were looked at."""
+
+    site: Site
+    wish: Wish
+    plan: UpgradePlan = field(default_factory=lambda: UpgradePlan((), ()))
+    _holding: Holding | None = None
+
+    @property
+    def holding(self) -> Holding:
+        """The nodes that are held; needs the way in that `Versions` has found."""
+        if self._holding is None:
+            self._holding = Holding(api(self.site), self.wish.seconds)
+        return self._holding
+
+    @property
+    def client(self) -> KubeClient:
+        """The API of the cluster."""
+        return self.holding.client
+
+    def release(self) -> None:
+        """Give back all nodes that are still held."""
+        if self._holding is not None:
+            self._holding.release_all()
+
+    def machine(self, host: str) -> Machine:
+        """The machine of a name."""
+        return next(one for one in self.site.machines if one.name == host)
+
+
+class UpgradePhase(OrderedPhase):
+    """A phase of an upgrade."""
+
+    order = _ORDER
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+
+
+class Versions(UpgradePhase):
+    """Ask every machine for its version, and plan; nothing is changed."""
+
+    name, says = "versions", "see which version each machine has"
+
+    def run(self, tell: Tell) -> None:
+        """Plan, or refuse with the reason."""
+        work, site = self.work, self.work.site
+        outside = [one.name for one in site.machines if not site.facts[one.name].joined(site.cluster)]
+        if outside:
+            message = text("not in the cluster: {hosts}", hosts=", ".join(outside[:4]))
+            raise UpgradeRefusedError(message, hint=text("paictl deploy apply lets them join, with the old artifacts"))
+        if not known_access(site):
+            ControlPlane(site).run(tell)  # the cluster is there: this only fetches the way in
+        lacking = {one.name for one in site.machines if site.facts[one.name].lacks("programs", "files")}
+        cluster = cluster_of(patiently(partial(look, work.client)), site.machines, lacking)
+        work.holding.adopt(one.host for one in cluster.machines if one.held)  # by a run that was killed
+        work.plan = plan_upgrade(work.wish.target, cluster, work.wish.batch)
+        for step in work.plan.steps:
+            tell(f"{step.host}: {', '.join(step.what)}", "")
+
+    def clean_up(self) -> None:
+        """Give back what is still held, also after a failure or an interruption: this phase cleans up last."""
+        self.work.release()
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the API said: nodes by name, pods of the control plane, kubeadm's notes, kube-proxy's template."""
+
+    nodes: Mapping[str, Json]
+    pods: Sequence[Json]
+    notes: Json
+    proxy: Json | None
+
+
+def look(client: KubeClient) -> Seen:
+    """Ask the API for all that tells versions."""
+    query = {"labelSelector": "tier=control-plane"}
+    pods = [one for _, page in client.list(f"{_SYSTEM}/pods", query) for one in page]
+    try:
+        proxy: Json | None = client.get(_PROXY)
+    except KubeError as error:
+        if error.status != 404:
+            raise
+        proxy = None  # a network without kube-proxy
+    return Seen(nodes_of(client), pods, noted(client), proxy)
+
+
+def noted(client: KubeClient) -> Json:
+    """kubeadm's ClusterConfiguration as the cluster keeps it."""
+    found: Json = yaml.safe_load(client.get(f"{_SYSTEM}/configmaps/kubeadm-config")["data"]["ClusterConfiguration"])
+    return found
+
+
+def cluster_of(seen: Seen, machines: Iterable[Machine], lacking: Iterable[str] = ()) -> Cluster:
+    """The versions of a cluster, from what its API said; raises `UpgradeRefusedError` for a machine that is no node."""
+    lacks = set(lacking)
+    programs: dict[str, list[Version]] = {}
+    for pod in seen.pods:
+        if pod["metadata"].get("labels", {}).get("component") in _PROGRAMS:
+            programs.setdefault(pod["spec"].get("nodeName", ""), []).append(_tag(pod["spec"]))
+    found = []
+    for one in machines:
+        node = seen.nodes.get(one.name)
+        if node is None:
+            raise UpgradeRefusedError(text("is no node of the cluster"), where=one.name, hint="paictl deploy apply")
+        kubelet = version_of(node["status"]["nodeInfo"]["kubeletVersion"])
+        own = tuple(programs.get(one.name, ()))
+        if one.role is Role.MASTER and not own:
+            hint = text("mend it first; see there: {command}", command="crictl ps -a")
+            raise UpgradeRefusedError(text("runs no control plane"), where=one.name, hint=hint)
+        found.append(Present(one.name, one.role, kubelet, own, one.name in lacks, is_held(node)))
+    proxy = _tag(seen.proxy["spec"]["template"]["spec"]) if seen.proxy else None
+    return Cluster(tuple(found), version_of(seen.notes["kubernetesVersion"]), proxy)
+
+
+def _tag(spec: Json) -> Version:
+    image = str(spec["containers"][0]["image"]).partition("@")[0]
+    return version_of(image.rpartition(":")[2])
+
+
+class Push(UpgradePhase):
+    """Bring programs and images to all machines, while they still do their work."""
+
+    name, says = "artifacts", "push programs and images of the new version"
+
+    def _due(self) -> list[Machine]:
+        site = self.work.site
+        return [one for one in site.machines if site.facts[one.name].lacks("programs", "images")]
+
+    def should_run(self) -> str:
+        """Skipped where all is there."""
+        return "" if self._due() else text("every machine has them")
+
+    def run(self, tell: Tell) -> None:
+        """Verify first: no host is touched with a wrong file."""
+        site, due = self.work.site, self._due()
+        verify(site.desired.artifacts)
+        upgraded = [one.host for one in self.work.plan.steps if one.kubelet or one.kubeadm]
+        with pack_folder() as folder:
+            made = {one.name: pack(site.desired, one, site.facts[one.name], folder) for one in due}
+            packs = {name: str(path) for name, path in made.items() if path is not None}
+            site.play("upgrade_push", tell, due, {"paictl_packs": packs, "paictl_upgraded": upgraded})
+
+
+class _Machines(UpgradePhase):
+    """What masters and workers have in common: drained, upgraded, Ready, in use again."""
+
+    @abstractmethod
+    def batches(self) -> Sequence[Sequence[Step]]:
+        """The steps, those together that are done together."""
+
+    def should_run(self) -> str:
+        """Skipped where all have the version."""
+        return "" if self.batches() else text("all have {version}", version=self.work.wish.target)
+
+    def run(self, tell: Tell) -> None:
+        """One batch after the other; the first that fails ends it."""
+        done, of = 0, sum(map(len, self.batches()))
+        for batch in self.batches():
+            tell(text("upgrading {hosts} ({done} of {of} done)", hosts=_names(batch), done=done, of=of), "")
+            self.before(batch, tell)
+            self.replace([one for one in batch if one.kubelet], tell)
+            for one in batch:
+                self.work.holding.release(one.host)
+            done += len(batch)
+        tell(f"{done}/{of}", "hosts")
+
+    def before(self, batch: Sequence[Step], tell: Tell) -> None:
+        """What is done while the nodes are in use."""
+
+    def words(self, batch: Sequence[Step]) -> dict[str, list[str]]:
+        """What kubeadm does on drained nodes."""
+        del batch
+        return {}
+
+    def replace(self, batch: Sequence[Step], tell: Tell) -> None:
+        """Drain nodes, put the programs in place, and wait until they are Ready with them."""
+        if not batch:
+            return
+        names = [one.host for one in batch]
+        self.work.holding.drain(names, tell)
+        variables = {"paictl_packs": {}, "paictl_upgrade": self.words(batch)}
+        self.work.site.play("upgrade_machine", tell, map(self.work.machine, names), variables)
+        wait_for(self.work.client, names, self.work.wish.target)
+
+
+class Masters(_Machines):
+    """One master at a time: kubeadm while it works, then kubelet while it is empty."""
+
+    name, says = "control-plane", "upgrade one master after the other"
+
+    def batches(self) -> Sequence[Sequence[Step]]:
+        """Each alone."""
+        return [(one,) for one in self.work.plan.masters]
+
+    def before(self, batch: Sequence[Step], tell: Tell) -> None:
+        """Upgrade the programs of the control plane."""
+        work = self.work
+        for step in batch:
+            if step.kubeadm is Kubeadm.APPLY:
+                retag(work.client, tags_of(work.site))
+            if step.kubeadm:
+                words = {step.host: kubeadm_words(step, work)}
+                work.site.play("upgrade_master", tell, [work.machine(step.host)], {"paictl_upgrade": words})
+
+
+class Workers(_Machines):
+    """Workers, as many at a time as were asked for."""
+
+    name, says = "workers", "upgrade the workers"
+
+    def batches(self) -> Sequence[Sequence[Step]]:
+        """As planned."""
+        return self.work.plan.batches
+
+    def words(self, batch: Sequence[Step]) -> dict[str, list[str]]:
+        """kubelet's configuration of the new version."""
+        return {one.host: kubeadm_words(one, self.work) for one in batch if one.kubeadm}
+
+
+def kubeadm_words(step: Step, work: Work) -> list[str]:
+    """What follows `kubeadm upgrade` on a machine."""
+    ignored = work.site.desired.deployment.settings.ignored_checks
+    more = [f"--ignore-preflight-errors={','.join(ignored)}"] if ignored else []
+    return ["apply", str(work.wish.target), "--yes", *more] if step.kubeadm is Kubeadm.APPLY else ["node", *more]
+
+
+def tags_of(site: Site) -> dict[str, str]:
+    """The tags of etcd's and CoreDNS' images among the artifacts, where they are there."""
+    found = (one.reference.rpartition("/")[2].partition(":") for one in site.desired.images)
+    return {name: tag for name, _, tag in found if name in ("etcd", "coredns")}
+
+
+def retag(client: KubeClient, tags: Mapping[str, str]) -> None:
+    """Let kubeadm's configuration name the images that are pushed: it keeps the old tags for ever otherwise."""
+    notes = patiently(partial(noted, client))
+    before = yaml.safe_dump(notes)
+    if "etcd" in tags and "local" in (notes.get("etcd") or {}):
+        notes["etcd"]["local"]["imageTag"] = tags["etcd"]
+    if "coredns" in tags:
+        notes["dns"] = {**(notes.get("dns") or {}), "imageTag": tags["coredns"]}
+    if yaml.safe_dump(notes) != before:
+        body = {"data": {"ClusterConfiguration": yaml.safe_dump(notes, sort_keys=False)}}
+        patiently(partial(client.request, "PATCH", f"{_SYSTEM}/configmaps/kubeadm-config", body, kind=MERGE))
+
+
+def wait_for(client: KubeClient, names: Sequence[str], target: Version, seconds: float = READY_SECONDS) -> None:
+    """Wait until nodes are Ready with a version; raises `DeployError` with what is said of the others."""
+    end = time.monotonic() + seconds
+    while waiting := _waiting(client, names, target):
+        if time.monotonic() > end:
+            said = "; ".join(f"{name}: {why}" for name, why in sorted(waiting.items())[:4])
+            hint = text("see there: {command}", command="journalctl -u kubelet")
+            raise DeployError(text("not Ready: {said}", said=said), exit_code=ExitCode.NEGATIVE, hint=hint)
+        time.sleep(_POLL)
+
+
+def _waiting(client: KubeClient, names: Sequence[str], target: Version) -> dict[str, str]:
+    """Why nodes are not Ready with a version. Ready may be what kubelet said before it was started again."""
+    found = not_ready(client, set(names))
+    try:
+        nodes = nodes_of(client)
+    except UnreachableError as error:
+        return dict.fromkeys(names, str(error))
+    for name in set(names) - set(found):
+        said = nodes[name]["status"]["nodeInfo"]["kubeletVersion"]
+        if version_of(said) != target:
+            found[name] = text("is still {version}", version=said)
+    return found
+
+
+def _names(batch: Iterable[Step]) -> str:
+    return ", ".join(one.host for one in batch)
+
+
+def upgrade_phases(work: Work) -> list[OrderedPhase]:
+    """All phases in their order."""
+    site = work.site
+    looking: list[OrderedPhase] = [Connect(site), Facts(site), Preflight(site)]
+    return [*looking, *(kind(work) for kind in (Versions, Push, Masters, Workers))]

@@ -1,0 +1,172 @@
+"""What an upgrade does, from the versions that are there: pure, so that every case can be tried without a machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from paictl.deploy.inventory import Role
+from paictl.errors import ExitCode, PaictlError
+from paictl.i18n import text
+
+_FORM: Final = re.compile(r"v?(\d+)\.(\d+)\.(\d+)([-+].*)?")
+_SHOWN: Final = 4
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Version:
+    """A version of Kubernetes; what a maker has added to the number does not count."""
+
+    major: int
+    minor: int
+    patch: int
+
+    def __str__(self) -> str:
+        return f"v{self.major}.{self.minor}.{self.patch}"
+
+
+def version_of(said: str) -> Version:
+    """Read `v1.37.1`, `1.37.1` or `v1.37.1+maker`; raises `PaictlError` for what is none."""
+    found = _FORM.fullmatch(said)
+    if found is None:
+        hint = text("say all three numbers, as in {example}", example="v1.37.1")
+        raise PaictlError(text("{said!r} is no version of Kubernetes", said=said), hint=hint)
+    major, minor, patch = (int(part) for part in found.groups()[:3])
+    return Version(major, minor, patch)
+
+
+class Kubeadm(StrEnum):
+    """What kubeadm does on a machine: `apply` is for the whole cluster, on one master; `node` for a machine."""
+
+    NONE = ""
+    APPLY = "apply"
+    NODE = "node"
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """A machine as it is now.
+
+    `programs` are the versions of the control plane's programs on a master; `lacks` says that files or programs are not
+    those of the new artifacts, `held` that paictl has cordoned the node and not yet released it.
+    """
+
+    host: str
+    role: Role
+    kubelet: Version
+    programs: tuple[Version, ...] = ()
+    lacks: bool = False
+    held: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """All machines in their order, masters first; the version that kubeadm noted last, and kube-proxy's if it runs."""
+
+    machines: tuple[Present, ...]
+    configured: Version
+    proxy: Version | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is done on a machine: kubeadm first, then the node is drained for kubelet; `what` says it for people."""
+
+    host: str
+    kubeadm: Kubeadm
+    kubelet: bool
+    what: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradePlan:
+    """Masters one after the other, then workers in batches."""
+
+    masters: tuple[Step, ...]
+    batches: tuple[tuple[Step, ...], ...]
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """All steps in their order."""
+        return self.masters + tuple(step for batch in self.batches for step in batch)
+
+
+class UpgradeRefusedError(PaictlError):
+    """This cluster cannot be upgraded to that version; nothing was changed."""
+
+    exit_code = ExitCode.NEGATIVE
+
+
+def plan_upgrade(target: Version, cluster: Cluster, batch: int) -> UpgradePlan:
+    """The steps that are left; raises `UpgradeRefusedError` for downgrades and skipped minor versions."""
+    refuse_downgrade(target, cluster)
+    refuse_skipped(target, cluster)
+    masters = [one for one in cluster.machines if one.role is Role.MASTER]
+    workers = [one for one in cluster.machines if one.role is Role.WORKER]
+    applies = _needs_apply(target, cluster, masters)
+    steps = [_master(target, one, apply=applies and one is masters[0], cluster=cluster) for one in masters]
+    left = [step for one in workers if (step := _worker(target, one)).what]
+    batches = tuple(tuple(left[at : at + batch]) for at in range(0, len(left), batch))
+    return UpgradePlan(tuple(step for step in steps if step.what), batches)
+
+
+def refuse_downgrade(target: Version, cluster: Cluster) -> None:
+    """Raise `UpgradeRefusedError` where something is newer than the target."""
+    newer = [one.host for one in cluster.machines if max((one.kubelet, *one.programs)) > target]
+    if newer or cluster.configured > target:
+        newest = max(cluster.configured, *(max((one.kubelet, *one.programs)) for one in cluster.machines))
+        where = ", ".join(newer[:_SHOWN])
+        message = text("{newest} is newer than {target}: Kubernetes cannot go back", newest=newest, target=target)
+        raise UpgradeRefusedError(message, where=where or None, hint=text("nothing was changed"))
+
+
+def refuse_skipped(target: Version, cluster: Cluster) -> None:
+    """Raise `UpgradeRefusedError` where something would skip a minor version."""
+    oldest = min(cluster.configured, *(min((one.kubelet, *one.programs)) for one in cluster.machines))
+    if (oldest.major, oldest.minor + 1) >= (target.major, target.minor):
+        return
+    hosts = [one.host for one in cluster.machines if min((one.kubelet, *one.programs)).minor == oldest.minor]
+    between = f"v{oldest.major}.{oldest.minor + 1}.x"
+    message = text("from {oldest} to {target} skips {between}", oldest=oldest, target=target, between=between)
+    hint = text("minor versions go one by one: upgrade to {between} first; nothing was changed", between=between)
+    raise UpgradeRefusedError(message, where=", ".join(hosts[:_SHOWN]) or None, hint=hint)
+
+
+def _needs_apply(target: Version, cluster: Cluster, masters: Sequence[Present]) -> bool:
+    """Whether the step for the whole cluster is to be done (again).
+
+    kubeadm notes the version once the first control plane runs with it, and takes kube-proxy along with the last one.
+    """
+    if cluster.configured != target or _old(target, masters[0]):
+        return True
+    rest = any(_old(target, one) for one in masters[1:])
+    return not rest and cluster.proxy not in (None, target)
+
+
+def _old(target: Version, machine: Present) -> bool:
+    return any(one != target for one in machine.programs)
+
+
+def _master(target: Version, machine: Present, *, apply: bool, cluster: Cluster) -> Step:
+    kubeadm = Kubeadm.APPLY if apply else Kubeadm.NODE if _old(target, machine) else Kubeadm.NONE
+    before = min((*machine.programs, cluster.configured))
+    said = [f"control plane {before} -> {target}"] if kubeadm else []
+    return _step(target, machine, kubeadm, said)
+
+
+def _worker(target: Version, machine: Present) -> Step:
+    return _step(target, machine, Kubeadm.NODE if machine.kubelet != target else Kubeadm.NONE, [])
+
+
+def _step(target: Version, machine: Present, kubeadm: Kubeadm, said: list[str]) -> Step:
+    kubelet = machine.kubelet != target or machine.lacks
+    if machine.kubelet != target:
+        said = [*said, f"kubelet {machine.kubelet} -> {target}"]
+    elif machine.lacks:
+        said = [*said, "programs and files"]
+    if machine.held and not kubelet:
+        said = [*said, "uncordon"]
+    return Step(machine.host, kubeadm, kubelet, tuple(said))
