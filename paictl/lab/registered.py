@@ -1,117 +1,144 @@
 """The other kind of cluster that labs have: one that was added by name (`paictl cluster add`), real machines and all.
 
 As `embedded` it is known through `paictl.cluster.interface` only. Its clock cannot be set, its log cannot be replayed,
-it cannot be put back to how it was, and others may work on it: a lab begins only where nobody does.
+it cannot be put back to how it was, and others may work on it: a lab begins only where nobody does. What a lab pushes
+has the lab's mark as its message, so that the configuration of before is known whatever ended half way: the newest one
+without such a mark.
 """
 
 from __future__ import annotations
 
+import re
 import secrets
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from paictl.cluster.interface import (
-    Cluster,
-    ConfigVersion,
-    Event,
-    JobView,
-    NodeRole,
-    NodeView,
-    ServiceView,
-)
-from paictl.cluster.scheduling import JobExplanation
-from paictl.cluster.targets import open_target
+from paictl.cluster.interface import Cluster, ConfigVersion, NodeRole
+from paictl.cluster.machines import machines_in
+from paictl.cluster.presets import DEFAULT, LAYOUT, SERVICES, preset_files
+from paictl.cluster.targets import open_target, targets
 from paictl.lab.errors import LabError
+from paictl.lab.labview import LabView
 from paictl.lab.manifest import Lab
 from paictl.lab.site import Site, chosen_nodes, renamed
+from paictl.operate import services
+from paictl.operate.pushing.plan import Order, newest, plan, plan_rollback, send
+from paictl.service.plan import Action, ServiceRequest
 from paictl.units import rfc3339
 
 ABLE: Final = frozenset({"02"})
 """Numbers of the labs that were tried there. The others need what only an embedded cluster has, or were not tried."""
-NEEDED: Final = ("hivedscheduler", "frameworkcontroller")
-"""Services without which no job runs."""
+NEEDED: Final = ("hivedscheduler", "frameworkcontroller", "rest-server")
+"""Services without which no job is taken or runs."""
+_MARK: Final = re.compile(r"lab [0-9]{2} \(\S+\)")
+"""What messages of versions begin with that a lab has pushed; see `Site.mark`."""
 
 
 def require_able(lab: Lab) -> None:
     """Raise `LabError` if a lab is for an embedded cluster only."""
     if lab.number not in ABLE or not lab.has_cluster:
-        raise LabError("needs-embedded", lab=lab.number)
+        raise LabError("needs-embedded", lab=lab.number, able=", ".join(sorted(ABLE)))
+
+
+def require_fit(lab: Lab, cluster: Cluster) -> dict[str, str]:
+    """The nodes of a cluster for a lab's workers; raises `LabError` if it is too small or jobs run there."""
+    nodes = cluster.nodes()
+    busy = [job.key for job in cluster.jobs(ended=False)]
+    busy += [pod for node in nodes for pod in node.pods]
+    if busy:
+        raise LabError("in-use", what=", ".join(busy[:5]), number=len(busy))
+    known = _machines(newest(cluster))
+    listed = [node for node in nodes if not known or node.machine.name in known]
+    return chosen_nodes(machines_in(_files(lab)), listed)
 
 
 def take(lab: Lab, name: str, user: str, pace: float) -> Site:
     """Make a cluster a lab's: its configuration is pushed, its services run.
 
-    Raises `LabError` as `require_able` and `require_fit` do, before anything is changed.
+    Raises `LabError` as `require_able` and `require_fit` do, before anything is changed; where a service does not
+    start, the configuration of before is given back.
     """
     require_able(lab)
-    cluster, files = open_target(name), _files(lab)
+    cluster = open_target(name)
     nodes = require_fit(lab, cluster)
-    _push(cluster, lab, files, nodes)
-    _serve(cluster)
+    running = tuple(view.name for view in cluster.services() if view.running)
     own = f"{user}-lab{lab.number}-{secrets.token_hex(2)}"
-    return Site(name, cluster.name, own, pace, nodes, rfc3339(cluster.now))
+    site = Site(name, cluster.name, own, pace, nodes, rfc3339(cluster.now), running)
+    try:
+        _push(cluster, lab, site)
+        _perform(cluster, Action.REFRESH, set(NEEDED) & {*running})
+        _perform(cluster, Action.START, set(NEEDED) - {*running})
+    except BaseException:
+        _give_back(cluster, site)
+        raise
+    return site
 
 
 def leave(site: Site) -> None:
-    """Stop what a lab has running; its configuration stays until somebody pushes another one."""
-    cluster = open_target(site.cluster)
+    """Stop what a lab has running, give the configuration of before back, and start what the student has stopped.
+
+    What others have pushed since then stays. Nothing is left to do on a cluster whose name was removed.
+    """
+    if site.cluster not in targets():
+        return
+    cluster = _opened(site)
+    _give_back(cluster, site)
+    running = {view.name for view in cluster.services() if view.running}
+    _perform(cluster, Action.START, {*site.services} - running)
     for job in cluster.jobs(ended=False):
         if job.key.startswith(f"{site.user}~"):
             cluster.stop_job(job.key)
+    _perform(cluster, Action.REFRESH, running & {*NEEDED})
 
 
 def watched(site: Site) -> LabView:
     """What a lab sees of its cluster; raises `LabError` if another cluster has the name now."""
+    return LabView(_opened(site), site)
+
+
+def _opened(site: Site) -> Cluster:
     cluster = open_target(site.cluster)
     if cluster.name != site.cluster_id:
         raise LabError("other-cluster", cluster=site.cluster, found=cluster.name, wanted=site.cluster_id)
-    return LabView(cluster, site)
+    return cluster
 
 
-def require_fit(lab: Lab, cluster: Cluster) -> dict[str, str]:
-    """The nodes of a cluster for a lab's workers; raises `LabError` if it is too small or jobs run there."""
-    from paictl.cluster.machines import machines_in
-
-    busy = [job.key for job in cluster.jobs(ended=False)]
-    busy += [pod for node in cluster.nodes() for pod in node.pods]
-    if busy:
-        raise LabError("in-use", what=", ".join(busy[:5]), number=len(busy))
-    return chosen_nodes(machines_in(_files(lab)), cluster.nodes())
+# --- configuration
 
 
 def _files(lab: Lab) -> dict[str, str]:
     """The configuration with which the lab begins, as it is written."""
-    from paictl.cluster.presets import DEFAULT, LAYOUT, SERVICES, preset_files
-
     if lab.layout is None:
         return preset_files(lab.preset or DEFAULT)
     files = {LAYOUT: (lab.folder / lab.layout).read_text(encoding="utf-8")}
-    services = lab.folder / SERVICES
-    return files | ({SERVICES: services.read_text(encoding="utf-8")} if services.is_file() else {})
+    written = lab.folder / SERVICES
+    return files | ({SERVICES: written.read_text(encoding="utf-8")} if written.is_file() else {})
 
 
-def _push(cluster: Cluster, lab: Lab, files: Mapping[str, str], nodes: Mapping[str, str]) -> None:
-    """Push the lab's layout and cells; what else the cluster's services are set to stays."""
-    from paictl.operate.pushing.plan import Order, plan, send
+def _machines(version: ConfigVersion | None) -> set[str]:
+    """The machines that a configuration lists."""
+    files = version.files if version is not None else {}
+    return {one.name for one in machines_in(files)} if LAYOUT in files else set()
 
+
+def _push(cluster: Cluster, lab: Lab, site: Site) -> None:
+    """Push the lab's cells, and its layout where there is none; what else the cluster's services are set to stays."""
     with tempfile.TemporaryDirectory(prefix="paictl-lab-") as folder:
-        for name, text in _fitted(cluster, files, nodes).items():
+        for name, text in _fitted(cluster, _files(lab), site.nodes).items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
         order = Order(folder)
         made = plan(cluster, order)
         if made.changes:
-            send(cluster, made, f"lab {lab.number}", order)
+            send(cluster, made, site.mark, order)
 
 
 def _fitted(cluster: Cluster, files: Mapping[str, str], nodes: Mapping[str, str]) -> dict[str, str]:
-    """A lab's files for the cluster's machines: names, addresses, and of the services' settings the scheduler's."""
-    from paictl.cluster.machines import machines_in
-    from paictl.cluster.presets import LAYOUT, SERVICES
+    """A lab's files for the cluster's machines: names, addresses, and of the services' settings the scheduler's.
 
+    A cluster's own list of machines is never replaced: it has `nodes` all the same (`require_fit`).
+    """
     there = {view.machine.name: view.machine for view in cluster.nodes()}
     masters = sorted(name for name, one in there.items() if one.role is NodeRole.MASTER)
     words: dict[str, str] = dict(nodes)
@@ -122,94 +149,25 @@ def _fitted(cluster: Cluster, files: Mapping[str, str], nodes: Mapping[str, str]
         if found is not None and found.address:
             words[machine.address] = found.address
     scheduler = files[SERVICES].partition("hivedscheduler:\n")[2]
-    return {LAYOUT: renamed(files[LAYOUT], words), SERVICES: renamed(f"hivedscheduler:\n{scheduler}", words)}
+    fitted = {SERVICES: renamed(f"hivedscheduler:\n{scheduler}", words)}
+    return fitted if _machines(newest(cluster)) else {LAYOUT: renamed(files[LAYOUT], words), **fitted}
 
 
-def _serve(cluster: Cluster) -> None:
-    """Let the services that a lab needs run by the configuration that was pushed."""
-    from paictl.operate import services
-    from paictl.service.plan import Action, ServiceRequest
-
-    running = {view.name for view in cluster.services() if view.running}
-    for action, names in (
-        (Action.REFRESH, tuple(name for name in NEEDED if name in running)),
-        (Action.START, tuple(name for name in NEEDED if name not in running)),
-    ):
-        if not names:
-            continue
-        request = ServiceRequest(action, names, with_prerequisites=action is Action.START)
-        for outcome in services.perform(cluster, services.prepare(cluster, request)):
-            if outcome.error is not None:
-                raise outcome.error
+def _give_back(cluster: Cluster, site: Site) -> None:
+    """Store the newest configuration that no lab has pushed again, if the newest of all is this lab's."""
+    versions = cluster.configurations()
+    before = [one for one in versions if not _MARK.match(one.message)]
+    if before and versions[-1].message.startswith(site.mark):
+        made = plan_rollback(cluster, before[-1].number)
+        send(cluster, made, f"as before {site.mark}")
 
 
-@dataclass(frozen=True, slots=True)
-class LabView:
-    """A lab's part of a cluster, in the lab's own names and in its own time, which passes faster by its pace."""
-
-    cluster: Cluster
-    site: Site
-
-    @property
-    def name(self) -> str:
-        """The cluster's id."""
-        return self.cluster.name
-
-    @property
-    def now(self) -> datetime:
-        """The instant in the lab."""
-        return self._at(self.cluster.now)
-
-    @property
-    def epoch(self) -> datetime:
-        """When the lab began."""
-        return self.site.beginning
-
-    def jobs(self) -> Sequence[JobView]:
-        """The lab's jobs, without tasks."""
-        return [self._job(one) for one in self.cluster.jobs() if one.key.startswith(f"{self.site.user}~")]
-
-    def job(self, key: str) -> JobView:
-        """One job with its tasks."""
-        return self._job(self.cluster.job(key))
-
-    def nodes(self) -> Sequence[NodeView]:
-        """The lab's nodes."""
-        return [
-            replace(one, machine=replace(one.machine, name=self.site.lab_name(one.machine.name)))
-            for one in self.cluster.nodes()
-            if one.machine.name in self.site.nodes.values()
-        ]
-
-    def services(self) -> Sequence[ServiceView]:
-        """All services."""
-        return self.cluster.services()
-
-    def events(self) -> Sequence[Event]:
-        """What has happened to the lab's jobs."""
-        mine = (one for one in self.cluster.events() if one.subject.startswith(f"job/{self.site.user}~"))
-        return [replace(one, at=self._at(one.at), data=self._placed(one.data)) for one in mine]
-
-    def configurations(self) -> Sequence[ConfigVersion]:
-        """All versions of the configuration."""
-        return self.cluster.configurations()
-
-    def explain(self, key: str) -> JobExplanation:
-        """Why a job waits."""
-        return self.cluster.explain(key)
-
-    def _at(self, at: datetime) -> datetime:
-        return self.epoch + (at - self.epoch) * self.site.pace
-
-    def _job(self, job: JobView) -> JobView:
-        return replace(
-            job,
-            submitted=self._at(job.submitted),
-            started=None if job.started is None else self._at(job.started),
-            ended=None if job.ended is None else self._at(job.ended),
-            tasks=tuple(replace(task, node=self.site.lab_name(task.node)) for task in job.tasks),
-        )
-
-    def _placed(self, data: Mapping[str, object]) -> dict[str, object]:
-        node = data.get("node")
-        return {**data, "node": self.site.lab_name(node)} if isinstance(node, str) else dict(data)
+def _perform(cluster: Cluster, action: Action, names: Iterable[str]) -> None:
+    """Do something to services and wait for it; nothing without names. Raises what kept one of them from it."""
+    chosen = tuple(sorted(names))
+    if not chosen:
+        return
+    request = ServiceRequest(action, chosen, with_prerequisites=action is Action.START)
+    for outcome in services.perform(cluster, services.prepare(cluster, request)):
+        if outcome.error is not None:
+            raise outcome.error

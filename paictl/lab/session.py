@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from paictl.errors import ExitCode
-from paictl.lab import commandlog, registered
+from paictl.lab import commandlog
 from paictl.lab.actions import Runner, prepare
 from paictl.lab.backups import Backups
 from paictl.lab.checks import Verdict, judge
@@ -84,6 +84,8 @@ class Session:
         """
         backup = self._back_up()
         if (site := self._site()) is not None:
+            from paictl.lab import registered  # late: few labs run there, and it needs much
+
             registered.leave(site)
         self.workspace.remove()
         with self.file.changing() as progress:

@@ -23,7 +23,8 @@ TOLERANCE: Final = 6.0
 class Site:
     """The `cluster` by its name here and its `cluster_id`; `nodes` maps the lab's names to those there.
 
-    `pace` is how many seconds of the lab pass in one of the cluster; what was before `began` is not the lab's.
+    `pace` is how many seconds of the lab pass in one of the cluster; what was before `began` is not the lab's, and
+    `services` ran then.
     """
 
     cluster: str
@@ -32,11 +33,22 @@ class Site:
     pace: float
     nodes: Mapping[str, str]
     began: str
+    services: tuple[str, ...] = ()
 
     @property
     def beginning(self) -> datetime:
         """`began` as an instant."""
         return datetime.fromisoformat(self.began)
+
+    @property
+    def mark(self) -> str:
+        """What the messages of the configurations begin with that the lab pushes (`registered` looks for it)."""
+        return f"lab {self.lab} ({self.user})"
+
+    @property
+    def lab(self) -> str:
+        """The lab's number, of which there is one at a time."""
+        return self.user.rpartition("-lab")[2][:2]
 
     def data(self) -> dict[str, Any]:
         """As plain data, which `site_from` reads back."""
@@ -49,7 +61,7 @@ class Site:
 
 def site_from(data: Mapping[str, Any]) -> Site:
     """A site from plain data."""
-    return Site(**data)
+    return Site(**{**data, "services": tuple(data.get("services", ()))})
 
 
 def chosen_nodes(wanted: Iterable[Machine], there: Iterable[NodeView]) -> dict[str, str]:

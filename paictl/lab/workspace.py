@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from paictl.cluster.registry import LOCAL
 from paictl.cluster.targets import bind
-from paictl.lab import commandlog, embedded, registered
+from paictl.lab import commandlog, embedded
 from paictl.lab.errors import LabError, writing
 from paictl.lab.folders import MARK, is_lab
 from paictl.lab.manifest import Lab
@@ -93,6 +93,8 @@ class Workspace:
         Raises `PaictlError` that leads on if the one with which it began is gone.
         """
         if (site := self.site) is not None:
+            from paictl.lab import registered  # late: few labs run there, and it needs much
+
             return registered.watched(site)
         if not embedded.is_up(self.folder) and self._mark().get("empty", False):
             return None

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 import yaml
 
 from paictl.cluster.presets import preset_files
+from paictl.lab.site import renamed
 from tests.e2e_kube.accounts import PAICTL
 from tests.e2e_kube.controlplane import ControlPlane
-from tests.e2e_kube.jobrig import JOBS, JobRig, job_rig
+from tests.e2e_kube.jobrig import JOBS, JobRig
 from tests.e2e_kube.kubeapi import KubeApi, until
+from tests.e2e_kube.labrig import following, lab_rig
 from tests.e2e_kube.test_service_verbs import Shell
 
 NODES = ("gpu-a", "gpu-b")
+PACE = {"2": 15}
+"""Seconds of a lab in one of the cluster: what has to be seen while it lasts is seen on a slow machine, too."""
 HIVED: Mapping[str, Any] = {
     "physicalCluster": {
         "skuTypes": {"GPU": {"gpu": 1, "cpu": 8, "memory": "32768Mi"}},
@@ -31,7 +35,7 @@ HIVED: Mapping[str, Any] = {
         name: {"virtualCells": [{"cellType": "GPU-POOL.GPU-NODE", "cellNumber": 1}]} for name in ("default", "vc1")
     },
 }
-"""What the lab's configuration has to come to: the extender of the rig is a process and reads no ConfigMap."""
+"""What the configuration of lab 02 has to come to on these nodes."""
 BUSY = {
     "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "theirs"},
     "spec": {"nodeName": "gpu-b", "containers": [
@@ -41,9 +45,9 @@ BUSY = {
 
 @pytest.fixture(scope="module")
 def rig(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobRig]:
-    api.add_nodes(NODES, nvidia__com__gpu="1")
+    api.add_nodes(NODES, nvidia_com__gpu="1")
     api.await_nodes(2)
-    with job_rig(plane, api, HIVED, tmp_path_factory.mktemp("labs")) as made:
+    with lab_rig(plane, api, HIVED, tmp_path_factory.mktemp("labs")) as made:
         yield made
     api.call("DELETE", "/api/v1/nodes")
 
@@ -51,16 +55,39 @@ def rig(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture(scope="module")
 def shell(rig: JobRig, plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     """An administrator whose services run."""
-    assert rig.rig.config.is_file()
     made = Shell(plane, tmp_path_factory.mktemp("student"))
-    made.push(preset_files("lab"))
+    words = dict(zip(("worker1", "worker2"), NODES, strict=True))
+    made.push({name: renamed(text, words) + "# ours\n" for name, text in preset_files("lab").items()})
     api.patch(
         "/api/v1/namespaces/paictl-system", {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": None}}}
     )
     needed = ("-n", "hivedscheduler", "-n", "frameworkcontroller")
     made.done("service", "start", "--take-over", "--with-prerequisites", *needed)
-    yield made
-    made.tried("service", "delete", "-n", "hivedscheduler", "--cluster-id", "pai")
+    with following(rig):
+        yield made
+    made.tried("service", "delete", "-n", "rest-server", "-n", "hivedscheduler", "--cluster-id", "pai")
+
+
+@pytest.fixture
+def played(shell: Shell, rig: JobRig) -> Iterator[Callable[[str, float], list[dict[str, Any]]]]:
+    """Plays a lab at a pace, and tells how its checks stand; afterwards the lab is put back."""
+    numbers = []
+
+    def play(number: str, pace: float) -> list[dict[str, Any]]:
+        numbers.append(number)
+        shell.done("lab", "start", number, "--cluster", "pai", "--cluster-id", "pai", "--pace", f"{pace:g}")
+        shell.tried("lab", "solve", number, "--all")
+        checks: list[dict[str, Any]] = json.loads(shell.tried("lab", "verify", number, "-o", "json")[1])["items"]
+        return checks
+
+    yield play
+    for number in numbers:
+        shell.done("lab", "reset", number, "-y")
+    until(lambda: all(one["status"].get("closed") for one in rig.jobs()), 30, "no job of a lab goes on")
+
+
+def failed(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [one for one in checks if one["standing"] != "passed"]
 
 
 def typed(shell: Shell, *lines: str) -> str:
@@ -78,6 +105,13 @@ def refused(shell: Shell, *words: str) -> str:
     return err
 
 
+def pulled(shell: Shell, name: str) -> dict[str, str]:
+    """The configuration of the cluster now."""
+    folder = shell.folder / name
+    shell.done("config", "pull", "-o", str(folder))
+    return {path.name: path.read_text() for path in folder.glob("*.yaml")}
+
+
 def test_what_keeps_a_lab_from_a_cluster_is_told_and_nothing_is_changed(shell: Shell, api: KubeApi) -> None:
     before = shell.done("config", "history")
     assert "lab 11 needs the embedded cluster" in refused(shell, "11", "--cluster", "pai", "--cluster-id", "pai")
@@ -92,30 +126,25 @@ def test_what_keeps_a_lab_from_a_cluster_is_told_and_nothing_is_changed(shell: S
     assert shell.done("config", "history") == before
 
 
-def test_lab_02_from_start_to_report(shell: Shell, rig: JobRig, api: KubeApi) -> None:
-    shell.done("lab", "start", "2", "--cluster", "pai", "--cluster-id", "pai", "--pace", "15")
-    pushed = yaml.safe_load(shell_services(shell))
-    assert yaml.safe_load(pushed["hivedscheduler"]["config"]) == HIVED
+def test_lab_02_from_start_to_report_and_the_cluster_as_before(
+    shell: Shell, played: Callable[[str, float], list[dict[str, Any]]], api: KubeApi
+) -> None:
+    before = pulled(shell, "before")
+    assert failed(played("2", PACE["2"])) == []
+    during = pulled(shell, "during")
+    assert during["layout.yaml"] == before["layout.yaml"]
+    assert yaml.safe_load(yaml.safe_load(during["services-configuration.yaml"])["hivedscheduler"]["config"]) == HIVED
     out = typed(shell, 'eval "$(PAICTL lab env 2)"', "echo at:$PAICTL_CLUSTER", "PAICTL node list",
                 'eval "$(PAICTL lab env --leave)"', "echo back:$PAICTL_CLUSTER.")  # fmt: skip
     assert "at:pai\n" in out
     assert "gpu-a" in out
     assert "back:.\n" in out
-    shell.done("lab", "solve", "2", "--all")
-    checks = json.loads(shell.done("lab", "verify", "2", "-o", "json"))["items"]
-    assert {one["standing"] for one in checks} == {"passed"}
-    nodes = {one["metadata"]["name"] for one in api.get("/api/v1/nodes")["items"]}
-    assert nodes == set(NODES)
     keys = [one["metadata"]["annotations"]["paictl.io/key"] for one in api.get(JOBS)["items"]]
     assert len({key.partition("~")[0] for key in keys}) == 1
     assert sorted(key.partition("~")[2] for key in keys) == ["job-2", "job-3", "job-5"]
     shell.done("lab", "report", "-o", str(shell.folder / "report.json"), "--name", "Li Hua")
+    (experiment,) = json.loads((shell.folder / "report.json").read_text())["experiments"]
+    assert experiment["site"]["cluster"] == "pai"
     shell.done("lab", "check-report", str(shell.folder / "report.json"))
     shell.done("lab", "reset", "2", "-y")
-    until(lambda: all(one["status"].get("closed") for one in rig.jobs()), 30, "no job of the lab goes on")
-
-
-def shell_services(shell: Shell) -> str:
-    folder = shell.folder / "pulled"
-    shell.done("config", "pull", "-o", str(folder))
-    return (folder / "services-configuration.yaml").read_text()
+    assert pulled(shell, "after") == before

@@ -15,6 +15,7 @@ from paictl.cli.lab import starting
 from paictl.cli.lab.language import LangOption, speaks
 from paictl.cli.lab.sessions import LabWord, begun, present_step
 from paictl.cli.lab.shown import blank, heading, result_data, show_questions, show_result, show_step, show_trouble, tell
+from paictl.cli.names import clusters
 from paictl.cli.options import OutputOption
 from paictl.cli.settings import settings
 from paictl.errors import ExitCode
@@ -35,6 +36,10 @@ app = App()
 )
 def start(
     lab: LabWord = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option("--cluster", metavar="NAME", autocompletion=clusters, help="A cluster that was added."),
+    ] = None,
     cluster_id: ClusterId = None,
     pace: Annotated[
         float, typer.Option("--pace", min=1, max=600, help="With --cluster: seconds of the lab in one of the cluster.")
@@ -51,7 +56,7 @@ def start(
     if session.workspace.started:
         starting.go_on(session, words)
     else:
-        starting.begin(session, words, site=starting.taken(session, words, cluster_id, pace))
+        starting.begin(session, words, site=starting.taken(session, words, cluster, cluster_id, pace))
 
 
 @app.command("next")

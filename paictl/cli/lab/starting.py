@@ -16,14 +16,14 @@ from paictl.lab.session import Session
 from paictl.lab.site import Site
 
 
-def taken(session: Session, words: str, cluster_id: str | None, pace: float) -> Site | None:
+def taken(session: Session, words: str, name: str | None, cluster_id: str | None, pace: float) -> Site | None:
     """The cluster that `--cluster` names, made the lab's once its id was said; None without one.
 
     Raises `LabError` for a lab that cannot run there, and a cluster that lacks what it needs or where jobs run.
     """
-    name = settings.cluster
     if name is None or name == LOCAL:
         return None
+    settings.cluster = name  # for what says where a cluster is
     from paictl.cli.clusters import check_id, confirm, open_cluster  # late: few labs run there
     from paictl.cli.job import user_here
     from paictl.lab import registered

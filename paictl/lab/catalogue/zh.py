@@ -203,7 +203,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "error.all-done.hint": "查看：paictl lab status",
     "error.cluster-gone": "实验集群未启动",
     "error.cluster-gone.hint": "重新开始实验：paictl lab reset {lab}，然后 paictl lab start {lab}",
-    "error.needs-embedded": "实验 {lab} 需要内置集群：它要做真实集群做不到的事，或者尚未在真实集群上试过",
+    "error.needs-embedded": "实验 {lab} 需要内置集群；可以在已添加的集群上运行的实验：{able}",
     "error.needs-embedded.hint": "不加 --cluster 时它有自己的集群：paictl lab start {lab}",
     "error.too-small": "这个实验需要 {workers} 个空闲的 worker，每个有 {devices} 个设备，而集群里有：{found}",
     "error.too-small.hint": "查看：paictl node list --cluster NAME；不加 --cluster 时实验有自己的集群",
