@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from tests.e2e_kube.accounts import EXTENDER, SCHEDULER, SPACE
 from tests.e2e_kube.controlplane import ControlPlane
@@ -68,7 +69,7 @@ class Extender(threading.Thread):
 
 
 @contextlib.contextmanager
-def lab_rig(plane: ControlPlane, api: KubeApi, hived: Json, folder: Path) -> Iterator[JobRig]:
+def lab_rig(plane: ControlPlane, api: KubeApi, hived: Mapping[str, Any], folder: Path) -> Iterator[JobRig]:
     """Nodes are the caller's; once the services run, the extender is what the service says (`following`)."""
     made = JobRig(plane, api, hived, folder)
     try:
