@@ -93,6 +93,12 @@ def lab_site() -> Site | None:
     return site if site is not None and named == site.cluster else None
 
 
+def noted(message: str) -> str:
+    """The message of a version, with the mark of the lab that pushes it: `lab reset` gives back the one before."""
+    site = lab_site()
+    return message if site is None else f"{site.mark}: {message}"
+
+
 def check_id(cluster: Identity, wanted: str | None) -> None:
     """Raise `PaictlError` if a command names another cluster than the one that it would reach.
 

@@ -7,27 +7,52 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from paictl.cluster.interface import Identity, JobRequest, Jobs, JobView
+from paictl.cluster.interface import Identity, JobRequest, Jobs, JobState, JobView, Scheduling
 from paictl.errors import PaictlError
 from paictl.units import FOREVER, Millis, parse_duration
 
 _SLEEP: Final = re.compile(r"(?<![\w-])sleep (?P<span>[0-9][0-9a-z.]*)")
 _LONGEST_NAP: Final = 1.0
 """Seconds between two looks at the clock."""
+_TURN, _TURNS = 0.2, 20
+"""Seconds between two looks whether a job runs, and how many of them."""
+
+
+class Taking(Jobs, Scheduling, Protocol):
+    """A cluster that takes jobs."""
 
 
 class Paced:
     """Takes jobs for a cluster, each as much shorter as the lab's time is faster."""
 
-    def __init__(self, cluster: Jobs, pace: float) -> None:
+    def __init__(self, cluster: Taking, pace: float, nap: Callable[[float], None] = time.sleep) -> None:
         self._cluster = cluster
         self._pace = pace
+        self._nap = nap
 
     def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
-        """Submit them all, or none."""
-        return self._cluster.submit([shortened(one, self._pace) for one in requests])
+        """Submit them all, or none for what is wrong with one of them.
+
+        Each has had its turn with the scheduler before the next comes: which job gets which node is no accident.
+        """
+        short = [shortened(one, self._pace) for one in requests]
+        for one in short[1:]:
+            self._cluster.foresee(one)
+        taken: list[JobView] = []
+        for one in short:
+            self._await_turn(taken[-1:])
+            taken += self._cluster.submit([one])
+        return taken
+
+    def _await_turn(self, before: Sequence[JobView]) -> None:
+        """Wait until a job runs, for some seconds."""
+        for job in before:
+            for _ in range(_TURNS):
+                if self._cluster.job(job.key).state is not JobState.WAITING:
+                    break
+                self._nap(_TURN)
 
 
 def shortened(request: JobRequest, pace: float) -> JobRequest:

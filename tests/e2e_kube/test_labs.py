@@ -92,7 +92,7 @@ def failed(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def typed(shell: Shell, *lines: str) -> str:
     """What somebody sees who types lines in a terminal."""
-    script = "\n".join(lines).replace("PAICTL", " ".join(PAICTL))
+    script = "\n".join(lines).replace("@paictl", " ".join(PAICTL))
     environment = {**shell.environment, "PAICTL_CLUSTER": ""}
     done = subprocess.run(["/bin/sh", "-ec", script], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
@@ -134,8 +134,8 @@ def test_lab_02_from_start_to_report_and_the_cluster_as_before(
     during = pulled(shell, "during")
     assert during["layout.yaml"] == before["layout.yaml"]
     assert yaml.safe_load(yaml.safe_load(during["services-configuration.yaml"])["hivedscheduler"]["config"]) == HIVED
-    out = typed(shell, 'eval "$(PAICTL lab env 2)"', "echo at:$PAICTL_CLUSTER", "PAICTL node list",
-                'eval "$(PAICTL lab env --leave)"', "echo back:$PAICTL_CLUSTER.")  # fmt: skip
+    out = typed(shell, 'eval "$(@paictl lab env 2)"', "echo at:$PAICTL_CLUSTER", "@paictl node list",
+                'eval "$(@paictl lab env --leave)"', "echo back:$PAICTL_CLUSTER.")  # fmt: skip
     assert "at:pai\n" in out
     assert "gpu-a" in out
     assert "back:.\n" in out

@@ -170,6 +170,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "reset-asks": "lab {lab} ({title}) begins anew, {passed} of {of} checks have passed",
     "as-new": "lab {lab} is as new; begin: paictl lab start {lab}",
     "step-as-new": "lab {lab} is as it was when you came to step {step}",
+    "backed-up-only": "what was there is kept in {folder}",
     "backed-up": "what was there is kept in {folder}; to get it back: paictl lab restore {lab}",
     "restored": "lab {lab} is as it was in {folder}; go on: paictl lab next {lab}",
     "noted": "answer {number} of lab {lab} noted",

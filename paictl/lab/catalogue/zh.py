@@ -168,6 +168,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "reset-asks": "实验 {lab}（{title}）将重新开始，{of} 项检查中已通过 {passed} 项",
     "as-new": "实验 {lab} 已重置；开始：paictl lab start {lab}",
     "step-as-new": "实验 {lab} 已回到第 {step} 步的起点",
+    "backed-up-only": "原来的内容保存在 {folder}",
     "backed-up": "原来的内容保存在 {folder}；恢复：paictl lab restore {lab}",
     "restored": "实验 {lab} 已恢复为 {folder} 中的样子；继续：paictl lab next {lab}",
     "noted": "已记下实验 {lab} 第 {number} 题的回答",
