@@ -28,7 +28,7 @@ from paictl.operate.pushing.plan import Order, newest, plan, plan_rollback, send
 from paictl.service.plan import Action, ServiceRequest
 from paictl.units import rfc3339
 
-ABLE: Final = frozenset({"02"})
+ABLE: Final = frozenset({"02", "03", "05"})
 """Numbers of the labs that were tried there. The others need what only an embedded cluster has, or were not tried."""
 NEEDED: Final = ("hivedscheduler", "frameworkcontroller", "rest-server")
 """Services without which no job is taken or runs."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -20,8 +21,10 @@ from tests.e2e_kube.labrig import following, lab_rig
 from tests.e2e_kube.test_service_verbs import Shell
 
 NODES = ("gpu-a", "gpu-b")
-PACE = {"2": 15}
-"""Seconds of a lab in one of the cluster: what has to be seen while it lasts is seen on a slow machine, too."""
+PACES: Mapping[str, Sequence[float]] = {"2": (20, 8), "3": (25, 8), "5": (15, 6)}
+"""Seconds of a lab in one of the cluster. What a lab shows lasts for minutes of the lab, in which a slow machine does not
+get through its commands: then it is played once more, at the second pace."""
+LONG = pytest.mark.skipif(os.environ.get("PAICTL_E2E_ALL") != "1", reason="takes a minute: PAICTL_E2E_ALL=1 make e2e")
 HIVED: Mapping[str, Any] = {
     "physicalCluster": {
         "skuTypes": {"GPU": {"gpu": 1, "cpu": 8, "memory": "32768Mi"}},
@@ -68,26 +71,34 @@ def shell(rig: JobRig, plane: ControlPlane, api: KubeApi, tmp_path_factory: pyte
     made.tried("service", "delete", "-n", "rest-server", "-n", "hivedscheduler", "--cluster-id", "pai")
 
 
+Play = Callable[[str], list[dict[str, Any]]]
+
+
 @pytest.fixture
-def played(shell: Shell, rig: JobRig) -> Iterator[Callable[[str, float], list[dict[str, Any]]]]:
-    """Plays a lab at a pace, and tells how its checks stand; afterwards the lab is put back."""
-    numbers = []
+def play(shell: Shell, rig: JobRig) -> Iterator[Play]:
+    """Plays a lab, and says which of its checks did not pass, and why; afterwards the lab is put back."""
+    begun: list[str] = []
 
-    def play(number: str, pace: float) -> list[dict[str, Any]]:
-        numbers.append(number)
-        shell.done("lab", "start", number, "--cluster", "pai", "--cluster-id", "pai", "--pace", f"{pace:g}")
-        shell.tried("lab", "solve", number, "--all")
-        checks: list[dict[str, Any]] = json.loads(shell.tried("lab", "verify", number, "-o", "json")[1])["items"]
-        return checks
+    def back() -> None:
+        while begun:
+            shell.done("lab", "reset", begun.pop(), "-y")
+        until(lambda: all(one["status"].get("closed") for one in rig.jobs()), 60, "no job of a lab goes on")
 
-    yield play
-    for number in numbers:
-        shell.done("lab", "reset", number, "-y")
-    until(lambda: all(one["status"].get("closed") for one in rig.jobs()), 30, "no job of a lab goes on")
+    def played(number: str) -> list[dict[str, Any]]:
+        wrong: list[dict[str, Any]] = []
+        for pace in PACES[number]:
+            back()
+            shell.done("lab", "start", number, "--cluster", "pai", "--cluster-id", "pai", "--pace", f"{pace:g}")
+            begun.append(number)
+            shell.tried("lab", "solve", number, "--all")
+            checks = json.loads(shell.tried("lab", "verify", number, "-o", "json")[1])["items"]
+            wrong = [one for one in checks if one["standing"] != "passed"]
+            if not wrong:
+                break
+        return wrong
 
-
-def failed(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [one for one in checks if one["standing"] != "passed"]
+    yield played
+    back()
 
 
 def typed(shell: Shell, *lines: str) -> str:
@@ -114,7 +125,9 @@ def pulled(shell: Shell, name: str) -> dict[str, str]:
 
 def test_what_keeps_a_lab_from_a_cluster_is_told_and_nothing_is_changed(shell: Shell, api: KubeApi) -> None:
     before = shell.done("config", "history")
-    assert "lab 11 needs the embedded cluster" in refused(shell, "11", "--cluster", "pai", "--cluster-id", "pai")
+    assert "lab 11 needs the embedded cluster; on a cluster that was added run labs" in refused(
+        shell, "11", "--cluster", "pai", "--cluster-id", "pai"
+    )
     assert "this is cluster pai, not other" in refused(shell, "2", "--cluster", "pai", "--cluster-id", "other")
     assert "needs an answer" in refused(shell, "2", "--cluster", "pai")
     api.create(BUSY)
@@ -126,11 +139,9 @@ def test_what_keeps_a_lab_from_a_cluster_is_told_and_nothing_is_changed(shell: S
     assert shell.done("config", "history") == before
 
 
-def test_lab_02_from_start_to_report_and_the_cluster_as_before(
-    shell: Shell, played: Callable[[str, float], list[dict[str, Any]]], api: KubeApi
-) -> None:
+def test_lab_02_from_start_to_report_and_the_cluster_as_before(shell: Shell, play: Play, api: KubeApi) -> None:
     before = pulled(shell, "before")
-    assert failed(played("2", PACE["2"])) == []
+    assert play("2") == []
     during = pulled(shell, "during")
     assert during["layout.yaml"] == before["layout.yaml"]
     assert yaml.safe_load(yaml.safe_load(during["services-configuration.yaml"])["hivedscheduler"]["config"]) == HIVED
@@ -148,3 +159,18 @@ def test_lab_02_from_start_to_report_and_the_cluster_as_before(
     shell.done("lab", "check-report", str(shell.folder / "report.json"))
     shell.done("lab", "reset", "2", "-y")
     assert pulled(shell, "after") == before
+
+
+def test_lab_05_the_textbooks_reconfiguration_and_the_cluster_as_before(shell: Shell, play: Play) -> None:
+    before = pulled(shell, "before-5")
+    assert play("5") == []
+    shell.done("lab", "reset", "5", "-y")
+    assert pulled(shell, "after-5") == before
+    loaded = shell.listed()["hivedscheduler"]["configuration_version"]
+    assert loaded == max(one["number"] for one in json.loads(shell.done("config", "history", "-o", "json"))["items"])
+
+
+@LONG
+@pytest.mark.parametrize("number", ["3"])
+def test_the_other_labs_from_start_to_end(play: Play, number: str) -> None:
+    assert play(number) == []
