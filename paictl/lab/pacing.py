@@ -10,8 +10,10 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
 from paictl.cluster.interface import Identity, JobRequest, Jobs, JobState, JobView, Scheduling
+from paictl.cluster.taking import DEFAULT_SECONDS
 from paictl.errors import PaictlError
 from paictl.units import FOREVER, Millis, parse_duration
+from paictl.workload.duration import sleep_seconds
 
 _SLEEP: Final = re.compile(r"(?<![\w-])sleep (?P<span>[0-9][0-9a-z.]*)")
 _LONGEST_NAP: Final = 1.0
@@ -58,16 +60,32 @@ class Paced:
 def shortened(request: JobRequest, pace: float) -> JobRequest:
     """A job whose tasks sleep, and last, a part of what they would."""
     told = request.duration
+    if told is None and not any(map(_sleeps, _mapping(request.data.get("taskRoles")).values())):
+        told = Millis(round(DEFAULT_SECONDS * 1000))  # what machines that are imagined would take it for
     lasting = told if told is None or told < 0 else Millis(max(1, round(told / pace)))
     data = {name: _roles(value, pace) if name == "taskRoles" else value for name, value in request.data.items()}
     return replace(request, data=data, duration=lasting)
 
 
 def _roles(roles: Any, pace: float) -> Any:
-    if not isinstance(roles, Mapping):
-        return roles
-    return {name: {**role, "commands": [_faster(str(line), pace) for line in role["commands"]]} if "commands" in role
-            else role for name, role in roles.items()}  # fmt: skip
+    return {name: _role(role, pace) for name, role in roles.items()} if isinstance(roles, Mapping) else roles
+
+
+def _role(role: Any, pace: float) -> Any:
+    commands = _mapping(role).get("commands")
+    if not isinstance(commands, list):
+        return role  # whoever takes the job says what is wrong with it
+    return {**role, "commands": [_faster(str(line), pace) for line in commands]}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _sleeps(role: Any) -> bool:
+    """Whether the commands of a role say how long it lasts."""
+    commands = _mapping(role).get("commands")
+    return isinstance(commands, list) and sleep_seconds(map(str, commands)) is not None
 
 
 def _faster(command: str, pace: float) -> str:

@@ -22,8 +22,8 @@ from tests.e2e_kube.test_service_verbs import Shell
 
 NODES = ("gpu-a", "gpu-b")
 PACES: Mapping[str, Sequence[float]] = {"2": (20, 8), "3": (25, 8), "5": (15, 6)}
-"""Seconds of a lab in one of the cluster. What a lab shows lasts for minutes of the lab, in which a slow machine does not
-get through its commands: then it is played once more, at the second pace."""
+"""Seconds of a lab in one of the cluster. What a lab shows lasts for minutes of the lab, and a slow machine may not get
+through its commands in them: then it is played once more, at the second pace."""
 LONG = pytest.mark.skipif(os.environ.get("PAICTL_E2E_ALL") != "1", reason="takes a minute: PAICTL_E2E_ALL=1 make e2e")
 HIVED: Mapping[str, Any] = {
     "physicalCluster": {

@@ -14,7 +14,17 @@ from paictl.cli.console import Output, write, write_data
 from paictl.cli.lab import starting
 from paictl.cli.lab.language import LangOption, speaks
 from paictl.cli.lab.sessions import LabWord, begun, present_step
-from paictl.cli.lab.shown import blank, heading, result_data, show_questions, show_result, show_step, show_trouble, tell
+from paictl.cli.lab.shown import (
+    blank,
+    heading,
+    result_data,
+    show_questions,
+    show_result,
+    show_site,
+    show_step,
+    show_trouble,
+    tell,
+)
 from paictl.cli.names import clusters
 from paictl.cli.options import OutputOption
 from paictl.cli.settings import settings
@@ -80,7 +90,8 @@ def next_step(lab: LabWord = None, lang: LangOption = None) -> None:
         blank()
     session.show(step)
     show_step(session, step, words)
-    tell("help", words, step=session.lab.step_ids.index(step.id) + 1)
+    number = session.lab.step_ids.index(step.id) + 1
+    tell("help" if session.workspace.site is None else "help-at-site", words, step=number)
     tell("read-it", words, lab=session.lab.number)
 
 
@@ -91,6 +102,7 @@ def status(lab: LabWord = None, lang: LangOption = None) -> None:
     session, words = begun(lab), speaks(lang)
     results, done = judged(session), session.progress
     heading(f"{session.lab.number} {session.lab.title.of(words)}")
+    show_site(session, words)
     for number, step in enumerate(session.lab.steps, 1):
         sign = "✓" if session.is_done(step, done) else "·"
         extra = say("skipped", words) if step.id in done.skipped else ""

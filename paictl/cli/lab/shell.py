@@ -107,7 +107,9 @@ def open_shell(lab: LabWord = None, lang: LangOption = None) -> None:
 def _run(session: Session, folder: Path, environment: dict[str, str]) -> int:
     """Run the student's shell with the lab in its prompt; its exit code."""
     program = os.environ.get("SHELL") or "/bin/sh"
-    words, more = with_prompt(program, session.root, session.lab.number)
+    site = session.workspace.site
+    name = session.lab.number if site is None else f"{session.lab.number} at {site.cluster}"
+    words, more = with_prompt(program, session.root, name)
     return subprocess.run(words, cwd=folder, env={**environment, **more}, check=False).returncode  # noqa: S603 - theirs
 
 

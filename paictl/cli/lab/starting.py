@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from paictl.cli import console
 from paictl.cli.lab.sessions import session_of
-from paictl.cli.lab.shown import blank, heading, show_questions, show_step, tell
+from paictl.cli.lab.shown import blank, heading, show_questions, show_site, show_step, tell
 from paictl.cli.lab.where import in_lab, in_lab_shell, other_lab
 from paictl.cli.settings import settings
 from paictl.cluster.registry import LOCAL
@@ -44,6 +44,7 @@ def begin(session: Session, words: str, *, opening: bool = False, site: Site | N
         session.start(site=site)
     heading(f"{session.lab.number} {session.lab.title.of(words)}")
     tell("goal", words, text=session.lab.goal.of(words).strip())
+    show_site(session, words)
     tell("read-it", words, lab=session.lab.number)
     blank()
     if not opening and not in_lab(session):
@@ -62,6 +63,7 @@ def go_on(session: Session, words: str) -> None:
     """Say that a lab has begun already, and show where the student is."""
     heading(f"{session.lab.number} {session.lab.title.of(words)}")
     tell("goes-on", words, at=session.progress.started[:16].replace("T", " "), lab=session.lab.number)
+    show_site(session, words)
     if not in_lab(session):
         _way_in(session, words)
     session.observe()

@@ -114,6 +114,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "predict": 'first say what you expect: {question} (paictl lab predict {number} "…")',
     "help": "stuck? paictl lab hint · paictl lab solve · paictl lab skip · this step anew: paictl lab reset "
     "--step {step}",
+    "help-at-site": "stuck? paictl lab hint · paictl lab solve · paictl lab skip",
     "read-it": "the whole text, with what explains it: paictl lab show {lab}",
     "why": "why it is so: paictl lab show {lab} --explain",
     "shell": 'work in it: paictl lab shell {lab}  (or in this shell: eval "$(paictl lab env {lab})")',
@@ -146,6 +147,10 @@ TEXTS: Final[Mapping[str, str]] = {
     "reset --step {step}, begin anew with paictl lab reset, or go on with paictl lab skip",
     "stuck": "everything was typed, and still it is not so; compare what is expected with what is observed, or go back "
     "to the beginning of this step: paictl lab reset --step {step}",
+    "unsolved-at-site": "its checks did not pass: something before went another way, or time was too short for it; "
+    "begin anew with paictl lab reset (and a lower --pace), or go on with paictl lab skip",
+    "stuck-at-site": "everything was typed, and still it is not so; compare what is expected with what is observed, or "
+    "begin anew with paictl lab reset (and a lower --pace)",
     "unpredicted": 'say first what you expect: paictl lab predict {step} "…"; wrong is no harm, afterwards is too late',
     "unpredicted-late": "what you expected is not written down, and now you have seen what comes: paictl lab reset "
     '--step {step}, then paictl lab predict {step} "…" with what you had in mind, then the step again',
@@ -161,6 +166,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "stopped": "stopped; start it: paictl service start -n {name}",
     "stale": "runs by configuration {loaded}, the newest is {newest}; to load it: paictl service refresh -n {name}",
     "takes-cluster": "lab {lab} takes cluster {cluster}: its scheduler gets another configuration",
+    "at-site": "runs on cluster {cluster} as user {user}; a minute of the lab takes {seconds} s there",
     "taking": "making cluster {cluster} the lab's",
     "begun": "bringing the lab's cluster up",
     "in-shell": "lab {lab}: a shell in {folder}; leave it with exit",

@@ -113,6 +113,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "step": "第 {number} 步，共 {of} 步：{id}",
     "predict": '先写下你的预测：{question}（paictl lab predict {number} "…"）',
     "help": "卡住了？paictl lab hint · paictl lab solve · paictl lab skip · 重做这一步：paictl lab reset --step {step}",
+    "help-at-site": "卡住了？paictl lab hint · paictl lab solve · paictl lab skip",
     "read-it": "完整的正文和解释：paictl lab show {lab}",
     "why": "为什么会这样：paictl lab show {lab} --explain",
     "shell": '进入实验环境：paictl lab shell {lab}  （或在当前终端：eval "$(paictl lab env {lab})"）',
@@ -144,6 +145,10 @@ TEXTS: Final[Mapping[str, str]] = {
     "unsolved": "检查没有通过：之前的操作与实验不同；用 paictl lab reset --step {step} 回到这一步的起点，"
     "用 paictl lab reset 重新开始，或用 paictl lab skip 继续",
     "stuck": "所有命令都已输入，结果仍不符；请比较应为与实际，或回到这一步的起点：paictl lab reset --step {step}",
+    "unsolved-at-site": "检查没有通过：之前的操作与实验不同，或者时间不够；"
+    "用 paictl lab reset 重新开始（并把 --pace 调小），或用 paictl lab skip 继续",
+    "stuck-at-site": "所有命令都已输入，结果仍不符；请比较应为与实际，"
+    "或用 paictl lab reset 重新开始（并把 --pace 调小）",
     "unpredicted": '先写下你的预测：paictl lab predict {step} "…"；预测可以是错的，但必须在动手之前写下',
     "unpredicted-late": "你还没有写下预测就看到了结果：先运行 paictl lab reset --step {step}，"
     '再用 paictl lab predict {step} "…" 写下你原来的想法，然后重做这一步',
@@ -159,6 +164,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "stopped": "已停止；启动：paictl service start -n {name}",
     "stale": "仍按配置 {loaded} 运行，最新的是 {newest}；加载：paictl service refresh -n {name}",
     "takes-cluster": "实验 {lab} 将使用集群 {cluster}：它的调度器会得到另一份配置",
+    "at-site": "在集群 {cluster} 上以用户 {user} 运行；实验中的一分钟在那里是 {seconds} 秒",
     "taking": "正在为实验准备集群 {cluster}",
     "begun": "正在启动实验集群",
     "in-shell": "实验 {lab}：终端位于 {folder}；用 exit 退出",
