@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.cluster.kubernetes.paijob.names import ATTEMPT, JOB, OWNER, RETRY, ROLE, TASK
 from paictl.cluster.kubernetes.paijob.record import LastRun, Place, numbers
 from paictl.cluster.kubernetes.times import read_time
@@ -128,7 +129,7 @@ def read_pod(pod: Mapping[str, Any]) -> PodSeen | None:
 
 def _who(group: str) -> str:
     """A group as people call it, whatever attempt of its job it belongs to."""
-    return short_name(group.partition("#")[0])
+    return short_name(group.partition("#")[0].removeprefix(f"{JOBS_NAMESPACE}/"))
 
 
 def _devices(text: object) -> tuple[int, ...]:
