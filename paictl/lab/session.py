@@ -133,7 +133,7 @@ class Session:
         return source
 
     def _site(self) -> Site | None:
-        return self.workspace.site if self.workspace.started else None
+        return self.workspace.known_site if self.workspace.started else None
 
     def _require_own_cluster(self) -> None:
         """Raise `LabError` at a site: a cluster of others cannot be put back to how it was."""

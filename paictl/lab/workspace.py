@@ -62,6 +62,14 @@ class Workspace:
         return None if found is None else site_from(found)
 
     @property
+    def known_site(self) -> Site | None:
+        """As `site`; None where the mark is damaged, so that nobody can say."""
+        try:
+            return self.site
+        except LabError:
+            return None
+
+    @property
     def cluster_name(self) -> str:
         """What the lab's cluster is called in this shell."""
         site = self.site

@@ -46,7 +46,7 @@ def reset(
         backup = session.reset()
         console.info(say("as-new", words, lab=number))
     if backup is not None:
-        key = "backed-up" if Workspace(backup).site is None else "backed-up-only"
+        key = "backed-up" if Workspace(backup).known_site is None else "backed-up-only"
         console.info(say(key, words, folder=backup, lab=number))
     if step is not None:
         show_step(session, chosen, words)
