@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
-from paictl.cli import console, nodehosts
+from paictl.cli import console, nodehosts, nodemembers
 from paictl.cli import names as names_of
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, confirm, open_cluster, plain
 from paictl.cli.command import App
 from paictl.cli.console import Output, spoken, write, write_data, write_table
 from paictl.cluster.interface import Machine, NodeChange, NodeCondition, NodeView
+from paictl.errors import PaictlError
 from paictl.operate.nodes import add_worker, change_nodes, find_node
 from paictl.units import rfc3339, span_text
 
@@ -133,29 +134,58 @@ def _still(node: NodeView, change: str, *, same: bool) -> str:
     epilog="""
     paictl node add worker3 --address 10.0.1.3 --like worker1
     paictl node add gpu9 --address 10.0.1.9 --sku V100=gpu:8,cpu:96,memory:900Gi
+    paictl node add gpu-3 -m master.csv -w worker.csv -c config.yaml
 """
 )
 def add(
     name: Name,
-    address: Annotated[str, typer.Option("--address", help="IP address.")],
+    address: Annotated[str | None, typer.Option("--address", help="IP address (default: of worker.csv).")] = None,
     like: Annotated[str | None, typer.Option("--like", metavar="NODE", help="It has what this node has.")] = None,
     sku: Annotated[str | None, typer.Option("--sku", help="What it has (see config generate).")] = None,
+    masters: nodemembers.Masters = None,
+    workers: nodemembers.Workers = None,
+    config: nodemembers.Config = None,
     state: StateOption = None,
 ) -> None:
-    """Add a worker; the scheduler uses it when its configuration names it."""
+    """Add a worker; on a real cluster (-m -w -c) the machine joins, and the configuration names it."""
+    files = nodemembers.files_of(masters, workers, config)
+    if files is not None:
+        if sku is not None:
+            raise PaictlError("--sku is for a cluster on this machine", hint="--like NODE")
+        nodemembers.add(name, address, like, files)
+        return
+    if address is None:
+        raise PaictlError("say where the machine is", hint="--address ADDRESS; or -m -w -c for a real cluster")
     added = add_worker(open_cluster(state), name, address, like=like, sku=sku)
     console.outcome(f"node {name} added" + (f"; it is {added.reason}" if added.reason else ""), name=name)
 
 
-@app.command()
+@app.command(
+    epilog="""
+    paictl node remove worker3
+    paictl node remove gpu-3 gpu-4 -m master.csv -w worker.csv -c config.yaml --timeout 600
+
+A machine leaves a real cluster only if all promises to virtual clusters can be kept without it.
+"""
+)
 def remove(
-    name: Name,
+    names: Names,
+    masters: nodemembers.Masters = None,
+    workers: nodemembers.Workers = None,
+    config: nodemembers.Config = None,
+    timeout: nodemembers.Seconds = 300,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     state: StateOption = None,
 ) -> None:
-    """Remove a node; the pods that run there are lost and start elsewhere."""
+    """Remove nodes; pods start elsewhere. A real machine (-m -w -c) is drained, and cleaned of the cluster."""
+    files = nodemembers.files_of(masters, workers, config)
+    if files is not None:
+        nodemembers.remove(names, files, timeout, yes=yes)
+        return
     cluster = open_cluster(state)
-    node = find_node(cluster, name)
-    confirm(f"node {name} will be removed, {len(node.pods)} pods run there", name, yes=yes)
-    cluster.remove_node(name)
-    console.outcome(f"node {name} removed", name=name)
+    nodes = [find_node(cluster, name) for name in names]
+    for node in nodes:
+        name = node.machine.name
+        confirm(f"node {name} will be removed, {len(node.pods)} pods run there", name, yes=yes)
+        cluster.remove_node(name)
+        console.outcome(f"node {name} removed", name=name)

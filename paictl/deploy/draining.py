@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -15,25 +17,54 @@ from paictl.plan.phase import Tell
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
 from paictl.remote.kube.pods import Eviction, evict
 
-MARK: Final = "paictl.io/cordoned-for-upgrade"
-"""Annotation of a node that paictl has cordoned: only such a one is uncordoned again."""
+MARK: Final = "paictl.io/cordoned-for"
+"""Annotation of a node that paictl has cordoned, with the purpose: only such a one is uncordoned again."""
 _MIRROR: Final = "kubernetes.io/config.mirror"
+_MISSING: Final = 404
 _CONFLICT: Final = 409
 _TRIES: Final = 10
 _SHOWN: Final = 4
 _POLL: Final = 0.5
 
 
-def is_held(node: Json) -> bool:
-    """Whether paictl has cordoned a node and not released it."""
-    return MARK in (node["metadata"].get("annotations") or {})
+@dataclass(frozen=True, slots=True)
+class Purpose:
+    """What nodes are emptied for, and the option that gives them more time for it."""
+
+    name: str
+    option: str
+
+
+UPGRADE: Final = Purpose("upgrade", "--drain-timeout")
+REMOVAL: Final = Purpose("removal", "--timeout")
+
+
+def is_held(node: Json, purpose: Purpose) -> bool:
+    """Whether paictl has cordoned a node for a purpose and not released it."""
+    return bool((node["metadata"].get("annotations") or {}).get(MARK) == purpose.name)
+
+
+def pods_to_move(client: KubeClient, node: str) -> list[Json]:
+    """The pods that have to leave a node: neither a daemon's, nor kubelet's own, nor ended."""
+    query = {"fieldSelector": f"spec.nodeName={node}"}
+    pods = patiently(lambda: [one for _, page in client.list("/api/v1/pods", query) for one in page])
+    return [one for one in pods if not _stays(one)]
+
+
+def refuse_lonely(pods: Iterable[Json], node: str) -> None:
+    """Raise `DeployError` for a pod that nothing would make again: it is somebody's."""
+    lonely = [one for one in pods if not any(owner.get("controller") for owner in _owners(one))]
+    if lonely:
+        hint = text("delete it, or wait for its end; the same command goes on then")
+        message = text("nothing would make the pod {pod} again", pod=_name(lonely[0]))
+        raise DeployError(message, exit_code=ExitCode.NEGATIVE, where=node, hint=hint)
 
 
 class Holding:
     """The nodes that are held in one run; `release_all` at its end, however it ends."""
 
-    def __init__(self, client: KubeClient, seconds: float) -> None:
-        self.client, self._seconds = client, seconds
+    def __init__(self, client: KubeClient, seconds: float, purpose: Purpose) -> None:
+        self.client, self._seconds, self._purpose = client, seconds, purpose
         self._held: list[str] = []
 
     def adopt(self, names: Iterable[str]) -> None:
@@ -43,10 +74,10 @@ class Holding:
     def drain(self, names: Sequence[str], tell: Tell) -> None:
         """Cordon nodes and empty them; raises `DeployError` if they are not empty in time, with what is in the way.
 
-        A pod that nothing would make again is in the way at once: it is somebody's.
+        A pod that nothing would make again is in the way at once. A node that is not there is empty.
         """
         for name in names:
-            self._refuse_lonely(name)
+            refuse_lonely(pods_to_move(self.client, name), name)
         for name in names:
             self.adopt([name])  # before it is done: whoever interrupts now finds it in the list
             self._cordon(name)
@@ -55,8 +86,10 @@ class Holding:
     def release(self, name: str) -> None:
         """Uncordon a node if it has our mark; one that somebody else has cordoned stays so."""
         for _ in range(_TRIES):
-            node = patiently(partial(self.client.get, _path(name)))
-            if not is_held(node) or self._patched(node, unschedulable=None, mark=None):
+            node = self._node(name)
+            if node is None or not is_held(node, self._purpose):
+                break
+            if self._patched(node, unschedulable=None, mark=None):
                 break
         else:
             raise DeployError(text("the node changes all the time"), exit_code=ExitCode.NEGATIVE, where=name)
@@ -76,10 +109,20 @@ class Holding:
 
     def _cordon(self, name: str) -> None:
         for _ in range(_TRIES):
-            node = patiently(partial(self.client.get, _path(name)))
-            if node["spec"].get("unschedulable") or self._patched(node, unschedulable=True, mark="true"):
+            node = self._node(name)
+            if node is None or node["spec"].get("unschedulable"):
+                return
+            if self._patched(node, unschedulable=True, mark=self._purpose.name):
                 return
         raise DeployError(text("the node changes all the time"), exit_code=ExitCode.NEGATIVE, where=name)
+
+    def _node(self, name: str) -> Json | None:
+        try:
+            return patiently(partial(self.client.get, _path(name)))
+        except KubeError as error:
+            if error.status == _MISSING:
+                return None
+            raise
 
     def _patched(self, node: Json, *, unschedulable: bool | None, mark: str | None) -> bool:
         """Change mark and schedulability in one step, unless somebody has changed the node meanwhile."""
@@ -93,17 +136,10 @@ class Holding:
             raise
         return True
 
-    def _refuse_lonely(self, name: str) -> None:
-        lonely = [one for one in self._pods(name) if not one["metadata"].get("ownerReferences")]
-        if lonely:
-            hint = text("delete it, or wait for its end; the same command goes on then")
-            message = text("nothing would make the pod {pod} again", pod=_name(lonely[0]))
-            raise DeployError(message, exit_code=ExitCode.NEGATIVE, where=name, hint=hint)
-
     def _empty(self, names: Sequence[str], tell: Tell) -> None:
         end = time.monotonic() + self._seconds
         told: set[str] = set()
-        while left := [pod for name in names for pod in self._pods(name)]:
+        while left := [pod for name in names for pod in pods_to_move(self.client, name)]:
             refused = self._evict(one for one in left if "deletionTimestamp" not in one["metadata"])
             for pod, why in refused.items():
                 if pod not in told:
@@ -118,7 +154,9 @@ class Holding:
         message = text("not empty after {seconds} s: {pods}", seconds=int(self._seconds), pods=pods)
         if refused:
             message = text("{message}; {why}", message=message, why=min(refused.values()))
-        hint = text("give it more time by --drain-timeout, or more replicas; the node is in use again")
+        hint = text(
+            "give it more time by {option}, or more replicas; the node is in use again", option=self._purpose.option
+        )
         return DeployError(message, exit_code=ExitCode.NEGATIVE, where=", ".join(names), hint=hint)
 
     def _evict(self, pods: Iterable[Json]) -> dict[str, str]:
@@ -132,16 +170,24 @@ class Holding:
                 found[_name(one)] = why
         return found
 
-    def _pods(self, node: str) -> list[Json]:
-        """The pods that have to leave: neither a daemon's, nor kubelet's own, nor ended."""
-        query = {"fieldSelector": f"spec.nodeName={node}"}
-        pods = patiently(lambda: [one for _, page in self.client.list("/api/v1/pods", query) for one in page])
-        return [one for one in pods if not _stays(one)]
+
+@contextmanager
+def holding(client: KubeClient, seconds: float, purpose: Purpose) -> Iterator[Holding]:
+    """A `Holding` for as long as the block lasts: however it ends, its nodes are given back."""
+    held = Holding(client, seconds, purpose)
+    try:
+        yield held
+    finally:
+        held.release_all()
+
+
+def _owners(pod: Json) -> Sequence[Json]:
+    return pod["metadata"].get("ownerReferences") or ()
 
 
 def _stays(pod: Json) -> bool:
     about: dict[str, Any] = pod["metadata"]
-    daemon = any(one.get("kind") == "DaemonSet" for one in about.get("ownerReferences") or ())
+    daemon = any(one.get("kind") == "DaemonSet" for one in _owners(pod))
     ended = pod["status"].get("phase") in ("Succeeded", "Failed")
     return daemon or ended or _MIRROR in (about.get("annotations") or {})
 

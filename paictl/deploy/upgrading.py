@@ -12,7 +12,7 @@ from typing import Final
 import yaml
 
 from paictl.deploy.artifacts import verify
-from paictl.deploy.draining import Holding, is_held
+from paictl.deploy.draining import UPGRADE, Holding, is_held
 from paictl.deploy.inventory import Machine, Role
 from paictl.deploy.joining import ControlPlane, api, known_access
 from paictl.deploy.looking import Connect, Facts, Preflight
@@ -64,7 +64,7 @@ class Work:
     def holding(self) -> Holding:
         """The nodes that are held; needs the way in that `Versions` has found."""
         if self._holding is None:
-            self._holding = Holding(api(self.site), self.wish.seconds)
+            self._holding = Holding(api(self.site), self.wish.seconds, UPGRADE)
         return self._holding
 
     @property
@@ -163,7 +163,7 @@ def cluster_of(seen: Seen, machines: Iterable[Machine], lacking: Iterable[str] =
         if one.role is Role.MASTER and not own:
             hint = text("mend it first; see there: {command}", command="crictl ps -a")
             raise UpgradeRefusedError(text("runs no control plane"), where=one.name, hint=hint)
-        found.append(Present(one.name, one.role, kubelet, own, one.name in lacks, is_held(node)))
+        found.append(Present(one.name, one.role, kubelet, own, one.name in lacks, is_held(node, UPGRADE)))
     proxy = _tag(seen.proxy["spec"]["template"]["spec"]) if seen.proxy else None
     return Cluster(tuple(found), version_of(seen.notes["kubernetesVersion"]), proxy)
 

@@ -46,12 +46,7 @@ def add_worker(cluster: Nodes, name: str, address: str, *, like: str | None = No
 
     Raises `PaictlError` for what is no host name or address, `ConflictError` for one that is taken.
     """
-    if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", name):
-        raise PaictlError(text("{name!r} is no host name", name=name), hint="small letters, digits, '-' and '.'")
-    try:
-        ipaddress.ip_address(address)
-    except ValueError:
-        raise PaictlError(text("{address!r} is no IP address", address=address)) from None
+    check_machine(name, address)
     if (like is None) == (sku is None):
         raise PaictlError("say what the machine has", hint="--like NODE, or --sku NAME=gpu:8,cpu:96,memory:900Gi")
     if like is not None:
@@ -65,3 +60,13 @@ def add_worker(cluster: Nodes, name: str, address: str, *, like: str | None = No
             has.device_type if has.devices else "", has.devices,
         )
     )  # fmt: skip
+
+
+def check_machine(name: str, address: str) -> None:
+    """Raise `PaictlError` for what is no host name or no address."""
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", name):
+        raise PaictlError(text("{name!r} is no host name", name=name), hint="small letters, digits, '-' and '.'")
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        raise PaictlError(text("{address!r} is no IP address", address=address)) from None

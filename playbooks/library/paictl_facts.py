@@ -126,6 +126,7 @@ def main():
         "gpus": gpus(),
         "driver": read("/proc/driver/nvidia/version").split("\n")[0],
         "toolkit": run(["nvidia-ctk", "--version"])[1].split("\n")[0],
+        "gpu_runtime": read("/etc/containerd/conf.d/paictl-nvidia.toml"),
         "devices": sorted(glob.glob("/etc/cdi/*")) + sorted(glob.glob("/var/run/cdi/*")),
         "units": units(["containerd", "kubelet", "paictl-kubeadm", "paictl-network", "paictl-address"]),
         "begun": read(BEGUN).strip(),

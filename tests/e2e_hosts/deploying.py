@@ -52,8 +52,11 @@ class DevBox:
     def words(self, verb: str, *more: str) -> list[str]:
         """The command line, inside the network of the lab."""
         named = [f"-{name[0]}{self.home / name}" for name in ("master.csv", "worker.csv", "config.yaml")]
-        paictl = [sys.executable, "-m", "paictl", "deploy", verb, *named, *more]
-        return [str(word) for word in (*self.lab.network.inside(), *paictl)]
+        return self.inside("deploy", verb, *named, *more)
+
+    def inside(self, *words: str) -> list[str]:
+        """Any command line of paictl, inside the network of the lab."""
+        return [str(word) for word in (*self.lab.network.inside(), sys.executable, "-m", "paictl", *words)]
 
     @property
     def environment(self) -> dict[str, str]:
@@ -70,11 +73,22 @@ class DevBox:
 
     def paictl(self, verb: str, *more: str, codes: Sequence[int] = (0,)) -> subprocess.CompletedProcess[str]:
         """Run `paictl deploy VERB` to its end."""
+        return self._run(self.words(verb, *more), codes)
+
+    def node(self, verb: str, *more: str, codes: Sequence[int] = (0,)) -> subprocess.CompletedProcess[str]:
+        """Run `paictl node VERB` with the three files to its end."""
+        files = ["-m", "master.csv", "-w", "worker.csv", "-c", "config.yaml"]
+        return self._run(self.inside("node", verb, *more, *files), codes)
+
+    def other(self, *words: str, codes: Sequence[int] = (0,)) -> subprocess.CompletedProcess[str]:
+        """Run any other command of paictl on the cluster to its end."""
+        return self._run(self.inside(*words, "--cluster", "lab"), codes)
+
+    def _run(self, words: Sequence[str], codes: Sequence[int]) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            self.words(verb, *more), env=self.environment, capture_output=True, text=True, timeout=600, check=False,
-            cwd=self.home,
+            words, env=self.environment, capture_output=True, text=True, timeout=600, check=False, cwd=self.home,
         )  # fmt: skip
-        assert done.returncode in codes, f"{verb}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert done.returncode in codes, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
 
     def start(self, verb: str, *more: str) -> subprocess.Popen[bytes]:

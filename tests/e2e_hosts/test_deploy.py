@@ -126,6 +126,103 @@ def test_the_password_is_nowhere(box: DevBox) -> None:
         assert said.stdout.split() == []
 
 
+LAYOUT = """machine-sku:
+  box: {{mem: 8Gi, cpu: {{vcore: 2}}}}
+machine-list:
+  - {{hostname: h1, hostip: {0}, machine-type: box, pai-master: "true"}}
+  - hostname: h2
+    hostip: {1}
+    machine-type: box
+    pai-worker: "true"
+  - hostname: h3
+    hostip: {2}
+    machine-type: box
+    pai-worker: "true"
+"""
+HIVED = """hivedscheduler:
+  config: |
+    physicalCluster:
+      skuTypes:
+        box: {gpu: 0, cpu: 1, memory: 1024Mi}
+      cellTypes:
+        NODE: {childCellType: box, childCellNumber: 1, isNodeLevel: true}
+        POOL:
+          childCellType: NODE
+          childCellNumber: 2
+      physicalCells:
+      - cellType: POOL
+        cellChildren:
+        - cellAddress: h2
+        - cellAddress: h3
+    virtualClusters:
+      default:
+        virtualCells:
+        - cellType: POOL.NODE
+          cellNumber: 2
+rest-server: {default-pai-admin-username: admin, default-pai-admin-password: kelp-forest, jwt-secret: tundra-moss}
+"""
+
+
+def _kubectl(box: DevBox, *words: str) -> str:
+    command = ["env", "KUBECONFIG=/etc/kubernetes/admin.conf", "kubectl", *words]
+    return str(box.lab.machine(1).execute(command).stdout)
+
+
+def _push(box: DevBox, hived: str) -> None:
+    folder = box.home / "cluster"
+    folder.mkdir(exist_ok=True)
+    (folder / "layout.yaml").write_text(LAYOUT.format(*map(box.lab.address, (1, 2, 3))))
+    (folder / "services-configuration.yaml").write_text(hived)
+    box.other("config", "push", "-p", str(folder), "--cluster-id", "lab")
+
+
+def _known(box: DevBox) -> tuple[bool, ...]:
+    """Whether h3 is in the cluster, in layout, cells and worker.csv, and whether it is cordoned."""
+    folder = box.home / "pulled"
+    box.other("config", "pull", "-o", str(folder), "--force")
+    nodes = {one["metadata"]["name"]: one for one in json.loads(_kubectl(box, "get", "nodes", "-o", "json"))["items"]}
+    texts = [(folder / name).read_text() for name in ("layout.yaml", "services-configuration.yaml")]
+    named = [*(text.count(": h3") == 1 for text in texts), "h3," in (box.home / "worker.csv").read_text()]
+    return ("h3" in nodes, *named, bool(nodes.get("h3", {}).get("spec", {}).get("unschedulable")))
+
+
+IN, OUT = (True, True, True, True, False), (False,) * 5
+
+
+def test_a_worker_stays_while_a_promise_needs_it(box: DevBox) -> None:
+    _push(box, HIVED)
+    refused = box.node("remove", "h3", "--yes", codes=(1,))
+    assert "2 cells of type NODE are promised (default 2), and 1 would be left: 1 too many" in refused.stderr
+    assert _known(box) == IN
+
+
+def test_a_worker_that_cannot_be_emptied_is_as_it_was(box: DevBox) -> None:
+    _push(box, HIVED.replace("cellNumber: 2", "cellNumber: 1"))
+    images = json.loads(_kubectl(box, "get", "nodes", "h3", "-o", "json"))["status"]["images"]
+    pause = next(name for image in images for name in image["names"] if "/pause:" in name)
+    _kubectl(box, "cordon", "h2")
+    _kubectl(box, "create", "deployment", "kept", f"--image={pause}")
+    _kubectl(box, "rollout", "status", "deployment/kept", "--timeout=60s")
+    _kubectl(box, "uncordon", "h2")
+    _kubectl(box, "create", "pdb", "kept", "--selector=app=kept", "--min-available=1")
+    refused = box.node("remove", "h3", "--yes", "--timeout", "2", codes=(1,))
+    assert "default/kept-" in refused.stderr
+    assert "disruption budget" in refused.stderr
+    assert _known(box) == IN
+
+
+def test_a_worker_leaves_and_comes_again(box: DevBox) -> None:
+    _kubectl(box, "delete", "pdb", "kept")
+    box.node("remove", "h3", "--yes")
+    assert _known(box) == OUT
+    assert not (box.lab.machine(3).root / "etc/kubernetes").exists()
+    _kubectl(box, "rollout", "status", "deployment/kept", "--timeout=60s")  # its pod is on h2 now
+    _kubectl(box, "delete", "deployment", "kept")
+    box.node("add", "h3", "--address", box.lab.address(3))
+    assert _known(box) == IN
+    assert "was there already" in box.node("add", "h3").stderr
+
+
 def test_reset_leaves_the_hosts_as_they_were(box: DevBox) -> None:
     refused = box.paictl("reset", "--cluster-id", "other", codes=(2,))
     assert "is of cluster lab, not other" in refused.stderr

@@ -19,7 +19,7 @@ from tools.hosts.places import versions
 from tools.hosts.shell import LabError
 
 OLD = "v1.37.0"
-MARK = "paictl.io/cordoned-for-upgrade"
+MARK = "paictl.io/cordoned-for"
 pytestmark = pytest.mark.skipif(
     not (packing.programs("kubeadm", OLD) / "kubeadm").is_file(),
     reason=f"needs Kubernetes linked as {OLD}: KUBE_STAMP={OLD} tools/kube/build.sh hosts",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -43,6 +44,7 @@ from paictl.cluster.values import (
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
 from paictl.remote.kube.objects import NOT_FOUND, find, path_of
 from paictl.remote.pipes import Pipes
+from paictl.units import DurationError, Millis, parse_duration
 
 _OPENPAI: Final = "default"
 """The namespace in which OpenPAI keeps what it was told."""
@@ -63,6 +65,14 @@ class KubernetesCluster:
         self._users = KubernetesUsers(client)
         self._jobs = JobStore(client)
         self._looker = Looker(client, self._store, self._jobs, lambda: self._services.loaded(SCHEDULER))
+
+    def follow_jobs(self) -> None:
+        """Watch jobs from now on and answer from that, for a process that asks again and again, from many threads."""
+        from paictl.cluster.kubernetes.mirror import WatchedJobs  # late: most commands look once
+
+        watched = WatchedJobs(self._client)
+        watched.mirror.start()
+        self._jobs.watched = watched
 
     # --- identity
 
@@ -130,14 +140,15 @@ class KubernetesCluster:
     def add_node(self, machine: Machine) -> NodeView:
         """Not through Kubernetes: a machine joins by its own kubelet."""
         raise UnsupportedError(
-            f"{machine.name} has to join by itself", hint="run kubeadm join there (docs/clusters.md)"
+            f"{machine.name} has to join by itself",
+            hint="say how to get there: -m master.csv -w worker.csv -c config.yaml (docs/nodes.md)"
         )  # fmt: skip
 
     def remove_node(self, name: str) -> None:
-        """Not yet: a machine that is only struck off the list comes back."""
+        """Not through Kubernetes alone: a machine that is only struck off the list comes back."""
         raise UnsupportedError(
-            f"{name} cannot be taken out of a Kubernetes cluster yet",
-            hint=f"paictl node cordon {name}; then kubectl drain and delete it, and kubeadm reset there",
+            f"{name} has to be cleaned, too",
+            hint="say how to get there: -m master.csv -w worker.csv -c config.yaml (docs/nodes.md)",
         )
 
     def _all(self, path: str, fields: str = "") -> list[Json]:
@@ -163,6 +174,17 @@ class KubernetesCluster:
         """What a job was submitted with, secrets masked."""
         with told():
             return self._jobs.find(key).data
+
+    def jobs_kept(self) -> Millis | None:
+        """How long the job controller keeps jobs that have ended."""
+        with told():
+            said = str(self._services.settings(CONTROLLER).get("keep", ""))
+        try:
+            seconds = parse_duration(said)
+        except DurationError as error:
+            error.where = f"{CONTROLLER}.keep"
+            raise
+        return None if math.isinf(seconds) else Millis(round(seconds * 1000))
 
     def jobs(self, *, ended: bool = True) -> Sequence[JobView]:
         """Jobs in order of submission, without tasks."""

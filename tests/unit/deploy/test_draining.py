@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from paictl.deploy import draining
-from paictl.deploy.draining import MARK, Holding
+from paictl.deploy.draining import MARK, REMOVAL, UPGRADE, Holding, is_held
 from paictl.deploy.site import DeployError
+from paictl.errors import ExitCode
 from paictl.remote.kube.client import KubeError
 
 
@@ -25,7 +26,10 @@ class Api:
     evicted: list[str] = field(default_factory=list)
 
     def get(self, path: str) -> dict[str, Any]:
-        return self.nodes[path.rpartition("/")[2]]
+        name = path.rpartition("/")[2]
+        if name not in self.nodes:
+            raise KubeError("no such node", status=404)
+        return self.nodes[name]
 
     def list(self, path: str, query: dict[str, str]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
         assert path == "/api/v1/pods"
@@ -66,9 +70,9 @@ def pod(name: str, kind: str = "ReplicaSet", phase: str = "Running", on: str = "
     about: dict[str, Any] = {"namespace": "ns", "name": name, "uid": name}
     if kind == "mirror":
         about["annotations"] = {"kubernetes.io/config.mirror": "x"}
-        about["ownerReferences"] = [{"kind": "Node"}]
+        about["ownerReferences"] = [{"kind": "Node", "controller": True}]
     elif kind:
-        about["ownerReferences"] = [{"kind": kind}]
+        about["ownerReferences"] = [{"kind": kind, "controller": True}]
     return {"metadata": about, "spec": {"nodeName": on}, "status": {"phase": phase}}
 
 
@@ -77,7 +81,7 @@ def api(*pods: dict[str, Any], **more: Any) -> Api:
 
 
 def holding(given: Api, seconds: float = 30) -> Holding:
-    return Holding(given, seconds)  # type: ignore[arg-type]
+    return Holding(given, seconds, UPGRADE)  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)
@@ -163,3 +167,33 @@ def test_all_are_given_back_also_where_one_cannot_be() -> None:
     with pytest.raises(DeployError):
         held.release_all()
     assert not cordoned(given, "w2")
+
+
+def test_what_another_command_holds_is_not_given_back_by_this_one() -> None:
+    given = api()
+    Holding(given, 30, REMOVAL).drain(["w1"], quiet)  # type: ignore[arg-type]
+    assert (is_held(given.nodes["w1"], REMOVAL), is_held(given.nodes["w1"], UPGRADE)) == (True, False)
+    later = holding(given)
+    later.adopt(["w1"])
+    later.release_all()
+    assert cordoned(given, "w1")
+
+
+def test_a_node_that_has_left_is_empty_and_needs_no_cordon() -> None:
+    with draining.holding(api(), 30, REMOVAL) as held:  # type: ignore[arg-type]
+        held.drain(["w9"], quiet)
+
+
+@pytest.mark.parametrize("failure", [DeployError("no", exit_code=ExitCode.NEGATIVE), KeyboardInterrupt()])
+def test_a_block_that_fails_gives_the_node_back(failure: BaseException) -> None:
+    given = api()
+
+    def work() -> None:
+        with draining.holding(given, 30, REMOVAL) as held:  # type: ignore[arg-type]
+            held.drain(["w1"], quiet)
+            assert cordoned(given, "w1")
+            raise failure
+
+    with pytest.raises(type(failure)):
+        work()
+    assert not cordoned(given, "w1")

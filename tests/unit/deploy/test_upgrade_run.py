@@ -119,7 +119,7 @@ def test_after_ctrl_c_no_node_is_left_cordoned(api: Api) -> None:
 
 
 def test_what_a_killed_run_has_left_cordoned_is_released_also_where_the_upgrade_is_refused(api: Api) -> None:
-    api.nodes["w3"]["metadata"]["annotations"][draining.MARK] = "true"
+    api.nodes["w3"]["metadata"]["annotations"][draining.MARK] = draining.UPGRADE.name
     api.nodes["w3"]["spec"]["unschedulable"] = True
     given = Work(cast("Site", Playing(api)), Wish(Version(1, 36, 0)))
     assert run(given)["versions"] is Status.FAILED

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from paictl.deploy.draining import MARK
+from paictl.deploy.draining import MARK, UPGRADE
 from paictl.deploy.upgrade import wished
 from paictl.deploy.upgrading import Seen, Wish, Work, cluster_of, kubeadm_words, retag, tags_of
 from paictl.deploy.versions import Kubeadm, Step, UpgradeRefusedError, Version, version_of
@@ -27,7 +27,7 @@ def seen(**nodes: str) -> Seen:
         for name, tag in (("kube-apiserver", "v1.37.1"), ("kube-scheduler", "v1.37.0"), ("etcd", "3.7.0-0"))
     ]
     found = {
-        name: {"metadata": {"annotations": {MARK: "true"} if name == "w1" else None},
+        name: {"metadata": {"annotations": {MARK: UPGRADE.name} if name == "w1" else None},
                "status": {"nodeInfo": {"kubeletVersion": version}}}
         for name, version in nodes.items()
     }  # fmt: skip

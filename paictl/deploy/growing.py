@@ -1,0 +1,59 @@
+"""One machine joins a cluster that is there, or leaves it: phases and reset of a deployment, for that machine only.
+
+Only masters and that machine are looked at, so that it costs the same in a cluster of any size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from paictl.deploy.apply import both, opened, raise_first, wish_of
+from paictl.deploy.desired import Desired
+from paictl.deploy.inventory import Deployment, Machine
+from paictl.deploy.phases import LOOKING, phases, planned
+from paictl.deploy.reset import forget_nodes, reset
+from paictl.deploy.site import DeployError, raise_for
+from paictl.errors import ExitCode
+from paictl.plan.events import Listener
+from paictl.plan.folder import begin_run
+from paictl.plan.phase import Tell
+from paictl.plan.run import carry_out
+from paictl.remote.kube.client import KubeClient
+
+
+def limited(deployment: Deployment, machine: Machine) -> Deployment:
+    """A deployment of the masters and one machine."""
+    return replace(deployment, machines=(*deployment.masters, machine))
+
+
+def join(desired: Desired, machine: Machine, root: Path, now: Callable[[], datetime], listen: Listener) -> bool:
+    """Let a machine join, by a deployment that is `limited` to it; whether anything had to be done.
+
+    Raises `DeployError` if a master is not as it shall be: nothing is changed there by the way.
+    """
+    folder = begin_run(root, "node-add", wish_of(desired), now(), desired.deployment.secrets)
+    told = both(folder.listener(now), listen)
+    with opened(desired, folder.path) as site:
+        raise_first(carry_out(phases(site, LOOKING), told))
+        changes = planned(site)
+        for other in (one for one in changes if one.host != machine.name):
+            said = f"{other.host} is not as config.yaml says: {other.what[0]}"
+            raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint="first: paictl deploy apply -m … -w … -c …")
+        raise_first(carry_out(phases(site), told, done=LOOKING))
+        return bool(changes)
+
+
+def leave(
+    deployment: Deployment, machine: Machine, client: KubeClient, root: Path, now: Callable[[], datetime], tell: Tell
+) -> None:
+    """Reset an emptied machine and delete its node; raises `DeployError` if either does not work."""
+    few = limited(deployment, machine)
+    wish = {"cluster": few.settings.cluster, "machines": [machine.name]}
+    folder = begin_run(root, "node-remove", wish, now(), few.secrets)
+    raise_for(reset(few, [machine], folder.path, tell), "reset", 1)
+    if forget_nodes(client, [machine]):
+        hint = f"the machine is clean; again: paictl node remove {machine.name}"
+        raise DeployError(f"{machine.name} is a node of the cluster still", exit_code=ExitCode.PARTIAL, hint=hint)

@@ -1,0 +1,124 @@
+"""Which machines a real cluster has: what joining and leaving mean to its configuration and its users, in one step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from paictl.cluster.interface import Cluster, ConfigVersion
+from paictl.config.models.layout import layout_of
+from paictl.config.pushing.machines import csv_with, csv_without, with_machine, without_machine
+from paictl.config.quotas.breaking import broken
+from paictl.config.reading.kinds import Kind
+from paictl.config.reading.load import load_memory
+from paictl.deploy.inventory import Deployment, Machine, Role
+from paictl.deploy.site import DeployError
+from paictl.errors import ExitCode, PaictlError
+from paictl.files import write_together
+from paictl.i18n import text
+from paictl.operate.pushing.plan import Plan, newest, plan_of, send
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """A machine that comes or goes; `plan` is the change of the configuration, None where it needs none."""
+
+    machine: Machine
+    plan: Plan | None
+
+    @property
+    def harmed(self) -> dict[str, int]:
+        """Jobs that the change would harm, counted by virtual cluster."""
+        found: dict[str, int] = {}
+        for one in self.plan.harmed if self.plan else ():
+            found[one.vc] = found.get(one.vc, 0) + 1
+        return found
+
+
+def worker_of(deployment: Deployment, name: str) -> Machine:
+    """The worker of a name; raises `PaictlError` where there is none, or it is a master."""
+    machine = next((one for one in deployment.machines if one.name == name), None)
+    if machine is None:
+        raise PaictlError(text("there is no machine {name} in the list of workers", name=name))
+    if machine.role is Role.MASTER:
+        said = text("{name} is a master: a cluster keeps those it began with", name=name)
+        raise PaictlError(said, hint="only workers come and go")
+    return machine
+
+
+def plan_leaving(cluster: Cluster, machine: Machine) -> Membership:
+    """A worker leaves; raises `DeployError` naming the promises that would break."""
+    now = newest(cluster)
+    if now is None:
+        return Membership(machine, None)
+    after = without_machine(now.files, machine.name)
+    _refuse_broken(now, after, machine.name)
+    return Membership(machine, _plan(cluster, now, after))
+
+
+def _refuse_broken(now: ConfigVersion, after: dict[str, str], name: str) -> None:
+    found = broken(now.files, after)
+    if found:
+        said = text(
+            "without {name} promises would break: {what}", name=name, what="; ".join(str(one.words) for one in found)
+        )
+        hint = "lower the quota first: paictl config pull -o DIR, edit virtualClusters, paictl config push -p DIR"
+        raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint)
+
+
+def plan_joining(cluster: Cluster, machine: Machine, like: str | None) -> Membership:
+    """A worker joins with what `like` has; where all workers are of one kind, any of them can be meant.
+
+    Raises `PaictlError` if it is not clear what the machine has.
+    """
+    now = newest(cluster)
+    if now is None:
+        return Membership(machine, None)
+    model = like or _any_worker(now, machine.name)
+    if model is None:
+        return Membership(machine, None)
+    return Membership(machine, _plan(cluster, now, with_machine(now.files, machine.name, machine.address, model)))
+
+
+def _any_worker(now: ConfigVersion, name: str) -> str | None:
+    """A worker of the layout that stands for all; None where there is no layout, or the machine is in it."""
+    loaded = load_memory({file: body.encode() for file, body in now.files.items()})
+    layouts = [layout_of(one) for one in loaded.documents if one.kind is Kind.LAYOUT]
+    workers = [one for layout in layouts for one in layout.with_role("pai-worker")]
+    same = [one.key for one in workers if one.key == name]
+    if same or not layouts:
+        return same[0] if same else None
+    if len({one.sku.text for one in workers if one.sku}) != 1:
+        raise PaictlError("say what the machine has: machines are of several kinds", hint="--like NODE")
+    return workers[-1].key
+
+
+def _plan(cluster: Cluster, now: ConfigVersion, after: dict[str, str]) -> Plan | None:
+    return plan_of(cluster, now, after) if after != dict(now.files) else None
+
+
+def change_configuration(cluster: Cluster, made: Membership, message: str) -> int | None:
+    """Store the new configuration, and let the services that read it load it; the version's number.
+
+    Raises `ConflictError` if the configuration was changed since the plan was made.
+    """
+    if made.plan is None:
+        return None
+    version = send(cluster, made.plan, message)
+    for name in made.plan.readers.to_refresh:
+        cluster.refresh_service(name)
+    return version.number
+
+
+def note_in_list(path: Path, machine: Machine, *, there: bool) -> None:
+    """Write a worker into the site's worker.csv, or strike it off."""
+    before = path.read_text(encoding="utf-8")
+    after = csv_with(before, machine.name, machine.address) if there else csv_without(before, machine.name)
+    if after != before:
+        write_together(path.parent, {path.name: after}, force=True, mode=path.stat().st_mode & 0o777)
+
+
+def jobs_in_words(harmed: Iterable[tuple[str, int]]) -> str:
+    """Jobs by virtual cluster for people: ``default 2, vision 1``."""
+    return ", ".join(f"{vc} {count}" for vc, count in harmed)
