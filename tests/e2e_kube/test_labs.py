@@ -18,7 +18,7 @@ from tests.e2e_kube.controlplane import ControlPlane
 from tests.e2e_kube.jobrig import JOBS, JobRig
 from tests.e2e_kube.kubeapi import KubeApi, until
 from tests.e2e_kube.labrig import following, lab_rig
-from tests.e2e_kube.test_service_verbs import Shell
+from tests.e2e_kube.shell import Shell
 
 NODES = ("gpu-a", "gpu-b")
 PACES: Mapping[str, Sequence[float]] = {"2": (20, 8), "3": (25, 8), "5": (15, 6)}
