@@ -88,6 +88,14 @@ class KeepsJobData(Protocol):
 
 
 @runtime_checkable
+class FollowsJobs(Protocol):
+    """A cluster far away, of which one object serves many threads and can be told of every change of a job."""
+
+    def follow_jobs(self) -> None:
+        """Be told from now on, and answer from that."""
+
+
+@runtime_checkable
 class ForgetsJobs(Protocol):
     """A cluster that forgets jobs some time after they have ended."""
 

@@ -66,6 +66,14 @@ class KubernetesCluster:
         self._jobs = JobStore(client)
         self._looker = Looker(client, self._store, self._jobs, lambda: self._services.loaded(SCHEDULER))
 
+    def follow_jobs(self) -> None:
+        """Watch jobs from now on and answer from that, for a process that asks again and again, from many threads."""
+        from paictl.cluster.kubernetes.mirror import WatchedJobs  # late: most commands look once
+
+        watched = WatchedJobs(self._client)
+        watched.mirror.start()
+        self._jobs.watched = watched
+
     # --- identity
 
     @cached_property
