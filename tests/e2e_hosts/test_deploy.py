@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -221,6 +222,28 @@ def test_a_worker_leaves_and_comes_again(box: DevBox) -> None:
     box.node("add", "h3", "--address", box.lab.address(3))
     assert _known(box) == IN
     assert "was there already" in box.node("add", "h3").stderr
+
+
+def test_what_was_deleted_after_a_backup_is_back_after_a_restore(box: DevBox) -> None:
+    _kubectl(box, "create", "configmap", "kept")
+    archive = Path(box.paictl("backup", str(box.home)).stdout.strip())
+    assert (archive.parent, archive.stat().st_mode & 0o777) == (box.home, 0o600)
+    _kubectl(box, "delete", "configmap", "kept")
+    _kubectl(box, "create", "configmap", "later")
+    other = box.paictl("restore", str(archive), "--cluster-id", "other", codes=(2,))
+    assert "is of cluster lab, not other" in other.stderr
+    done = box.paictl("restore", str(archive), "--cluster-id", "lab")
+    assert "lost: everything that was written since" in done.stderr
+    there = _kubectl(box, "get", "configmaps", "-o", "name").split()
+    assert ("configmap/kept" in there, "configmap/later" in there) == (True, False)
+    nodes = json.loads(_kubectl(box, "get", "nodes", "-o", "json"))["items"]
+    assert [one["metadata"]["name"] for one in nodes if _is_ready(one)] == ["h1", "h2", "h3"]
+    data = box.lab.machine(1).root / "var/lib/etcd"
+    assert sorted(path.name for path in data.iterdir()) == ["member", "paictl-before"]
+
+
+def _is_ready(node: dict[str, Any]) -> bool:
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in node["status"]["conditions"])
 
 
 def test_reset_leaves_the_hosts_as_they_were(box: DevBox) -> None:
