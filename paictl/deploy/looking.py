@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
-from paictl.deploy.facts import HostFacts, obstacles
+from paictl.deploy.facts import HostFacts
 from paictl.deploy.phase import DeployPhase
+from paictl.deploy.preflight.checking import judged_quickly
+from paictl.deploy.preflight.verdict import Level
 from paictl.deploy.site import DeployError
 from paictl.errors import ExitCode
+from paictl.i18n import text
 from paictl.plan.phase import Tell
 
 
@@ -35,11 +39,13 @@ class Facts(Connect):
     name, says = "facts", "look at all machines"
 
     def run(self, tell: Tell) -> None:
-        """Look, and keep what was found."""
+        """Look, and keep what was found, and when."""
+        began = time.time()
         result = self.site.play("facts", tell, self.site.machines)
         for machine in self.site.machines:
             found: Any = result.hosts[machine.name].facts["paictl_facts"]
             self.site.facts[machine.name] = HostFacts(machine, found)
+        self.site.looked = (began, time.time())
 
 
 class Preflight(Connect):
@@ -49,9 +55,14 @@ class Preflight(Connect):
 
     def run(self, tell: Tell) -> None:
         """Judge; raises `DeployError` naming every host that must not be touched."""
-        found = [one for facts in self.site.facts.values() for one in obstacles(facts, self.site.cluster)]
-        for one in found:
-            tell(one.message + (f" ({one.hint})" if one.hint else ""), one.host)
-        if found:
-            more = f"; and {len(found) - 1} more" if len(found) > 1 else ""
-            raise DeployError(f"{found[0]}{more}", exit_code=ExitCode.NEGATIVE, hint=found[0].hint or None)
+        checked = judged_quickly(self.site.desired.deployment, self.site.facts, self.site.looked)
+        failed = [one for one in checked.failures if one[2].level is Level.FAIL]
+        for host, check, verdict in failed:
+            tell(text("{check}: {found} ({fix})", check=check, found=verdict.found, fix=verdict.fix), host)
+        if failed:
+            host, check, first = failed[0]
+            said = text("{host}: {check}: {found}, wanted: {wanted}", host=host, check=check, found=first.found,
+                        wanted=first.wanted)  # fmt: skip
+            if len(failed) > 1:
+                said = text("{first}; and {count} more", first=said, count=len(failed) - 1)
+            raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=first.fix or None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ import yaml
 from paictl.deploy.apply import check_plan, plan_data, plan_from, wish_of
 from paictl.deploy.artifacts import Artifact, ArtifactKind, Artifacts, Image
 from paictl.deploy.desired import Archive, Desired, containerd_toml, toml
-from paictl.deploy.facts import HostFacts, obstacles
 from paictl.deploy.inventory import Deployment, Machine, Role
 from paictl.deploy.kubeadm import init_configuration, join_configuration
 from paictl.deploy.kubeconfig import access_to, forget, merge_into
@@ -167,45 +165,6 @@ def test_a_new_kubeconfig_has_the_cluster_as_its_current_context(tmp_path: Path)
     access.write_text(yaml.safe_dump(ACCESS))
     assert merge_into(tmp_path / "new/config", access, "lab")
     assert yaml.safe_load((tmp_path / "new/config").read_text())["current-context"] == "paictl-lab"
-
-
-FINE = {
-    "os": {"id": "debian", "version": "12", "like": ""}, "arch": "amd64", "kernel": "6.1.0-13-amd64", "systemd": True,
-    "memory": 8 << 30, "free": {"/var/lib": 99 << 30}, "gpus": [], "driver": "", "begun": "", "done": "",
-    "kubernetes": [],
-    "differences": {"programs": ["kubelet"], "images": []}, "units": {},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"begun": "other"}, "belongs to the cluster other"),
-        ({"kubernetes": ["/etc/kubernetes/admin.conf"]}, "has another Kubernetes"),
-        ({"arch": "riscv64"}, "has the architecture riscv64"),
-        ({"os": {"id": "alpine", "version": "3", "like": ""}}, "runs alpine"),
-        ({"systemd": False}, "does not run systemd"),
-        ({"kernel": "4.19.0"}, "has kernel 4.19.0"),
-        ({"memory": 1 << 30}, "has 1.0 GiB of memory"),
-        ({"free": {"/var/lib": 1 << 30}}, "has 1.0 GiB free below /var/lib"),
-        ({"gpus": ["0000:01:00.0"]}, "has 1 GPUs and no driver"),
-    ],
-)
-def test_machines_that_must_not_be_touched(changed: dict[str, Any], message: str) -> None:
-    found = [str(one) for one in obstacles(HostFacts(M1, {**FINE, **changed}), "lab")]
-    assert len(found) == 1
-    assert message in found[0]
-
-
-def test_machines_that_may_be() -> None:
-    assert list(obstacles(HostFacts(M1, FINE), "lab")) == []
-    half = {
-        **FINE,
-        "begun": "lab",
-        "kubernetes": ["/var/lib/etcd/member"],
-        "os": {"id": "ol", "version": "9", "like": "rhel"},
-    }
-    assert list(obstacles(HostFacts(replace(M1, role=Role.WORKER), half), "lab")) == []
 
 
 def ended(message: str) -> dict[str, Any]:
