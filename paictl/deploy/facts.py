@@ -28,6 +28,11 @@ class HostFacts:
         """Whether the host is in this cluster, to the end."""
         return bool(self.values.get("done") == cluster and "/etc/kubernetes/kubelet.conf" in self.values["kubernetes"])
 
+    @property
+    def version(self) -> str:
+        """The version of kubelet on a host that has joined a cluster to the end; empty elsewhere."""
+        return str(self.values.get("kubelet") or "")
+
     def runs(self, unit: str) -> bool:
         """Whether a unit is active."""
         return bool((self.values.get("units") or {}).get(unit) == "active")

@@ -9,7 +9,8 @@ from paictl.deploy.facts import HostFacts
 from paictl.deploy.phase import DeployPhase
 from paictl.deploy.preflight.checking import judged_quickly
 from paictl.deploy.preflight.verdict import Level
-from paictl.deploy.site import DeployError
+from paictl.deploy.site import DeployError, Site
+from paictl.deploy.versions import version_of
 from paictl.errors import ExitCode
 from paictl.i18n import text
 from paictl.plan.phase import Tell
@@ -48,6 +49,27 @@ class Facts(Connect):
         self.site.looked = (began, time.time())
 
 
+def refuse_other_version(site: Site) -> None:
+    """Raise `DeployError` where the cluster has another version of Kubernetes than the artifacts.
+
+    Programs of another version are only ever put in place by an upgrade: in its order, on nodes that were drained.
+    """
+    wished = version_of(site.desired.version)
+    there = {
+        version_of(one.version): name
+        for name, one in site.facts.items()
+        if one.joined(site.cluster) and one.version and version_of(one.version) != wished
+    }
+    if not there:
+        return
+    version, host = max(there), there[max(there)]
+    said = text("the cluster runs Kubernetes {there}, the artifacts are of {wished}", there=version, wished=wished)
+    hint = text("take artifacts of {version}; nothing was changed", version=version)
+    if version < wished:
+        hint = text("to go there: {command}; nothing was changed", command=f"paictl deploy upgrade --to {wished}")
+    raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint, where=host)
+
+
 class Preflight(Connect):
     """Refuse what cannot work while nothing has been changed."""
 
@@ -66,3 +88,12 @@ class Preflight(Connect):
             if len(failed) > 1:
                 said = text("{first}; and {count} more", first=said, count=len(failed) - 1)
             raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=first.fix or None)
+
+
+class SameVersion(Preflight):
+    """The same for a deployment, which is no upgrade."""
+
+    def run(self, tell: Tell) -> None:
+        """Judge; another version of Kubernetes is refused, too."""
+        refuse_other_version(self.site)
+        super().run(tell)

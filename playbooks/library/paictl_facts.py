@@ -91,6 +91,7 @@ def main():
         "toolkit": run(["nvidia-ctk", "--version"])[1].split("\n")[0],
         "devices": sorted(glob.glob("/etc/cdi/*")) + sorted(glob.glob("/var/run/cdi/*")),
         "units": units(["containerd", "kubelet", "paictl-kubeadm", "paictl-network", "paictl-address"]),
+        "kubelet": run(["kubelet", "--version"])[1].strip().replace("Kubernetes ", "") if read(DONE) else "",
         "begun": read(BEGUN).strip(),
         "done": read(DONE).strip(),
         "network": read("/var/lib/paictl/network").strip(),
