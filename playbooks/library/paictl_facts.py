@@ -19,6 +19,7 @@ from ansible.module_utils.paictl_host import (
     missing_modules,
     read,
     run,
+    stale_pins,
     swap_lines,
     wrong_sysctls,
 )
@@ -65,6 +66,7 @@ def differences(wanted):
         "programs": [one["name"] for one in wanted["programs"] if not is_installed(one, known)],
         "files": [one["path"] for one in differing_files(wanted["files"])],
         "images": [one["archive"] for one in missing_images(wanted["images"], images())],
+        "pins": stale_pins(wanted["images"]),
         "modules": missing_modules(wanted["modules"]),
         "sysctls": sorted(wrong_sysctls(wanted["sysctls"])),
         "swap": [] if wanted["swap_allowed"] else active_swap() + swap_lines(read("/etc/fstab")),

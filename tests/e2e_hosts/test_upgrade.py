@@ -90,6 +90,11 @@ def test_the_second_run_goes_on_to_the_end(box: DevBox) -> None:
     found = nodes(box)
     assert {one["status"]["nodeInfo"]["kubeletVersion"] for one in found.values()} == {target}
     assert not any(one["spec"].get("unschedulable") for one in found.values())
+    for machine in box.lab.machines():
+        listed = json.loads(machine.execute(["crictl", "images", "-o", "json"]).stdout)["images"]
+        pinned = {tag for one in listed if one.get("pinned") for tag in one["repoTags"]}
+        assert {tag.rpartition(":")[2] for tag in pinned if "kube-" in tag} == {target}
+        assert any(tag.endswith(f":{OLD}") for one in listed for tag in one["repoTags"])  # still there, and free to go
     manifest = box.lab.machine(1).root / "etc/kubernetes/manifests/kube-apiserver.yaml"
     assert f"kube-apiserver:{target}" in Path(manifest).read_text()
 
