@@ -9,9 +9,11 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.clusters import ClusterId, Yes, confirm
+from paictl.cli.console import said, spoken
 from paictl.cli.deploy.apply import runs_folder
 from paictl.cli.deploy.files import Config, Masters, Workers, read_deployment
 from paictl.errors import ExitCode, PaictlError
+from paictl.i18n import text
 
 if TYPE_CHECKING:
     from paictl.remote.kube.client import KubeClient
@@ -50,21 +52,22 @@ def reset(
         raise PaictlError("without any master the cluster is lost", hint="reset all machines: leave --node out")
     client = api_of(cluster)
     for line in loss_of(deployment, chosen, client).lines:
-        console.warning(f"lost: {line}")
-    confirm(f"machines of cluster {cluster} are reset", cluster, yes=yes or cluster_id is not None)
+        console.warning(spoken("lost: {what}", what=line))
+    question = spoken("machines of cluster {cluster} are reset", cluster=cluster)
+    confirm(question, cluster, yes=yes or cluster_id is not None)
     wish = {"cluster": cluster, "machines": [one.name for one in chosen]}
     folder = begin_run(runs_folder(), "deploy-reset", wish, datetime.now(UTC), deployment.secrets)
     result = carry_out(deployment, chosen, folder.path, tell_host)
     for name, outcome in result.hosts.items():
         if outcome.well:
-            console.write(f"{name}: {'reset' if outcome.changed else 'was clean already'}")
+            console.write(spoken("{host}: reset" if outcome.changed else "{host}: was clean already", host=name))
     raise_for(result, "reset", len(chosen))
     if whole:
         forget(default_kubeconfig(), cluster)
         if cluster in registry.read_registry().clusters:
             registry.remove(cluster)
     elif client is not None and (left := forget_nodes(api_of(cluster) or client, chosen)):
-        console.warning(f"still a node of the cluster: {', '.join(left)}")
+        console.warning(spoken("still a node of the cluster: {names}", names=", ".join(left)))
         raise typer.Exit(ExitCode.PARTIAL)
 
 
@@ -82,9 +85,10 @@ def api_of(cluster: str) -> KubeClient | None:
 def other_cluster(cluster_id: str | None, cluster: str) -> None:
     """Raise `PaictlError` if the files are of another cluster than was named."""
     if cluster_id not in (None, cluster):
-        raise PaictlError(f"config.yaml is of cluster {cluster}, not {cluster_id}", hint="nothing was done")
+        told = text("config.yaml is of cluster {cluster}, not {other}", cluster=cluster, other=cluster_id)
+        raise PaictlError(told, hint="nothing was done")
 
 
-def tell_host(text: str, about: str = "") -> None:
+def tell_host(told: str, about: str = "") -> None:
     """Say what is done, and loudly what goes wrong on a host."""
-    (console.warning if about else console.detail)(f"{about}: {text}" if about else text)
+    (console.warning if about else console.detail)(f"{about}: {said(told)}" if about else said(told))
