@@ -18,8 +18,9 @@ from paictl.deploy.network import PodNetwork, manifest_mark
 from paictl.remote.ansible.run import PlaybookOptions
 from paictl.resources import resource_folder
 
-PLAYBOOKS = ("connect", "facts", "artifacts", "runtime", "control_plane", "join_masters", "network", "join_workers")
-"""But for `devices`, which is for hosts with GPUs, and those whose aim is a change: reset and upgrades."""
+PLAYBOOKS = ("artifacts", "runtime", "control_plane", "network", "join_workers")
+"""But for those that only look (connect, facts), for what the site does not have (further masters, GPUs), and for those
+whose aim is a change (reset, upgrades)."""
 
 
 def main(masters: str, workers: str, config: str, folder: str) -> dict[str, Any]:
