@@ -32,6 +32,9 @@ SYSCTLS: Final = {
 }
 _CONTROL_PLANE: Final = ("kube-apiserver", "kube-controller-manager", "etcd")
 """Images that only masters run."""
+_MORE: Final = "/etc/containerd/conf.d"
+"""Files whose settings containerd adds to those of config.toml."""
+NVIDIA: Final = f"{_MORE}/paictl-nvidia.toml"
 _PLACES: Final = {
     "kubeadm": "/usr/local/bin/kubeadm",
     "kubelet": "/usr/local/bin/kubelet",
@@ -214,7 +217,7 @@ def _server(registry: str) -> str:
 def containerd_toml(desired: Desired) -> str:
     """containerd's configuration in the form of its version; raises `PaictlError` for one that is too old."""
     number = desired.artifacts.need("containerd").version.removeprefix("v")
-    major, minor = (int(part) for part in number.split(".")[:2])
+    major, minor = _parts(number)
     if major < 2:
         hint = "Kubernetes 1.36 and later need containerd 2"
         raise PaictlError(f"containerd {number} is too old", where=desired.artifacts.where, hint=hint)
@@ -235,8 +238,32 @@ def containerd_toml(desired: Desired) -> str:
         "io.containerd.cri.v1.images": images,
         "io.containerd.cri.v1.runtime": merged(runtime, settings.containerd),
     }
-    version = 4 if (major, minor) >= (2, 3) else 3
-    return toml({"version": version}, {("plugins",): plugins})
+    return toml({"version": _form(major, minor), "imports": [f"{_MORE}/*.toml"]}, {("plugins",): plugins})
+
+
+def nvidia_toml(desired: Desired) -> str:
+    """What containerd of a host with GPUs is told beside: containers start by NVIDIA's runtime.
+
+    Jobs name their devices in `NVIDIA_VISIBLE_DEVICES`, as the scheduler chose them; runc alone would give them none.
+    """
+    cgroups = desired.deployment.settings.kubelet.get("cgroupDriver", "systemd")
+    options = {"BinaryName": "/usr/bin/nvidia-container-runtime", "SystemdCgroup": cgroups == "systemd"}
+    own = {
+        "default_runtime_name": "nvidia",
+        "runtimes": {"nvidia": {"runtime_type": "io.containerd.runc.v2", "options": options}},
+    }
+    version = _form(*_parts(desired.artifacts.need("containerd").version.removeprefix("v")))
+    return toml({"version": version}, {("plugins",): {"io.containerd.cri.v1.runtime": {"containerd": own}}})
+
+
+def _form(major: int, minor: int) -> int:
+    """The version of the configuration that a containerd writes itself."""
+    return 4 if (major, minor) >= (2, 3) else 3
+
+
+def _parts(number: str) -> tuple[int, int]:
+    major, minor = number.split(".")[:2]
+    return int(major), int(minor)
 
 
 def toml(top: Mapping[str, Any], tables: Mapping[tuple[str, ...], Mapping[str, Any]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from paictl.deploy.artifacts import verify
+from paictl.deploy.desired import NVIDIA, nvidia_toml
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.phase import DeployPhase
 from paictl.deploy.site import pack, pack_folder
@@ -51,11 +52,12 @@ class Devices(DeployPhase):
     name, says = "devices", "let containers have the GPUs"
 
     def changes(self, facts: HostFacts) -> list[str]:
-        """Toolkit and CDI, where there are GPUs."""
+        """Toolkit, CDI and containerd's settings, where there are GPUs."""
         if not facts.gpus:
             return []
         found = [] if facts.values.get("toolkit") else ["nvidia-container-toolkit"]
-        return found + ([] if facts.values.get("devices") else ["/etc/cdi/nvidia.yaml"])
+        found += [] if facts.values.get("devices") else ["/etc/cdi/nvidia.yaml"]
+        return found + ([] if facts.values.get("gpu_runtime") == nvidia_toml(self.site.desired) else [NVIDIA])
 
     def should_run(self) -> str:
         """Hosts without GPUs are not asked."""
@@ -67,4 +69,5 @@ class Devices(DeployPhase):
         """Install and describe."""
         found = self.site.desired.artifacts.find("nvidia-container-toolkit")
         archive = str(self.site.desired.artifacts.file(found)) if found else ""
-        self.site.play("devices", tell, self.due(), {"paictl_toolkit": archive})
+        runtime = {"path": NVIDIA, "content": nvidia_toml(self.site.desired), "mode": "0644"}
+        self.site.play("devices", tell, self.due(), {"paictl_toolkit": archive, "paictl_gpu_runtime": runtime})

@@ -76,6 +76,7 @@ class DeploySettings:
     proxy_mode: str = "nftables"
     swap_allowed: bool = False
     jobs_on_masters: bool = False
+    offline: bool = False
     ignored_checks: tuple[str, ...] = ()
     etcd: Values = field(default_factory=dict)
     api_server: Values = field(default_factory=dict)
@@ -114,6 +115,7 @@ def settings_of(document: Document) -> DeploySettings:
         proxy_mode=own("proxy_mode") or _proxy(extra.get("kube_proxy_mode", "")),
         swap_allowed=own("swap", "off") == "allowed",
         jobs_on_masters=own("jobs_on_masters") == "true",
+        offline=own("offline") == "true",
         ignored_checks=tuple(item.text for item in section.sequence("ignore_preflight_errors").scalars()),
         etcd=_data(document, SECTION, "etcd_arguments"),
         api_server=_data(document, SECTION, "api_server_arguments"),

@@ -36,11 +36,12 @@ from paictl.extender.throttle import BusyError, Throttle
 from paictl.extender.wire import FilterResult, WireError
 from paictl.scheduler.errors import RequestError
 
-BINDERS: Final = 24
-"""Bindings at the same time that kube-scheduler waits for: no more than connections are kept to the API server."""
-BACKLOG: Final = 64
+BINDERS: Final = 8
+"""Bindings at the same time that kube-scheduler waits for: more only wait for each other and for the interpreter (24
+cost a fifth more processor time a pod), and 8 of 10 ms each are more than any kube-scheduler asks for."""
+BACKLOG: Final = 16
 """Bindings under way beyond which questions wait: kube-scheduler asks faster than any API server binds, and gives a
-binding up after its `httpTimeout`."""
+binding up after its `httpTimeout`. What is under way, over the pods a second, is how long a binding takes."""
 LONGEST_WAIT: Final = 1.0
 """Seconds that a question waits for bindings; an API server that is away must not stop everything."""
 RELOAD: Final = 5

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
+from paictl import __version__
 from paictl.cluster.interface import Cluster
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
+from paictl.cluster.manifests.context import Inputs, Renderer, images_of
 from paictl.config.making.generate import SERVICES_FILE, inventory_of, plan, read_inputs, recheck
 from paictl.config.making.generate_text import render
 from paictl.config.making.skus import MachineSku
@@ -19,7 +23,8 @@ from paictl.operate.pushing.plan import plan as plan_push
 from paictl.operate.services import perform, prepare
 from paictl.plan.events import Listener
 from paictl.service.carry_out import ServiceOutcome
-from paictl.service.plan import Action, ServiceRequest
+from paictl.service.catalogue import load_catalogue
+from paictl.service.plan import ServiceRequest
 from paictl.units import Quantity
 
 _GIB = 1024**3
@@ -61,11 +66,52 @@ def push_configuration(cluster: Cluster, folder: Path) -> int | None:
     return send(cluster, made, "deployed", order).number if made.changes else None
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A service that machines without a registry cannot run: images that it lacks, or a service that is left out."""
+
+    service: str
+    images: tuple[str, ...] = ()
+    needs: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a service is reached from outside: a port of every node; 0 where it is reached inside the cluster only."""
+
+    service: str
+    port: int
+
+
+def left_out(cluster: Cluster, images: Iterable[str]) -> tuple[LeftOut, ...]:
+    """The services that cannot run with these images alone, in start order; raises `PaictlError` as rendering does."""
+    here, catalogue, renderer = set(images), load_catalogue(), _renderer(cluster)
+    found: dict[str, LeftOut] = {}
+    for name in catalogue.services:
+        lacking = tuple(one for one in images_of(renderer.sealed(name)) if one not in here)
+        need = next((need for need in catalogue[name].prerequisites if need in found), "")
+        if lacking or need:
+            found[name] = LeftOut(name, lacking, need)
+    return tuple(found.values())
+
+
+def address_of(cluster: Cluster, service: str) -> Address:
+    """Where the newest configuration puts a service."""
+    bodies = [one.body for one in _renderer(cluster).sealed(service) if one.kind == "Service"]
+    ports = (port.get("nodePort") for body in bodies for port in body["spec"]["ports"])
+    return Address(service, next((int(port) for port in ports if port), 0))
+
+
+def _renderer(cluster: Cluster) -> Renderer:
+    files = cluster.configuration().files
+    return Renderer(Inputs(cluster.name, NAMESPACE, JOBS_NAMESPACE, __version__, files))
+
+
 def start_services(
-    cluster: Cluster, names: Sequence[str], listen: Listener, say: Callable[[str], object]
+    cluster: Cluster, request: ServiceRequest, listen: Listener, say: Callable[[str], object]
 ) -> tuple[ServiceOutcome, ...]:
-    """Start all services, or some; those that run already are left alone."""
-    prepared = prepare(cluster, ServiceRequest(Action.START, tuple(names), ()))
+    """Start services; those that run already are left alone."""
+    prepared = prepare(cluster, request)
     for remark in prepared.plan.settled:
         say(f"{remark.service} {remark.text}")
     return perform(cluster, prepared, listen) if prepared.plan.steps else ()

@@ -91,6 +91,7 @@ def main():
     facts = {
         "host": gather(module.params["asked"]),
         "toolkit": run(["nvidia-ctk", "--version"])[1].split("\n")[0],
+        "gpu_runtime": read("/etc/containerd/conf.d/paictl-nvidia.toml"),
         "devices": sorted(glob.glob("/etc/cdi/*")) + sorted(glob.glob("/var/run/cdi/*")),
         "units": units(["containerd", "kubelet", "paictl-kubeadm", "paictl-network", "paictl-address"]),
         "kubelet": run(["kubelet", "--version"])[1].strip().replace("Kubernetes ", "") if read(DONE) else "",

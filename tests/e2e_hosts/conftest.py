@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from paictl.config.models.images import load_images
 from paictl.remote.ansible.environment import ansible_environment
 from tools.hosts import artifacts as packing
 from tools.hosts.lab import Lab, obstacle
@@ -49,7 +50,13 @@ def lab(lab_seed: Path | None) -> Iterator[Lab]:
 @pytest.fixture(scope="session")
 def artifacts() -> Path:
     """The artifact folder as a mirror of upstream would give it, with paictl's own image; read only."""
-    return packing.folder(images=[built.path for built in build(print) if built.image == "paictl"])
+    return packing.folder(images=_images())
+
+
+def _images() -> list[Path]:
+    """Beside Kubernetes': paictl's own, and a stand-in for NVIDIA's device plugin."""
+    own = [built.path for built in build(print) if built.image == "paictl"]
+    return [*own, packing.device_plugin(load_images()["nvidia-device-plugin"])]
 
 
 @pytest.fixture(scope="session")

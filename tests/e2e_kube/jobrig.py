@@ -9,16 +9,34 @@ from typing import Any
 
 import yaml
 
+from paictl.cluster.interface import FOREVER, Cluster, JobRequest
+from paictl.cluster.kubernetes.opening import open_pinned, pin
 from paictl.resources import resource_folder
+from paictl.units import Millis
 from tests.e2e_kube.accounts import PAICTL
 from tests.e2e_kube.controlplane import HOST, ControlPlane, Program, answers, free_ports
 from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi, until
 from tests.e2e_kube.rig import Rig
+from tests.e2e_kube.stages import END
 
 SPACE = "paictl-jobs"
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/paijobs.paictl.io"
 JOBS = f"/apis/paictl.io/v1alpha1/namespaces/{SPACE}/paijobs"
 WORKS = f"/apis/batch/v1/namespaces/{SPACE}/jobs"
+HIVED: Mapping[str, Any] = {
+    "physicalCluster": {
+        "skuTypes": {"GPU": {"gpu": 1, "cpu": 4, "memory": "8192Mi"}},
+        "cellTypes": {
+            "NODE": {"childCellType": "GPU", "childCellNumber": 4, "isNodeLevel": True},
+            "RACK": {"childCellType": "NODE", "childCellNumber": 8},
+        },
+        "physicalCells": [{"cellType": "RACK", "cellChildren": [{"cellAddress": f"n{i}"} for i in range(8)]}],
+    },
+    "virtualClusters": {
+        "A": {"virtualCells": [{"cellType": "RACK.NODE", "cellNumber": 4}]},
+        "B": {"virtualCells": [{"cellType": "RACK.NODE", "cellNumber": 4}]},
+    },
+}
 
 
 class JobRig:
@@ -34,15 +52,15 @@ class JobRig:
     def url(self) -> str:
         return f"http://{HOST}:{self.port}"
 
-    def start(self) -> None:
-        """All of it, once nodes are there."""
+    def start(self, **scheduler: Any) -> None:
+        """All of it, once nodes are there; `scheduler` changes kube-scheduler's configuration."""
         self.rig.install()
         install_resource(self.api)
         with contextlib.suppress(ApiError):  # it is there already
             self.api.call("POST", "/api/v1/namespaces", {"metadata": {"name": SPACE}})
         self.rig.start_extender()
         names = ("hivedscheduler", "default-scheduler")  # the second for pods of services
-        self.rig.start_scheduler(profiles=[{"schedulerName": name} for name in names])
+        self.rig.start_scheduler(profiles=[{"schedulerName": name} for name in names], **scheduler)
         self.start_controller()
 
     def start_controller(self, *words: str, wait: bool = True) -> Program:
@@ -103,3 +121,42 @@ def job_rig(plane: ControlPlane, api: KubeApi, hived: Mapping[str, Any], folder:
         made.forget_jobs()
     finally:
         made.stop()
+
+
+def opened(plane: ControlPlane) -> Cluster:
+    return open_pinned(pin("real", str(plane.kubeconfig), "x"))
+
+
+def files() -> dict[str, str]:
+    hived = yaml.safe_dump(dict(HIVED), sort_keys=False)
+    return {"services-configuration.yaml": yaml.safe_dump({"hivedscheduler": {"config": hived}})}
+
+
+def role(gpu: int = 1, instances: int = 1, **more: object) -> Json:
+    return {
+        "instances": instances, "dockerImage": "image", "commands": ["sleep 1h"],
+        "resourcePerInstance": {"gpu": gpu, "cpu": 1, "memoryMB": 512}, **more,
+    }  # fmt: skip
+
+
+def request(
+    name: str, roles: Mapping[str, Json], *, vc: str = "A", priority: str = "test", gang: bool = True,
+    seconds: float | None = None, **more: object,
+) -> JobRequest:  # fmt: skip
+    data = {
+        "protocolVersion": 2, "name": name, "type": "job", "taskRoles": dict(roles),
+        "prerequisites": [{"name": "image", "type": "dockerimage", "uri": "pai/standard"}],
+        "defaults": {"virtualCluster": vc}, "extras": {"gangAllocation": gang}, **more,
+    }  # fmt: skip
+    return JobRequest("ann", data, None, priority, FOREVER if seconds is None else Millis(int(seconds * 1000)))
+
+
+def finish(api: KubeApi, pod: str, code: str) -> None:
+    """Let a pod end with an exit code."""
+    api.patch(f"/api/v1/namespaces/{SPACE}/pods/{pod}", {"metadata": {"annotations": {END: code}}})
+
+
+def live(api: KubeApi) -> list[str]:
+    """The pods that go on."""
+    found = api.pods(SPACE)
+    return [pod["metadata"]["name"] for pod in found if pod["status"]["phase"] not in ("Succeeded", "Failed")]

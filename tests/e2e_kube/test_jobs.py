@@ -5,40 +5,21 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-import random
 import threading
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import yaml
 
-from paictl.cluster.interface import FOREVER, Cluster, ClusterError, JobRequest, JobState, JobView, TaskPlace
-from paictl.cluster.kubernetes.opening import open_pinned, pin
+from paictl.cluster.interface import Cluster, ClusterError, JobState, JobView, TaskPlace
 from paictl.remote.pipes import Pipes
-from paictl.units import Millis
 from tests.e2e_kube.controlplane import ControlPlane
-from tests.e2e_kube.jobrig import SPACE, JobRig, job_rig
-from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi, until
+from tests.e2e_kube.jobrig import HIVED, SPACE, JobRig, files, finish, job_rig, live, opened, request, role
+from tests.e2e_kube.kubeapi import ApiError, KubeApi, until
 from tests.e2e_kube.rig import nodes_of
-from tests.e2e_kube.stages import END
+from tests.e2e_kube.shell import Shell
 
-HIVED: Mapping[str, Any] = {
-    "physicalCluster": {
-        "skuTypes": {"GPU": {"gpu": 1, "cpu": 4, "memory": "8192Mi"}},
-        "cellTypes": {
-            "NODE": {"childCellType": "GPU", "childCellNumber": 4, "isNodeLevel": True},
-            "RACK": {"childCellType": "NODE", "childCellNumber": 8},
-        },
-        "physicalCells": [{"cellType": "RACK", "cellChildren": [{"cellAddress": f"n{i}"} for i in range(8)]}],
-    },
-    "virtualClusters": {
-        "A": {"virtualCells": [{"cellType": "RACK.NODE", "cellNumber": 4}]},
-        "B": {"virtualCells": [{"cellType": "RACK.NODE", "cellNumber": 4}]},
-    },
-}
 PATIENCE = 60.0
 
 
@@ -58,34 +39,6 @@ def cluster(rig: JobRig) -> Iterator[Cluster]:
     rig.forget_jobs()
 
 
-def opened(plane: ControlPlane) -> Cluster:
-    return open_pinned(pin("real", str(plane.kubeconfig), "x"))
-
-
-def files() -> dict[str, str]:
-    hived = yaml.safe_dump(dict(HIVED), sort_keys=False)
-    return {"services-configuration.yaml": yaml.safe_dump({"hivedscheduler": {"config": hived}})}
-
-
-def role(gpu: int = 1, instances: int = 1, **more: object) -> Json:
-    return {
-        "instances": instances, "dockerImage": "image", "commands": ["sleep 1h"],
-        "resourcePerInstance": {"gpu": gpu, "cpu": 1, "memoryMB": 512}, **more,
-    }  # fmt: skip
-
-
-def request(
-    name: str, roles: Mapping[str, Json], *, vc: str = "A", priority: str = "test", gang: bool = True,
-    seconds: float | None = None, **more: object,
-) -> JobRequest:  # fmt: skip
-    data = {
-        "protocolVersion": 2, "name": name, "type": "job", "taskRoles": dict(roles),
-        "prerequisites": [{"name": "image", "type": "dockerimage", "uri": "pai/standard"}],
-        "defaults": {"virtualCluster": vc}, "extras": {"gangAllocation": gang}, **more,
-    }  # fmt: skip
-    return JobRequest("ann", data, None, priority, FOREVER if seconds is None else Millis(int(seconds * 1000)))
-
-
 def awaited(cluster: Cluster, key: str, wanted: Callable[[JobView], bool]) -> JobView:
     until(lambda: wanted(cluster.job(key)), PATIENCE, lambda: str(cluster.job(key)))
     return cluster.job(key)
@@ -93,17 +46,6 @@ def awaited(cluster: Cluster, key: str, wanted: Callable[[JobView], bool]) -> Jo
 
 def runs(job: JobView) -> bool:
     return bool(job.tasks) and all(task.state == "Running" for task in job.tasks)
-
-
-def finish(api: KubeApi, pod: str, code: str) -> None:
-    """Let a pod end with an exit code."""
-    api.patch(f"/api/v1/namespaces/{SPACE}/pods/{pod}", {"metadata": {"annotations": {END: code}}})
-
-
-def live(api: KubeApi) -> list[str]:
-    """The pods that go on."""
-    found = api.pods(SPACE)
-    return [pod["metadata"]["name"] for pod in found if pod["status"]["phase"] not in ("Succeeded", "Failed")]
 
 
 def test_a_role_that_has_done_enough_ends_the_job_and_the_others(cluster: Cluster, api: KubeApi) -> None:
@@ -212,97 +154,6 @@ def test_what_a_job_is_never_changes(cluster: Cluster, rig: JobRig, api: KubeApi
         api.patch(path, {"spec": {"stopped": False}})
 
 
-class Watcher:
-    """Every pod that there ever was, by polling: kwok's live for longer than a round."""
-
-    def __init__(self, api: KubeApi) -> None:
-        self.api = KubeApi(api.plane)
-        self.pods: dict[str, Json] = {}
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Watcher:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(10)
-
-    def _run(self) -> None:
-        while not self._stop.wait(0.2):
-            with contextlib.suppress(OSError, ApiError):
-                self.pods.update({pod["metadata"]["uid"]: pod for pod in self.api.pods(SPACE)})
-
-    def tries(self) -> Counter[tuple[str, ...]]:
-        """How many pods each try of each task had: more than one is once too often."""
-        found: Counter[tuple[str, ...]] = Counter()
-        for pod in self.pods.values():
-            noted, labels = pod["metadata"]["annotations"], pod["metadata"]["labels"]
-            words = (labels["paictl.io/job"], labels["paictl.io/attempt"], noted["paictl.io/role"])
-            index = noted.get("paictl.io/task", noted["batch.kubernetes.io/job-completion-index"])
-            before = [noted.get(key, "0") for key in (
-                "paictl.io/retry", "batch.kubernetes.io/job-index-failure-count",
-                "batch.kubernetes.io/job-index-ignored-failure-count",
-            )]  # fmt: skip
-            found[*words, index, *before] += 1
-        return found
-
-
-def test_sixty_kills_of_the_controller_lose_no_job_and_run_none_twice(
-    cluster: Cluster, rig: JobRig, api: KubeApi
-) -> None:
-    dice = random.Random(11)  # noqa: S311 - not for secrets
-    wanted: dict[str, JobState] = {}
-    with Watcher(api) as watcher:
-        program = rig.start_controller()
-        for number in range(60):
-            if number < 50:
-                name = f"job{number}"
-                kind = (JobState.SUCCEEDED, JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)[number % 4]
-                lasting = dice.uniform(0.3, 3) if kind is JobState.SUCCEEDED else None
-                again = int(kind is JobState.FAILED)
-                made = request(
-                    name, {"a": role(1, dice.choice((1, 1, 2))), "b": role(dice.choice((1, 2)), 1)},
-                    vc=dice.choice("AB"), gang=number % 5 != 0, seconds=lasting, jobRetryCount=again,
-                )  # fmt: skip
-                cluster.submit([made])
-                wanted[f"ann~{name}"] = kind
-            stop = [key for key, kind in wanted.items() if kind is JobState.STOPPED]
-            if stop and number % 3 == 0:
-                cluster.stop_job(dice.choice(stop))
-            _fail_some(api, wanted, dice)
-            time.sleep(dice.uniform(0, 0.5))
-            program.kill()
-            program.start()
-        for key in stop:
-            cluster.stop_job(key)
-
-        def over() -> bool:
-            _fail_some(api, wanted, dice)
-            return all(job.state.ended for job in cluster.jobs())
-
-        until(over, 180, lambda: str([job for job in cluster.jobs() if not job.state.ended]))
-        until(lambda: not live(api), PATIENCE, lambda: str(live(api)))
-        until(lambda: all(job["status"].get("closed") for job in rig.jobs()), PATIENCE, "all are closed")
-    assert {job.key: job.state for job in cluster.jobs()} == wanted
-    assert [task for task, number in watcher.tries().items() if number > 1] == []
-    attempts = {job.key: job.attempt for job in cluster.jobs()}
-    assert {attempts[key] for key, kind in wanted.items() if kind is JobState.FAILED} == {1}
-    assert {attempts[key] for key, kind in wanted.items() if kind is JobState.SUCCEEDED} == {0}
-
-
-def _fail_some(api: KubeApi, wanted: Mapping[str, JobState], dice: random.Random) -> None:
-    """Some pods of the jobs that are to fail do."""
-    for pod in api.pods(SPACE):
-        about = pod["metadata"]
-        if wanted.get(about["annotations"]["paictl.io/key"]) is not JobState.FAILED or END in about["annotations"]:
-            continue
-        if pod["status"]["phase"] == "Running" and not about.get("deletionTimestamp") and dice.random() < 0.5:
-            with contextlib.suppress(ApiError):
-                finish(api, about["name"], "5")
-
-
 def test_what_a_task_has_written_is_shown_and_commands_run_beside_it(
     cluster: Cluster, api: KubeApi, plane: ControlPlane
 ) -> None:
@@ -331,3 +182,35 @@ def test_what_a_task_has_written_is_shown_and_commands_run_beside_it(
     assert b"first" in b"".join(cluster.output("ann~talk", TaskPlace("worker")))  # its pod ended by itself and is there
     with pytest.raises(ClusterError, match="does not run"):
         cluster.execute("ann~talk", TaskPlace("worker"), ["true"], pipes)
+
+
+def test_other_quotas_are_tried_on_the_jobs_that_it_has_run(
+    cluster: Cluster, plane: ControlPlane, tmp_path: Path
+) -> None:
+    """Old is what was pushed; A is promised 16 devices, and its second job waits for the first until it has more."""
+    for number in range(2):
+        cluster.submit([request(f"a{number}", {"worker": role(4, 4)}, seconds=2)])
+    cluster.submit([request("b", {"worker": role(2, 3)}, vc="B", priority="oppo", seconds=1)])
+    cluster.submit([request("goes-on", {"worker": role(1)}, vc="B")])
+    for key in ("ann~a0", "ann~a1", "ann~b"):
+        awaited(cluster, key, lambda job: job.state is JobState.SUCCEEDED)
+    awaited(cluster, "ann~goes-on", runs)
+    hived = {**HIVED, "virtualClusters": {"A": {"virtualCells": [{"cellType": "RACK.NODE", "cellNumber": 8}]}}}
+    (tmp_path / "new.yaml").write_text(yaml.safe_dump(hived, sort_keys=False))
+    shell = Shell(plane, tmp_path)
+    found = shell.tried("sim", "what-if", "--from-cluster", "pai", "--config", str(tmp_path / "new.yaml"), "-o", "json")
+    assert found[0] == 0, found[2]
+    data = json.loads(found[1])
+    assert data["old"]["cluster"] == "configuration 1"
+    assert {row["vc"]: (row["jobs"], row["promised_before"], row["promised_after"]) for row in data["tenants"]} == {
+        "A": (2, 16, 32), "B": (1, 16, 0)
+    }  # fmt: skip
+    first = data["tenants"][0]
+    assert (first["less"], first["more"], first["mean_waiting_after"]) == (1, 0, 0.0)
+    assert [job["id"] for job in first["gained"]] == ["ann~a1"]
+    said = " ".join(found[2].split())
+    assert "goes-on: is running, its duration is not known" in said
+    assert "forgets jobs 30d after their end" in said
+    assert "new.yaml promises nothing to 'B': 1 jobs run as opportunistic ones there" in said
+    named = shell.done("sim", "what-if", "--from-cluster", "--cluster", "pai", "--config", str(tmp_path / "new.yaml"))
+    assert "old: configuration 1 (32 devices)" in named

@@ -73,6 +73,16 @@ def folder(stamp: str = "", images: Sequence[Path] = ()) -> Path:
     return _made(key_of([core.parent.name, *more]), lambda at: _extend(at, core, images))
 
 
+def device_plugin(reference: str) -> Path:
+    """An archive with the device plugin of `tools.hosts.gpu` under the name of NVIDIA's image."""
+    program = _built("deviceplugin", "nvidia-device-plugin")
+
+    def fill(at: Path) -> None:
+        write_image(at / "device-plugin.tar", reference, {"/usr/bin/nvidia-device-plugin": program})
+
+    return kept(hosts() / "packed" / key_of([program.parent.name, reference]), fill) / "device-plugin.tar"
+
+
 @lru_cache
 def programs(component: str, stamp: str = "") -> Path:
     """The folder where build.sh puts the programs of a component (see `folder`)."""

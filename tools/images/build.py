@@ -151,7 +151,8 @@ class Builder:
         """kube-scheduler, a static program, under its own name."""
         version = os.environ.get("KUBE_VERSION", KUBE_VERSION)
         tree = recipe.accounts() | {"usr/local/bin/kube-scheduler": oci.file(program.read_bytes(), 0o755)}
-        settings = recipe.settings("kube-scheduler", "kube-scheduler", version, "Apache-2.0")
+        # as root, as upstream's: kubeadm's scheduler reads a file of root's; our Deployment names another user
+        settings = {**recipe.settings("kube-scheduler", "kube-scheduler", version, "Apache-2.0"), "User": ""}
         layers = ((f"kube-scheduler {version}", oci.pack(tree)),)
         name = f"registry.k8s.io/kube-scheduler:{version}"
         return oci.Image(name, self.given.architecture, settings, layers)

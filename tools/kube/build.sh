@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # build.sh [COMPONENT...]: builds Kubernetes and what runs beside it as Go modules, once, into a cache outside the tree.
 #   Components: etcd kube-apiserver kube-controller-manager kube-scheduler kwok (what `make e2e` needs; the default);
-#   kubectl kubelet kubeadm kube-proxy etcdctl containerd runc cni crictl coredns pause; "hosts" is all that test hosts need.
+#   kubectl kubelet kubeadm kube-proxy etcdctl containerd runc cni crictl coredns pause deviceplugin; "hosts" is all that test hosts need.
 #   Versions: versions.env beside this file, or the environment. PAICTL_KUBE is the folder of Kubernetes' own binaries
 #   (default: ${XDG_CACHE_HOME:-~/.cache}/paictl/kube/VERSION); the others are in COMPONENT-VERSION beside it.
 #   KUBE_STAMP=v1.37.0 links the same code again under another version, in seconds a program: an "older patch" for upgrades.
@@ -17,6 +17,7 @@ while IFS='=' read -r name value; do
   case $name in '' | '#'*) ;; *) printf -v "$name" %s "${!name:-$value}" ;; esac
 done <"$HERE/versions.env"
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/paictl/kube
+PLUGIN=$HERE/../hosts/gpu/plugin.go
 STAMP=${KUBE_STAMP:-$KUBE_VERSION}
 OWN=${PAICTL_KUBE:-$CACHE/$KUBE_VERSION}
 OUT=$OWN
@@ -24,7 +25,7 @@ OUT=$OWN
 JOBS=${JOBS:-$(nproc)}
 DEFAULT=(etcd kube-apiserver kube-scheduler kube-controller-manager kwok)
 KUBERNETES=(kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubectl kubelet kubeadm)
-BESIDE=(etcd kwok runc cni containerd crictl etcdctl coredns pause)
+BESIDE=(etcd kwok runc cni containerd crictl etcdctl coredns pause deviceplugin)
 
 say() { printf 'kube: %s\n' "$*" >&2; }
 die() { say "$*"; exit 2; }
@@ -91,6 +92,7 @@ folder_of() {
     crictl) echo "$CACHE/crictl-$CRICTL_VERSION" ;;
     coredns) echo "$CACHE/coredns-$COREDNS_VERSION" ;;
     pause) echo "$CACHE/pause-$PAUSE_VERSION" ;;
+    deviceplugin) echo "$CACHE/deviceplugin-$KUBE_VERSION-$(sha256sum <"$PLUGIN" | cut -c 1-8)" ;;
     etcd | kwok) echo "$OWN" ;;
     *) echo "$OUT" ;;
   esac
@@ -102,6 +104,7 @@ last_of() {
     etcdctl) echo etcdutl ;;
     containerd) echo ctr ;;
     cni) echo firewall ;;
+    deviceplugin) echo nvidia-device-plugin ;;
     *) echo "$1" ;;
   esac
 }
@@ -168,6 +171,13 @@ pause() {
   mkdir -p "$folder"
   gcc -Os -static "-DVERSION=$PAUSE_VERSION" -o "$folder/.pause.new" "$source"
   mv "$folder/.pause.new" "$folder/pause"
+}
+
+# A program of ours, with what kubelet's own module says about device plugins.
+deviceplugin() {
+  mkdir -p "$CACHE/$KUBE_VERSION/src/kubernetes" && cd "$CACHE/$KUBE_VERSION/src/kubernetes"
+  write_gomod k8s.io/kubernetes "$KUBE_VERSION" "v0${KUBE_VERSION#v1}"
+  compile "$(folder_of deviceplugin)/nvidia-device-plugin" "$PLUGIN" "-s -w"
 }
 
 # kwok has no stages built in ("no stages found"): its module's own say when a fake node is ready and a fake pod runs.

@@ -97,6 +97,10 @@ def apply(
         list[str] | None,
         typer.Option("--service-name", "-n", metavar="NAME", help="Start only this service; repeat it."),
     ] = None,
+    skip: Annotated[
+        list[str] | None,
+        typer.Option("--skip-service-name", "-k", metavar="NAME", help="Start all services but this; repeat it."),
+    ] = None,
     artifacts: ArtifactsOption = "",
     accept_new: AcceptNew = False,
     yes: Yes = False,
@@ -127,9 +131,9 @@ def apply(
     done = carry_out(desired, runs_folder(), _now, PhaseLines(), lambda site: _give_access(site, cluster))
     _say(done, cluster, form)
     if not kubernetes_only:
-        from paictl.cli.deploy.services import deploy_services
+        from paictl.cli.deploy.services import Wish, deploy_services
 
-        deploy_services(deployment, files, done, folder, services or ())
+        deploy_services(desired, files, done, Wish(folder, tuple(services or ()), tuple(skip or ())))
 
 
 def _desired(deployment: Deployment, artifacts: str, *, accept_new: bool) -> Desired:

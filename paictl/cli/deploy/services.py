@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,46 +11,96 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.clusters import showing_reports
+from paictl.cli.console import spoken
 from paictl.cli.progress import Display
 from paictl.cluster.targets import open_target
 from paictl.errors import ExitCode
-from paictl.operate.deploying import make_configuration, push_configuration, start_services
+from paictl.operate.deploying import (
+    LeftOut,
+    address_of,
+    left_out,
+    make_configuration,
+    push_configuration,
+    start_services,
+)
+from paictl.operate.users.bootstrap import named_administrator
+from paictl.service.plan import Action, ServiceRequest
 
 if TYPE_CHECKING:
+    from paictl.cluster.interface import Cluster
     from paictl.deploy.apply import Applied
-    from paictl.deploy.inventory import Deployment
+    from paictl.deploy.desired import Desired
+    from paictl.service.carry_out import ServiceOutcome
+
+PORTAL = "webportal"
 
 
-def deploy_services(
-    deployment: Deployment, files: Sequence[str], done: Applied, folder: Path | None, names: Sequence[str]
-) -> None:
-    """Make and push the configuration, start the services, say where the portal is."""
-    name = deployment.settings.cluster
-    where = folder or Path.home() / "pai-deploy" / "cluster-cfg"
-    written = make_configuration(files, done.facts, where)
-    if written:
-        console.info(f"configuration written to {where}: look at it, change it, push it again")
-    cluster = open_target(name)
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is pushed (made from the machines without `folder`), and which services are started."""
+
+    folder: Path | None = None
+    names: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+
+
+def deploy_services(desired: Desired, files: Sequence[str], done: Applied, wish: Wish) -> None:
+    """Make and push the configuration, start the services, say what runs, what does not and why, and what to try."""
+    settings = desired.deployment.settings
+    where = wish.folder or Path.home() / "pai-deploy" / "cluster-cfg"
+    if make_configuration(files, done.facts, where):
+        console.info(spoken("configuration written to {where}: look at it, change it, push it again", where=where))
+    cluster = open_target(settings.cluster)
     with showing_reports():
         version = push_configuration(cluster, where)
-    console.info(f"configuration version {version} stored" if version else "the cluster has this configuration already")
+    console.info(
+        spoken("configuration version {version} stored", version=version)
+        if version
+        else spoken("the cluster has this configuration already")
+    )
+    left = left_out(cluster, (one.reference for one in desired.images)) if settings.offline and not wish.names else ()
+    skipped = () if wish.names else (*wish.skip, *(one.service for one in left if one.service not in wish.skip))
     with Display("services") as display:
-        outcomes = start_services(cluster, names, display, console.info)
-    failed = [one for one in outcomes if one.error is not None]
+        request = ServiceRequest(Action.START, wish.names, skipped)
+        outcomes = start_services(cluster, request, display, console.info)
+    _say_services(outcomes, left)
+    _say_what_next(cluster, desired.deployment.endpoint.rpartition(":")[0], where, known_as=settings.cluster)
+    errors = [one.error for one in outcomes if one.error is not None]
+    if errors:
+        raise typer.Exit(ExitCode.PARTIAL if len(errors) < len(outcomes) else errors[0].exit_code)
+
+
+def _say_services(outcomes: Sequence[ServiceOutcome], left: Sequence[LeftOut]) -> None:
     for outcome in outcomes:
         if outcome.error is not None:
             console.error(outcome.error)
         else:
-            console.write(f"{outcome.step.service}: started")
-    _say_what_next(deployment, where)
-    if failed:
-        raise typer.Exit(ExitCode.PARTIAL if len(failed) < len(outcomes) else failed[0].error.exit_code)  # type: ignore[union-attr]
+            console.write(spoken("{service}: started", service=outcome.step.service))
+    for one in left:
+        console.write(f"{one.service}: {_why(one)}")
+    if any(one.images for one in left):
+        console.info(
+            spoken("to start them, put archives of their images into images/ of the artifacts and apply again")
+        )
 
 
-def _say_what_next(deployment: Deployment, where: Path) -> None:
-    host = deployment.endpoint.rpartition(":")[0]
-    console.write(f"portal:   http://{host}/  (user admin; its password is in {where}/services-configuration.yaml)")
-    console.write(
-        f"try:      paictl cluster use {deployment.settings.cluster}; paictl node list; paictl service status"
-    )
-    console.write("check it: paictl deploy verify -m … -w … -c …")
+def _why(one: LeftOut) -> str:
+    if one.images:
+        return spoken("not started, its image is not among the artifacts: {images}", images=", ".join(one.images))
+    return spoken("not started, it needs {service}", service=one.needs)
+
+
+def _say_what_next(cluster: Cluster, host: str, where: Path, *, known_as: str) -> None:
+    """The portal's address if it runs, and what to type first."""
+    runs = any(one.name == PORTAL and one.running for one in cluster.services())
+    port = address_of(cluster, PORTAL).port
+    if runs and port:
+        console.write(spoken("portal:   https://{host}:{port}/  (its certificate is its own: the browser asks once)",
+                             host=host, port=port))  # fmt: skip
+        user = named_administrator(cluster)
+        if user:
+            console.write(spoken("sign in:  as {user}, whose password is in {where}/services-configuration.yaml",
+                                 user=user, where=where))  # fmt: skip
+    console.write(spoken("try:      paictl cluster use {cluster}; paictl cluster view; paictl job submit JOB.yaml",
+                         cluster=known_as))  # fmt: skip
+    console.write(spoken("check it: paictl deploy verify -m … -w … -c …; paictl service status"))

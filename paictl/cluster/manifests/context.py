@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -11,8 +11,9 @@ from typing import Any, Final
 import yaml
 
 from paictl.cluster.machines import machines_in
-from paictl.cluster.manifests.images import Images, load_images
+from paictl.cluster.manifests.images import Images
 from paictl.cluster.manifests.templating import Manifest, TemplateError, render_folder
+from paictl.config.models.images import load_images
 from paictl.config.models.services import STANDARD_NAME
 from paictl.config.reading.document import Document
 from paictl.config.reading.kinds import Kind
@@ -23,6 +24,7 @@ from paictl.errors import PaictlError
 from paictl.resources import resource_folder
 
 DEFAULTS: Final = "defaults.yaml"
+_CONTAINERS: Final = ("containers", "initContainers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,11 @@ class Renderer:
                 )  # fmt: skip
         return found
 
+    def settings(self, service: str) -> Mapping[str, Any]:
+        """The service's own section over its defaults, sealed; no template is looked at."""
+        own: Mapping[str, Any] = merged(self._defaults(service), self._services.get(service))
+        return own
+
     def _rendered(self, service: str, secrets: Mapping[str, str] | None) -> list[Manifest]:
         return render_folder(self._templates / service, self._context(service, secrets))
 
@@ -112,6 +119,23 @@ class Renderer:
         if not isinstance(found, dict):
             raise TemplateError("is no mapping", where=str(path))
         return found
+
+
+def images_of(manifests: Iterable[Manifest]) -> tuple[str, ...]:
+    """The references of all images that objects name, each once, in their order."""
+    return tuple(dict.fromkeys(reference for one in manifests for reference in _references(one.body)))
+
+
+def _references(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            if key in _CONTAINERS and isinstance(one, list):
+                yield from (str(each["image"]) for each in one if each.get("image"))
+            else:
+                yield from _references(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _references(one)
 
 
 def merged(defaults: Any, own: Any) -> Any:

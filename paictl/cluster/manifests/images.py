@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
-from paictl.errors import PaictlError
-from paictl.resources import resource_folder
+from paictl.config.models.images import FILE_NAME
 from paictl.words import did_you_mean
 
-FILE_NAME: Final = "images.yaml"
 _PUBLIC: Final = ("", "public", "docker.io")
 """Domains that OpenPAI's settings write for Docker Hub."""
 _OPENPAI: Final = ("", "openpai")
 """Namespaces there of OpenPAI's own images, as its generated settings say: no wish to have ours from there."""
-
-
-def load_images(folder: Path | None = None) -> dict[str, str]:
-    """Name → reference as written, where a reference without a tag gets the version of paictl."""
-    path = (folder or resource_folder("templates")) / FILE_NAME
-    found = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
-        raise PaictlError("is no mapping of names to references", where=str(path))
-    return {str(name): str(one) for name, one in found.items()}
 
 
 class Images:

@@ -29,15 +29,26 @@ def bootstrap(cluster: Ports) -> Account | None:
 
     The cluster has the password as a seal only, which is enough to tell whether one that is shown is right.
     """
-    try:
-        files = cluster.configuration().files
-    except ClusterError:
-        return None
-    section = _section(files.get(STANDARD_NAME, ""))
+    section = _pushed(cluster)
     name, password = section.get(NAME), section.get(PASSWORD)
     if not isinstance(name, str) or not isinstance(password, str) or not password:
         return None
     return first_administrator(cluster.users, name, password)
+
+
+def named_administrator(cluster: Configuration) -> str:
+    """The name that the newest configuration gives the first administrator; empty where it names none."""
+    name = _pushed(cluster).get(NAME)
+    return name if isinstance(name, str) else ""
+
+
+def _pushed(cluster: Configuration) -> Mapping[str, object]:
+    """The section of the REST server in the newest configuration; empty where nothing was pushed yet."""
+    try:
+        files = cluster.configuration().files
+    except ClusterError:
+        return {}
+    return _section(files.get(STANDARD_NAME, ""))
 
 
 def _section(text: str) -> Mapping[str, object]:

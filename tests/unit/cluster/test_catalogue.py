@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
-from paictl.cluster.manifests.images import load_images
 from paictl.config.linting.validate import validate
+from paictl.config.models.images import load_images
 from paictl.config.reading.load import load_memory
 from tests.unit.cluster.catalogue import (
     KINDS_WITH_PODS,

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from paictl.cluster.manifests.images import Images, load_images
+from paictl.cluster.manifests.images import Images
+from paictl.config.models.images import load_images
 
 
 def images_of(services: dict[str, Any], version: str) -> Images:

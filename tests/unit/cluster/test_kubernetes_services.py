@@ -31,7 +31,7 @@ def pod(name: str = "web-1", digest: str = "h", **status: Any) -> Json:
         "name": name, "namespace": "s", "uid": name, "labels": {"app": "web"},
         "annotations": {"paictl.io/input-hash": digest},
     }  # fmt: skip
-    return {"metadata": about, "status": {"phase": "Pending", **status}}
+    return {"metadata": about, "spec": {"nodeName": "n"}, "status": {"phase": "Pending", **status}}
 
 
 def no_log(pod: Json, container: str, before: bool) -> str:  # noqa: ARG001
@@ -148,6 +148,8 @@ def test_the_reason_is_the_one_that_will_not_mend_itself() -> None:
     assert "\x1b" not in said, "a program's words move no cursor"
     assert why(deployment(), pods[:1], [], no_log) == "no node can take its pod: no room"
     assert why(deployment(readyReplicas=1), [pod()], [], no_log) == "1 of 2 pods are ready, 1 are being made"
+    unseen = {**pod(), "spec": {"schedulerName": "mine"}}
+    assert why(deployment(), [unseen], [], no_log) == "no scheduler has looked at its pod yet: does mine run?"
 
 
 def test_pods_of_before_do_not_speak_for_those_of_now() -> None:

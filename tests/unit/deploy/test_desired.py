@@ -6,18 +6,22 @@ import json
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import yaml
 
 from paictl.deploy.apply import check_plan, plan_data, plan_from, wish_of
 from paictl.deploy.artifacts import Artifact, ArtifactKind, Artifacts, Image
-from paictl.deploy.desired import Archive, Desired, containerd_toml, toml
+from paictl.deploy.desired import NVIDIA, Archive, Desired, containerd_toml, nvidia_toml, toml
+from paictl.deploy.facts import HostFacts
+from paictl.deploy.installing import Devices
 from paictl.deploy.inventory import Deployment, Machine, Role
 from paictl.deploy.kubeadm import init_configuration, join_configuration
 from paictl.deploy.kubeconfig import access_to, forget, merge_into
 from paictl.deploy.settings import DeploySettings, Login
+from paictl.deploy.site import Site
 from paictl.deploy.verifying import answers, ask_script, device_finding
 from paictl.errors import PaictlError
 
@@ -85,6 +89,36 @@ def test_containerd_s_configuration_by_its_version(number: str, version: int) ->
     assert runtime["cni"]["max_conf_num"] == 1
     assert runtime["containerd"]["runtimes"]["runc"]["options"]["SystemdCgroup"] is True
     assert found["plugins"]["io.containerd.cri.v1.images"]["pinned_images"]["sandbox"] == "r.k8s.io/pause:3.10"
+
+
+def test_containerd_of_a_host_with_gpus_starts_containers_by_nvidia_s_runtime() -> None:
+    """Jobs get their devices by NVIDIA_VISIBLE_DEVICES, which runc does not read."""
+    made = desired(deployment())
+    folder = NVIDIA.rpartition("/")[0]
+    assert tomllib.loads(containerd_toml(made))["imports"] == [f"{folder}/*.toml"]
+    found = tomllib.loads(nvidia_toml(made))
+    own = found["plugins"]["io.containerd.cri.v1.runtime"]["containerd"]
+    assert (found["version"], own["default_runtime_name"]) == (4, "nvidia")
+    assert own["runtimes"]["nvidia"]["options"]["BinaryName"].endswith("nvidia-container-runtime")
+
+
+@pytest.mark.parametrize(
+    ("changed", "due"),
+    [
+        ({"host": {"gpus": {"devices": [{"vendor": "0x1002"}]}}}, []),
+        ({"gpu_runtime": "", "devices": []}, ["/etc/cdi/nvidia.yaml", NVIDIA]),
+        ({"toolkit": ""}, ["nvidia-container-toolkit"]),
+        ({"gpu_runtime": "something else"}, [NVIDIA]),
+        ({}, []),
+    ],
+)
+def test_what_a_host_with_gpus_lacks(changed: dict[str, Any], due: list[str]) -> None:
+    made = desired(deployment())
+    host = {"gpus": {"devices": [{"vendor": "0x10de"}]}}
+    whole = {"host": host, "toolkit": "1.18", "devices": ["/etc/cdi/nvidia.yaml"]}
+    facts = HostFacts(W1, {**whole, "gpu_runtime": nvidia_toml(made), **changed})
+    phase = Devices(cast(Site, SimpleNamespace(desired=made, machines=[W1], facts={W1.name: facts})))
+    assert phase.changes(facts) == due
 
 
 def test_containerd_1_is_too_old() -> None:

@@ -59,9 +59,15 @@ class FakeServer:
         self.locked: Callable[[], bool] = lambda: False
         self.refuse: dict[str, KubeError] = {}
         """Answers by the last part of the path (``binding``, ``eviction``), and by that and a pod's name."""
+        self.budgets: list[Json] = []
 
     def get(self, path: str, **_: object) -> Json:
         return self.request("GET", path)
+
+    def list(self, path: str) -> Iterator[tuple[str, list[Json]]]:
+        assert not self.locked(), "nobody waits for the network in the lock"
+        assert path == "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+        yield "1", self.budgets
 
     def request(self, method: str, path: str, body: Any = None, **_: object) -> Json:
         assert not self.locked(), "nobody waits for the network in the lock"
@@ -74,6 +80,8 @@ class FakeServer:
             raise KubeError("not found", status=404, reason="NotFound")
         if (error := self.refuse.get(part) or self.refuse.get(f"{part} {name}")) is not None:
             raise error
+        if method == "PATCH":
+            found["metadata"]["annotations"] |= body["metadata"].get("annotations", {})
         if part == "binding":
             if found["spec"].get("nodeName") or found["metadata"]["uid"] != body["metadata"]["uid"]:
                 raise KubeError("already assigned", status=409, reason="Conflict")

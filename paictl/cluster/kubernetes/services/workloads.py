@@ -148,9 +148,12 @@ def _own(workload: Json, pods: Iterable[Json]) -> list[Json]:
 def _pod_reason(pod: Json, events: Sequence[Json], log: Log) -> str:
     """Why a pod is not ready; empty if it is, or is only young."""
     status = pod.get("status") or {}
-    for condition in status.get("conditions") or ():
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return f"no node can take its pod: {_short(str(condition.get('message') or condition.get('reason')))}"
+    spec = pod.get("spec") or {}
+    scheduled = next((one for one in status.get("conditions") or () if one["type"] == "PodScheduled"), None)
+    if scheduled is not None and scheduled["status"] == "False":
+        return f"no node can take its pod: {_short(str(scheduled.get('message') or scheduled.get('reason')))}"
+    if scheduled is None and not spec.get("nodeName") and status.get("phase") == "Pending":
+        return f"no scheduler has looked at its pod yet: does {spec.get('schedulerName') or 'default-scheduler'} run?"
     containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     found = next((one for one in (_container_reason(pod, each, log) for each in containers) if one), "")
     if found:

@@ -53,7 +53,7 @@ TABLE: dict[str, str] = {
     "services": """
         empty_section port_collision schedule_ports certificate_file default_secret placeholder incomplete_mail
         missing_token legacy_service_setting no_hived_config duplicate_group incomplete_login dropped_defaults
-        alert_rules incomplete_storage unknown_receiver other_file_name service_gone
+        alert_rules incomplete_storage unknown_receiver other_file_name service_gone unknown_image
     """,
     "service": """
         no_refresh_script self_prerequisite template_suffix path_outside contradictory_rules not_for_kubernetes
