@@ -16,7 +16,7 @@ from paictl.cli.console import Output, spoken
 from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment
 from paictl.errors import PaictlError
 from paictl.files import write_together
-from paictl.places import state_folder
+from paictl.places import runs_folder
 
 if TYPE_CHECKING:
     from paictl.deploy.apply import Applied
@@ -191,11 +191,6 @@ def _say(done: Applied, cluster: str, form: Output) -> None:
         up = "cluster {cluster} is up: all nodes are Ready ({hosts} machines changed)"
         console.write(spoken(up, cluster=cluster, hosts=hosts))
     console.info(spoken("the run is kept in {path}", path=done.run.path))
-
-
-def runs_folder() -> Path:
-    """Where runs are kept."""
-    return state_folder() / "runs"
 
 
 def _now() -> datetime:
