@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +32,14 @@ WANTED: Final = {3: 90.0, 10: 180.0}
 """Seconds from bare hosts to Ready, by number of hosts."""
 ADD: Final = 45.0
 """Seconds of `node add`, whatever the size."""
+SERVICES: Final = """\
+rest-server:
+  default-pai-admin-username: bench
+  default-pai-admin-password: of a bench
+  jwt-secret: of hosts
+hivedscheduler:
+  config: |
+"""
 
 
 def main(sizes: list[int]) -> int:
@@ -91,16 +100,10 @@ def push(box: DevBox, size: int) -> None:
         },
         "virtualClusters": {"default": {"virtualCells": [{"cellType": "POOL.NODE", "cellNumber": 1}]}},
     }
-    services = {
-        "hivedscheduler": {"config": yaml.safe_dump(cells)},
-        "rest-server": {
-            "default-pai-admin-username": "bench", "default-pai-admin-password": "of a bench", "jwt-secret": "of hosts",
-        },
-    }  # fmt: skip
     folder = box.home / "cluster"
     folder.mkdir()
-    for name, data in (("layout", layout), ("services-configuration", services)):
-        (folder / f"{name}.yaml").write_text(yaml.safe_dump(data, sort_keys=False))
+    (folder / "layout.yaml").write_text(yaml.safe_dump(layout, sort_keys=False))
+    (folder / "services-configuration.yaml").write_text(SERVICES + textwrap.indent(yaml.safe_dump(cells), "    "))
     box.other("config", "push", "-p", str(folder), "--cluster-id", "lab")
 
 
