@@ -11,11 +11,11 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.clusters import confirm
-from paictl.cli.deploy.apply import runs_folder
 from paictl.cli.deploy.files import read_deployment
 from paictl.cli.settings import settings
 from paictl.errors import PaictlError
 from paictl.i18n import text
+from paictl.places import runs_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

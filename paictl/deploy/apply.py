@@ -19,7 +19,7 @@ from paictl.deploy.site import Invitation, Site
 from paictl.errors import PaictlError
 from paictl.files import write_together
 from paictl.places import cache_folder
-from paictl.plan.events import Listener
+from paictl.plan.events import Listener, both
 from paictl.plan.folder import RunFolder, begin_run, fingerprint, unfinished_run
 from paictl.plan.run import Outcome, carry_out
 from paictl.remote.ansible.run import AnsibleSession
@@ -151,16 +151,6 @@ class Times:
 def _write_plan(folder: RunFolder, changes: list[Change]) -> None:
     text = json.dumps([asdict(one) for one in changes], indent=1) + "\n"
     write_together(folder.path, {"plan.json": text}, force=True, mode=0o600)
-
-
-def both(one: Listener, other: Listener) -> Listener:
-    """Who tells two others."""
-
-    def listen(event: Any) -> None:
-        one(event)
-        other(event)
-
-    return listen
 
 
 def plan_data(files: tuple[str, str, str], desired: Desired, changes: tuple[Change, ...]) -> dict[str, Any]:

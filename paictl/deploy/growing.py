@@ -10,14 +10,14 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from paictl.deploy.apply import both, opened, raise_first, wish_of
+from paictl.deploy.apply import opened, raise_first, wish_of
 from paictl.deploy.desired import Desired
 from paictl.deploy.inventory import Deployment, Machine
 from paictl.deploy.phases import LOOKING, phases, planned
 from paictl.deploy.reset import forget_nodes, reset
 from paictl.deploy.site import DeployError, raise_for
 from paictl.errors import ExitCode
-from paictl.plan.events import Listener
+from paictl.plan.events import Listener, both
 from paictl.plan.folder import begin_run
 from paictl.plan.phase import Tell
 from paictl.plan.run import carry_out

@@ -16,7 +16,7 @@ from paictl.cli.console import Output
 from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment
 from paictl.errors import PaictlError
 from paictl.files import write_together
-from paictl.places import state_folder
+from paictl.places import runs_folder
 
 if TYPE_CHECKING:
     from paictl.deploy.apply import Applied
@@ -185,11 +185,6 @@ def _say(done: Applied, cluster: str, form: Output) -> None:
     else:
         console.write(f"cluster {cluster} is up: all nodes are Ready ({hosts} machines changed)")
     console.info(f"the run is kept in {done.run.path}")
-
-
-def runs_folder() -> Path:
-    """Where runs are kept."""
-    return state_folder() / "runs"
 
 
 def _now() -> datetime:

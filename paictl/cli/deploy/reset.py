@@ -9,9 +9,9 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.clusters import ClusterId, Yes, confirm
-from paictl.cli.deploy.apply import runs_folder
 from paictl.cli.deploy.files import Config, Masters, Workers, read_deployment
 from paictl.errors import ExitCode, PaictlError
+from paictl.places import runs_folder
 
 if TYPE_CHECKING:
     from paictl.remote.kube.client import KubeClient
