@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import re
 import secrets
+import shlex
 import tempfile
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -28,10 +31,12 @@ from paictl.operate.pushing.plan import Order, newest, plan, plan_rollback, send
 from paictl.service.plan import Action, ServiceRequest
 from paictl.units import rfc3339
 
-ABLE: Final = frozenset({"02", "03", "05"})
+ABLE: Final = frozenset({"02", "03", "04", "05", "06", "07"})
 """Numbers of the labs that were tried there. The others need what only an embedded cluster has, or were not tried."""
-NEEDED: Final = ("hivedscheduler", "frameworkcontroller", "rest-server")
-"""Services without which no job is taken or runs."""
+NEEDED: Final = frozenset({"hivedscheduler", "frameworkcontroller"})
+"""Services without which no job runs."""
+READERS: Final = NEEDED | {"rest-server"}
+"""Services that go by the cells."""
 _MARK: Final = re.compile(r"lab [0-9]{2} \(\S+\)")
 """What messages of versions begin with that a lab has pushed; see `Site.mark`."""
 
@@ -68,12 +73,12 @@ def take(lab: Lab, name: str, user: str, pace: float) -> Site:
     site = Site(name, cluster.name, own, pace, nodes, rfc3339(cluster.now), running)
     try:
         _push(cluster, lab, site)
-        _perform(cluster, Action.REFRESH, set(NEEDED) & {*running})
-        _perform(cluster, Action.START, set(NEEDED) - {*running})
+        _perform(cluster, Action.REFRESH, READERS & {*running})
+        _perform(cluster, Action.START, (NEEDED | _named(lab)) - {*running})
     except BaseException:
         _give_back(cluster, site)
         raise
-    return site
+    return replace(site, version=cluster.configuration().number)
 
 
 def leave(site: Site) -> None:
@@ -90,7 +95,7 @@ def leave(site: Site) -> None:
     for job in cluster.jobs(ended=False):
         if job.key.startswith(f"{site.user}~"):
             cluster.stop_job(job.key)
-    _perform(cluster, Action.REFRESH, running & {*NEEDED})
+    _perform(cluster, Action.REFRESH, READERS & running)
 
 
 def watched(site: Site) -> LabView:
@@ -103,6 +108,13 @@ def _opened(site: Site) -> Cluster:
     if cluster.name != site.cluster_id:
         raise LabError("other-cluster", cluster=site.cluster, found=cluster.name, wanted=site.cluster_id)
     return cluster
+
+
+def _named(lab: Lab) -> frozenset[str]:
+    """The services that the lab's steps stop and start."""
+    lines = (shlex.split(line) for step in lab.steps for line in step.done_by(step.solution))
+    told = (line for line in lines if line[1:2] == ["service"])
+    return frozenset(name for line in told for flag, name in pairwise(line) if flag == "-n")
 
 
 # --- configuration

@@ -18,6 +18,7 @@ from paictl.errors import PaictlError
 from paictl.lab import registered
 from paictl.lab.errors import LabError
 from paictl.lab.manifest import find_lab
+from paictl.lab.session import Session
 from paictl.lab.site import Site, chosen_nodes, renamed, site_from
 from paictl.operate import jobs
 from paictl.service.catalogue import load_catalogue
@@ -137,6 +138,16 @@ def test_nothing_is_changed_where_others_work_or_machines_are_lacking(
     assert messages(cluster) == before
 
 
+@pytest.mark.parametrize(("number", "more"), [("02", set()), ("05", {"rest-server"})])
+def test_what_a_lab_stops_and_starts_runs_when_it_begins(cluster: EmbeddedCluster, number: str, more: set[str]) -> None:
+    for view in cluster.services():
+        cluster.set_service(view.name, running=False)
+    site = registered.take(find_lab(number), "prod", "ann", 15)
+    needed = {"cluster-configuration", "device-plugin", "hivedscheduler", "frameworkcontroller"}
+    assert needed | more <= {view.name for view in cluster.services() if view.running} <= needed | more
+    assert site.services == ()
+
+
 @pytest.mark.parametrize("number", ["01", "11", "17"])
 def test_labs_that_were_not_tried_there_are_refused(cluster: EmbeddedCluster, number: str) -> None:
     with pytest.raises(LabError, match="needs the embedded cluster"):
@@ -182,6 +193,19 @@ def test_a_site_is_read_back_and_its_mark_names_the_lab() -> None:
     assert SITE.mark == "lab 02 (ann-lab02-1a2b)"
     older = {name: value for name, value in SITE.data().items() if name != "services"}
     assert site_from(older).services == ()
+
+
+@pytest.mark.parametrize(("site", "looks"), [(SITE, 3), (None, 1)])
+def test_at_a_site_somebody_looks_again_until_what_is_due_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, site: Site | None, looks: int
+) -> None:
+    session, seen = Session(LAB, tmp_path), list[int]()
+    session.start(site=site)
+    monkeypatch.setattr(Session, "observe", lambda _: seen.append(1) or [])
+    monkeypatch.setattr(Session, "_is_due", lambda _: len(seen) < 3)
+    monkeypatch.setattr("paictl.lab.session.time.sleep", lambda _: None)
+    session.settle()
+    assert len(seen) == looks
 
 
 @pytest.mark.parametrize(
