@@ -17,7 +17,7 @@ from paictl.config.pushing.fileset import seal_files
 from paictl.errors import PaictlError
 from paictl.lab import registered
 from paictl.lab.errors import LabError
-from paictl.lab.manifest import find_lab
+from paictl.lab.manifest import Check, find_lab
 from paictl.lab.session import Session
 from paictl.lab.site import Site, chosen_nodes, renamed, site_from
 from paictl.operate import jobs
@@ -201,7 +201,12 @@ def test_at_a_site_somebody_looks_again_until_what_is_due_is_seen(
 ) -> None:
     session, seen = Session(LAB, tmp_path), list[int]()
     session.start(site=site)
-    monkeypatch.setattr(Session, "observe", lambda _: seen.append(1) or [])
+
+    def observe(_: Session) -> list[Check]:
+        seen.append(1)
+        return []
+
+    monkeypatch.setattr(Session, "observe", observe)
     monkeypatch.setattr(Session, "_is_due", lambda _: len(seen) < 3)
     monkeypatch.setattr("paictl.lab.session.time.sleep", lambda _: None)
     session.settle()
