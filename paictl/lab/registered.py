@@ -12,6 +12,7 @@ import re
 import secrets
 import shlex
 import tempfile
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
@@ -37,6 +38,8 @@ NEEDED: Final = frozenset({"hivedscheduler", "frameworkcontroller"})
 """Services without which no job runs."""
 READERS: Final = NEEDED | {"rest-server"}
 """Services that go by the cells."""
+_LOOKS, _NAP = 40, 0.5
+"""How often somebody looks whether pods have gone, and seconds in between."""
 _MARK: Final = re.compile(r"lab [0-9]{2} \(\S+\)")
 """What messages of versions begin with that a lab has pushed; see `Site.mark`."""
 
@@ -96,6 +99,15 @@ def leave(site: Site) -> None:
         if job.key.startswith(f"{site.user}~"):
             cluster.stop_job(job.key)
     _perform(cluster, Action.REFRESH, READERS & running)
+    _await_room(cluster, site)
+
+
+def _await_room(cluster: Cluster, site: Site) -> None:
+    """Wait until the pods of a lab's jobs have gone, for a while: who begins anew would find them in the way."""
+    for _ in range(_LOOKS):
+        if not any(node.pods for node in cluster.nodes() if node.machine.name in site.nodes.values()):
+            return
+        time.sleep(_NAP)
 
 
 def watched(site: Site) -> LabView:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -132,3 +133,22 @@ def test_only_what_the_option_names_is_taken(prod: EmbeddedCluster, paictl: Paic
     assert paictl("lab", "start", "2").code == 0
     assert len(prod.configurations()) == 1
     assert "runs on cluster" not in paictl("lab", "status", "2").out
+
+
+@pytest.mark.usefixtures("prod")
+def test_the_shell_is_about_that_cluster_and_its_prompt_says_so(
+    paictl: Paictl, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paictl("lab", "start", "2", *START)
+    (home / "sh").symlink_to("/bin/sh")
+    monkeypatch.setenv("SHELL", str(home / "sh"))
+    opened: list[dict[str, str]] = []
+
+    def run(_: list[str], env: dict[str, str], **__: Any) -> subprocess.CompletedProcess[bytes]:
+        opened.append(env)
+        return subprocess.CompletedProcess([], 0)
+
+    monkeypatch.setattr("paictl.cli.lab.shell.subprocess.run", run)
+    assert paictl("lab", "shell", "2").code == 0
+    ((name, prompt),) = [(env["PAICTL_CLUSTER"], env["PS1"]) for env in opened]
+    assert (name, prompt) == ("prod", "(lab 02 at prod) $ ")

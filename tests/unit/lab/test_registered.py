@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,16 @@ def test_the_configuration_of_before_comes_back_over_what_students_pushed(cluste
     registered.leave(site)
     assert cluster.configuration().files == before
     assert next(view for view in cluster.services() if view.name == "hivedscheduler").running
+
+
+def test_a_lab_is_left_when_its_pods_have_gone(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = registered.take(LAB, "prod", "ann", 15)
+    here, naps = cluster.nodes(), list[float]()
+    held = [[replace(node, pods=("theirs/pod",)) for node in here], here]
+    monkeypatch.setattr(EmbeddedCluster, "nodes", lambda _: held.pop(0))
+    monkeypatch.setattr("paictl.lab.registered.time.sleep", naps.append)
+    registered.leave(site)
+    assert (len(naps), held) == (1, [])
 
 
 def test_what_others_pushed_since_then_stays(cluster: EmbeddedCluster) -> None:
