@@ -40,6 +40,8 @@ READERS: Final = NEEDED | {"rest-server"}
 """Services that go by the cells."""
 _LOOKS, _NAP = 40, 0.5
 """How often somebody looks whether pods have gone, and seconds in between."""
+_STRANGE: Final = re.compile(r"[^A-Za-z0-9_.-]")
+"""What the name of a user of a cluster cannot have, though that of this machine's may."""
 _MARK: Final = re.compile(r"lab [0-9]{2} \(\S+\)")
 """What messages of versions begin with that a lab has pushed; see `Site.mark`."""
 
@@ -72,7 +74,7 @@ def take(lab: Lab, name: str, user: str, pace: float) -> Site:
     cluster = open_target(name)
     nodes = require_fit(lab, cluster)
     running = tuple(view.name for view in cluster.services() if view.running)
-    own = f"{user}-lab{lab.number}-{secrets.token_hex(2)}"
+    own = f"{_STRANGE.sub('-', user)[:40]}-lab{lab.number}-{secrets.token_hex(2)}"
     site = Site(name, cluster.name, own, pace, nodes, rfc3339(cluster.now), running)
     try:
         _push(cluster, lab, site)

@@ -91,6 +91,14 @@ def test_the_configuration_of_before_comes_back_over_what_students_pushed(cluste
     assert next(view for view in cluster.services() if view.name == "hivedscheduler").running
 
 
+def test_whoever_somebody_is_here_the_lab_has_a_user_there(cluster: EmbeddedCluster) -> None:
+    site = registered.take(LAB, "prod", "SCHOOL\\ann li" + "x" * 80, 15)
+    assert site.user.startswith("SCHOOL-ann-lix")
+    submit(cluster, site.user)
+    assert len(site.user) <= 64
+    assert site.mark.startswith("lab 02 (SCHOOL-ann")
+
+
 def test_a_lab_is_left_when_its_pods_have_gone(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     site = registered.take(LAB, "prod", "ann", 15)
     here, naps = cluster.nodes(), list[float]()
