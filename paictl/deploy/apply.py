@@ -14,6 +14,7 @@ from paictl.deploy.artifacts import read_lock
 from paictl.deploy.desired import Desired, desired_of
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Deployment
+from paictl.deploy.looking import refuse_other_version
 from paictl.deploy.phases import LOOKING, PHASES, Change, phases, planned
 from paictl.deploy.site import Invitation, Site
 from paictl.errors import PaictlError
@@ -78,6 +79,7 @@ def make_plan(desired: Desired, root: Path, now: Callable[[], datetime], listen:
     with opened(desired, folder.path) as site:
         outcomes = carry_out(phases(site, LOOKING), both(folder.listener(now), listen))
         raise_first(outcomes)
+        refuse_other_version(site)
         return planned(site)
 
 
