@@ -35,6 +35,7 @@ bench: $(STAMP)  ## the figures of README and CHANGELOG (those of a real control
 	@$(BIN)/python tools/bench_cli.py
 	@$(BIN)/python tools/bench_kube.py
 	@$(BIN)/python -W ignore::ResourceWarning tools/bench_controller.py
+	@$(BIN)/python -W ignore::ResourceWarning tools/bench_server.py --real
 
 kube:  ## build Kubernetes, etcd and kwok into a cache outside the tree (once; KUBE_VERSION=v1.37.1)
 	@tools/kube/build.sh

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +14,9 @@ from paictl.cli.command import App
 from paictl.cli.settings import settings
 from paictl.errors import PaictlError
 from paictl.i18n import text
+
+if TYPE_CHECKING:
+    from paictl.cluster.interface import Cluster
 
 app = App(help="Serve the REST API and the portal of a cluster.")
 
@@ -48,7 +52,6 @@ def serve(
     """
     import logging
 
-    from paictl.cluster.interface import Cluster
     from paictl.cluster.targets import chosen_name, find_target, open_in_cluster, open_target, stamp_of
     from paictl.operate.users.bootstrap import bootstrap
     from paictl.server.serving import Settings, check, log_to_stderr, networks_of
@@ -71,9 +74,19 @@ def serve(
     log_to_stderr(logging.WARNING if settings.verbosity < 0 else logging.INFO)
     target = None if in_cluster else find_target(name, state)
     answer(
-        chosen, connect, lambda: None if target is None else stamp_of(target),
+        chosen, _for_threads(cluster, connect), lambda: None if target is None else stamp_of(target),
         lambda where: console.info(text("cluster {name} is served at {where}", name=cluster.name, where=where)),
     )  # fmt: skip
+
+
+def _for_threads(cluster: Cluster, connect: Callable[[], Cluster]) -> Callable[[], Cluster]:
+    """Where threads get their clusters: one each, but one for all of a cluster far away, which is told of its jobs."""
+    from paictl.cluster.jobpages import FollowsJobs
+
+    if not isinstance(cluster, FollowsJobs):
+        return connect
+    cluster.follow_jobs()
+    return lambda: cluster
 
 
 def _address(word: str) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""A page of the list of jobs: which jobs, in which order, from where to where."""
+"""What a cluster may say about its list of jobs: a page of it, what a job was, how long ended ones are in it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from paictl.cluster.interface import JobState, JobView
+from paictl.units import Millis
 
 
 class Order(StrEnum):
@@ -84,6 +85,22 @@ class KeepsJobData(Protocol):
 
     def job_data(self, key: str) -> Mapping[str, object]:
         """Protocol v2 as it was taken, secrets masked; raises `ClusterError` if there is no such job."""
+
+
+@runtime_checkable
+class FollowsJobs(Protocol):
+    """A cluster far away, of which one object serves many threads and can be told of every change of a job."""
+
+    def follow_jobs(self) -> None:
+        """Be told from now on, and answer from that."""
+
+
+@runtime_checkable
+class ForgetsJobs(Protocol):
+    """A cluster that forgets jobs some time after they have ended."""
+
+    def jobs_kept(self) -> Millis | None:
+        """How long they are kept, None for ever; raises `PaictlError` if the newest configuration says nonsense."""
 
 
 class Listing(Protocol):

@@ -1,8 +1,8 @@
-"""What every kind of cluster says about jobs in the same words: states, and names that are taken or not there."""
+"""What every kind of cluster says about jobs alike: states, sizes of pods, names that are taken or not there."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from paictl.cluster.values import ClusterError, ConflictError, JobState, TaskPlace
@@ -20,6 +20,12 @@ STATES: Final = {
     RunState.FAILED: JobState.FAILED,
     RunState.STOPPED: JobState.STOPPED,
 }
+
+
+def alike(sizes: Iterable[int]) -> int:
+    """Devices of each pod that has some, if all of those have as many; else 0."""
+    found = set(sizes) - {0}
+    return found.pop() if len(found) == 1 else 0
 
 
 def meant_job(keys: Sequence[str], key: str) -> str:

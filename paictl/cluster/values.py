@@ -165,6 +165,8 @@ class JobView:
     ended: datetime | None = None
     number: int = 0
     """Its place in the order of submission, from 1."""
+    pod: int = 0
+    """Devices of each of its pods that has some; 0: they are not all alike, or it is not known."""
     attempt: int = 0
     preemptions: int = 0
     used: int = 0

@@ -13,7 +13,7 @@ from paictl.extender import housekeeping, pod_events
 from paictl.extender.binder import MARGIN
 from paictl.extender.core import ExtenderCore, NotServingError
 from paictl.extender.wire import PodRef
-from paictl.remote.kube import pods
+from paictl.remote.kube import budgets, pods
 from paictl.remote.kube.client import KubeClient
 from paictl.remote.kube.pods import Eviction
 from paictl.scheduler.book import Preemption
@@ -123,10 +123,7 @@ class Reconciler:
         self._nominated &= {uid for preemption in found for uid in preemption.waiting}
 
     def _evict_gang(self, preemption: Preemption, uids: Sequence[str]) -> None:
-        """Evict the pods of a gang, or none of them: half a gang holds devices and does no work.
-
-        A budget that protects several of them is asked about each alone, and may still refuse the later ones.
-        """
+        """Evict the pods of a gang, or none of them: half a gang holds devices and does no work."""
         now = self.clock()
         due = (uid for uid in uids if uid not in self._attempts or now >= self._attempts[uid].due)
         found = (housekeeping.victim(self.core, preemption.group, uid) for uid in due)
@@ -147,9 +144,13 @@ class Reconciler:
         return not self._stop.is_set() and self.remaining() > MARGIN
 
     def _protected(self, refs: Sequence[PodRef]) -> dict[PodRef, str]:
-        """Which of them a budget protects now, in the API server's words."""
+        """Which of them budgets protect now: each alone, in the API server's words, or all of them together."""
         asked = ((ref, pods.evict(self.client, ref.namespace, ref.name, ref.uid, only_ask=True)) for ref in refs)
-        return {ref: why for ref, (answer, why) in asked if answer is Eviction.REFUSED}
+        alone = {ref: why for ref, (answer, why) in asked if answer is Eviction.REFUSED}
+        if alone:
+            return alone
+        together = budgets.overdrawn(self.client, [(ref.namespace, ref.name, ref.uid) for ref in refs])
+        return {PodRef(*pod): why for pod, why in together.items()}
 
     def _tell_hindered(self, preemption: Preemption, victim: PodRef, why: str) -> None:
         for waiting in preemption.waiting:

@@ -18,8 +18,8 @@ def history(jobs: Sequence[JobView], cluster: str) -> Trace:
     """What ended, in the order of submission, from the first submission on.
 
     Work is the time of the last attempt, and what a job did before it was preempted is not in it: the simulator adds
-    its own preemptions. Jobs that still wait or run, or never ran, are in `Trace.bad` by their number. The hash is that
-    of the jobs as a table (`native.written`). Raises `JobError` if no job ended.
+    its own preemptions. Jobs that still wait or run, never ran, or have times that cannot be are in `Trace.bad` by
+    their number. The hash is that of the jobs as a table (`native.written`). Raises `JobError` if no job ended.
     """
     first = min((job.submitted for job in jobs), default=None)
     found: list[Job] = []
@@ -38,13 +38,18 @@ def history(jobs: Sequence[JobView], cluster: str) -> Trace:
                 work=millis_between(job.started, job.ended),
                 user=job.key.partition("~")[0],
                 vc=job.vc,
+                pod=job.pod if job.pod and job.devices % job.pod == 0 else 0,
                 priority=max(priority, 0),
                 share=Share.OPPORTUNISTIC if priority < 0 else Share.GUARANTEED,
                 fate=_FATES.get(job.state, Fate.PASSED),
             )
         )
     if not found:
-        raise JobError("no job of it has ended yet", where=f"cluster {cluster}", hint="let its clock pass some time")
+        raise JobError(
+            "no job of it has ended yet",
+            where=f"cluster {cluster}",
+            hint="jobs that wait or run are not played: paictl job list",
+        )
     return Trace(tuple(found), f"cluster:{cluster}", hashlib.sha256(written(found).encode()).hexdigest(), "cluster",
                  tuple(bad))  # fmt: skip
 
@@ -56,4 +61,6 @@ def _unusable(job: JobView) -> str:
         return "never ran"
     if job.devices < 1:
         return "asked for no device"
+    if job.ended < job.started:
+        return "ended before it started: the clocks of its machines differ"
     return ""

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from paictl.cluster.interface import ClusterError, Port
-from paictl.cluster.jobpages import JobQuery, KeepsJobData, page_of
+from paictl.cluster.interface import ClusterError, JobState, Port
+from paictl.cluster.jobpages import ForgetsJobs, JobQuery, KeepsJobData, page_of
+from paictl.operate.history import history
 from tests.contract.conftest import Contract
 
 
@@ -24,3 +25,21 @@ def test_what_a_job_was_submitted_with_is_kept_without_its_secrets(contract: Con
         contract.cluster.job_data("ann~nobody")
     page = page_of(contract.cluster, JobQuery(users=frozenset({"ann"}), limit=1))
     assert ([one.key for one in page.jobs], page.total) == (["ann~one"], 1)
+
+
+@pytest.mark.needs(Port.JOBS)
+def test_what_ended_is_a_trace_with_times_tenant_and_sizes(contract: Contract) -> None:
+    short = contract.submit("short", seconds=2, instances=2, vc="vc1", priority="oppo")
+    contract.pass_time(5)
+    contract.job_in(short, JobState.SUCCEEDED)
+    contract.job_in(contract.submit("long"), JobState.RUNNING)
+    found = history(contract.cluster.jobs(), contract.cluster.name)
+    (job,) = found.jobs
+    assert (job.id, job.user, job.vc, job.gpus, job.pod, job.share.value) == (
+        "ann~short", "ann", "vc1", 2, 1, "opportunistic"
+    )  # fmt: skip
+    assert 2000 <= job.work <= (2000 if contract.imagined else 30_000)
+    assert [row.message for row in found.bad] == ["job ann~long: is running, its duration is not known"]
+    if not contract.imagined:
+        assert isinstance(contract.cluster, ForgetsJobs)
+        assert contract.cluster.jobs_kept() == 30 * 86_400_000

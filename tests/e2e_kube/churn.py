@@ -15,6 +15,8 @@ import yaml
 
 from tests.e2e_kube.kubeapi import INFO, ISOLATION, SPEC, ApiError, Json, KubeApi, hived_pod, until
 
+STRONGEST = 10
+"""The highest priority that comes."""
 TRANSIENT = (OSError, ApiError)
 """What a server that has just been killed may answer."""
 
@@ -81,7 +83,13 @@ class Churn:
     """Pods of each gang that ever came."""
     torn: dict[str, float] = field(default_factory=dict)
     """Gangs of which only some pods are bound, and since when."""
+    raided: tuple[str, ...] = ()
+    """Virtual clusters in which others ask with higher priorities still."""
+    strong: set[str] = field(default_factory=set)
+    """Gangs that nobody can preempt."""
     checks: int = 0
+    survived: int = 0
+    """Pods that were found as they were before a kill, kill by kill."""
 
     def __post_init__(self) -> None:
         self.dice = random.Random(self.seed)  # noqa: S311
@@ -97,10 +105,13 @@ class Churn:
         name = f"g{self.made}"
         self.alive.append(name)
         pods, leaves = self.dice.choice([(1, 1), (1, 2), (2, 2), (3, 1), (2, 4), (4, 4), (1, 4), (8, 1)])
-        priority = self.dice.choice([-1, 0, 0, 5, 10])
+        priority = self.dice.choice([-1, 0, 0, 5, STRONGEST])
         lazy = self.dice.random() < 0.3
         self.sizes[name] = pods
-        made = gang(name, pods, leaves, self.dice.choice(self.vcs), priority, lazyPreemptionEnable=lazy)
+        vc = self.dice.choice(self.vcs)
+        if priority == STRONGEST and vc not in self.raided:
+            self.strong.add(name)
+        made = gang(name, pods, leaves, vc, priority, lazyPreemptionEnable=lazy)
         for pod in made:
             self.tried(lambda pod=pod: self.api.create(pod))
 
@@ -114,6 +125,30 @@ class Churn:
         pods = self.api.pods()
         self.checks += 1
         assert not faults(pods, self.devices)
+
+    def firm(self) -> dict[str, Json]:
+        """Pods that run and that only their own deletion ends, by uid; none while the server is away."""
+        try:
+            pods = self.api.pods()
+        except TRANSIENT:
+            return {}
+        here = self.strong.intersection(self.alive)
+        return {
+            pod["metadata"]["uid"]: pod
+            for pod in pods
+            if pod["spec"].get("nodeName") and pod["metadata"]["labels"].get("gang") in here
+        }
+
+    def check_survivors(self, before: Mapping[str, Json]) -> None:
+        """Who ran before a kill runs on, where it ran and with the devices that it had."""
+        now = {pod["metadata"]["uid"]: pod for pod in self.api.pods()}
+        for uid, pod in before.items():
+            name = pod["metadata"]["name"]
+            assert uid in now, f"{name} is gone"
+            assert now[uid]["spec"]["nodeName"] == pod["spec"]["nodeName"], name
+            assert now[uid]["metadata"]["annotations"][ISOLATION] == pod["metadata"]["annotations"][ISOLATION], name
+            assert not now[uid]["metadata"].get("deletionTimestamp"), f"{name} is being deleted"
+        self.survived += len(before)
 
     def check_whole(self, seconds: float = 20) -> None:
         """Like `check`; and no gang has been bound in part for longer than bindings take."""

@@ -7,8 +7,10 @@ import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+import yaml
 
 from paictl.cluster.interface import Cluster, ClusterError, JobState, JobView, TaskPlace
 from paictl.remote.pipes import Pipes
@@ -16,6 +18,7 @@ from tests.e2e_kube.controlplane import ControlPlane
 from tests.e2e_kube.jobrig import HIVED, SPACE, JobRig, files, finish, job_rig, live, opened, request, role
 from tests.e2e_kube.kubeapi import ApiError, KubeApi, until
 from tests.e2e_kube.rig import nodes_of
+from tests.e2e_kube.shell import Shell
 
 PATIENCE = 60.0
 
@@ -179,3 +182,35 @@ def test_what_a_task_has_written_is_shown_and_commands_run_beside_it(
     assert b"first" in b"".join(cluster.output("ann~talk", TaskPlace("worker")))  # its pod ended by itself and is there
     with pytest.raises(ClusterError, match="does not run"):
         cluster.execute("ann~talk", TaskPlace("worker"), ["true"], pipes)
+
+
+def test_other_quotas_are_tried_on_the_jobs_that_it_has_run(
+    cluster: Cluster, plane: ControlPlane, tmp_path: Path
+) -> None:
+    """Old is what was pushed; A is promised 16 devices, and its second job waits for the first until it has more."""
+    for number in range(2):
+        cluster.submit([request(f"a{number}", {"worker": role(4, 4)}, seconds=2)])
+    cluster.submit([request("b", {"worker": role(2, 3)}, vc="B", priority="oppo", seconds=1)])
+    cluster.submit([request("goes-on", {"worker": role(1)}, vc="B")])
+    for key in ("ann~a0", "ann~a1", "ann~b"):
+        awaited(cluster, key, lambda job: job.state is JobState.SUCCEEDED)
+    awaited(cluster, "ann~goes-on", runs)
+    hived = {**HIVED, "virtualClusters": {"A": {"virtualCells": [{"cellType": "RACK.NODE", "cellNumber": 8}]}}}
+    (tmp_path / "new.yaml").write_text(yaml.safe_dump(hived, sort_keys=False))
+    shell = Shell(plane, tmp_path)
+    found = shell.tried("sim", "what-if", "--from-cluster", "pai", "--config", str(tmp_path / "new.yaml"), "-o", "json")
+    assert found[0] == 0, found[2]
+    data = json.loads(found[1])
+    assert data["old"]["cluster"] == "configuration 1"
+    assert {row["vc"]: (row["jobs"], row["promised_before"], row["promised_after"]) for row in data["tenants"]} == {
+        "A": (2, 16, 32), "B": (1, 16, 0)
+    }  # fmt: skip
+    first = data["tenants"][0]
+    assert (first["less"], first["more"], first["mean_waiting_after"]) == (1, 0, 0.0)
+    assert [job["id"] for job in first["gained"]] == ["ann~a1"]
+    said = " ".join(found[2].split())
+    assert "goes-on: is running, its duration is not known" in said
+    assert "forgets jobs 30d after their end" in said
+    assert "new.yaml promises nothing to 'B': 1 jobs run as opportunistic ones there" in said
+    named = shell.done("sim", "what-if", "--from-cluster", "--cluster", "pai", "--config", str(tmp_path / "new.yaml"))
+    assert "old: configuration 1 (32 devices)" in named

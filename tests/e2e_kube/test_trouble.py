@@ -30,8 +30,8 @@ def _nothing_left(api: KubeApi) -> Iterator[None]:
     api.delete_all()
 
 
-def budget(api: KubeApi, selected: str) -> None:
-    spec = {"minAvailable": 1, "selector": {"matchLabels": {"gang": selected}}}
+def budget(api: KubeApi, selected: str, least: int = 1) -> None:
+    spec = {"minAvailable": least, "selector": {"matchLabels": {"gang": selected}}}
     path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
     api.call("POST", path, {"metadata": {"name": selected}, "spec": spec})
     until(lambda: "observedGeneration" in api.get(f"{path}/{selected}").get("status", {}), 30, "the budget counts")
@@ -77,6 +77,27 @@ def test_a_gang_of_which_one_member_is_protected_is_left_whole(api: KubeApi) -> 
     assert not any(api.pod(f"team-{i}") for i in range(4))
 
 
+@pytest.mark.usefixtures("up")
+def test_a_budget_over_several_members_of_a_gang_takes_all_of_them_or_none(api: KubeApi) -> None:
+    """The Eviction API would take any one of them; it would refuse the third."""
+    for pod in gang("crew", 4, 4, "B"):
+        api.create(pod)
+    api.await_bound([f"crew-{i}" for i in range(4)])
+    until(lambda: all(p["status"].get("phase") == "Running" for p in api.pods()), 30, "all run")
+    budget(api, "crew", 2)
+    until(lambda: _healthy(api, "crew") == 4, 30, "the budget sees the pods")
+    for pod in gang("boss", 1, 4, "B", 10):
+        api.create(pod)
+    hindered = "PreemptionHindered"
+    until(lambda: any(e["reason"] == hindered for e in api.events("boss-0")), 60, lambda: api.plight(["boss-0"]))
+    (event,) = (e for e in api.events("boss-0") if e["reason"] == hindered)
+    assert "the disruption budget crew allows 2 of the 4 evictions needed" in event["message"]
+    assert all(api.node_of(f"crew-{i}") for i in range(4)), "all of it runs on"
+    api.call("DELETE", "/apis/policy/v1/namespaces/default/poddisruptionbudgets/crew")
+    api.await_bound(["boss-0"], 90)
+    assert not any(api.pod(f"crew-{i}") for i in range(4))
+
+
 def _healthy(api: KubeApi, name: str) -> int:
     status = api.get(f"/apis/policy/v1/namespaces/default/poddisruptionbudgets/{name}")["status"]
     return int(status.get("currentHealthy", 0))
@@ -84,15 +105,19 @@ def _healthy(api: KubeApi, name: str) -> int:
 
 @pytest.mark.usefixtures("up")
 def test_a_binding_that_is_refused_gives_the_devices_back(api: KubeApi) -> None:
-    """An admission policy refuses bindings of pods called refused-*, as a quota or a webhook might."""
+    """An admission policy refuses bindings of pods called refused-*, as a quota or a webhook might.
+
+    And that of partly-1, whose gang is bound but for it: its place stays the gang's until the policy is gone.
+    """
     group = "/apis/admissionregistration.k8s.io/v1"
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/binding"]}
+    named = "object.metadata.name"
     policy = {
         "metadata": {"name": "no-binding"},
         "spec": {
             "failurePolicy": "Fail",
             "matchConstraints": {"resourceRules": [rule]},
-            "validations": [{"expression": "!object.metadata.name.startsWith('refused')", "message": "not this one"}],
+            "validations": [{"expression": f"!{named}.startsWith('refused') && {named} != 'partly-1'"}],
         },
     }
     api.call("POST", f"{group}/validatingadmissionpolicies", policy)
@@ -100,13 +125,11 @@ def test_a_binding_that_is_refused_gives_the_devices_back(api: KubeApi) -> None:
     api.call("POST", f"{group}/validatingadmissionpolicybindings", binding)
     time.sleep(3)  # until the API server enforces it
     try:
-        for pod in gang("refused", 4, 4, "A"):
+        for pod in (*gang("refused", 4, 4, "A"), *gang("partly", 4, 4, "B")):
             api.create(pod)
-        released = "ReservationReleased"
-        until(
-            lambda: any(e["reason"] == released for e in api.events("refused-0")), 60, lambda: api.plight(["refused-0"])
-        )
-        assert not any(pod["spec"].get("nodeName") for pod in api.pods())
+        _released(api, "refused-0")
+        _released(api, "partly-1")
+        assert {name for name in _all_of(api) if api.node_of(name)} == {"partly-0", "partly-2", "partly-3"}
         for i in range(4):
             api.delete(f"refused-{i}")
         for pod in gang("welcome", 4, 4, "A"):
@@ -115,6 +138,18 @@ def test_a_binding_that_is_refused_gives_the_devices_back(api: KubeApi) -> None:
     finally:
         api.call("DELETE", f"{group}/validatingadmissionpolicybindings/no-binding")
         api.call("DELETE", f"{group}/validatingadmissionpolicies/no-binding")
+    api.await_bound([f"partly-{i}" for i in range(4)], 60)
+    assert not faults(api.pods(), DEVICES)
+    assert len({api.node_of(f"partly-{i}") for i in range(4)}) == 4
+
+
+def _released(api: KubeApi, name: str) -> None:
+    """Wait until a pod is told that its place was given up."""
+    until(lambda: any(e["reason"] == "ReservationReleased" for e in api.events(name)), 60, lambda: api.plight([name]))
+
+
+def _all_of(api: KubeApi) -> list[str]:
+    return [pod["metadata"]["name"] for pod in api.pods()]
 
 
 def test_half_a_minute_without_the_api_server_under_load(up: Rig, plane: ControlPlane, api: KubeApi) -> None:

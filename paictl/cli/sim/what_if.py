@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from paictl.cli.clusters import StateOption, open_cluster
-from paictl.cli.console import Output, error, info, progressing, warning, write, write_data, write_segments, write_table
+from paictl.cli.clusters import StateOption
+from paictl.cli.console import Output, info, progressing, warning, write, write_data, write_table
 from paictl.cli.options import OutputOption
+from paictl.cli.sim.inputs import from_files, from_pushed, jobs_that_ended, named_cluster
 from paictl.cli.sim.shared import (
     FormatOption,
     HtmlOption,
@@ -16,7 +17,6 @@ from paictl.cli.sim.shared import (
     ReproducibleOption,
     number,
     read_trace,
-    say_bad_rows,
     span,
     write_figures,
     write_files,
@@ -24,26 +24,39 @@ from paictl.cli.sim.shared import (
 from paictl.errors import ExitCode, PaictlError
 
 if TYPE_CHECKING:
-    from paictl.config.reading.document import Document
+    from paictl.cluster.interface import Cluster
+    from paictl.sim.cluster import ClusterSpec
     from paictl.sim.job import Trace
     from paictl.sim.what_if import Moved, TenantChange, WhatIf
 
+PUSHED: Final = "what was pushed"
+"""How messages name the old configuration where it is the cluster's own."""
+
 EPILOG = """
 paictl sim what-if jobs.csv --config hivedscheduler.yaml --config new-hivedscheduler.yaml
+paictl sim what-if --from-cluster prod --config new-hivedscheduler.yaml
 paictl sim what-if --from-cluster --config cluster/ --config new/ -o json
 """
 
 
 def what_if(
     trace: Annotated[
-        str | None, typer.Argument(metavar="[TRACE]", help="The jobs, as for run; their VC says whose they are.")
+        str | None,
+        typer.Argument(
+            metavar="[TRACE]",
+            help="The jobs, as for run; their VC says whose they are. With --from-cluster the name of a cluster.",
+        ),
     ] = None,
     config: Annotated[
         list[str] | None,
-        typer.Option("--config", metavar="HIVED", help="Twice: the old and the new hivedscheduler configuration."),
+        typer.Option(
+            "--config", metavar="HIVED",
+            help="Twice: the old and the new hivedscheduler configuration. Once with --from-cluster: the new one; "
+            "the old one is what was pushed.",
+        ),
     ] = None,
     from_cluster: Annotated[
-        bool, typer.Option("--from-cluster", help="Take the jobs that the cluster on this machine has run.")
+        bool, typer.Option("--from-cluster", help="Take the jobs that a cluster has run, and still knows of.")
     ] = False,
     state: StateOption = None,
     kind: FormatOption = None,
@@ -51,42 +64,42 @@ def what_if(
     html: HtmlOption = None,
     reproducible: ReproducibleOption = False,
     output: OutputOption = Output.TABLE,
-) -> None:
+) -> None:  # fmt: skip
     """Play jobs under an old and a new configuration: which tenants wait less, which more, and which jobs.
 
     The scheduler core decides, as it would in the cluster. A configuration with errors is refused with what
     `paictl config validate` finds (exit code 1).
     """
     from paictl.sim.page import page
-    from paictl.sim.parallel import Wanted, play
     from paictl.sim.report import compared, jobs_csv
-    from paictl.sim.specify import from_hived
-    from paictl.sim.what_if import what_if as compare_both
     from paictl.sim.what_if import what_if_data
 
-    if len(config or ()) != 2:
-        raise PaictlError("what-if needs two configurations", hint="--config OLD.yaml --config NEW.yaml")
-    if (trace is None) is not from_cluster:
+    paths = config or []
+    if len(paths) != 2 and not (from_cluster and len(paths) == 1):
+        raise PaictlError(
+            "what-if needs two configurations",
+            hint="--config OLD.yaml --config NEW.yaml; with --from-cluster the new one is enough",
+        )
+    if trace is None and not from_cluster:
         raise PaictlError("the jobs are those of a trace, or with --from-cluster those of the cluster", hint="give one")
-    documents = [_sound(path) for path in config or ()]
-    if None in documents:
+    cluster = named_cluster(trace, state) if from_cluster else None
+    specs = [from_files(path) for path in paths]
+    if cluster is not None and len(paths) == 1:
+        paths, specs = [PUSHED, *paths], [from_pushed(cluster), *specs]
+    old, new = specs
+    if old is None or new is None:
         raise typer.Exit(ExitCode.NEGATIVE)
-    specs = [from_hived(document, document.path) for document in documents if document is not None]
-    with progressing("reading the jobs") as say:
-        found = _from_cluster(state) if trace is None else read_trace(trace, kind)
-        say(f"playing {len(found.jobs):,} jobs twice")
-        old, new = play(found.jobs, [Wanted("hived", spec) for spec in specs])
-        given = compare_both(found, old, new, (dict(specs[0].quotas), dict(specs[1].quotas)))
-        both = compared(found, [old, new])
-    _warn_of_strangers(found, [dict(spec.quotas) for spec in specs], config or [])
-    for text in both.warnings:
-        if "cannot tell policies apart" not in text:
-            warning(text)
+    found, given = _played(trace or "", kind, cluster, (old, new))
+    both = compared(found, [given.old, given.new])
+    _warn_of_strangers(found, [dict(old.quotas), dict(new.quotas)], paths)
+    for said in both.warnings:
+        if "cannot tell policies apart" not in said:
+            warning(said)
     files = {}
     if jobs:
-        files[jobs] = jobs_csv([old, new])
+        files[jobs] = jobs_csv([given.old, given.new])
     if html:
-        files[html] = page(both, f"{found.path}: {specs[0].text} and {specs[1].text}")
+        files[html] = page(both, f"{found.path}: {old.text} and {new.text}")
     write_files(files)
     if output is Output.TABLE:
         _write(given)
@@ -94,34 +107,17 @@ def what_if(
         write_data(what_if_data(given, reproducible=reproducible), output)
 
 
-def _sound(path: str) -> Document | None:
-    """The hivedscheduler configuration in a file; None, with the findings on stdout, if it has errors."""
-    from paictl.config.linting.report import FORMATS
-    from paictl.config.linting.validate import Choice, validate
-    from paictl.config.quotas.capacity import configuration
-    from paictl.config.reading.load import load
-    from paictl.config.reading.problem import Severity
+def _played(
+    trace: str, kind: str | None, cluster: Cluster | None, specs: tuple[ClusterSpec, ClusterSpec]
+) -> tuple[Trace, WhatIf]:
+    from paictl.sim.parallel import Wanted, play
+    from paictl.sim.what_if import what_if as compare_both
 
-    loaded = load([path])
-    document = configuration(loaded)
-    report = validate(loaded, Choice(severity=Severity.ERROR))
-    wrong = [problem for problem in report.problems if problem.place.path == document.path]
-    if not wrong:
-        return document
-    write_segments(FORMATS["text"](report))
-    error(PaictlError("is not played: it has errors", where=path, hint=f"paictl config validate {path}"))
-    return None
-
-
-def _from_cluster(state: object) -> Trace:
-    from pathlib import Path
-
-    from paictl.operate.history import history
-
-    cluster = open_cluster(state if isinstance(state, Path) else None)
-    found = history(cluster.jobs(), cluster.name)
-    say_bad_rows(found)
-    return found
+    with progressing("reading the jobs") as say:
+        found = read_trace(trace, kind) if cluster is None else jobs_that_ended(cluster)
+        say(f"playing {len(found.jobs):,} jobs twice")
+        old, new = play(found.jobs, [Wanted("hived", spec) for spec in specs])
+        return found, compare_both(found, old, new, (dict(specs[0].quotas), dict(specs[1].quotas)))
 
 
 def _warn_of_strangers(trace: Trace, promised: list[dict[str, int]], paths: list[str]) -> None:

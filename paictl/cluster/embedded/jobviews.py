@@ -6,7 +6,7 @@ from datetime import datetime
 
 from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.interface import JobView, TaskView
-from paictl.cluster.jobwords import STATES
+from paictl.cluster.jobwords import STATES, alike
 from paictl.units import Millis, instant
 from paictl.workload.lifecycle import TaskStatus
 
@@ -23,6 +23,7 @@ def view_of(job: LiveJob, epoch: datetime, *, tasks: bool = True) -> JobView:
         started=_when(epoch, job.started),
         ended=_when(epoch, job.ended),
         number=job.number,
+        pod=alike(pod.leaf_number for pod in job.plan.pods),
         attempt=job.status.attempt,
         preemptions=job.preemptions,
         used=sum(len(run.info.devices) for _, run in job.running()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -43,6 +44,7 @@ from paictl.cluster.values import (
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
 from paictl.remote.kube.objects import NOT_FOUND, find, path_of
 from paictl.remote.pipes import Pipes
+from paictl.units import DurationError, Millis, parse_duration
 
 _OPENPAI: Final = "default"
 """The namespace in which OpenPAI keeps what it was told."""
@@ -63,6 +65,14 @@ class KubernetesCluster:
         self._users = KubernetesUsers(client)
         self._jobs = JobStore(client)
         self._looker = Looker(client, self._store, self._jobs, lambda: self._services.loaded(SCHEDULER))
+
+    def follow_jobs(self) -> None:
+        """Watch jobs from now on and answer from that, for a process that asks again and again, from many threads."""
+        from paictl.cluster.kubernetes.mirror import WatchedJobs  # late: most commands look once
+
+        watched = WatchedJobs(self._client)
+        watched.mirror.start()
+        self._jobs.watched = watched
 
     # --- identity
 
@@ -164,6 +174,17 @@ class KubernetesCluster:
         """What a job was submitted with, secrets masked."""
         with told():
             return self._jobs.find(key).data
+
+    def jobs_kept(self) -> Millis | None:
+        """How long the job controller keeps jobs that have ended."""
+        with told():
+            said = str(self._services.settings(CONTROLLER).get("keep", ""))
+        try:
+            seconds = parse_duration(said)
+        except DurationError as error:
+            error.where = f"{CONTROLLER}.keep"
+            raise
+        return None if math.isinf(seconds) else Millis(round(seconds * 1000))
 
     def jobs(self, *, ended: bool = True) -> Sequence[JobView]:
         """Jobs in order of submission, without tasks."""

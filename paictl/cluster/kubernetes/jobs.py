@@ -24,6 +24,7 @@ from paictl.remote.pipes import Pipes
 
 if TYPE_CHECKING:
     from paictl.cluster.configured import Configuration
+    from paictl.cluster.kubernetes.mirror import WatchedJobs
     from paictl.cluster.taking import Taken
 
 PODS: Final = path_of(JOBS_NAMESPACE, "pods")
@@ -33,10 +34,11 @@ MOST_TASKS: Final = 10_000
 
 
 class JobStore:
-    """The `PaiJob`s of one cluster, as a client sees them."""
+    """The `PaiJob`s of one cluster, as a client sees them; who looks often lets it see `watched`, too."""
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client
+        self.watched: WatchedJobs | None = None
 
     # --- submitting
 
@@ -83,7 +85,7 @@ class JobStore:
             if name:
                 delete(self._client, path_of(JOBS_NAMESPACE, "secrets", name))
             raise name_taken(one.key)
-        return replace(view_of(read_paijob(made), ()), devices=sum(group.leaves for group in one.plan.groups.values()),
+        return replace(view_of(self._told(made), ()), devices=sum(group.leaves for group in one.plan.groups.values()),
                        reason="")  # fmt: skip
 
     def _create(self, path: str, body: Json) -> Json | None:
@@ -105,6 +107,10 @@ class JobStore:
                 raise
             raise _no_resource() from None
 
+    def _told(self, answer: Json) -> PaiJob:
+        """What the API server made of a change of ours: whoever looks next sees it, even if the watch is late."""
+        return self.watched.mirror.remember(answer) if self.watched else read_paijob(answer)
+
     # --- changing and looking
 
     def stop(self, key: str) -> None:
@@ -113,7 +119,8 @@ class JobStore:
         if pai.record is not None and pai.record.status.state.final:
             return
         try:
-            self._client.request("PATCH", paijobs_path(pai.name), {"spec": {"stopped": True}}, kind=MERGE)
+            wish = {"spec": {"stopped": True}}
+            self._told(self._client.request("PATCH", paijobs_path(pai.name), wish, kind=MERGE))
         except KubeError as error:
             if error.status != NOT_FOUND:
                 raise
@@ -142,6 +149,8 @@ class JobStore:
             if found is None or (pai := read_paijob(found)).key != key:
                 return [], {}
             return [pai], {pai.name: list(self.pods(pai.name))}
+        if self.watched and self.watched.current:
+            return self.watched.everything()
         jobs, pods = in_order(self._all()), dict[str, list[PodSeen]]()
         if any(pai.record is not None and not pai.record.closed for pai in jobs):
             for pod in self.pods():
@@ -156,8 +165,11 @@ class JobStore:
 
     def jobs(self, *, ended: bool) -> list[JobView]:
         """Jobs in order of submission, without tasks."""
-        jobs, pods = self.everything()
-        views = [view_of(pai, pods.get(pai.name, ()), place, tasks=False) for place, pai in enumerate(jobs, 1)]
+        if self.watched and self.watched.current:
+            views = self.watched.views()
+        else:
+            jobs, pods = self.everything()
+            views = [view_of(pai, pods.get(pai.name, ()), place, tasks=False) for place, pai in enumerate(jobs, 1)]
         return [view for view in views if ended or not view.state.ended]
 
     def job(self, key: str) -> JobView:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from paictl.cluster.jobwords import STATES
+from paictl.cluster.jobwords import STATES, alike
 from paictl.cluster.kubernetes.paijob.record import LastRun, Place, Record
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.kubernetes.paijob.seen import PodSeen
@@ -28,7 +28,7 @@ def view_of(pai: PaiJob, pods: Iterable[PodSeen], number: int = 0, *, tasks: boo
     present = present_pods(pai, pods)
     known = JobView(
         key=pai.key, vc=pai.vc, priority=pai.priority, state=JobState.WAITING, submitted=pai.submitted,
-        devices=pai.asked, number=number, reason=DAMAGED if pai.damaged else NOT_SEEN,
+        devices=pai.asked, number=number, pod=alike(pai.sizes), reason=DAMAGED if pai.damaged else NOT_SEEN,
     )  # fmt: skip
     if record is None:
         return replace(known, state=JobState.STOPPED, reason="") if pai.stopped else known

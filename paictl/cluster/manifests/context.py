@@ -83,6 +83,11 @@ class Renderer:
                 )  # fmt: skip
         return found
 
+    def settings(self, service: str) -> Mapping[str, Any]:
+        """The service's own section over its defaults, sealed; no template is looked at."""
+        own: Mapping[str, Any] = merged(self._defaults(service), self._services.get(service))
+        return own
+
     def _rendered(self, service: str, secrets: Mapping[str, str] | None) -> list[Manifest]:
         return render_folder(self._templates / service, self._context(service, secrets))
 

@@ -24,7 +24,7 @@ class Eviction(Enum):
     GONE = "gone"
     """It was not there any more."""
     REFUSED = "refused"
-    """A PodDisruptionBudget forbids it now."""
+    """A PodDisruptionBudget forbids it now, or the server has another reason: two budgets for one pod, a webhook."""
 
 
 def pod_path(namespace: str, name: str, part: str = "") -> str:
@@ -77,11 +77,9 @@ def evict(client: KubeClient, namespace: str, name: str, uid: str, *, only_ask: 
     except KubeError as error:
         if error.status in (404, 409):  # gone, or another pod of that name
             return Eviction.GONE, ""
-        if error.status == 429:
-            causes = (error.body.get("details") or {}).get("causes") or ()
-            said = "; ".join(str(cause.get("message")) for cause in causes) or str(error.body.get("message", ""))
-            return Eviction.REFUSED, said
-        raise
+        causes = (error.body.get("details") or {}).get("causes") or ()
+        said = "; ".join(str(cause.get("message")) for cause in causes) or str(error.body.get("message", ""))
+        return Eviction.REFUSED, said or error.message
     return Eviction.TAKEN, ""
 
 

@@ -16,6 +16,8 @@ from paictl.sim.job import Share
 from paictl.sim.placement.base import Placement
 from paictl.sim.view import JobView
 
+NAMELESS = "(no tenant)"
+"""The VC of jobs whose trace says nothing of tenants: the specification refuses an empty name."""
 OPPORTUNISTIC = -1
 """HiveD's priority of a job outside every quota."""
 
@@ -45,16 +47,23 @@ class Cells(Placement):
         self._names: dict[str, int] = {}
         """By pod: the number of its job."""
         self._first_vc = spec.virtual_clusters[0].name
-        self.promised: dict[str, int] = {vc.name: 0 for vc in spec.virtual_clusters}
+        self.promised: dict[str, int] = {_tenant(vc.name): 0 for vc in spec.virtual_clusters}
         """Devices of each VC."""
+        self._largest: dict[tuple[str, str | None], int] = {}
+        """By VC and device type (None: any): the most devices of one chain, for a group lies within one."""
         virtual = self.engine.state.virtual
+        chains: dict[tuple[str, int], int] = {}
         for cell in virtual.cells():
             if virtual.root[cell] == cell:
-                self.promised[virtual.vc(cell)] += len(virtual.leaves(cell))
+                vc, chain, leaves = _tenant(virtual.vc(cell)), virtual.chain[cell], len(virtual.leaves(cell))
+                self.promised[vc] += leaves
+                chains[vc, chain] = most = chains.get((vc, chain), 0) + leaves
+                for kind in (None, virtual.chains[chain].leaf_type):
+                    self._largest[vc, kind] = max(most, self._largest.get((vc, kind), 0))
 
     def guaranteed(self, job: JobView) -> bool:
         """Whether it runs on its VC's cells: it wants to, and they are enough."""
-        return job.share is Share.GUARANTEED and self.promised.get(job.vc, 0) >= job.gpus
+        return job.share is Share.GUARANTEED and self._largest.get((job.vc, job.gpu_type), 0) >= job.gpus
 
     def take(self, job: JobView, number: int) -> Devices | None:
         """Bind the group if that disturbs nobody."""
@@ -113,10 +122,16 @@ class Cells(Placement):
         leaves = [size for size, count in members for _ in range(count)][place]
         priority = min(max(job.priority, 0), MAX_PRIORITY) if self.guaranteed(job) else OPPORTUNISTIC
         uid = f"{job.number}-{place}"
+        vc = (job.vc or NAMELESS) if job.vc in self.promised else self._first_vc
         return PodRequest(
-            uid=uid, name=f"sim/{uid}", vc=job.vc if job.vc in self.promised else self._first_vc, priority=priority,
-            leaf_number=leaves, group=str(job.number), members=members, leaf_type=job.gpu_type or "",
+            uid=uid, name=f"sim/{uid}", vc=vc, priority=priority, leaf_number=leaves, group=str(job.number),
+            members=members, leaf_type=job.gpu_type or "",
         )  # fmt: skip
+
+
+def _tenant(vc: str) -> str:
+    """The tenant of a VC, as jobs name it."""
+    return "" if vc == NAMELESS else vc
 
 
 def from_text(text: str) -> HivedSpec:
@@ -149,7 +164,7 @@ def for_nodes(cluster: Cluster, quotas: Mapping[str, int]) -> HivedSpec:
             devices -= number * row[1]
             if number:
                 virtual.append({"cellType": top, "cellNumber": number})
-        promised[vc] = {"virtualCells": virtual}
+        promised[vc or NAMELESS] = {"virtualCells": virtual}
     return HivedSpec.from_mapping(
         {"physicalCluster": {"cellTypes": types, "physicalCells": cells}, "virtualClusters": promised}
     )

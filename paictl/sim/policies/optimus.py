@@ -39,26 +39,45 @@ def pace(job: JobView, number: int) -> float:
     return 1.0 if number == job.gpus else job.scaling.get(number, number / job.gpus)
 
 
-def allocate(jobs: Sequence[JobView], left: Mapping[int, float], devices: int) -> dict[int, int]:
+class _Left:
+    """Devices that are left for jobs of one type, and for all together."""
+
+    def __init__(self, devices: int, types: Mapping[str, int]) -> None:
+        self._all = devices
+        self._of = dict(types)
+
+    def take(self, job: JobView, number: int) -> bool:
+        """Take so many for a job; False, and nothing is taken, if there are not so many for it."""
+        kind = job.gpu_type
+        if number > self._all or (kind is not None and number > self._of.get(kind, 0)):
+            return False
+        self._all -= number
+        if kind is not None:
+            self._of[kind] -= number
+        return True
+
+
+def allocate(
+    jobs: Sequence[JobView], left: Mapping[int, float], devices: int, types: Mapping[str, int] | None = None
+) -> dict[int, int]:
     """Devices by job number: everybody its fewest, modest jobs first, then greedily by gain per device.
 
-    `left` is the remaining work by job number. A gain is how much sooner a job would end; where a step of the curve
-    brings nothing, a later one may (a curve with a dent), so the best next size is taken, not the very next.
+    `left` is the remaining work by job number, `types` how many of the devices are of each type, for jobs that run on
+    one only. A gain is how much sooner a job would end; where a step of the curve brings nothing, a later one may (a
+    curve with a dent), so the best next size is taken, not the very next.
     """
     given: dict[int, int] = {}
     heap: list[tuple[float, int, int, JobView]] = []
+    free = _Left(devices, types or {})
     for job in sorted(jobs, key=lambda one: (sizes(one)[0], one.number)):
         least = sizes(job)[0]
-        if least <= devices:
-            devices -= least
+        if free.take(job, least):
             given[job.number] = least
             _push(heap, job, least, left[job.number])
     while heap:
         _, _, wanted, job = heapq.heappop(heap)
-        more = wanted - given[job.number]
-        if more > devices:
+        if not free.take(job, wanted - given[job.number]):
             continue
-        devices -= more
         given[job.number] = wanted
         _push(heap, job, wanted, left[job.number])
     return given
@@ -135,14 +154,15 @@ class Optimus(Policy):
     def _turn(self) -> None:
         jobs = list(self._jobs.values())
         left = {job.number: job.remaining(self.now) / ONE for job in jobs}
-        given = allocate(jobs, left, self.cluster.size)
+        given = allocate(jobs, left, self.cluster.size, self.cluster.types)
         book = NodeBook(self.cluster)
-        kept = {job.number for job in jobs if job.running and given.get(job.number) == len(job.devices)}
+        kept = self._kept(given)
         for number in sorted(kept):
             book.claim(self._jobs[number].devices)
         placed = {number: self._jobs[number].devices for number in kept}
-        for number in sorted(set(given) - kept, key=lambda one: (given[one], one)):
-            placed[number] = self._place(book, given[number])
+        # who runs on one type only goes first: the others take what is left, wherever it is
+        for number in sorted(set(given) - kept, key=lambda one: (self._jobs[one].gpu_type is None, given[one], one)):
+            placed[number] = self._place(book, self._jobs[number], given[number])
         for job in jobs:
             if job.running and placed.get(job.number) != job.devices:
                 self.act(Preempt(job))
@@ -152,9 +172,28 @@ class Optimus(Policy):
             if number not in kept:
                 self.act(Start(self._jobs[number], devices))
 
-    def _place(self, book: NodeBook, number: int) -> Devices:
+    def _kept(self, given: Mapping[int, int]) -> set[int]:
+        """Who stays where it is: whoever keeps its size, and does not stand where another must go."""
+        jobs = self._jobs
+        kept = {number for number, many in given.items() if jobs[number].running and many == len(jobs[number].devices)}
+        for kind, room in self.cluster.types.items():
+            lacking = sum(many for one, many in given.items() if jobs[one].gpu_type == kind and one not in kept) - room
+            on = {one: sum(self.cluster.type_of[device] == kind for device in jobs[one].devices) for one in kept}
+            lacking += sum(on.values())
+            for one in sorted(kept, reverse=True):
+                if lacking > 0 and on[one] and jobs[one].gpu_type is None:
+                    kept.discard(one)
+                    lacking -= on[one]
+        return kept
+
+    def _place(self, book: NodeBook, job: JobView, number: int) -> Devices:
+        nodes = self.cluster.nodes
         free = sorted(
-            ((node, len(book.free_on(node))) for node in range(len(self.cluster.nodes)) if book.free_on(node)),
+            (
+                (node, len(book.free_on(node)))
+                for node in range(len(nodes))
+                if book.free_on(node) and job.gpu_type in (None, nodes[node].type)
+            ),
             key=lambda row: (-row[1], row[0]),
         )
         parts = split(free, number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import nlargest
 from typing import Final, Literal
@@ -91,16 +91,25 @@ class ParSync(Policy):
         self._turn = 0
         self._arrived = 0
         self._next: Millis | None = None
+        self._changed = Millis(0)
+        """When the truth, or what a scheduler may know of it, last changed otherwise than by a refresh."""
+        self._failures = 0
+        """Decisions since then that could not be made, by schedulers whose views are all as the truth is."""
         self._counts = {"conflicts": 0, "commits": 0, "quality": 0}
 
     # --- time
 
     def ended(self, _: JobView, devices: Devices, /) -> None:
         """Free in truth; schedulers see it when they refresh."""
+        self._catch_up()
         self._free.update(devices)
+        self._change()
 
     def plan(self, moment: Moment) -> None:
         """Refresh what is due, then let a scheduler decide if its time has come."""
+        self._catch_up()
+        if moment.arrived:
+            self._change()
         for job in moment.arrived:
             self._who[self._arrived % len(self._who)].line.append(job)
             self._arrived += 1
@@ -110,8 +119,34 @@ class ParSync(Policy):
         self._next = Millis(max(self.now + 1, self._next or 0)) if self._waits() else None
 
     def wake(self) -> Millis | None:
-        """The next decision or refresh, while anybody waits."""
-        return self._next if self._next is None else min(self._next, Millis((self._tick + 1) * self._step()))
+        """The next decision or refresh, while anybody waits and it could make a difference."""
+        if self._next is None or self._asleep:
+            return None
+        return min(self._next, Millis((self._tick + 1) * self._step()))
+
+    @property
+    def _asleep(self) -> bool:
+        """Whether every scheduler knows the truth and has found no place for its first job: only an event helps."""
+        return self._failures >= len(self._who)
+
+    def _change(self) -> None:
+        self._changed, self._failures = self.now, 0
+
+    def _catch_up(self) -> None:
+        """Count the turns and refreshes since everybody fell asleep: none of them would have changed anything."""
+        if not self._asleep or self._next is None:
+            return
+        pause = self._pause()
+        if (missed := -(-(self.now - self._next) // pause)) > 0:
+            self._turn += missed
+            self._next = Millis(self._next + missed * pause)
+        self._tick = max(self._tick, (self.now - 1) // self._step())
+        for one in self._who:
+            one.fresh = (self._tick + one.number) % self._parts
+
+    def _pause(self) -> int:
+        """Between the decisions of two schedulers."""
+        return max(1, int(self.p.decide) // len(self._who))
 
     def _step(self) -> int:
         span = self.p.gap if self.p.strategy == "statesync" else self.p.gap // self._parts
@@ -142,7 +177,9 @@ class ParSync(Policy):
         one = self._who[self._turn % len(self._who)]
         if one.line:
             self._decide(one)
-        self._next = Millis(self.now + max(1, self.p.decide // len(self._who)))
+        if not self._asleep and self.now - self._changed > self.p.gap + self._parts:  # all was refreshed since then
+            self._failures += 1
+        self._next = Millis(self.now + self._pause())
 
     def _decide(self, one: _Scheduler) -> None:
         """Commit the first job of a line, or learn that its slots are taken."""
@@ -158,8 +195,10 @@ class ParSync(Policy):
                 if device in self._free:
                     one.views[device % self._parts].add(device)
             self._counts["conflicts"] += 1
+            self._change()
             return
         one.line.popleft()
+        self._change()
         devices = tuple(sorted(wanted))
         self._free.difference_update(devices)
         self._counts["commits"] += len(devices)
@@ -173,15 +212,20 @@ class ParSync(Policy):
             self.p.strategy == "adaptive" and self.now - job.submit > self.p.patience
         )
         if not fast:
-            known = (device for view in one.views for device in view)
+            known = (device for view in one.views for device in self._able(job, view))
             return nlargest(job.gpus, known, key=lambda device: (one.taste[device], -device))
         found: list[int] = []
         for back in range(self._parts):
-            view = one.views[(one.fresh - back) % self._parts]
+            view = self._able(job, one.views[(one.fresh - back) % self._parts])
             found += nlargest(job.gpus - len(found), view, key=lambda device: (one.taste[device], -device))
             if len(found) == job.gpus:
                 break
         return found
+
+    def _able(self, job: JobView, view: Iterable[int]) -> Iterable[int]:
+        """Those of a view on which a job may run."""
+        kind, type_of = job.gpu_type, self.cluster.type_of
+        return view if kind is None else [device for device in view if type_of[device] == kind]
 
     def counted(self) -> Mapping[str, float]:
         """Conflicts, and the mean score of a slot that was given (1.0 is the mean of all)."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from paictl.cli.main import run
+from paictl.cluster.targets import open_target
 from tests.unit.cli.conftest import Paictl
 
 NODES = ", ".join(f"{{cellAddress: n{number}}}" for number in range(4))
@@ -124,3 +125,38 @@ def test_the_jobs_of_a_cluster_are_its_history(
     data = json.loads(done.out)
     assert (data["old"]["jobs"], data["old"]["trace"]["jobs"], data["old"]["mean_jct"]) == (1, 1, 60.0)
     assert "two: is running, its duration is not known" in done.err
+    one = paictl("sim", "what-if", "--from-cluster", "--config", str(files / "new.yaml"), "-o", "json")
+    assert one.code == 0, one.err
+    data = json.loads(one.out)
+    assert [data[side]["cluster"] for side in ("old", "new")] == ["configuration 1", str(files / "new.yaml")]
+    assert [row["vc"] for row in data["tenants"]] == ["a", "b", "default", "vc1"]
+    assert "what was pushed promises nothing" not in one.err
+    assert "forgets" not in one.err, "what ran here stays"
+
+
+def test_the_cluster_can_be_named(home: Path, paictl: Paictl, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PAICTL_STATE", str(home / "state"))
+    new = ("--config", str(files / "new.yaml"))
+    assert paictl("cluster", "up", "--preset", "lab").code == 0
+    here = paictl("sim", "what-if", "--from-cluster", "local", *new)
+    assert (here.code, "no job of it has ended yet" in here.err) == (2, True)
+    said = {
+        ("--from-cluster", "lokal"): "there is no cluster 'lokal'",
+        ("--from-cluster", str(files / "jobs.csv")): "is a file and no cluster",
+        ("--from-cluster", "local", "--cluster", "prod"): "--from-cluster says local and another option prod",
+        ("--from-cluster", "prod", "--state", str(home / "state")): "--from-cluster says prod and another option local",
+        (str(files / "jobs.csv"),): "what-if needs two configurations",
+    }
+    for given, error in said.items():
+        refused = paictl("sim", "what-if", *given, *new)
+        assert (refused.code, error in refused.err) == (2, True), refused.err
+
+
+def test_a_pushed_configuration_with_errors_is_refused(home: Path, paictl: Paictl, files: Path) -> None:
+    assert paictl("cluster", "up", "--preset", "lab").code == 0
+    hived = "".join(f"    {line}\n" for line in (files / "bad.yaml").read_text().splitlines())
+    written = {"services-configuration.yaml": f"hivedscheduler:\n  config: |\n{hived}"}
+    open_target("local", folder=home / "state").push(written, "past the checks of paictl config push")
+    done = paictl("sim", "what-if", "--from-cluster", "--config", str(files / "new.yaml"))
+    assert (done.code, "quota-exceeds-cluster" in done.out) == (1, True)
+    assert "configuration 2: is not played: it has errors" in done.err

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from paictl.cluster.kubernetes.mirror import PODS
 from paictl.cluster.kubernetes.paijob.record import numbers, ranges
-from paictl.controller.cache import PODS, WORKS
+from paictl.controller.cache import WORKS
 from paictl.controller.loop import Loop
 from paictl.remote.kube.client import Json
 from tests.unit.cluster.fakekube import START, FakeKube, _error, _selected, _stamp

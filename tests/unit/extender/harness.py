@@ -59,9 +59,15 @@ class FakeServer:
         self.locked: Callable[[], bool] = lambda: False
         self.refuse: dict[str, KubeError] = {}
         """Answers by the last part of the path (``binding``, ``eviction``), and by that and a pod's name."""
+        self.budgets: list[Json] = []
 
     def get(self, path: str, **_: object) -> Json:
         return self.request("GET", path)
+
+    def list(self, path: str) -> Iterator[tuple[str, list[Json]]]:
+        assert not self.locked(), "nobody waits for the network in the lock"
+        assert path == "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+        yield "1", self.budgets
 
     def request(self, method: str, path: str, body: Any = None, **_: object) -> Json:
         assert not self.locked(), "nobody waits for the network in the lock"

@@ -41,6 +41,23 @@ def test_a_refused_binding_says_so(harness: Harness) -> None:
     assert harness.run(made) == node
 
 
+def test_a_gang_of_which_one_binding_is_refused_comes_out_whole(harness: Harness) -> None:
+    """The others run; the place of the one stays its gang's, and it is bound there as soon as the server takes it."""
+    made = gang("g", 3, 4)
+    nodes = [harness.ask(one).names[0] for one in made]
+    harness.server.refuse["binding g-1"] = KubeError("not this one", status=403, reason="Forbidden")
+    assert [harness.bind(*one) for one in zip(made, nodes, strict=True)] == ["", "not this one", ""]
+    for _ in range(2):  # it is asked about again and again, and given up in the end
+        harness.now += 61
+        harness.reconciler.reconcile()
+        assert not harness.ask(gang("other", 1, 4)[0]).names, "nobody else gets its place"
+        assert harness.bind(made[1], harness.ask(made[1]).names[0]) == "not this one"
+    assert harness.reasons_of("g-1") == ["ReservationReleased"] * 2
+    harness.server.refuse.clear()
+    assert harness.run(made[1]) == nodes[1]
+    assert sorted(one["spec"]["nodeName"] for one in made) == sorted(nodes)
+
+
 def test_another_pod_of_the_name_is_not_bound(harness: Harness) -> None:
     made = gang("g", 3, 4)
     for one in made:

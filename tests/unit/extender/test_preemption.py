@@ -8,6 +8,7 @@ from paictl.extender.core import Options
 from paictl.extender.filtering import filter_nodes
 from paictl.extender.preemption import candidates
 from paictl.extender.wire import FilterArgs, PreemptArgs, Victims
+from paictl.remote.kube import budgets
 from paictl.remote.kube.client import KubeError
 from paictl.scheduler.errors import RequestError
 from tests.unit.extender.conftest import NODES, spec
@@ -104,6 +105,58 @@ def test_a_gang_of_which_one_pod_is_protected_is_left_whole(harness: Harness) ->
     harness.now += 30
     harness.reconciler.reconcile()
     assert sorted(harness.evictions()) == [f"POST eviction low-{i}" for i in range(3)]
+
+
+def test_a_budget_over_several_pods_of_a_gang_takes_all_of_them_or_none(harness: Harness) -> None:
+    """The API server would take any one of them, and the next no more."""
+    for made in gang("low", 3, 4):
+        made["metadata"]["labels"] = {"team": "x"}
+        made["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        harness.run(made)
+    harness.ask(gang("high", 1, 4, priority=5)[0])
+    budget = {"metadata": {"name": "b"}, "spec": {"selector": {"matchLabels": {"team": "x"}}}}
+    harness.server.budgets = [{**budget, "status": {"disruptionsAllowed": 2}}]
+    for _ in range(20):
+        harness.reconciler.reconcile()
+        harness.now += 1
+    assert not harness.evictions()
+    said = [one.message for one in harness.recorded if one.reason == "PreemptionHindered"]
+    assert said
+    assert all("the disruption budget b allows 2 of the 3 evictions needed" in one for one in said)
+    harness.server.pods["default/low-1"]["status"]["conditions"] = []  # it is not ready: the budget does not count it
+    harness.now += 30
+    harness.reconciler.reconcile()
+    assert sorted(harness.evictions()) == [f"POST eviction low-{i}" for i in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("selector", "selected"),
+    [
+        (None, False),
+        ({}, True),
+        ({"matchLabels": {"team": "x"}}, True),
+        ({"matchLabels": {"team": "x", "other": "y"}}, False),
+        ({"matchExpressions": [{"key": "team", "operator": "In", "values": ["w", "x"]}]}, True),
+        ({"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["x"]}]}, False),
+        ({"matchExpressions": [{"key": "other", "operator": "NotIn", "values": ["x"]}]}, True),
+        ({"matchExpressions": [{"key": "team", "operator": "Exists"}]}, True),
+        ({"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}, False),
+    ],
+)
+def test_what_a_budget_selects(selector: dict[str, object] | None, selected: bool) -> None:
+    assert budgets.selects(selector, {"team": "x"}) is selected
+
+
+def test_an_eviction_that_the_server_cannot_carry_out_keeps_no_other_waiting(harness: Harness) -> None:
+    """Two budgets for one pod: the server answers 500. Another group's preemption goes on."""
+    for made in (*gang("low", 3, 4), *gang("lower", 1, 4, "B")):
+        harness.run(made)
+    harness.server.refuse["eviction low-1"] = KubeError("more than one PodDisruptionBudget", status=500)
+    harness.ask(gang("high", 3, 4, priority=5)[0])
+    harness.ask(gang("higher", 1, 4, "B", priority=5)[0])
+    harness.reconciler.reconcile()
+    assert harness.evictions() == ["POST eviction lower-0"]
+    assert "PreemptionHindered" in harness.reasons_of("high-0")
 
 
 def test_in_tree_victims_must_not_die_for_nothing(harness: Harness) -> None:

@@ -94,3 +94,26 @@ def test_nodes_are_reported_in_the_order_of_the_configuration(monkeypatch: pytes
     made = Harness(spec())
     made.open(reversed(NODES))
     assert told == NODES
+
+
+def test_an_eviction_whose_event_died_with_the_process_is_told_by_the_preemptor(harness: Harness) -> None:
+    """The next process cannot know who evicted the victims; it evicts none twice, and says who is awaited."""
+    low, high = gang("low", 3, 4), gang("high", 1, 4, priority=5)[0]
+    for made in low:
+        harness.run(made)
+    harness.ask(high)
+    harness.reconciler.reconcile()
+    assert len(harness.evictions()) == 3
+    harness.recorded.clear()  # none of it was taken by the API server
+    for made in low:
+        made["metadata"]["deletionTimestamp"] = "2026-11-22T12:00:00Z"
+    harness.begin(spec())
+    harness.open(NODES)
+    harness.ask(high)
+    harness.reconciler.reconcile()
+    assert len(harness.evictions()) == 3, "they are on their way"
+    assert [one.reason for one in harness.recorded] == ["Preempting"]
+    assert "default/low-0, default/low-1, default/low-2" in harness.recorded[0].message
+    for i in range(3):
+        harness.delete(f"low-{i}")
+    assert harness.run(high) in NODES

@@ -7,9 +7,10 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paictl.sim.cluster import homogeneous
+from paictl.sim.cluster import homogeneous, mixed
 from paictl.sim.job import Job
 from paictl.sim.policies.optimus import Optimus, allocate, split
+from paictl.sim.run import Ending
 from paictl.sim.simulate import simulate
 from paictl.sim.state import JobState
 from paictl.sim.view import JobView, view_for
@@ -114,3 +115,23 @@ def test_between_two_intervals_nothing_starts() -> None:
 def test_it_matters_over_how_many_nodes_a_job_is_spread() -> None:
     job = Job("a", Millis(0), 8, Millis(600_000), spread={2: 0.5})
     assert simulate([job], homogeneous(2, 4), "optimus").outcomes[0].jct == 1_200_000
+
+
+def test_jobs_of_one_type_get_no_more_than_there_is_of_it_and_nobody_stands_in_their_way() -> None:
+    """The elastic job has all twelve devices when those of one type come: it has to make room where they must be."""
+    anywhere = Job("any", Millis(0), 4, Millis(3_000_000), elastic=(1, 12))
+    typed = [Job(f"new{n}", Millis(1000), 2, Millis(900_000), gpu_type="new") for n in range(3)]
+    result = simulate([anywhere, *typed], mixed([("old", 2, 4), ("new", 1, 4)], "mixed"), "optimus", log=True)
+    assert {one.ending for one in result.outcomes} == {Ending.PASSED}
+    first = {one.id: one.first_start for one in result.outcomes}
+    assert [first[f"new{n}"] for n in range(3)] == [600_000, 600_000, 1_800_000]
+
+
+def test_whoever_keeps_its_size_goes_away_from_a_type_that_others_need() -> None:
+    """Both get what they ask for: the one that runs anywhere cannot stay where the other must run."""
+    jobs = [
+        Job("any", Millis(0), 4, Millis(3_000_000)),
+        Job("new", Millis(1000), 4, Millis(60_000), gpu_type="new"),
+    ]
+    result = simulate(jobs, mixed([("new", 1, 4), ("old", 1, 4)], "mixed"), "optimus")
+    assert [(one.first_start, one.preemptions) for one in result.outcomes] == [(0, 1), (600_000, 0)]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 
-from paictl.sim.cluster import homogeneous
+import pytest
+
+from paictl.sim.cluster import homogeneous, mixed
 from paictl.sim.dice import Dice
 from paictl.sim.job import Job
-from paictl.sim.run import RunResult
+from paictl.sim.run import Ending, RunResult
 from paictl.sim.simulate import simulate
 from paictl.units import Millis
 
@@ -69,3 +71,34 @@ def test_schedulers_decide_one_after_the_other_evenly_spaced() -> None:
     starts = [one.first_start or 0 for one in result.outcomes]
     assert {start % 12 for start in starts} == {0}
     assert 36 <= max(starts) < 200
+
+
+@pytest.mark.parametrize("strategy", ["latency", "quality", "adaptive", "statesync"])
+def test_who_can_only_wait_for_another_to_end_is_not_decided_about_twenty_times_a_second(strategy: str) -> None:
+    day = 86_400_000
+    jobs = [Job("runs", Millis(0), 8, Millis(day)), Job("waits", Millis(1000), 8, Millis(1000))]
+    result = simulate(jobs, homogeneous(1, 8), f"parsync:strategy={strategy},schedulers=2,gap=2,decide=0.333")
+    waited = result.outcomes[1].first_start
+    assert result.counters["decisions"] < 500
+    assert waited is not None
+    assert day < waited <= day + 4000, "as soon as its scheduler knows, and it is its turn"
+
+
+def test_everybody_decides_when_the_clock_says_so_whoever_slept_before() -> None:
+    """Where the second job starts does not depend on how long everybody slept: the turns of an hour were counted."""
+    found = set()
+    for hour in (20_000, 3_620_000):
+        jobs = [Job("a", Millis(0), 4, Millis(hour)), Job("b", Millis(500), 4, Millis(5))]
+        first = simulate(jobs, homogeneous(1, 4), "parsync:schedulers=4,decide=0.2").outcomes[1].first_start
+        assert first is not None
+        found.add(first - hour)
+    assert len(found) == 1
+
+
+def test_a_job_of_one_type_gets_that_type() -> None:
+    cluster = mixed([("old", 2, 4), ("new", 1, 4)], "mixed")
+    jobs = [Job(str(n), Millis(0), 2, Millis(1000), gpu_type="new") for n in range(6)]
+    for strategy in ("latency", "quality", "statesync"):
+        assert {one.ending for one in simulate(jobs, cluster, f"parsync:strategy={strategy}").outcomes} == {
+            Ending.PASSED
+        }

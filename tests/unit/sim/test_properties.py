@@ -31,12 +31,18 @@ SHARING = frozenset({"gandiva", "antman", "gavel", "pipeswitch", "singularity", 
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> ClusterSpec:
+def clusters(draw: st.DrawFn, *, types: tuple[str, ...] = ("gpu",)) -> ClusterSpec:
     size = draw(st.sampled_from([1, 2, 4, 8]))
     number = draw(st.integers(1, 5))
     racks = draw(st.booleans())
     nodes = tuple(
-        Node(f"n{i}", size, "gpu", (("socket", max(1, size // 2)),), (("rack", f"r{i // 2}"),) if racks else ())
+        Node(
+            f"n{i}",
+            size,
+            types[i % len(types)],
+            (("socket", max(1, size // 2)),),
+            (("rack", f"r{i // 2}"),) if racks else (),
+        )
         for i in range(number)
     )
     return ClusterSpec(f"{number}x{size}", nodes)
@@ -67,8 +73,13 @@ def traces(draw: st.DrawFn) -> list[Job]:
 
 @pytest.mark.parametrize("policy", COUNTED)
 @settings(max_examples=25)
-@given(spec=clusters(), jobs=traces())
-def test_every_policy_keeps_every_invariant(policy: str, spec: ClusterSpec, jobs: list[Job]) -> None:
+@given(spec=clusters(types=("gpu", "old")), jobs=traces(), typed=st.booleans())
+def test_every_policy_keeps_every_invariant(policy: str, spec: ClusterSpec, jobs: list[Job], typed: bool) -> None:
+    if typed:  # every third job runs on one type only, and some have no tenant
+        jobs = [
+            replace(job, gpu_type="gpu" if number % 2 else "old", vc="" if number % 2 else job.vc)
+            if number % 3 == 0 else job for number, job in enumerate(jobs)
+        ]  # fmt: skip
     check = Invariants(shared=policy.split(":")[0] in SHARING)
     result = simulate(jobs, spec, policy, log=True, check=check)
     size = sum(node.devices for node in spec.nodes)

@@ -56,17 +56,29 @@ class PaiJob:
         """Devices that all tasks ask for together by what their user wrote; the scheduler may round up."""
         if self.record is not None and self.record.devices:
             return self.record.devices
+        return sum(number * gpu for number, gpu in self._roles())
+
+    @property
+    def sizes(self) -> list[int]:
+        """Devices of a pod of each role, as `asked` counts them."""
+        if self.record is not None and self.record.scheduling:
+            found = (spec.get("leafCellNumber") for spec in self.record.scheduling.values())
+            return [size for size in found if isinstance(size, int)]
+        return [gpu for _, gpu in self._roles()]
+
+    def _roles(self) -> list[tuple[int, int]]:
         roles = self.data.get("taskRoles")
-        return sum(map(_devices, roles.values())) if isinstance(roles, Mapping) else 0
+        return list(map(_devices, roles.values())) if isinstance(roles, Mapping) else []
 
 
-def _devices(role: object) -> int:
+def _devices(role: object) -> tuple[int, int]:
+    """Tasks of a role, and devices of each."""
     if not isinstance(role, Mapping):
-        return 0
+        return 0, 0
     asked = role.get("resourcePerInstance")
     gpu = asked.get("gpu") if isinstance(asked, Mapping) else 0
     number = role.get("instances", 1)
-    return gpu * number if isinstance(gpu, int) and isinstance(number, int) else 0
+    return (number, gpu) if isinstance(gpu, int) and isinstance(number, int) else (0, 0)
 
 
 def manifest_of(request: JobRequest, job: Job, now: datetime, secret: str = "") -> Json:

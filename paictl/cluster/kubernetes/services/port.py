@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from paictl import __version__
 from paictl.cluster.kubernetes.errors import told
@@ -119,6 +119,10 @@ class KubeServices:
         """The version of the configuration that a service was applied from; None if it never was."""
         record = self._records.get(name)
         return None if record is None else record.loaded
+
+    def settings(self, name: str) -> Mapping[str, Any]:
+        """What the newest configuration says about a service, over its defaults."""
+        return self._renderer(self._store.version()).settings(name)
 
     def need(self, name: str) -> None:
         """Raise `UnreachableError` if somebody has stopped a service."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from paictl.sim.cluster import Cluster, ClusterSpec, homogeneous
+from paictl.sim.cluster import Cluster, ClusterSpec, homogeneous, mixed
 from paictl.sim.job import Job, Share
 from paictl.sim.knowledge import NOTHING
 from paictl.sim.placement.base import Placement
@@ -138,3 +138,23 @@ def test_what_is_left_goes_to_the_tenant_that_uses_least_by_its_quota() -> None:
 def test_quotas_made_from_a_trace() -> None:
     assert shares({"big": 900, "small": 50, "none": 0}, [8] * 10, equal=False) == {"big": 64, "none": 8, "small": 8}
     assert shares({"x": 1, "y": 900}, [4] * 4, equal=True) == {"x": 8, "y": 8}
+
+
+def test_a_trace_that_says_nothing_of_tenants_is_played() -> None:
+    """All of it is one tenant's, without a name; beside others it has its own share."""
+    for tenants in (("",), ("", "a")):
+        rows = [job for vc in tenants for job in jobs(vc, [(0, 2, 10), (0, 2, 10)], first=len(vc) * 10)]
+        result = simulate(rows, homogeneous(4, 2), "hived")
+        assert set(starts(result).values()) == {0}
+
+
+def test_a_job_of_a_type_that_its_tenant_was_not_promised_runs_on_what_is_left() -> None:
+    cluster = replace(mixed([("new", 2, 2), ("old", 2, 2)], "mixed"), quotas={"a": 4, "b": 4})
+    rows = [
+        Job("old", Millis(0), 2, Millis(10_000), vc="a", gpu_type="old"),
+        Job("both", Millis(0), 6, Millis(10_000), vc="a"),
+        Job("b", Millis(1000), 4, Millis(10_000), vc="b", gpu_type="old"),
+    ]
+    result = simulate(rows, cluster, "hived")
+    assert starts(result) == {"old": 0, "both": None, "b": 1000}
+    assert [one.preemptions for one in result.outcomes] == [0, 1, 0], "b's guarantee comes before a's old one"

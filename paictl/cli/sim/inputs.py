@@ -1,0 +1,99 @@
+"""What `what-if` plays: the jobs that a cluster has run, and configurations without errors."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paictl.cli.clusters import clock_text, open_cluster
+from paictl.cli.console import error, info, write_segments
+from paictl.cli.settings import settings
+from paictl.cli.sim.shared import say_bad_rows
+from paictl.cluster.interface import Cluster, Configuration
+from paictl.cluster.jobpages import ForgetsJobs
+from paictl.cluster.registry import LOCAL
+from paictl.cluster.targets import open_target, targets
+from paictl.errors import PaictlError
+from paictl.i18n import text
+from paictl.units import span_text
+
+if TYPE_CHECKING:
+    from paictl.config.reading.load import Loaded
+    from paictl.sim.cluster import ClusterSpec
+    from paictl.sim.job import Trace
+
+
+def named_cluster(name: str | None, state: Path | None) -> Cluster:
+    """The cluster that is named behind --from-cluster, else the one that any command would be about.
+
+    Raises `PaictlError` where --cluster or --state says another one, and for a name that is none.
+    """
+    if name is None:
+        return open_cluster(state)
+    other = settings.cluster or (LOCAL if settings.state_given else name)
+    if other != name:
+        raise PaictlError(
+            text("--from-cluster says {name} and another option {other}", name=name, other=other),
+            hint="one of them is meant",
+        )
+    if name not in targets(state) and Path(name).exists():
+        raise PaictlError(
+            text("{name} is a file and no cluster", name=name), hint="to play a trace, leave out --from-cluster"
+        )
+    return open_target(name, folder=state)
+
+
+def jobs_that_ended(cluster: Cluster) -> Trace:
+    """The jobs of a cluster that ended, as a trace; says what is not among them."""
+    from paictl.operate.history import history
+
+    found = history(cluster.jobs(), cluster.name)
+    say_bad_rows(found)
+    kept = cluster.jobs_kept() if isinstance(cluster, ForgetsJobs) else None
+    if kept is not None:
+        since = clock_text(cluster.now - timedelta(milliseconds=kept))
+        info(
+            text(
+                "cluster {cluster} forgets jobs {span} after their end: those that ended before {since} are not played",
+                cluster=cluster.name, span=span_text(kept), since=since,
+            )
+        )  # fmt: skip
+    return found
+
+
+def from_files(path: str) -> ClusterSpec | None:
+    """The cluster of the hivedscheduler configuration in a file or folder; as `_sound`."""
+    from paictl.config.reading.load import load
+
+    return _sound(load([path]), path)
+
+
+def from_pushed(cluster: Configuration) -> ClusterSpec | None:
+    """The cluster of the configuration that was pushed last; raises `ClusterError` if none was, else as `_sound`."""
+    from paictl.config.reading.load import load_memory
+
+    version = cluster.configuration()
+    files = {name: written.encode() for name, written in version.files.items()}
+    return _sound(load_memory(files), f"configuration {version.number}", pushed=True)
+
+
+def _sound(loaded: Loaded, where: str, *, pushed: bool = False) -> ClusterSpec | None:
+    """The cluster of the hivedscheduler configuration among files; None, with the findings on stdout, for errors."""
+    from paictl.config.linting.report import FORMATS
+    from paictl.config.linting.validate import Choice, validate
+    from paictl.config.quotas.capacity import configuration
+    from paictl.config.reading.document import Bundle
+    from paictl.config.reading.load import Loaded
+    from paictl.config.reading.problem import Severity
+    from paictl.sim.specify import from_hived
+
+    document = configuration(loaded)
+    alone = Loaded((Bundle(document.path, (document,)),))  # what else is wrong in these files is no matter here
+    report = validate(alone, Choice(severity=Severity.ERROR))
+    if not report.problems:
+        return from_hived(document, where if pushed else document.path)
+    write_segments(FORMATS["text"](report))
+    hint = "paictl config pull; then: paictl config validate" if pushed else f"paictl config validate {where}"
+    error(PaictlError("is not played: it has errors", where=where, hint=hint))
+    return None
