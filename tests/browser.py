@@ -186,3 +186,30 @@ def browser(before: Sequence[str | Path] = (), *flags: str) -> Iterator[Page]:
                 os.close(descriptor)
             process.terminate()
             process.wait(timeout=_PATIENCE)
+
+
+def fill(page: Page, **fields: str) -> None:
+    """Type into fields by name, as far as scripts can tell."""
+    for name, value in fields.items():
+        page.run(
+            f"(() => {{ const e = document.querySelector('[name={name}]'); e.value = {json.dumps(value)};"
+            "e.dispatchEvent(new Event('input', {bubbles: true})); })()"
+        )
+
+
+def click(page: Page, selector: str) -> Callable[[], object]:
+    """What clicks on an element, for `Page.follow` or at once."""
+    return lambda: page.run(f"document.querySelector({json.dumps(selector)}).click()")
+
+
+def reads(page: Page, words: str) -> None:
+    """Wait until the page says something."""
+    page.until(f"document.body?.innerText.includes({json.dumps(words)})")
+
+
+def sign_in(page: Page, address: str, user: str, password: str) -> None:
+    """Sign in to the portal."""
+    page.open(address)
+    fill(page, user=user, password=password)
+    page.follow(click(page, "button.main"))
+    reads(page, user)

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
+from tests.browser import CHROMIUM, Page, browser, click, fill, reads, sign_in
+from tests.conftest import ROOT
 from tests.e2e_hosts.book import DIVIDED, ISOLATION, NAMES, SYSTEM, UNITED, Book, lives, phase, places
 from tests.e2e_hosts.deploying import PASSWORD, DevBox
+from tools.hosts.artifacts import BUSYBOX
 from tools.hosts.gpu import plug_in
 from tools.hosts.lab import Lab
 
@@ -148,7 +155,7 @@ def test_without_gang_each_task_starts_when_it_can(united: Book) -> None:
         lambda: united.pods("job-6"), lambda pods: not any(phase(pod) == "Running" for pod in pods), "job-6 ends"
     )
     held = united.runs(united.job(5, name="job-5b"))
-    united.job(7, training="sleep 30; echo epochs of")
+    united.job(7, training="sleep 600; echo epochs of")
     pods = united.until(
         lambda: united.pods("job-7"),
         lambda pods: sorted(map(phase, pods)) == ["Pending", "Running"],
@@ -159,3 +166,109 @@ def test_without_gang_each_task_starts_when_it_can(united: Book) -> None:
     united.stop("job-5b")
     assert places(united.runs("job-7", tasks=2)) == ["worker1", "worker2"]
     united.stop("job-7")
+
+
+# --- what is in a container
+
+
+TALK = {
+    "protocolVersion": 2, "name": "talk", "type": "job",
+    "prerequisites": [{"name": "box", "type": "dockerimage", "uri": BUSYBOX}],
+    "taskRoles": {
+        "server": {
+            "instances": 1, "dockerImage": "box",
+            "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 1, "ports": {"http": 1}},
+            "commands": ["env | grep PAI_", "echo served >/tmp/page",
+                         'httpd -p "$PAI_CONTAINER_HOST_PORT" -h /tmp', "sleep 300"],
+        },
+        "client": {
+            "instances": 1, "dockerImage": "box",
+            "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 1},
+            "commands": [
+                "echo task $PAI_TASK_INDEX of $PAI_CURRENT_TASK_ROLE_NAME",
+                'until wget -q -O - "http://$PAI_HOST_IP_server_0:$PAI_PORT_LIST_server_0_http/page"; do sleep 1; done',
+                "echo done",
+            ],
+        },
+    },
+    "defaults": {"virtualCluster": "default"},
+    "extras": {"gangAllocation": True},
+}  # fmt: skip
+"""Two roles: one listens on a port that it is given, the other finds it by what the runtime says."""
+
+
+@pytest.fixture(scope="module")
+def talk(united: Book) -> Book:
+    united.submit(TALK)
+    return united
+
+
+def test_tasks_find_each_other_by_address_and_port_and_logs_are_followed_to_the_end(talk: Book) -> None:
+    said = talk.run("job", "logs", "talk", "--task", "client:0", "-f").splitlines()
+    assert said[0] == "task 0 of client"
+    assert said[-2:] == ["served", "done"]
+
+
+def test_what_is_handed_to_a_command_in_a_container_ends(talk: Book) -> None:
+    words = ("job", "exec", "talk", "--task", "server:0", "-i", "--", "cat")
+    assert talk.run(*words, text="one\ntwo\n") == "one\ntwo\n"
+    failing = ("job", "exec", "talk", "--task", "server:0", "--", "sh", "-c", "exit 7")
+    talk.run(*failing, codes=(7,))
+
+
+def test_a_job_that_is_stopped_hears_of_it(talk: Book) -> None:
+    """SIGTERM comes through to all processes: nothing waits for the end of the time of grace."""
+    pods = [pod for pod in talk.pods("talk") if phase(pod) == "Running"]
+    assert pods[0]["spec"]["terminationGracePeriodSeconds"] == 30
+    before = time.monotonic()
+    talk.stop("talk")
+    assert time.monotonic() - before < 25
+
+
+# --- the portal, and the ports' contract
+
+
+@pytest.fixture
+def page(cluster: Book) -> Iterator[Page]:
+    """A browser on the dev box."""
+    with browser(cluster.box.lab.network.inside(), "--ignore-certificate-errors") as made:
+        made.size(1280, 900)
+        yield made
+
+
+def password_of(book: Book) -> str:
+    """Of the first administrator: what `apply` has made up."""
+    made = yaml.safe_load((book.box.home / "pai-deploy/cluster-cfg/services-configuration.yaml").read_text())
+    return str(made["rest-server"]["default-pai-admin-password"])
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
+def test_the_portal_takes_an_administrator_a_user_and_a_job(united: Book, page: Page) -> None:
+    address = f"https://{united.box.lab.address(1)}:30286"
+    sign_in(page, address, "admin", password_of(united))
+    page.open(f"{address}/admin/users")
+    fill(page, name="eve", password=PASSWORD)
+    click(page, "[name='vc.default']")()
+    page.follow(click(page, "form.card button.main"))
+    reads(page, "eve")
+    page.follow(click(page, "form[action='/sign-out'] button"))
+    sign_in(page, address, "eve", PASSWORD)
+    page.open(f"{address}/submit")
+    fill(page, name="first", image=BUSYBOX, command="echo hello from $PAI_USER_NAME; sleep 300", cpu="1", memory="64")
+    reads(page, "can run now")
+    page.follow(click(page, "#submit"))
+    reads(page, "Running")
+    assert places(united.runs("first")) != ["-"]
+    assert page.complaints == []
+    united.stop("eve~first")
+
+
+def test_the_contract_of_a_cluster_holds(united: Book) -> None:
+    """Of its tests those that need services which really run; last, for they push configurations of their own."""
+    words = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "together", "-k", "hosts", "-p", "no:cacheprovider"]
+    done = united.box.lab.run(
+        [*words, str(ROOT / "tests/contract/test_ports.py")], check=False, seconds=500, folder=ROOT,
+        environment={"PAICTL_CONTRACT_HOSTS": str(united.box.home / ".kube/config")},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert "5 passed" in done.stdout
