@@ -176,13 +176,13 @@ TALK = {
     "prerequisites": [{"name": "box", "type": "dockerimage", "uri": BUSYBOX}],
     "taskRoles": {
         "server": {
-            "instances": 1, "dockerImage": "box",
+            "instances": 1, "dockerImage": "box", "completion": {"minSucceededInstances": -1},
             "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 1, "ports": {"http": 1}},
             "commands": ["env | grep PAI_", "echo served >/tmp/page",
                          'httpd -p "$PAI_CONTAINER_HOST_PORT" -h /tmp', "sleep 300"],
         },
         "client": {
-            "instances": 1, "dockerImage": "box",
+            "instances": 1, "dockerImage": "box", "completion": {"minSucceededInstances": -1},
             "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 1},
             "commands": [
                 "echo task $PAI_TASK_INDEX of $PAI_CURRENT_TASK_ROLE_NAME",
