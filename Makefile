@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test lint format bench kube kube-hosts images e2e e2e-hosts bench-kube fuzz soak example-reports lock test-lowest clean help
+.PHONY: demo test lint format bench kube kube-hosts images e2e e2e-versions e2e-hosts bench-kube fuzz soak example-reports lock test-lowest clean help
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 16
@@ -46,6 +46,14 @@ kube-hosts: kube  ## build and pack what the test hosts run; Debian's packages f
 e2e: $(STAMP)  ## extender and cluster interface on a real control plane (needs make kube and openssl)
 	@PAICTL_E2E=1 $(BIN)/python -W ignore::ResourceWarning -m pytest -q tests/e2e_kube tests/contract \
 	  -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
+
+KUBE_VERSIONS ?= v1.35.4 v1.36.3 v1.37.1
+e2e-versions: $(STAMP) kube  ## a short part of it with API server and kube-scheduler of each supported version
+	@for version in $(KUBE_VERSIONS); do \
+	  echo "== $$version" && KUBE_VERSION=$$version tools/kube/build.sh kube-apiserver kube-scheduler \
+	  && KUBE_VERSION=$$version PAICTL_E2E=1 $(BIN)/python -W ignore::ResourceWarning -m pytest -q -m versions tests/e2e_kube \
+	    -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning || exit 1; \
+	done
 
 images: $(STAMP)  ## our container images as OCI archives, in a cache outside the tree (docs/images.md)
 	@$(BIN)/python -m tools.images

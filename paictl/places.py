@@ -14,6 +14,11 @@ def state_folder() -> Path:
     return Path(base) / "paictl"
 
 
+def runs_folder() -> Path:
+    """Where runs are kept: of deployments, and of services on real clusters (`paictl.plan.folder`)."""
+    return state_folder() / "runs"
+
+
 def config_folder() -> Path:
     """What the user has set: `paictl` in XDG's folder of configurations (`~/.config`)."""
     base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"

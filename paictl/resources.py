@@ -31,7 +31,9 @@ def resource_folder(name: str) -> Path:
     raise FileNotFoundError(f"paictl is installed without its folder {name!r}; reinstall it")
 
 
-def filled_page(shell: str, style: str, scripts: Sequence[str], *, title: str, data: object) -> str:
+def filled_page(
+    shell: str, style: str, scripts: Sequence[str], *, title: str, data: object, language: str = "en"
+) -> str:
     """A page for the browser in one file, from files of ``templates/pages/``: no network, no other files.
 
     What the page shows is `data` in a JSON block that its script reads and puts on the screen as text nodes, never as
@@ -43,6 +45,7 @@ def filled_page(shell: str, style: str, scripts: Sequence[str], *, title: str, d
     script = "\n\n".join(parts)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     fill = {
+        "LANGUAGE": language,
         "TITLE": html.escape(title),
         "SCRIPT-HASH": f"sha256-{digest}",
         "STYLE": css,

@@ -56,7 +56,7 @@ INNER: dict[str, tuple[frozenset[str], ...]] = {
             "explain",
         ),
         "sim": (
-            "loop dice trace programs",
+            "loop dice trace programs pagewords",
             "job",
             "traces cluster knowledge",
             "generate specify run state",

@@ -17,17 +17,19 @@ from paictl.cli.options import OutputOption as OutputOption
 from paictl.cli.settings import settings
 from paictl.cluster.interface import Cluster, Identity, UnreachableError, UnsupportedError
 from paictl.cluster.registry import LOCAL
-from paictl.cluster.targets import chosen_name, find_target, open_target
+from paictl.cluster.targets import bound_to, chosen_name, find_target, open_target
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.lab.folders import lab_of_shell, labs_folder
 from paictl.lab.language import language_of
 from paictl.lab.messages import say
 from paictl.operate.errors import RefusedFilesError
+from paictl.places import state_folder
 from paictl.units import rfc3339
 
 if TYPE_CHECKING:
     from paictl.config.reading.problem import Problem
+    from paictl.lab.site import Site
 
 StateOption = Annotated[
     Path | None,
@@ -77,6 +79,24 @@ def _way_to_lab() -> str:
     if lab_of_shell():
         return say("way.anew" if session.workspace.started else "way.begin", lang, lab=number)
     return say("way.elsewhere", lang, lab=number) if session.workspace.started else ""
+
+
+def lab_site() -> Site | None:
+    """Where the lab of this shell runs, if a command is about a cluster that was added and lent to the lab."""
+    if bound_to(state_folder()) == LOCAL:
+        return None
+    from paictl.lab.workspace import present_workspace  # late: only such a lab needs it
+
+    workspace = present_workspace()
+    site = workspace.site if workspace is not None else None
+    named = chosen_name(settings.cluster, state_given=settings.state_given)
+    return site if site is not None and named == site.cluster else None
+
+
+def noted(message: str) -> str:
+    """The message of a version, with the mark of the lab that pushes it: `lab reset` gives back the one before."""
+    site = lab_site()
+    return message if site is None else f"{site.mark}: {message}"
 
 
 def check_id(cluster: Identity, wanted: str | None) -> None:

@@ -271,9 +271,14 @@ def clear_screen() -> None:
         sys.stdout.write("\x1b[H\x1b[J")
 
 
+def language() -> str:
+    """The language of the user."""
+    return i18n.chosen(settings.language)
+
+
 def said(text: str) -> str:
     """A text in the language of the user."""
-    return i18n.in_language(text, i18n.chosen(settings.language))
+    return i18n.in_language(text, language())
 
 
 def spoken(key: str, /, **values: object) -> str:

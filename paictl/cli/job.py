@@ -15,6 +15,7 @@ from paictl.cli.clusters import (
     OutputOption,
     StateOption,
     clock_text,
+    lab_site,
     open_cluster,
     plain,
     showing_reports,
@@ -26,7 +27,7 @@ from paictl.cluster.interface import Cluster, HandClock, Jobs, JobState, JobView
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import counted, text
 from paictl.operate import jobs as operate
-from paictl.operate.jobs import Filter, find_job
+from paictl.operate.jobs import Filter, Taking, find_job
 from paictl.operate.jobs import list_jobs as chosen
 from paictl.units import span_text
 from paictl.words import did_you_mean
@@ -72,7 +73,7 @@ def submit(
         raise PaictlError("--name goes with one file only")
     with showing_reports(), console.progress("submitting"):
         wishes = Wishes(vc, priority, duration, name, repeat)
-        done = operate.submit(open_cluster(state), paths, user or _me(), wishes)
+        done = operate.submit(_taking(state), paths, user or _me(), wishes)
     warn(done.warnings, "paictl config validate FILE")
     if output is not Output.TABLE:
         write_data([job_data(job) for job in done.jobs], output)
@@ -83,8 +84,24 @@ def submit(
         write(f"… and {len(done.jobs) - 20} more")
 
 
+def _taking(state: Path | None) -> Taking:
+    """The cluster that jobs are submitted to; in a lab at a site they are shorter by its pace."""
+    cluster, site = open_cluster(state), lab_site()
+    if site is None:
+        return cluster
+    from paictl.lab.pacing import Paced  # late: few submit there
+
+    return Paced(cluster, site.pace)
+
+
 def _me() -> str:
-    """The user's name; `paictl` where the system has none (a container without accounts)."""
+    """The user's name, in a lab at a site the lab's own."""
+    site = lab_site()
+    return user_here() if site is None else site.user
+
+
+def user_here() -> str:
+    """The user's name on this machine; `paictl` where the system has none, as in a container without accounts."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -11,11 +11,13 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.clusters import confirm
-from paictl.cli.deploy.apply import runs_folder
+from paictl.cli.console import said as in_words
+from paictl.cli.console import spoken
 from paictl.cli.deploy.files import read_deployment
 from paictl.cli.settings import settings
 from paictl.errors import PaictlError
 from paictl.i18n import text
+from paictl.places import runs_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +86,7 @@ def remove(names: Sequence[str], files: Files, seconds: float, *, yes: bool) -> 
         _ask(made, client, cluster.name, yes=yes)
         _take_out(made, deployment, cluster, client, seconds)
         _note(files, machine, there=False)
-        console.outcome(f"node {machine.name} removed", name=machine.name)
+        console.outcome(spoken("node {name} removed", name=machine.name), name=machine.name)
 
 
 def _ask(made: Membership, client: KubeClient, cluster: str, *, yes: bool) -> None:
@@ -96,10 +98,12 @@ def _ask(made: Membership, client: KubeClient, cluster: str, *, yes: bool) -> No
     pods = pods_to_move(client, name)
     refuse_lonely(pods, name)
     if made.harmed:
-        console.warning(f"jobs that are worse off, by virtual cluster: {jobs_in_words(made.harmed.items())}")
+        jobs = jobs_in_words(made.harmed.items())
+        console.warning(spoken("jobs that are worse off, by virtual cluster: {jobs}", jobs=jobs))
     if made.plan is None:
-        console.info(f"the configuration of {cluster} does not name {name}")
-    confirm(f"machine {name} leaves cluster {cluster} and is cleaned; {len(pods)} pods move", name, yes=yes)
+        console.info(spoken("the configuration of {cluster} does not name {name}", cluster=cluster, name=name))
+    leaving = "machine {name} leaves cluster {cluster} and is cleaned; {count} pods move"
+    confirm(spoken(leaving, name=name, cluster=cluster, count=len(pods)), name, yes=yes)
 
 
 def _take_out(
@@ -114,7 +118,7 @@ def _take_out(
         held.drain([name], _tell)
         version = change_configuration(cluster, made, f"without {name}")
         if version:
-            console.info(f"configuration version {version} is without {name}")
+            console.info(spoken("configuration version {version} is without {name}", version=version, name=name))
         leave(deployment, made.machine, client, runs_folder(), _now, _tell)
 
 
@@ -132,9 +136,11 @@ def add(name: str, address: str | None, like: str | None, files: Files) -> None:
     changed = join(desired, machine, runs_folder(), _now, PhaseLines())
     version = change_configuration(cluster, made, f"with {name}")
     if version:
-        console.info(f"configuration version {version} has {name}; its cells are promised to nobody yet")
+        has = "configuration version {version} has {name}; its cells are promised to nobody yet"
+        console.info(spoken(has, version=version, name=name))
     _note(files, machine, there=True)
-    console.outcome(f"node {name} {'added' if changed or version else 'was there already'}", name=name)
+    end = "node {name} added" if changed or version else "node {name} was there already"
+    console.outcome(spoken(end, name=name), name=name)
 
 
 def _machine(deployment: Deployment, name: str, address: str | None) -> Machine:
@@ -167,7 +173,7 @@ def _note(files: Files, machine: Machine, *, there: bool) -> None:
 
 
 def _tell(said: str, about: str = "") -> None:
-    (console.warning if about else console.detail)(f"{about}: {said}" if about else said)
+    (console.warning if about else console.detail)(f"{about}: {in_words(said)}" if about else in_words(said))
 
 
 def _now() -> datetime:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -22,15 +23,21 @@ from paictl.cli.clusters import (
 from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data, write_table
 from paictl.cli.progress import Display
-from paictl.cluster.interface import HandClock, ServiceView
+from paictl.cluster.interface import Cluster, HandClock, ServiceView
 from paictl.errors import ExitCode
 from paictl.i18n import text
 from paictl.operate import services as operate
 from paictl.operate.services import Condition, Prepared, perform, prepare
+from paictl.places import runs_folder
+from paictl.plan.events import both
+from paictl.plan.folder import RunFolder, begin_run, forget_runs
 from paictl.service.carry_out import Patience, ServiceOutcome
 from paictl.service.plan import Action, ServiceRequest
 from paictl.units import rfc3339, span_text
 from paictl.words import listed
+
+KEPT: Final = 100
+"""Runs of services that are kept."""
 
 app = App(help="List, start, stop, restart, refresh and delete the services of a cluster.")
 
@@ -287,8 +294,10 @@ def _run(
         raise typer.Exit(ExitCode.NEGATIVE if prepared.plan.blocked else ExitCode.OK)
     if not prepared.plan.blocked:
         _ask(prepared, cluster.name, yes=yes or cluster_id is not None)
+    kept = _run_folder(cluster, prepared)
     with Display("service") as display:
-        outcomes = perform(cluster, prepared, display, Patience(deadline=timeout))
+        listen = both(kept.listener(_now), display) if kept is not None else display
+        outcomes = perform(cluster, prepared, listen, Patience(deadline=timeout))
     for outcome in outcomes:
         if outcome.error is None:
             write(f"{outcome.step.service}: {_PAST[outcome.step.action.value]}")
@@ -297,7 +306,26 @@ def _run(
         if outcome.dependants:
             names = listed(outcome.dependants)
             console.info(text("not started because of {name}: {names}", name=outcome.step.service, names=names))
+    if kept is not None:
+        tell = console.info if any(outcome.error for outcome in outcomes) else console.detail
+        tell(text("the run is kept in {path}", path=kept.path))
     raise typer.Exit(_exit_code(outcomes))
+
+
+def _run_folder(cluster: Cluster, prepared: Prepared) -> RunFolder | None:
+    """Where the run of a plan is kept; None if nothing is to do, or the cluster is imagined and has its own log."""
+    plan = prepared.plan
+    if not plan.steps or plan.blocked or isinstance(cluster, HandClock):
+        return None
+    kind = f"service-{plan.request.action.value}"
+    steps = [f"{step.action.value} {step.service}" for step in plan.steps]
+    folder = begin_run(runs_folder(), kind, {"cluster": cluster.name, "steps": steps}, _now())
+    forget_runs(runs_folder(), "service-", keep=KEPT)
+    return folder
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 def _ask(prepared: Prepared, cluster: str, *, yes: bool) -> None:

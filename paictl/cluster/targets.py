@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 VARIABLE: Final = "PAICTL_CLUSTER"
 """Names the cluster of commands that do not."""
 STATE_VARIABLE: Final = "PAICTL_STATE"
+BOUND: Final = "cluster-name"
+"""File of a state folder that names the cluster which is meant there: that of a lab on a cluster of another kind."""
 
 
 class Kind(StrEnum):
@@ -56,6 +58,19 @@ def targets(folder: Path | None = None) -> dict[str, Target]:
     return {LOCAL: local, **added}
 
 
+def bind(folder: Path, name: str) -> None:
+    """Let commands for which a folder is the state folder be about a cluster that was added."""
+    (folder / BOUND).write_text(f"{name}\n", encoding="utf-8")
+
+
+def bound_to(folder: Path) -> str:
+    """The cluster that is meant where a folder is the state folder: `LOCAL`, unless it was bound to another."""
+    try:
+        return (folder / BOUND).read_text(encoding="utf-8").strip() or LOCAL
+    except FileNotFoundError:
+        return LOCAL
+
+
 def chosen_name(flag: str | None = None, *, state_given: bool = False) -> str:
     """The cluster that a command is about: ``--cluster``, ``--state``, PAICTL_CLUSTER, PAICTL_STATE, ``cluster use``.
 
@@ -67,7 +82,8 @@ def chosen_name(flag: str | None = None, *, state_given: bool = False) -> str:
     if state_given:
         return LOCAL
     named, folder = os.environ.get(VARIABLE), os.environ.get(STATE_VARIABLE)
-    if named and folder and named != LOCAL:
+    meant = bound_to(Path(folder)) if folder else LOCAL
+    if named and folder and named not in (LOCAL, meant):
         raise PaictlError(
             text(
                 "{variable} says {named} and {state_variable} a folder of this machine, and one of them is meant",
@@ -82,7 +98,7 @@ def chosen_name(flag: str | None = None, *, state_given: bool = False) -> str:
                 variable=VARIABLE,
             ),
         )
-    return named or (LOCAL if folder else read_registry().current)
+    return named or (meant if folder else read_registry().current)
 
 
 def find_target(name: str, folder: Path | None = None) -> Target:

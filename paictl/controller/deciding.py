@@ -11,7 +11,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from paictl.cluster.kubernetes.paijob.record import AttemptLine, LastRun, Place, Record, with_attempt
+from paictl.cluster.kubernetes.paijob.record import (
+    KEPT_TASKS,
+    AttemptLine,
+    LastRun,
+    Place,
+    Record,
+    with_attempt,
+)
 from paictl.cluster.kubernetes.paijob.seen import PodSeen
 from paictl.controller.observing import Attempt, News, Seen
 from paictl.workload import lifecycle
@@ -76,7 +83,8 @@ def _updated(record: Record, after: JobStatus, news: Sequence[News], seen: Seen,
     started = record.started or _first_start(before, after, seen, now)
     found = replace(record, status=after, preemptions=record.preemptions + preempted, started=started)
     if after.attempt > before.attempt:
-        line = AttemptLine(before.attempt, started, now, reason)
+        runs = dict(_past_runs(before, seen, now)) if len(before.tasks) <= KEPT_TASKS else {}
+        line = AttemptLine(before.attempt, started, now, reason, runs)
         return replace(found, started=None, attempts=with_attempt(record.attempts, line))
     if after.state.final:
         told = reason if after.state is RunState.FAILED else ""
@@ -99,15 +107,28 @@ def _first_start(before: JobStatus, after: JobStatus, seen: Seen, now: datetime)
 
 def _runs(before: JobStatus, seen: Seen, now: datetime) -> Iterator[tuple[Place, LastRun]]:
     """Where the tasks of the last attempt ran; those that run still are about to end."""
+    for place, pod in _newest(before, seen).items():
+        run = pod.run
+        yield place, run if pod.over else replace(run, ended=now, reason="the job is over")
+
+
+def _past_runs(before: JobStatus, seen: Seen, now: datetime) -> Iterator[tuple[Place, LastRun]]:
+    """How the tasks of an attempt ran after which another comes: what happened to each, or that it ends with it."""
+    for place, pod in _newest(before, seen).items():
+        run = pod.run
+        ended = replace(run, what=str(pod.change or ""))
+        yield place, ended if pod.over else replace(run, ended=now, reason="its gang starts again")
+
+
+def _newest(before: JobStatus, seen: Seen) -> dict[Place, PodSeen]:
+    """The newest pod of each task in the last attempt that has started."""
     newest: dict[Place, PodSeen] = {}
     for pod in seen.pods:
         if pod.attempt == before.attempt and pod.change is not None:
             known = newest.get(pod.place)
             if known is None or pod.retry >= known.retry:
                 newest[pod.place] = pod
-    for place, pod in newest.items():
-        run = pod.run
-        yield place, run if pod.over else replace(run, ended=now, reason="the job is over")
+    return newest
 
 
 def wanted(name: str, job: Job, record: Record, seen: Seen, now: datetime) -> Wanted:

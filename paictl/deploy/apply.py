@@ -14,12 +14,13 @@ from paictl.deploy.artifacts import read_lock
 from paictl.deploy.desired import Desired, desired_of
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Deployment
+from paictl.deploy.looking import refuse_other_version
 from paictl.deploy.phases import LOOKING, PHASES, Change, phases, planned
 from paictl.deploy.site import Invitation, Site
 from paictl.errors import PaictlError
 from paictl.files import write_together
 from paictl.places import cache_folder
-from paictl.plan.events import Listener
+from paictl.plan.events import Listener, both
 from paictl.plan.folder import RunFolder, begin_run, fingerprint, unfinished_run
 from paictl.plan.run import Outcome, carry_out
 from paictl.remote.ansible.run import AnsibleSession
@@ -78,6 +79,7 @@ def make_plan(desired: Desired, root: Path, now: Callable[[], datetime], listen:
     with opened(desired, folder.path) as site:
         outcomes = carry_out(phases(site, LOOKING), both(folder.listener(now), listen))
         raise_first(outcomes)
+        refuse_other_version(site)
         return planned(site)
 
 
@@ -151,16 +153,6 @@ class Times:
 def _write_plan(folder: RunFolder, changes: list[Change]) -> None:
     text = json.dumps([asdict(one) for one in changes], indent=1) + "\n"
     write_together(folder.path, {"plan.json": text}, force=True, mode=0o600)
-
-
-def both(one: Listener, other: Listener) -> Listener:
-    """Who tells two others."""
-
-    def listen(event: Any) -> None:
-        one(event)
-        other(event)
-
-    return listen
 
 
 def plan_data(files: tuple[str, str, str], desired: Desired, changes: tuple[Change, ...]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from paictl.deploy.artifacts import Artifact, ArtifactKind, Artifacts, Image, images_in
 from paictl.deploy.inventory import Deployment, Machine, Role
 from paictl.deploy.kubeadm import merged
+from paictl.deploy.preflight.asking import asked
 from paictl.deploy.reach import groups_of, sign_in
 from paictl.errors import PaictlError
 from paictl.remote.inventory import Host, Inventory
@@ -131,6 +132,7 @@ class Desired:
         """What playbooks know about a machine; no secrets."""
         return {
             "paictl_node": machine.name,
+            "paictl_asked": asked(self.deployment, machine, quick=True),
             "paictl_files": self.files(machine),
             "paictl_images": self.for_images(machine.role),
             "paictl_units": self.units(machine),

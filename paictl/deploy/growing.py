@@ -10,14 +10,15 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from paictl.deploy.apply import both, opened, raise_first, wish_of
+from paictl.deploy.apply import opened, raise_first, wish_of
 from paictl.deploy.desired import Desired
 from paictl.deploy.inventory import Deployment, Machine
 from paictl.deploy.phases import LOOKING, phases, planned
 from paictl.deploy.reset import forget_nodes, reset
 from paictl.deploy.site import DeployError, raise_for
 from paictl.errors import ExitCode
-from paictl.plan.events import Listener
+from paictl.i18n import text
+from paictl.plan.events import Listener, both
 from paictl.plan.folder import begin_run
 from paictl.plan.phase import Tell
 from paictl.plan.run import carry_out
@@ -40,7 +41,7 @@ def join(desired: Desired, machine: Machine, root: Path, now: Callable[[], datet
         raise_first(carry_out(phases(site, LOOKING), told))
         changes = planned(site)
         for other in (one for one in changes if one.host != machine.name):
-            said = f"{other.host} is not as config.yaml says: {other.what[0]}"
+            said = text("{host} is not as config.yaml says: {what}", host=other.host, what=other.what[0])
             raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint="first: paictl deploy apply -m … -w … -c …")
         raise_first(carry_out(phases(site), told, done=LOOKING))
         return bool(changes)
@@ -55,5 +56,6 @@ def leave(
     folder = begin_run(root, "node-remove", wish, now(), few.secrets)
     raise_for(reset(few, [machine], folder.path, tell), "reset", 1)
     if forget_nodes(client, [machine]):
-        hint = f"the machine is clean; again: paictl node remove {machine.name}"
-        raise DeployError(f"{machine.name} is a node of the cluster still", exit_code=ExitCode.PARTIAL, hint=hint)
+        hint = text("the machine is clean; again: {command}", command=f"paictl node remove {machine.name}")
+        said = text("{name} is a node of the cluster still", name=machine.name)
+        raise DeployError(said, exit_code=ExitCode.PARTIAL, hint=hint)

@@ -11,6 +11,7 @@ from paictl.config.making.generate import Inputs, inventory_of
 from paictl.config.reading.kinds import Kind
 from paictl.deploy.settings import API_PORT, DeploySettings, Login, settings_of
 from paictl.errors import PaictlError
+from paictl.i18n import text
 
 
 class Role(StrEnum):
@@ -81,8 +82,11 @@ def deployment_of(inputs: Inputs) -> Deployment:
     masters = [one.name for one in named.masters]
     _refuse_masters_at_work(masters, [one.name for one in named.workers])
     if len(masters) > 1 and not (settings.api_address or settings.endpoint):
-        hint = "write deploy: {api_address: ADDRESS}, one of the masters' network that is free; it moves between them"
-        raise PaictlError(f"{len(masters)} masters need one address for all", where=document.path, hint=hint)
+        hint = text(
+            "write deploy: {{api_address: ADDRESS}}, one of the masters' network that is free; it moves between them"
+        )
+        said = text("{count} masters need one address for all", count=len(masters))
+        raise PaictlError(said, where=document.path, hint=hint)
     _check_networks(machines, settings, document.path)
     return Deployment(machines, settings)
 
@@ -90,27 +94,29 @@ def deployment_of(inputs: Inputs) -> Deployment:
 def _refuse_masters_at_work(masters: Iterable[str], workers: Iterable[str]) -> None:
     both = sorted(set(masters) & set(workers))
     if both:
-        hint = "leave it out of worker.csv; deploy: {jobs_on_masters: true} lets masters run jobs"
-        raise PaictlError(f"{', '.join(both)} is in both lists", hint=hint)
+        hint = text("leave it out of worker.csv; deploy: {{jobs_on_masters: true}} lets masters run jobs")
+        raise PaictlError(text("{names} is in both lists", names=", ".join(both)), hint=hint)
 
 
 def _check_networks(machines: Iterable[Machine], settings: DeploySettings, path: str) -> None:
     pods, services = ipaddress.ip_network(settings.pods), ipaddress.ip_network(settings.services)
     if pods.overlaps(services):
-        raise PaictlError(f"the networks of pods ({pods}) and services ({services}) overlap", where=path)
+        said = text("the networks of pods ({pods}) and services ({services}) overlap", pods=pods, services=services)
+        raise PaictlError(said, where=path)
     used = [(one.name, one.address) for one in machines]
     used += [("api_address", settings.api_address)] if settings.api_address else []
     for name, address in used:
         for what, network in (("pods", pods), ("services", services)):
             if ipaddress.ip_address(address) in network:
-                hint = "give other networks in openpai_kubespray_extra_var"
-                said = f"{name} ({address}) lies in the network of {what} ({network})"
+                hint = text("give other networks in openpai_kubespray_extra_var")
+                said = text("{name} ({address}) lies in the network of {what} ({network})", name=name, address=address,
+                            what=what, network=network)  # fmt: skip
                 raise PaictlError(said, where=path, hint=hint)
     if settings.api_address in [one.address for one in machines]:
-        hint = "take an address that no machine has"
-        raise PaictlError("deploy.api_address is the address of a machine", where=path, hint=hint)
+        hint = text("take an address that no machine has")
+        raise PaictlError(text("deploy.api_address is the address of a machine"), where=path, hint=hint)
     if pods.version == 4 and 2 ** (24 - pods.prefixlen) < len(list(machines)):
-        raise PaictlError(f"the network of pods ({pods}) has no /24 for each machine", where=path)
+        raise PaictlError(text("the network of pods ({pods}) has no /24 for each machine", pods=pods), where=path)
 
 
 def named(deployment: Deployment, names: Iterable[str]) -> Iterator[Machine]:
@@ -119,5 +125,6 @@ def named(deployment: Deployment, names: Iterable[str]) -> Iterator[Machine]:
     unknown = sorted(wanted - {one.name for one in deployment.machines})
     if unknown:
         known = ", ".join(one.name for one in deployment.machines[:8])
-        raise PaictlError(f"there is no machine {', '.join(unknown)}", hint=f"known are {known}")
+        said = text("there is no machine {names}", names=", ".join(unknown))
+        raise PaictlError(said, hint=text("known are {names}", names=known))
     return (one for one in deployment.machines if one.name in wanted)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
-from paictl.deploy.facts import HostFacts, obstacles
+from paictl.deploy.facts import HostFacts
 from paictl.deploy.phase import DeployPhase
-from paictl.deploy.site import DeployError
+from paictl.deploy.preflight.checking import judged_quickly
+from paictl.deploy.preflight.verdict import Level
+from paictl.deploy.site import DeployError, Site
+from paictl.deploy.versions import version_of
 from paictl.errors import ExitCode
+from paictl.i18n import text
 from paictl.plan.phase import Tell
 
 
@@ -35,11 +40,34 @@ class Facts(Connect):
     name, says = "facts", "look at all machines"
 
     def run(self, tell: Tell) -> None:
-        """Look, and keep what was found."""
+        """Look, and keep what was found, and when."""
+        began = time.time()
         result = self.site.play("facts", tell, self.site.machines)
         for machine in self.site.machines:
             found: Any = result.hosts[machine.name].facts["paictl_facts"]
             self.site.facts[machine.name] = HostFacts(machine, found)
+        self.site.looked = (began, time.time())
+
+
+def refuse_other_version(site: Site) -> None:
+    """Raise `DeployError` where the cluster has another version of Kubernetes than the artifacts.
+
+    Programs of another version are only ever put in place by an upgrade: in its order, on nodes that were drained.
+    """
+    wished = version_of(site.desired.version)
+    there = {
+        version_of(one.version): name
+        for name, one in site.facts.items()
+        if one.joined(site.cluster) and one.version and version_of(one.version) != wished
+    }
+    if not there:
+        return
+    version, host = max(there), there[max(there)]
+    said = text("the cluster runs Kubernetes {there}, the artifacts are of {wished}", there=version, wished=wished)
+    hint = text("take artifacts of {version}; nothing was changed", version=version)
+    if version < wished:
+        hint = text("to go there: {command}; nothing was changed", command=f"paictl deploy upgrade --to {wished}")
+    raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint, where=host)
 
 
 class Preflight(Connect):
@@ -49,9 +77,23 @@ class Preflight(Connect):
 
     def run(self, tell: Tell) -> None:
         """Judge; raises `DeployError` naming every host that must not be touched."""
-        found = [one for facts in self.site.facts.values() for one in obstacles(facts, self.site.cluster)]
-        for one in found:
-            tell(one.message + (f" ({one.hint})" if one.hint else ""), one.host)
-        if found:
-            more = f"; and {len(found) - 1} more" if len(found) > 1 else ""
-            raise DeployError(f"{found[0]}{more}", exit_code=ExitCode.NEGATIVE, hint=found[0].hint or None)
+        checked = judged_quickly(self.site.desired.deployment, self.site.facts, self.site.looked)
+        failed = [one for one in checked.failures if one[2].level is Level.FAIL]
+        for host, check, verdict in failed:
+            tell(text("{check}: {found} ({fix})", check=check, found=verdict.found, fix=verdict.fix), host)
+        if failed:
+            host, check, first = failed[0]
+            said = text("{host}: {check}: {found}, wanted: {wanted}", host=host, check=check, found=first.found,
+                        wanted=first.wanted)  # fmt: skip
+            if len(failed) > 1:
+                said = text("{first}; and {count} more", first=said, count=len(failed) - 1)
+            raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=first.fix or None)
+
+
+class SameVersion(Preflight):
+    """The same for a deployment, which is no upgrade."""
+
+    def run(self, tell: Tell) -> None:
+        """Judge; another version of Kubernetes is refused, too."""
+        refuse_other_version(self.site)
+        super().run(tell)

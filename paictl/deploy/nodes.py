@@ -14,6 +14,7 @@ from paictl.deploy.looking import Connect
 from paictl.deploy.phase import RIGHT, DeployPhase
 from paictl.deploy.site import DeployError
 from paictl.errors import ExitCode
+from paictl.i18n import text
 from paictl.plan.phase import Tell
 from paictl.remote.kube.client import MERGE, KubeClient, UnreachableError
 
@@ -102,10 +103,11 @@ class AllReady(Connect):
             if time.monotonic() > end:
                 said = "; ".join(f"{name}: {why}" for name, why in sorted(waiting.items())[:4])
                 code = ExitCode.PARTIAL if len(waiting) < len(wanted) else ExitCode.NEGATIVE
-                raise DeployError(f"not Ready: {said}", exit_code=code, hint="paictl deploy verify says more")
+                hint = text("paictl deploy verify says more")
+                raise DeployError(text("not Ready: {said}", said=said), exit_code=code, hint=hint)
             if waiting.keys() != said_of:
                 said_of = waiting.keys()
-                tell(f"waiting for {', '.join(sorted(waiting)[:4])}", "")
+                tell(text("waiting for {names}", names=", ".join(sorted(waiting)[:4])), "")
             time.sleep(_POLL)
         tell(f"{len(wanted)}/{len(wanted)}", "hosts")
 
@@ -116,12 +118,12 @@ def not_ready(client: KubeClient, wanted: set[str]) -> dict[str, str]:
         nodes = nodes_of(client)
     except UnreachableError as error:
         return dict.fromkeys(wanted, str(error))
-    found = {}
+    found: dict[str, str] = {}
     for name in wanted:
         conditions = nodes.get(name, {}).get("status", {}).get("conditions", [])
         ready = next((one for one in conditions if one["type"] == "Ready"), None)
         if ready is None:
-            found[name] = "is not a node yet" if name not in nodes else "has not said anything yet"
+            found[name] = text("is not a node yet") if name not in nodes else text("has not said anything yet")
         elif ready["status"] != "True":
             found[name] = str(ready.get("message", "is not Ready"))
     return found

@@ -8,7 +8,7 @@ from typing import Final
 
 from paictl.deploy.installing import Devices, Push, Runtime
 from paictl.deploy.joining import ControlPlane, JoinMasters, JoinWorkers
-from paictl.deploy.looking import Connect, Facts, Preflight
+from paictl.deploy.looking import Connect, Facts, SameVersion
 from paictl.deploy.network import PodNetwork
 from paictl.deploy.nodes import AllReady, Labels
 from paictl.deploy.phase import DeployPhase
@@ -16,7 +16,7 @@ from paictl.deploy.site import Site
 from paictl.plan.phase import Phase
 
 PHASES: Final[tuple[type[DeployPhase], ...]] = (
-    Connect, Facts, Preflight, Push, Runtime, ControlPlane, JoinMasters, PodNetwork, JoinWorkers, Devices, Labels,
+    Connect, Facts, SameVersion, Push, Runtime, ControlPlane, JoinMasters, PodNetwork, JoinWorkers, Devices, Labels,
     AllReady,
 )  # fmt: skip
 """In their order."""

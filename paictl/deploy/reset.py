@@ -11,6 +11,7 @@ from paictl.deploy.inventory import Deployment, Machine
 from paictl.deploy.reach import hosts_of
 from paictl.deploy.site import telling
 from paictl.errors import PaictlError
+from paictl.i18n import text
 from paictl.plan.phase import Tell
 from paictl.remote.ansible.outcome import PlaybookResult
 from paictl.remote.ansible.run import AnsibleSession, PlaybookOptions
@@ -34,16 +35,19 @@ class Loss:
     @property
     def lines(self) -> tuple[str, ...]:
         """The loss for people, a line each."""
-        found = [f"{len(self.machines)} machines go back to what they were: {', '.join(self.machines[:8])}"]
+        count, names = len(self.machines), ", ".join(self.machines[:8])
+        found = [text("{count} machines go back to what they were: {names}", count=count, names=names)]
         if self.whole:
-            found.append("the cluster itself: etcd with all configuration, users, tokens and the history of jobs")
+            found.append(text("the cluster itself: etcd with all configuration, users, tokens and the history of jobs"))
         if not self.asked:
-            found.append("the API does not answer: nobody knows what runs there")
+            found.append(text("the API does not answer: nobody knows what runs there"))
         if self.pods:
-            found.append(f"{self.pods} pods that run on them, in {', '.join(self.namespaces[:6])}")
+            spaces = ", ".join(self.namespaces[:6])
+            found.append(text("{count} pods that run on them, in {spaces}", count=self.pods, spaces=spaces))
         if self.volumes:
-            found.append(f"{self.volumes} persistent volumes are not known any more; local ones are gone")
-        found.append("images and container data below /var/lib/containerd and /var/lib/kubelet")
+            gone = self.volumes
+            found.append(text("{count} persistent volumes are not known any more; local ones are gone", count=gone))
+        found.append(text("images and container data below /var/lib/containerd and /var/lib/kubelet"))
         return tuple(found)
 
 

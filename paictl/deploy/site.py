@@ -56,6 +56,8 @@ class Site:
     session: AnsibleSession
     private: Path
     facts: dict[str, HostFacts] = field(default_factory=dict)
+    looked: tuple[float, float] = (0.0, 0.0)
+    """Two instants by the clock here, between which the facts were gathered."""
 
     @property
     def cluster(self) -> str:

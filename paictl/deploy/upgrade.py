@@ -9,14 +9,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from paictl.deploy.apply import Times, both, opened, prepare, raise_first, wish_of
+from paictl.deploy.apply import Times, opened, prepare, raise_first, wish_of
 from paictl.deploy.desired import Desired
 from paictl.deploy.inventory import Deployment
 from paictl.deploy.upgrading import Wish, Work, upgrade_phases
 from paictl.deploy.versions import Step, UpgradePlan, Version
 from paictl.files import write_together
 from paictl.plan import events
-from paictl.plan.events import Listener
+from paictl.plan.events import Listener, both
 from paictl.plan.folder import RunFolder, begin_run, unfinished_run
 from paictl.plan.run import Outcome, carry_out
 

@@ -39,7 +39,7 @@ _SYSTEM: Final = "/api/v1/namespaces/kube-system"
 _PROXY: Final = "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy"
 _PROGRAMS: Final = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 _POLL: Final = 0.3
-_ORDER: Final = ("connect", "facts", "preflight", "versions", "artifacts", "control-plane", "workers")
+_ORDER: Final = ("connect", "facts", "preflight", "versions", "artifacts", "control-plane", "workers", "images")
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +273,24 @@ class Workers(_Machines):
         return {one.host: kubeadm_words(one, self.work) for one in batch if one.kubeadm}
 
 
+class Images(UpgradePhase):
+    """Nothing of the old version is kept from kubelet's cleaning any more."""
+
+    name, says = "images", "release the images of the version before"
+
+    def _due(self) -> list[Machine]:
+        site = self.work.site
+        return [one for one in site.machines if site.facts[one.name].lacks("pins")]
+
+    def should_run(self) -> str:
+        """Skipped where none is pinned."""
+        return "" if self._due() else text("no machine holds any")
+
+    def run(self, tell: Tell) -> None:
+        """Release them, now that no machine may need them again."""
+        self.work.site.play("upgrade_images", tell, self._due())
+
+
 def kubeadm_words(step: Step, work: Work) -> list[str]:
     """What follows `kubeadm upgrade` on a machine."""
     ignored = work.site.desired.deployment.settings.ignored_checks
@@ -332,4 +350,4 @@ def upgrade_phases(work: Work) -> list[OrderedPhase]:
     """All phases in their order."""
     site = work.site
     looking: list[OrderedPhase] = [Connect(site), Facts(site), Preflight(site)]
-    return [*looking, *(kind(work) for kind in (Versions, Push, Masters, Workers))]
+    return [*looking, *(kind(work) for kind in (Versions, Push, Masters, Workers, Images))]

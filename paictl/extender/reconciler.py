@@ -18,6 +18,7 @@ from paictl.remote.kube.client import KubeClient
 from paictl.remote.kube.pods import Eviction
 from paictl.scheduler.book import Preemption
 from paictl.scheduler.groups import Group
+from paictl.scheduler.wire import PREEMPTED_FOR
 
 PERIOD: Final = 0.5
 """Seconds between rounds when nothing wakes the loop."""
@@ -163,6 +164,7 @@ class Reconciler:
                 self.core.record(pod_events.hindered(entry.ref, victim.key, why))
 
     def _evict(self, preemption: Preemption, ref: PodRef, group: Group, node: str, *, overrule: bool) -> None:
+        pods.annotate(self.client, (ref.namespace, ref.name, ref.uid), {PREEMPTED_FOR: group.name})
         answer, why = pods.evict(self.client, ref.namespace, ref.name, ref.uid)
         if answer is Eviction.REFUSED and overrule:
             self.core.record(pod_events.overruled(ref, group.name, why))

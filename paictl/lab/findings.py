@@ -77,10 +77,18 @@ def number(subject: Message, aspect: str, wanted: int | Mapping[str, int], seen:
     return Finding(ok, subject, aspect, words, literal(seen))
 
 
-def span(subject: Message, aspect: str, wanted: str | Mapping[str, str], seen: int | None) -> Finding:
-    """`seen` (milliseconds, None for not at all) must be a span, or at least and at most one."""
+def span(
+    subject: Message, aspect: str, wanted: str | Mapping[str, str], seen: int | None, tolerance: int = 0
+) -> Finding:
+    """`seen` (milliseconds, None for not at all) must be a span, or at least and at most one.
+
+    With a `tolerance` it may be off by that, or by half of the span if that is more.
+    """
     least, most, words = bounds(wanted)
     low, high = _millis(least), None if most is None else _millis(most)
+    if tolerance:
+        low -= max(tolerance, low // 2)
+        high = None if high is None else high + max(tolerance, high // 2)
     ok = seen is not None and seen >= low and (high is None or seen <= high)
     return Finding(ok, subject, aspect, words, NOTHING if seen is None else literal(span_text(seen)))
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Protocol
 
-from paictl.cluster.interface import Cluster, ConfigVersion, Event, JobView, NodeView, ServiceView
+from paictl.cluster.interface import ConfigVersion, Event, JobView, NodeView, ServiceView
+from paictl.cluster.scheduling import JobExplanation
 from paictl.lab.commandlog import Command
 from paictl.units import Millis, millis_between
 
@@ -16,17 +18,56 @@ _ENDS = frozenset({"Finished", "Preempted", "Lost", "Killed"})
 _ALL_END = frozenset({"Succeeded", "Failed", "Stopped", "Retried"})
 
 
+class Watched(Protocol):
+    """What is asked of a cluster; each as `paictl.cluster.interface` has it."""
+
+    @property
+    def name(self) -> str:
+        """Its id."""
+
+    @property
+    def now(self) -> datetime:
+        """The instant there."""
+
+    @property
+    def epoch(self) -> datetime:
+        """When it came up."""
+
+    def jobs(self) -> Sequence[JobView]:
+        """All jobs, without tasks."""
+
+    def job(self, key: str) -> JobView:
+        """One job with its tasks."""
+
+    def nodes(self) -> Sequence[NodeView]:
+        """All nodes."""
+
+    def services(self) -> Sequence[ServiceView]:
+        """All services."""
+
+    def events(self) -> Sequence[Event]:
+        """All events in order."""
+
+    def configurations(self) -> Sequence[ConfigVersion]:
+        """All versions of the configuration."""
+
+    def explain(self, key: str) -> JobExplanation:
+        """Why a job waits."""
+
+
 @dataclass(frozen=True)
 class Observation:
     """A lab at one moment; every question is asked once. Without a cluster there is nothing in it.
 
-    `predictions` maps steps to what the student foretold.
+    `predictions` maps steps to what the student foretold. Spans may be off by `tolerance`, and by half of themselves,
+    if that is not 0: on a cluster whose clock nobody stops, time passes while somebody types.
     """
 
-    cluster: Cluster | None
+    cluster: Watched | None
     typed: tuple[Command, ...] = ()
     files: Path | None = None
     predictions: Mapping[str, str] = field(default_factory=dict)
+    tolerance: Millis = Millis(0)  # noqa: RUF009 - a number
 
     @cached_property
     def now(self) -> Millis:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,7 +21,9 @@ from paictl.lab.folders import lab_of_shell, labs_folder
 from paictl.lab.manifest import Act, Check, Lab, Step, Text, find_lab
 from paictl.lab.observation import Observation
 from paictl.lab.progress import LabProgress, Passed, ProgressFile, Reset, lab_progress
+from paictl.lab.site import TOLERANCE, Site
 from paictl.lab.workspace import STEPS, Workspace
+from paictl.units import Millis
 
 ENTRY: Final = "entry.json"
 """The progress in the lab, beside what is kept of its workspace."""
@@ -55,12 +58,12 @@ class Session:
 
     # --- life
 
-    def start(self, *, played: bool = False) -> None:
-        """Begin the lab; raises `LabError` if it has begun."""
+    def start(self, *, played: bool = False, site: Site | None = None) -> None:
+        """Begin the lab, on a cluster of its own or at a `site`; raises `LabError` if it has begun."""
         if self.workspace.started:
             raise LabError("has-begun", lab=self.lab.number)
         self.workspace.remove()  # what a start that was interrupted left
-        self.workspace.start(self.lab)
+        self.workspace.start(self.lab, site)
         with self.file.changing() as progress:
             progress.current = self.lab.id
             mine = progress.lab(self.lab.id)
@@ -80,6 +83,10 @@ class Session:
         Returns the folder of the backup; None where there was nothing to lose.
         """
         backup = self._back_up()
+        if (site := self._site()) is not None:
+            from paictl.lab import registered  # late: few labs run there, and it needs much
+
+            registered.leave(site)
         self.workspace.remove()
         with self.file.changing() as progress:
             progress.current = self.lab.id
@@ -90,6 +97,7 @@ class Session:
     def reset_to(self, step: Step) -> Path | None:
         """Make the lab as it was when the student came to a step; returns the folder of the backup."""
         self.require_started()
+        self._require_own_cluster()
         if not self.workspace.has_kept(step.id):
             raise LabError("step-not-reached", lab=self.lab.number, step=self.lab.step_ids.index(step.id) + 1)
         backup = self._back_up()
@@ -110,6 +118,9 @@ class Session:
         source = self.backups.newest()
         if source is None:
             raise LabError("no-backup", lab=self.lab.number)
+        if Workspace(source).site is not None:
+            raise LabError("cannot-go-back", lab=self.lab.number)
+        self._require_own_cluster()
         self._back_up()
         kept = self._entry(source)
         self.workspace.remove()
@@ -120,6 +131,14 @@ class Session:
             progress.current, progress.labs[self.lab.id] = self.lab.id, kept
         self.backups.drop(source)
         return source
+
+    def _site(self) -> Site | None:
+        return self.workspace.known_site if self.workspace.started else None
+
+    def _require_own_cluster(self) -> None:
+        """Raise `LabError` at a site: a cluster of others cannot be put back to how it was."""
+        if self._site() is not None:
+            raise LabError("cannot-go-back", lab=self.lab.number)
 
     def _back_up(self) -> Path | None:
         """Put a copy of the lab aside, if anything was typed in it."""
@@ -149,7 +168,23 @@ class Session:
     def observation(self) -> Observation:
         """What there is to see now."""
         typed = commandlog.read(self.workspace.folder)
-        return Observation(self.workspace.cluster(), typed, self.workspace.files, self.progress.predictions)
+        site = self.workspace.site
+        off = Millis(0) if site is None else Millis(round(TOLERANCE * site.pace * 1000))
+        return Observation(self.workspace.cluster(), typed, self.workspace.files, self.progress.predictions, off)
+
+    def settle(self) -> list[Check]:
+        """As `observe`; at a site again until what the present step shows is to be seen, for a few seconds."""
+        passed = self.observe()
+        until = time.monotonic() + (0.0 if self.workspace.site is None else TOLERANCE)
+        while time.monotonic() < until and self._is_due():
+            time.sleep(0.5)
+            passed += self.observe()
+        return passed
+
+    def _is_due(self) -> bool:
+        """Whether the present step was done, and its checks have not passed yet."""
+        here = self.current_step()
+        return here is not None and bool(self.lab.checks_after(here.id)) and not self.missing(here)
 
     def observe(self) -> list[Check]:
         """Judge what has not passed, note what passes now and return it.
@@ -257,7 +292,7 @@ class Session:
         for command in step.done_by(act):
             ended.append(runner(command))
             commandlog.append(self.workspace.folder, ended[-1])
-            self.observe()
+            self.settle()
         return ended
 
     def solve(

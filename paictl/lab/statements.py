@@ -43,7 +43,7 @@ def job(seen: Observation, says: Says) -> Iterator[Finding]:
         elif key == "reason":
             yield text(subject, "remark", wanted, found.reason)
         elif key in ("waited", "ran"):
-            yield span(subject, key, wanted, _span_of(seen, found, key))
+            yield span(subject, key, wanted, _span_of(seen, found, key), seen.tolerance)
 
 
 def _there(subject: Message, absent: bool, missing: Message, found: object) -> Finding:

@@ -15,11 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from paictl.cluster.interface import Cluster
+from paictl.cluster.registry import LOCAL
+from paictl.cluster.targets import bind
 from paictl.lab import commandlog, embedded
 from paictl.lab.errors import LabError, writing
 from paictl.lab.folders import MARK, is_lab
 from paictl.lab.manifest import Lab
+from paictl.lab.observation import Watched
+from paictl.lab.site import Site, site_from
 from paictl.places import state_folder
 
 FILES: Final = "files"
@@ -52,6 +55,26 @@ class Workspace:
         """Whether the lab was started and not reset since."""
         return is_lab(self.folder)
 
+    @property
+    def site(self) -> Site | None:
+        """Where the lab runs if not on a cluster of its own."""
+        found = self._mark().get("site")
+        return None if found is None else site_from(found)
+
+    @property
+    def known_site(self) -> Site | None:
+        """As `site`; None where the mark is damaged, so that nobody can say."""
+        try:
+            return self.site
+        except LabError:
+            return None
+
+    @property
+    def cluster_name(self) -> str:
+        """What the lab's cluster is called in this shell."""
+        site = self.site
+        return LOCAL if site is None else site.cluster
+
     def require_mark(self) -> None:
         """Raise `LabError` that leads on if the mark is damaged."""
         self._mark()
@@ -72,11 +95,15 @@ class Workspace:
             raise LabError("files-gone", where=str(self.files), lab=self.folder.name[:2])
         return self.files
 
-    def cluster(self) -> Cluster | None:
+    def cluster(self) -> Watched | None:
         """The lab's cluster; None where the lab began without one and none is up yet.
 
         Raises `PaictlError` that leads on if the one with which it began is gone.
         """
+        if (site := self.site) is not None:
+            from paictl.lab import registered  # late: few labs run there, and it needs much
+
+            return registered.watched(site)
         if not embedded.is_up(self.folder) and self._mark().get("empty", False):
             return None
         return embedded.open_cluster(self.folder)
@@ -92,9 +119,14 @@ class Workspace:
         """(instant, command) of everything that changed the cluster, for the report."""
         return embedded.log_of(self.folder) if embedded.is_up(self.folder) else []
 
-    def start(self, lab: Lab) -> None:
-        """Bring the lab's cluster up, if it begins with one, and lay out the student's files."""
-        if lab.has_cluster:
+    def start(self, lab: Lab, site: Site | None = None) -> None:
+        """Bring the lab's cluster up, if it begins with one and has no `site`, and lay out the student's files."""
+        if site is not None:
+            mark: dict[str, Any] = {"lab": lab.id, "events": 0, "site": site.data()}
+            with writing(self.folder):
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                bind(self.folder, site.cluster)
+        elif lab.has_cluster:
             cluster = embedded.bring_up(self.folder, lab)
             mark = {"lab": lab.id, "events": len(cluster.events())}
         else:

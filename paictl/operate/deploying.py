@@ -35,7 +35,7 @@ def skus_of(facts: Iterable[HostFacts]) -> list[MachineSku]:
     kinds: dict[tuple[int, int, int], list[str]] = {}
     for one in facts:
         if one.machine.role is Role.WORKER:
-            key = (one.gpus, int(one.values["cpus"]), int(one.values["memory"]) // _GIB)
+            key = (one.gpus, int(one.host["cpus"]), int(one.host["memory"]["total"]) // _GIB)
             kinds.setdefault(key, []).append(one.machine.name)
     return [
         MachineSku(

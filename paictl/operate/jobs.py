@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from paictl.cluster.interface import ClusterError, Jobs, JobState, JobView, Scheduling
+from paictl.cluster.interface import ClusterError, JobRequest, Jobs, JobState, JobView, Scheduling
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.words import did_you_mean
@@ -24,7 +24,14 @@ class Submitted:
     warnings: tuple[Problem, ...]
 
 
-def submit(cluster: Jobs, paths: Iterable[str], user: str, wishes: Wishes | None = None) -> Submitted:
+class Taking(Protocol):
+    """What takes jobs."""
+
+    def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
+        """Take them all, or none."""
+
+
+def submit(cluster: Taking, paths: Iterable[str], user: str, wishes: Wishes | None = None) -> Submitted:
     """Submit the jobs of some files (a folder: all below it) as `user`: all of them or none.
 
     Raises `RefusedFilesError` for a file with errors, `PaictlError` for one without a job, `ClusterError` for what the

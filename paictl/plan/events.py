@@ -101,3 +101,13 @@ def from_data(data: Mapping[str, Any]) -> Event:
         values["phases"] = tuple((str(one), str(title)) for one, title in values["phases"])
     event: Event = _KINDS[data["event"]](**values)
     return event
+
+
+def both(one: Listener, other: Listener) -> Listener:
+    """Who tells two others."""
+
+    def listen(event: Event) -> None:
+        one(event)
+        other(event)
+
+    return listen

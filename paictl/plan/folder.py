@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -111,6 +112,13 @@ def unfinished_run(
             found = RunFolder(path, hidden)
             return None if found.finished else found
     return None
+
+
+def forget_runs(root: Path, kind: str, *, keep: int) -> None:
+    """Remove all but the newest runs of a kind (and of those whose names begin so), as far as can be."""
+    found = sorted(root.glob(f"*-{kind}*")) if root.is_dir() else []
+    for path in found[: len(found) - keep]:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def fingerprint(kind: str, wish: Mapping[str, Any]) -> str:

@@ -21,6 +21,8 @@ PREFIX: Final = "hivedscheduler.microsoft.com/"
 SCHEDULING_SPEC: Final = f"{PREFIX}pod-scheduling-spec"
 BIND_INFO: Final = f"{PREFIX}pod-bind-info"
 ISOLATION: Final = f"{PREFIX}pod-leaf-cell-isolation"
+PREEMPTED_FOR: Final = "paictl.io/preempted-for"
+"""The group for which a pod is evicted, as the extender notes it; HiveD has no such annotation."""
 ENABLE: Final = f"{PREFIX}pod-scheduling-enable"
 """No annotation: the resource whose limit of 1 makes kube-scheduler ask the extender about a pod."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from paictl.i18n import text
 from paictl.sim.metrics import Figures
 from paictl.sim.run import Ending, Outcome, RunResult
 
@@ -82,19 +83,21 @@ def pairs(runs: Sequence[RunResult]) -> list[Pair]:
     ]
 
 
-def warnings(runs: Sequence[RunResult], figures: Sequence[Figures]) -> list[str]:
+def warnings(runs: Sequence[RunResult], figures: Sequence[Figures], *, discriminating: bool = True) -> list[str]:
     """What a reader of the comparison must know before believing it."""
-    said = []
+    said: list[str] = []
     for cluster in dict.fromkeys(run.cluster for run in runs):
         mine = [place for place, run in enumerate(runs) if run.cluster == cluster]
-        said += _alike([runs[place] for place in mine], [figures[place] for place in mine])
+        if discriminating:
+            said += _alike([runs[place] for place in mine], [figures[place] for place in mine])
         said += _impossible(runs[mine[0]])
     for run, found in zip(runs, figures, strict=True):
         stuck = sum(outcome.ending in (Ending.UNFINISHED, Ending.STOPPED) for outcome in run.outcomes)
         if stuck:
             said.append(
-                f"under {run.policy} on {run.cluster} {stuck} of {found.jobs + found.unfinished} jobs did not finish"
-            )
+                text("under {policy} on {cluster} {stuck} of {jobs} jobs did not finish", policy=run.policy,
+                     cluster=run.cluster, stuck=stuck, jobs=found.jobs + found.unfinished)
+            )  # fmt: skip
     return list(dict.fromkeys(said))
 
 
@@ -106,9 +109,12 @@ def _alike(runs: Sequence[RunResult], figures: Sequence[Figures]) -> list[str]:
         return []
     waited = max(sum(1 for outcome in run.outcomes if _waits(outcome)) for run in runs)
     return [
-        f"this workload cannot tell policies apart on {runs[0].cluster}: mean completion times differ by less than "
-        f"{ALIKE:.1%}, and {waited} of {len(runs[0].outcomes)} jobs wait at all; take fewer devices or more jobs"
-    ]
+        text(
+            "this workload cannot tell policies apart on {cluster}: mean completion times differ by less than "
+            "{alike:.1%}, and {waited} of {jobs} jobs wait at all; take fewer devices or more jobs",
+            cluster=runs[0].cluster, alike=ALIKE, waited=waited, jobs=len(runs[0].outcomes),
+        )
+    ]  # fmt: skip
 
 
 def _waits(outcome: Outcome) -> bool:
@@ -121,9 +127,12 @@ def _impossible(run: RunResult) -> list[str]:
         return []
     largest = max(lost, key=lambda outcome: outcome.gpus)
     return [
-        f"{len(lost)} of {len(run.outcomes)} jobs can never run on {run.cluster}: not enough devices, or not of "
-        f"their type (for instance job {largest.id}, which asks for {largest.gpus})"
-    ]
+        text(
+            "{lost} of {jobs} jobs can never run on {cluster}: not enough devices, or not of their type (for instance "
+            "job {id}, which asks for {gpus})",
+            lost=len(lost), jobs=len(run.outcomes), cluster=run.cluster, id=largest.id, gpus=largest.gpus,
+        )
+    ]  # fmt: skip
 
 
 def _what(run: RunResult) -> tuple[str, str]:

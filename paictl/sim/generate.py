@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Final
 
 from paictl.errors import PaictlError
+from paictl.i18n import text
 from paictl.sim.dice import Dice
 from paictl.sim.job import Deadline, Job, Share, Urge, in_order
 from paictl.sim.traces.profiles import SKEW
@@ -55,7 +56,10 @@ def generate(mix: str, jobs: int, seed: int = 0, load: float | None = None) -> t
     Raises `GenerateError` for an unknown mix, less than one job, or a load that is not above 0.
     """
     if mix not in MIXES:
-        raise GenerateError(f"there is no mix {mix!r}", hint=did_you_mean(mix, MIXES) or f"one of: {', '.join(MIXES)}")
+        raise GenerateError(
+            text("there is no mix {mix!r}", mix=mix),
+            hint=did_you_mean(mix, MIXES) or text("one of: {names}", names=", ".join(MIXES)),
+        )
     if jobs < 1 or (load is not None and not 0 < load <= 1000):
         raise GenerateError("a trace has at least one job, and a load of more than 0", hint="for instance --jobs 100")
     chosen = MIXES[mix]

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from paictl import i18n
 from paictl.errors import PaictlError
 from paictl.units import Millis
 
@@ -115,9 +116,14 @@ class Job:
 
     def __post_init__(self) -> None:
         if self.gpus < 1:
-            raise JobError(f"a job needs at least 1 device, not {self.gpus}", where=f"job {self.id}")
+            raise JobError(
+                i18n.text("a job needs at least 1 device, not {gpus}", gpus=self.gpus), where=f"job {self.id}"
+            )
         if self.pod < 0 or (self.pod and self.gpus % self.pod):
-            raise JobError(f"{self.gpus} devices are no whole number of pods of {self.pod}", where=f"job {self.id}")
+            raise JobError(
+                i18n.text("{gpus} devices are no whole number of pods of {pod}", gpus=self.gpus, pod=self.pod),
+                where=f"job {self.id}",
+            )
         if self.work < 0 or self.submit < 0:
             raise JobError("its work and submission cannot be before 0", where=f"job {self.id}")
 

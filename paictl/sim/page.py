@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from paictl.i18n import in_language, joined, text
 from paictl.resources import filled_page
 from paictl.sim.compare import Pair, differences
 from paictl.sim.metrics import Figures, percentile
+from paictl.sim.pagewords import PAGE_WORDS
 from paictl.sim.report import Compared, label
 from paictl.sim.run import FINISHED, Interval, Outcome, RunResult
 
@@ -42,26 +44,35 @@ _FIGURES: Final[tuple[tuple[str, str, str, int], ...]] = (
 """(words, field of `Figures`, kind of value, 1 more is better, -1 less, 0 neither)."""
 
 
-def page(given: Compared, title: str) -> str:
-    """The page; raises `FileNotFoundError` if the installation lost its parts."""
-    return filled_page("sim.html", "sim.css", ["sim.js"], title=title, data=page_data(given, title))
+_WORDS: Final = (*PAGE_WORDS, *(row[0] for row in _FIGURES))
 
 
-def page_data(given: Compared, title: str) -> dict[str, Any]:
+def page(given: Compared, title: str, language: str = "en") -> str:
+    """The page in a language; raises `FileNotFoundError` if the installation lost its parts."""
+    return filled_page(
+        "sim.html", "sim.css", ["sim.js"], title=in_language(title, language), data=page_data(given, title, language),
+        language=language,
+    )  # fmt: skip
+
+
+def page_data(given: Compared, title: str, language: str = "en") -> dict[str, Any]:
     """What the script reads; times are seconds."""
     labels = [label(run, given.runs) for run in given.runs]
     trace = given.trace
     seeds = ", ".join(dict.fromkeys(str(run.seed) for run in given.runs))
-    clusters = "; ".join(dict.fromkeys(f"{run.cluster} ({run.devices} devices)" for run in given.runs))
-    about = (
-        f"{trace.path} (sha256 {trace.sha256[:12]}), {len(trace.jobs):,} jobs"
-        + (f", {len(trace.bad):,} rows left out" if trace.bad else "")
-        + f"; cluster {clusters}; seed {seeds}"
-    )
+    parts = dict.fromkeys((run.cluster, run.devices) for run in given.runs)
+    clusters = joined("; ", (text("{name} ({devices} devices)", name=name, devices=number) for name, number in parts))
+    about = text(
+        "{trace} (sha256 {digest}), {jobs:,} jobs; cluster {clusters}; seed {seeds}",
+        trace=trace.path, digest=trace.sha256[:12], jobs=len(trace.jobs), clusters=clusters, seeds=seeds,
+    )  # fmt: skip
+    if trace.bad:
+        about = text("{about}; {rows:,} rows left out", about=about, rows=len(trace.bad))
     return {
-        "title": title,
-        "about": about,
-        "warnings": list(given.warnings),
+        "title": in_language(title, language),
+        "about": in_language(about, language),
+        "warnings": [in_language(one, language) for one in given.warnings],
+        "words": {} if language == "en" else {key: in_language(key, language) for key in _WORDS},
         "figures": _figures(given.figures),
         "runs": [_run(name, run) for name, run in zip(labels, given.runs, strict=True)],
         "pairs": [_pair(one, given.runs, labels) for one in given.pairs],

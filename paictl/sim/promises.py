@@ -9,6 +9,7 @@ from enum import StrEnum
 from paictl.cells.chain import Chain, build_chains, pinned_levels, preassigned_levels
 from paictl.cells.spec import ClusterSpec as HivedSpec
 from paictl.errors import PaictlError
+from paictl.i18n import text
 from paictl.sim.cluster import Cluster, ClusterSpec, Devices, Node
 from paictl.sim.job import Job
 from paictl.sim.run import FINISHED, RunResult
@@ -153,7 +154,7 @@ def _check(jobs: Sequence[Job], spec: ClusterSpec) -> None:
         if job.vc not in spec.quotas:
             known = ", ".join(spec.quotas)
             said = f"there is no virtual cluster {job.vc!r}"
-            raise TraceError(said, where=f"jobs[{i}].vc", hint=f"one of: {known}")
+            raise TraceError(said, where=f"jobs[{i}].vc", hint=text("one of: {names}", names=known))
         if job.gpus > spec.quotas[job.vc]:
             raise _never(job)
 
@@ -161,7 +162,7 @@ def _check(jobs: Sequence[Job], spec: ClusterSpec) -> None:
 def _never(job: Job) -> TraceError:
     shape = f"{job.gpus // job.pod} × {job.pod}" if job.pod else str(job.gpus)
     return TraceError(
-        f"job {job.id!r} never runs: {shape} devices do not fit into what {job.vc} has",
+        text("job {id!r} never runs: {shape} devices do not fit into what {vc} has", id=job.id, shape=shape, vc=job.vc),
         hint="ask for less, or promise the virtual cluster more",
     )
 

@@ -33,10 +33,11 @@ class Compared:
     warnings: tuple[str, ...]
 
 
-def compared(trace: Trace, runs: Sequence[RunResult]) -> Compared:
-    """All that is said of runs of one trace."""
+def compared(trace: Trace, runs: Sequence[RunResult], *, discriminating: bool = True) -> Compared:
+    """All that is said of runs of one trace; with `discriminating` also whether it can tell the policies apart."""
     found = tuple(figures(run) for run in runs)
-    return Compared(trace, tuple(runs), found, tuple(pairs(runs)), tuple(warnings(runs, found)))
+    told = warnings(runs, found, discriminating=discriminating)
+    return Compared(trace, tuple(runs), found, tuple(pairs(runs)), tuple(told))
 
 
 def label(run: RunResult, runs: Sequence[RunResult]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from paictl.i18n import text
 from paictl.sim.cluster import Cluster, ClusterError, ClusterSpec
 from paictl.sim.engine import Engine
 from paictl.sim.job import Job, in_order
@@ -67,8 +68,13 @@ def _foreign(jobs: Sequence[Job], cluster: Cluster) -> None:
     kinds = sorted({kind for job in jobs for kind, rate in job.throughput.items() if rate > 0})
     if jobs and all(job.throughput for job in jobs) and not any(kind in cluster.types for kind in kinds):
         raise ClusterError(
-            f"no job of the trace runs on devices of type {', '.join(cluster.types)}: "
-            f"their rates are for {', '.join(kinds) or 'none'}",
+            text(
+                "no job of the trace runs on devices of type {names}: their rates are for {kinds}",
+                names=", ".join(cluster.types),
+                kinds=", ".join(kinds) or "none",
+            ),
             where=cluster.spec.text or None,
-            hint=f"name the types: --cluster {','.join(f'{kind}=2x4' for kind in kinds[:3])}" if kinds else None,
+            hint=text("name the types: --cluster {names}", names=",".join(f"{kind}=2x4" for kind in kinds[:3]))
+            if kinds
+            else None,
         )

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from paictl import i18n
 from paictl.cells.chain import build_chains, pinned_levels, preassigned_levels
 from paictl.cells.spec import ClusterSpec as HivedSpec
 from paictl.cells.tree import PhysicalTree, build_physical
@@ -41,7 +42,7 @@ def cluster_named(text: str) -> ClusterSpec:
     """The cluster that a SPEC says; raises `ClusterError` (or another `PaictlError` of the file) with what to write."""
     spec = _from_file(text) if text and (Path(text).is_file() or is_folder(text)) else _counted(text)
     if sum(node.devices for node in spec.nodes) > MOST:
-        raise ClusterError(f"more than {MOST:,} devices", where=text, hint="is a number wrong?")
+        raise ClusterError(i18n.text("more than {most:,} devices", most=MOST), where=text, hint="is a number wrong?")
     return spec
 
 
@@ -50,7 +51,7 @@ def _counted(text: str) -> ClusterSpec:
     rows = []
     for found, part in parts:
         if found is None:
-            what = "there is no such file, and it is not a number of nodes and devices"
+            what = i18n.text("there is no such file, and it is not a number of nodes and devices")
             raise ClusterError(f"{part!r}: {what}" if len(parts) > 1 else what, where=text, hint=_HINT)
         rows.append((found["type"] or "gpu", int(found["nodes"]), int(found["devices"])))
     if any(min(nodes, devices) < 1 for _, nodes, devices in rows):
@@ -94,7 +95,12 @@ def hived_cluster(spec: HivedSpec, text: str, written: str) -> ClusterSpec:
     for name, cells in tree.nodes.items():
         chains = {tree.chains[tree.chain[cell]].name for cell in cells}
         if len(chains) > 1:
-            raise ClusterError(f"node {name} has devices of several chains: {', '.join(sorted(chains))}", where=text)
+            raise ClusterError(
+                i18n.text(
+                    "node {name} has devices of several chains: {names}", name=name, names=", ".join(sorted(chains))
+                ),
+                where=text,
+            )
         nodes.append(_hived_node(tree, name, cells[0], len(cells)))
     return ClusterSpec(text, tuple(nodes), _quotas(spec), written)
 
@@ -173,13 +179,25 @@ def _row(row: Any, place: int, where: str) -> list[Node]:
     for key in row:
         if key not in _KEYS:
             near = did_you_mean(str(key), _KEYS)
-            raise ClusterError(f"unknown key {key!r}", where=where, hint=near or f"one of: {', '.join(sorted(_KEYS))}")
+            raise ClusterError(
+                i18n.text("unknown key {key!r}", key=key),
+                where=where,
+                hint=near or i18n.text("one of: {names}", names=", ".join(sorted(_KEYS))),
+            )
     number, devices = _whole(row.get("nodes", 1), f"{where}.nodes"), _whole(row.get("devices"), f"{where}.devices")
     inside = tuple((str(level), _whole(size, f"{where}.inside")) for level, size in _levels(row, "inside", where))
     around = tuple((str(level), str(group)) for level, group in _levels(row, "around", where))
     for level, size in inside:
         if devices % size:
-            raise ClusterError(f"{devices} devices are no whole number of a {level} of {size}", where=where)
+            raise ClusterError(
+                i18n.text(
+                    "{devices} devices are no whole number of a {level} of {size}",
+                    devices=devices,
+                    level=level,
+                    size=size,
+                ),
+                where=where,
+            )
     name, kind = str(row.get("name", f"node{place + 1}")), str(row.get("type", "gpu"))
     names = [name] if number == 1 else [f"{name}-{count}" for count in range(1, number + 1)]
     return [Node(one, devices, kind, inside, around) for one in names]

@@ -105,12 +105,24 @@ def sha256_of(file):
 
 def images():
     """Images that containerd has: reference → digest of its configuration; None while it does not answer."""
+    found = listed_images()
+    return None if found is None else {tag: one["id"] for one in found for tag in one.get("repoTags") or []}
+
+
+def listed_images():
+    """Images as containerd tells them (repoTags, id, pinned); None while it does not answer."""
     if not os.path.exists("/run/containerd/containerd.sock"):
         return None
     code, out, _ = run(["crictl", "--timeout", "10s", "images", "-o", "json"])
-    if code:
-        return None
-    return {tag: one["id"] for one in json.loads(out).get("images", []) for tag in one.get("repoTags") or []}
+    return None if code else json.loads(out).get("images", [])
+
+
+def stale_pins(archives):
+    """Images that are pinned, of a repository of [{archive, images: [{reference, id}]}], with another tag."""
+    wanted = {image["reference"] for one in archives for image in one["images"]}
+    ours = {reference.rpartition(":")[0] for reference in wanted}
+    tags = [tag for one in listed_images() or () if one.get("pinned") for tag in one.get("repoTags") or []]
+    return sorted(tag for tag in tags if tag not in wanted and tag.rpartition(":")[0] in ours)
 
 
 def missing_images(archives, have):

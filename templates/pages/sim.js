@@ -34,7 +34,19 @@ function key(run) {
   return svg("svg", { class: "key", viewBox: "0 0 27 12", "aria-hidden": "true" }, line);
 }
 
-// --- words
+// --- words: keys are English, data.words has them in the language of the page
+
+function said(key, given = {}) {
+  return (data.words[key] ?? key).replace(/\{(\w+)\}/g, (_, name) => given[name]);
+}
+
+function translate() {
+  for (const element of document.querySelectorAll("[data-said]")) {
+    const label = element.getAttribute("aria-label");
+    if (label) element.setAttribute("aria-label", said(label));
+    else element.textContent = said(element.textContent.trim());
+  }
+}
 
 function span(seconds) {
   if (seconds === null || seconds === undefined) return "–";
@@ -48,7 +60,7 @@ function span(seconds) {
 const count = (value) => (value >= 10000 ? Math.round(value).toLocaleString("en") : `${+value.toFixed(1)}`);
 const share = (value) => `${(100 * value).toFixed(1)}%`;
 const percent = (value) => `${+(100 * value).toFixed(1)}%`;
-const plural = (number, word) => `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
+const jobs = (number) => said(number === 1 ? "{number} job" : "{number} jobs", { number: number.toLocaleString("en") });
 
 // --- scales
 
@@ -198,7 +210,7 @@ function figures() {
   for (const run of data.runs) first.append(el("th", { scope: "col", text: run.label }));
   const body = el("tbody");
   for (const [name, unit, better, values] of data.figures) {
-    const row = el("tr", {}, el("th", { scope: "row", text: name }));
+    const row = el("tr", {}, el("th", { scope: "row", text: said(name) }));
     const known = values.filter((value) => value !== null);
     const best = better === 0 || new Set(known).size < 2 ? null : better < 0 ? Math.min(...known) : Math.max(...known);
     for (const value of values) {
@@ -217,28 +229,28 @@ function charts() {
   const times = data.runs.flatMap((run) => run.jct.map((point) => point[0])).filter((value) => value > 0);
   const low = Math.max(0.1, Math.min(...times, 1e9)), high = Math.max(low * 10, ...times);
   redraws.push(chart($("chart-jct"), {
-    label: "Share of jobs by completion time", curves: curves("jct"), steps: true,
-    x: logarithmic(low, high, span), y: linear(0, 1, percent), where: (value) => `within ${span(value)}`, told: share,
+    label: said("Share of jobs by completion time"), curves: curves("jct"), steps: true,
+    x: logarithmic(low, high, span), y: linear(0, 1, percent), where: (value) => said("within {span}", { span: span(value) }), told: share,
   }));
   const end = Math.max(1, ...data.runs.flatMap((run) => run.used.slice(-1).map((point) => point[0])));
   const axis = linear(0, end, span, STEPS);
   const top = Math.max(1, ...data.runs.flatMap((run) => run.queue.map((point) => point[1])));
-  const where = (value) => `after ${span(value)}`;
+  const where = (value) => said("after {span}", { span: span(value) });
   redraws.push(chart($("chart-queue"), {
-    label: "Jobs that wait, over time", curves: curves("queue"), steps: true, x: axis, y: linear(0, top * 1.05, count),
-    where, told: (value) => plural(Math.round(value * 10) / 10, "job"), height: 200,
+    label: said("Jobs that wait, over time"), curves: curves("queue"), steps: true, x: axis, y: linear(0, top * 1.05, count),
+    where, told: (value) => jobs(Math.round(value * 10) / 10), height: 200,
   }));
   redraws.push(chart($("chart-used"), {
-    label: "Share of devices in use, over time", curves: curves("used"), steps: true, x: axis, y: linear(0, 1, percent),
+    label: said("Share of devices in use, over time"), curves: curves("used"), steps: true, x: axis, y: linear(0, 1, percent),
     where, told: share, height: 200,
   }));
   if (data.runs.every((run) => !run.located)) {
-    $("chart-fragments").replaceWith(el("p", { class: "help", text: "Under these policies places do not count." }));
+    $("chart-fragments").replaceWith(el("p", { class: "help", text: said("Under these policies places do not count.") }));
     return;
   }
   const most = Math.max(0.01, ...data.runs.flatMap((run) => run.fragments.map((point) => point[1])));
   redraws.push(chart($("chart-fragments"), {
-    label: "Share of devices that are free on partly used nodes, over time", curves: curves("fragments").filter(([run]) => data.runs[run].located), steps: true,
+    label: said("Share of devices that are free on partly used nodes, over time"), curves: curves("fragments").filter(([run]) => data.runs[run].located), steps: true,
     x: axis, y: linear(0, most * 1.05, percent), where, told: share, height: 160,
   }));
 }
@@ -252,7 +264,7 @@ function tenants() {
     const runs = [...shown].sort((a, b) => a - b);
     const top = Math.max(1, ...runs.flatMap((run) => data.runs[run].tenants.map((row) => row[2])));
     for (const name of runs.length ? names.slice(0, 12) : []) {
-      const label = el("span", { class: "name", text: name || "(no tenant)" });
+      const label = el("span", { class: "name", text: name || said("(no tenant)") });
       label.style.setProperty("--n", runs.length);
       bars.append(label);
       for (const run of runs) {
@@ -264,20 +276,21 @@ function tenants() {
       bars.append(el("span", { class: "gap" }));
     }
   }
-  $("tenants").insertBefore(el("p", { class: "help", text: "Mean time without devices"
-    + (names.length > 12 ? `; the first 12 of ${names.length} tenants, all are in the table` : "") + "." }), bars);
+  $("tenants").insertBefore(el("p", { class: "help", text: names.length > 12
+    ? said("Mean time without devices; the first 12 of {count} tenants, all are in the table.", { count: names.length })
+    : said("Mean time without devices.") }), bars);
   draw();
   redraws.push(draw);
   const first = el("tr");
-  for (const word of ["Tenant", "Run", "Jobs", "Mean wait", "Longest wait", "Mean completion", "95% done within", "Device hours"]) {
-    first.append(el("th", { scope: "col", text: word, class: word === "Run" ? "words" : "" }));
+  for (const word of ["Tenant", "Run", "Number of jobs", "Mean wait", "Longest wait", "Mean completion", "95% done within", "Device hours"]) {
+    first.append(el("th", { scope: "col", text: said(word), class: word === "Run" ? "words" : "" }));
   }
   const body = el("tbody");
   for (const name of names) {
     data.runs.forEach((run, place) => {
       const row = find(place, name);
       if (!row) return;
-      body.append(el("tr", {}, el("th", { scope: "row", text: name || "(no tenant)" }), el("td", { class: "words", text: run.label }),
+      body.append(el("tr", {}, el("th", { scope: "row", text: name || said("(no tenant)") }), el("td", { class: "words", text: run.label }),
         el("td", { text: count(row[1]) }), ...row.slice(2, 6).map((value) => el("td", { text: span(value) })),
         el("td", { text: count(row[6]) })));
     });
@@ -299,28 +312,31 @@ function pairs() {
   $("pairs").hidden = !data.pairs.length;
   data.pairs.forEach((pair, place) => {
     const all = pair.better + pair.worse + pair.same || 1;
-    const split = el("div", { class: "split", role: "img", "aria-label": `${pair.better} better, ${pair.same} same, ${pair.worse} worse` });
+    const split = el("div", { class: "split", role: "img", "aria-label": said("{better} better, {same} same, {worse} worse", pair) });
     for (const kind of ["better", "same", "worse"]) {
-      const part = el("i", { class: kind, title: `${pair[kind]} ${kind}` });
+      const part = el("i", { class: kind, title: said(`{count} ${kind}`, { count: pair[kind] }) });
       part.style.width = `${(100 * pair[kind]) / all}%`;
       split.append(part);
     }
     const box = el("div", { class: "chart" });
     const limit = Math.max(1, ...pair.curve.map((point) => Math.abs(point[1])));
     chart(box, {
-      label: `Difference of completion times, ${pair.b} minus ${pair.a}, job by job from most gained to most lost`,
+      label: said("Difference of completion times, {b} minus {a}, job by job from most gained to most lost", pair),
       curves: [[0, pair.curve]], always: true, colour: "var(--accent)", steps: false, height: 170, base: 0,
-      names: ["job"], x: linear(0, 1, (value) => `${Math.round(100 * value)}%`), y: symmetric(limit),
-      where: (value) => `${Math.round(100 * value)}% of the jobs`, told: (value) => `${span(value)} or less`,
+      names: [said("job")], x: linear(0, 1, (value) => `${Math.round(100 * value)}%`), y: symmetric(limit),
+      where: (value) => said("{percent}% of the jobs", { percent: Math.round(100 * value) }),
+      told: (value) => said("{span} or less", { span: span(value) }),
     });
-    $("pair-list").append(el("div", { class: "pair" }, el("h3", { text: `${pair.b} against ${pair.a}` }), split,
-      el("p", { text: `${plural(pair.better, "job")} done earlier under ${pair.b}, by ${span(pair.gain)} on average; `
-        + `${plural(pair.worse, "job")} later, by ${span(pair.loss)}; ${pair.same.toLocaleString("en")} the same. `
-        + `Mean difference ${span(pair.mean)}.` }),
-      el("details", place < 3 ? { open: "" } : {}, el("summary", { text: "By how much, from most gained to most lost" }), box)));
+    $("pair-list").append(el("div", { class: "pair" }, el("h3", { text: said("{b} against {a}", pair) }), split,
+      el("p", { text: said("{better} done earlier under {b}, by {gain} on average; {worse} later, by {loss}; {same} the same. Mean difference {mean}.", {
+        b: pair.b, better: jobs(pair.better), gain: span(pair.gain), worse: jobs(pair.worse), loss: span(pair.loss),
+        same: pair.same.toLocaleString("en"), mean: span(pair.mean),
+      }) }),
+      el("details", place < 3 ? { open: "" } : {}, el("summary", { text: said("By how much, from most gained to most lost") }), box)));
   });
 }
 
+translate();
 head();
 figures();
 charts();

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,86 @@ def test_a_wrong_artifact_is_named_before_a_host_is_touched(site: Site, broken: 
     assert str(spoiled) in done.stderr
     assert how in done.stderr
     assert "bundle" in done.stderr  # what to do
+    assert _untouched(site)
+
+
+@dataclass(frozen=True, slots=True)
+class WayIn:
+    """What is in the way to the second host, or to all of them; what `apply` says then, and what ends it."""
+
+    id: str
+    begin: Callable[[Site], object]
+    end: Callable[[Site], object]
+    code: int
+    said: str
+    hint: str
+
+
+def _on_h2(script: str) -> Callable[[Site], object]:
+    return lambda site: site.lab.machine(2).execute(["sh", "-c", script])
+
+
+def _known(site: Site) -> Path:
+    return site.folder / "home/.config/paictl/known_hosts"
+
+
+SUDO = "/etc/sudoers.d/deploy"
+KEYS = (
+    WayIn("unknown host keys", lambda site: _known(site).unlink(), Site.trusting, 4, "h1", "--accept-new-host-keys"),
+    WayIn(
+        "a changed host key", lambda site: site.lab.machine(2).rekey(), Site.trusting, 3, "h2",
+        "paictl node run true",
+    ),
+    WayIn(
+        "a wrong password", lambda site: site.having(user="ops", password="battery-staple"), Site.write, 4,  # noqa: S106
+        "Permission denied", "password",
+    ),
+    WayIn(
+        "sudo wants a password that nobody gave", _on_h2(f"sed -i s/NOPASSWD:// {SUDO}"),
+        _on_h2(f"echo 'deploy ALL=(ALL) NOPASSWD: ALL' >{SUDO}"), 3, "h2: Missing sudo password", "--ask-sudo-password",
+    ),
+    WayIn(
+        "no Python", _on_h2("mv /usr/bin/python3 /usr/bin/gone"), _on_h2("mv /usr/bin/gone /usr/bin/python3"), 3,
+        "h2", "python3",
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", KEYS, ids=lambda fault: fault.id)
+def test_who_cannot_be_signed_in_to_is_named_and_no_host_is_touched(site: Site, fault: WayIn) -> None:
+    fault.begin(site)
+    try:
+        done = site.paictl(*APPLY, *site.files)
+    finally:
+        fault.end(site)
+        site.write().trusting()
+    assert (done.returncode, "Traceback" in done.stderr) == (fault.code, False), done.stderr
+    assert fault.said in done.stderr
+    assert fault.hint in done.stderr
+    assert "battery-staple" not in done.stderr
+    assert _untouched(site)
+
+
+def test_all_that_is_wrong_with_machines_is_told_before_one_of_them_is_touched(site: Site) -> None:
+    first, second = site.lab.machine(1), site.lab.machine(2)
+    first.execute(["systemd-run", "-q", "--unit=taken", "python3", "-m", "http.server", "6443"])
+    second.execute(["sh", "-c", "mkdir -p /etc/kubernetes && echo x >/etc/kubernetes/kubelet.conf"])
+    second.clock(300)
+    second.fill("/var/lib/containerd")
+    try:
+        done = site.paictl(*APPLY, *site.files)
+    finally:
+        first.execute(["systemctl", "stop", "taken"])
+        second.execute(["rm", "-r", "/etc/kubernetes"])
+        second.clock(0)
+        second.unfill("/var/lib/containerd")
+    assert done.returncode == 1, done.stderr
+    told = {
+        "h1: ports: 6443 (python3)": "sport = :6443", "h2: kubernetes: ": "kubeadm reset",
+        "h2: clock: 300 s ahead": "set-ntp", "h2: disk: 0 MiB free": "df -h",
+    }  # fmt: skip
+    lines = done.stderr.splitlines()
+    assert [one for one in told if not any(one in line and told[one] in line for line in lines)] == [], done.stderr
     assert _untouched(site)
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,6 +64,33 @@ def test_a_plan_changes_nothing_and_names_every_host(box: DevBox) -> None:
         assert not (machine.root / "var/lib/paictl").exists()
 
 
+def _in_check(box: DevBox) -> dict[str, dict[str, list[str]]]:
+    """Every playbook with --check: the tasks that would change something, by host; and nothing was changed."""
+    before = {machine.name: _marks(machine.root) for machine in box.lab.machines()}
+    files = [str(box.home / name) for name in ("master.csv", "worker.csv", "config.yaml")]
+    words = [*box.lab.network.inside(), sys.executable, "-m", "tests.e2e_hosts.in_check", *files, str(box.home / "run")]
+    done = subprocess.run(words, env=box.environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert {machine.name: _marks(machine.root) for machine in box.lab.machines()} == before
+    found: dict[str, dict[str, list[str]]] = json.loads(done.stdout)
+    return found
+
+
+def _marks(root: Path) -> set[tuple[str, int, int, int]]:
+    """Every file that a deployment could touch, with mode, size and time; not what running programs write."""
+    places = [root / name for name in ("etc", "usr/local", "opt", "root", "var/lib/paictl", "var/lib/kubelet/pki")]
+    files = [path for place in places for path in [place, *place.rglob("*")] if os.path.lexists(path)]
+    marks = {(str(path), path.lstat()) for path in files}
+    return {(name, one.st_mode, one.st_size, one.st_mtime_ns) for name, one in marks}
+
+
+def test_with_check_bare_hosts_stay_as_they_are(box: DevBox) -> None:
+    would = _in_check(box)
+    assert would["artifacts"] == {name: ["Put programs in their places"] for name in ("h1", "h2", "h3")}
+    assert "Write configuration and units" in would["runtime"]["h2"]
+    assert would["control_plane"]["h1"] == ["Begin the cluster"]
+
+
 @pytest.mark.parametrize("phase", PHASES)
 def test_interrupted_in_a_phase(box: DevBox, phase: str) -> None:
     how = signal.SIGKILL if PHASES.index(phase) % 2 else signal.SIGINT
@@ -91,6 +121,9 @@ def test_a_second_apply_changes_nothing_and_says_so(box: DevBox) -> None:
     assert "nothing changed: cluster lab is as it shall be" in done.stdout
     assert {machine.name: _stamps(machine.root) for machine in box.lab.machines()} == before
     assert json.loads(box.paictl("plan", "--format", "json").stdout)["changes"] == []
+    would = _in_check(box)
+    assert {host: tasks for hosts in would.values() for host, tasks in hosts.items() if tasks} == {}
+    assert set(would["runtime"]) == {"h1", "h2", "h3"}
 
 
 def _stamps(root: Path) -> dict[str, int]:
@@ -221,6 +254,28 @@ def test_a_worker_leaves_and_comes_again(box: DevBox) -> None:
     box.node("add", "h3", "--address", box.lab.address(3))
     assert _known(box) == IN
     assert "was there already" in box.node("add", "h3").stderr
+
+
+def test_what_was_deleted_after_a_backup_is_back_after_a_restore(box: DevBox) -> None:
+    _kubectl(box, "create", "configmap", "kept")
+    archive = Path(box.paictl("backup", str(box.home)).stdout.strip())
+    assert (archive.parent, archive.stat().st_mode & 0o777) == (box.home, 0o600)
+    _kubectl(box, "delete", "configmap", "kept")
+    _kubectl(box, "create", "configmap", "later")
+    other = box.paictl("restore", str(archive), "--cluster-id", "other", codes=(2,))
+    assert "is of cluster lab, not other" in other.stderr
+    done = box.paictl("restore", str(archive), "--cluster-id", "lab")
+    assert "lost: everything that was written since" in done.stderr
+    there = _kubectl(box, "get", "configmaps", "-o", "name").split()
+    assert ("configmap/kept" in there, "configmap/later" in there) == (True, False)
+    nodes = json.loads(_kubectl(box, "get", "nodes", "-o", "json"))["items"]
+    assert [one["metadata"]["name"] for one in nodes if _is_ready(one)] == ["h1", "h2", "h3"]
+    data = box.lab.machine(1).root / "var/lib/etcd"
+    assert sorted(path.name for path in data.iterdir()) == ["member", "paictl-before"]
+
+
+def _is_ready(node: dict[str, Any]) -> bool:
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in node["status"]["conditions"])
 
 
 def test_reset_leaves_the_hosts_as_they_were(box: DevBox) -> None:

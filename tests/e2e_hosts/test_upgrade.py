@@ -49,6 +49,10 @@ def test_what_cannot_be_is_refused_with_the_reason_before_a_host_is_touched(box:
     missing = box.paictl("upgrade", "--yes", "--to", "v1.38.0", codes=(2,))
     assert "Kubernetes v1.38.0 is wished, here is v1.37.1" in missing.stderr
     assert "2 machines" not in missing.stdout
+    refused = box.paictl("apply", "--yes", "--kubernetes-only", codes=(1,))  # the files name the new artifacts now
+    target = versions()["KUBE_VERSION"]
+    assert f"the cluster runs Kubernetes {OLD}, the artifacts are of {target}" in refused.stderr
+    assert f"paictl deploy upgrade --to {target}" in refused.stderr
     assert {one["status"]["nodeInfo"]["kubeletVersion"] for one in nodes(box).values()} == {OLD}
 
 
@@ -86,6 +90,11 @@ def test_the_second_run_goes_on_to_the_end(box: DevBox) -> None:
     found = nodes(box)
     assert {one["status"]["nodeInfo"]["kubeletVersion"] for one in found.values()} == {target}
     assert not any(one["spec"].get("unschedulable") for one in found.values())
+    for machine in box.lab.machines():
+        listed = json.loads(machine.execute(["crictl", "images", "-o", "json"]).stdout)["images"]
+        pinned = {tag for one in listed if one.get("pinned") for tag in one["repoTags"]}
+        assert {tag.rpartition(":")[2] for tag in pinned if "kube-" in tag} == {target}
+        assert any(tag.endswith(f":{OLD}") for one in listed for tag in one["repoTags"])  # still there, and free to go
     manifest = box.lab.machine(1).root / "etc/kubernetes/manifests/kube-apiserver.yaml"
     assert f"kube-apiserver:{target}" in Path(manifest).read_text()
 

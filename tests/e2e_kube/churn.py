@@ -126,29 +126,25 @@ class Churn:
         self.checks += 1
         assert not faults(pods, self.devices)
 
-    def firm(self) -> dict[str, Json]:
-        """Pods that run and that only their own deletion ends, by uid; none while the server is away."""
-        try:
-            pods = self.api.pods()
-        except TRANSIENT:
-            return {}
-        here = self.strong.intersection(self.alive)
+    def running(self) -> dict[str, Json]:
+        """The pods that run and that nobody has deleted, by uid."""
         return {
             pod["metadata"]["uid"]: pod
-            for pod in pods
-            if pod["spec"].get("nodeName") and pod["metadata"]["labels"].get("gang") in here
+            for pod in self.api.pods()
+            if pod["spec"].get("nodeName") and pod["metadata"]["labels"].get("gang") in self.alive
         }
 
     def check_survivors(self, before: Mapping[str, Json]) -> None:
-        """Who ran before a kill runs on, where it ran and with the devices that it had."""
+        """Who ran before a kill runs on with the devices that it had; only the stronger may have taken its place."""
         now = {pod["metadata"]["uid"]: pod for pod in self.api.pods()}
         for uid, pod in before.items():
-            name = pod["metadata"]["name"]
-            assert uid in now, f"{name} is gone"
-            assert now[uid]["spec"]["nodeName"] == pod["spec"]["nodeName"], name
-            assert now[uid]["metadata"]["annotations"][ISOLATION] == pod["metadata"]["annotations"][ISOLATION], name
-            assert not now[uid]["metadata"].get("deletionTimestamp"), f"{name} is being deleted"
-        self.survived += len(before)
+            name, found = pod["metadata"]["name"], now.get(uid)
+            if found is None or found["metadata"].get("deletionTimestamp"):
+                assert pod["metadata"]["labels"]["gang"] not in self.strong, f"{name} has been deleted"
+                continue
+            assert found["spec"]["nodeName"] == pod["spec"]["nodeName"], name
+            assert found["metadata"]["annotations"][ISOLATION] == pod["metadata"]["annotations"][ISOLATION], name
+            self.survived += 1
 
     def check_whole(self, seconds: float = 20) -> None:
         """Like `check`; and no gang has been bound in part for longer than bindings take."""

@@ -16,7 +16,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-VERSION = os.environ.get("KUBE_VERSION", "v1.37.1")
+DEFAULT = "v1.37.1"
+VERSION = os.environ.get("KUBE_VERSION", DEFAULT)
+OF_THE_VERSION = ("kube-apiserver", "kube-scheduler")
+"""What has to be of the version that is asked for; the rest may be what was built with the default one."""
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 HOST = "127.0.0.1"
 _STARTS = 60.0
@@ -29,9 +32,16 @@ def binaries() -> Path:
     return Path(os.environ.get("PAICTL_KUBE") or cache / "paictl" / "kube" / VERSION)
 
 
+def binary(name: str) -> Path:
+    """A file that `make kube` makes: of the version asked for, or what stands in for it."""
+    own = binaries() / name
+    beside = own.parent.parent / DEFAULT / name
+    return beside if name not in OF_THE_VERSION and not own.is_file() and beside.is_file() else own
+
+
 def missing() -> list[str]:
     """Programs that are not there."""
-    return [name for name in PROGRAMS if not (binaries() / name).is_file()]
+    return [name for name in PROGRAMS if not binary(name).is_file()]
 
 
 def free_ports(number: int) -> list[int]:
@@ -252,7 +262,7 @@ class ControlPlane:
 
     def program(self, name: str, *words: str) -> Program:
         """Start a program of Kubernetes, or start it again."""
-        return self.run(name, [str(binaries() / name), *words])
+        return self.run(name, [str(binary(name)), *words])
 
     def run(self, name: str, words: Sequence[str]) -> Program:
         """Start any program as part of this control plane, so that it ends with it."""

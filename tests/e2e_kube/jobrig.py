@@ -52,15 +52,15 @@ class JobRig:
     def url(self) -> str:
         return f"http://{HOST}:{self.port}"
 
-    def start(self) -> None:
-        """All of it, once nodes are there."""
+    def start(self, **scheduler: Any) -> None:
+        """All of it, once nodes are there; `scheduler` changes kube-scheduler's configuration."""
         self.rig.install()
         install_resource(self.api)
         with contextlib.suppress(ApiError):  # it is there already
             self.api.call("POST", "/api/v1/namespaces", {"metadata": {"name": SPACE}})
         self.rig.start_extender()
         names = ("hivedscheduler", "default-scheduler")  # the second for pods of services
-        self.rig.start_scheduler(profiles=[{"schedulerName": name} for name in names])
+        self.rig.start_scheduler(profiles=[{"schedulerName": name} for name in names], **scheduler)
         self.start_controller()
 
     def start_controller(self, *words: str, wait: bool = True) -> Program:

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from tests.e2e_kube.controlplane import binaries
+from tests.e2e_kube.controlplane import binary
 
 OURS = '.metadata.annotations["paictl.io/job-uid"]'
 END = "test.paictl.io/end"
@@ -44,7 +44,7 @@ def stages(folder: Path) -> Path:
 
     All containers have written ``container.log``, and commands run in `folder`: kwok stands in for kubelets there, too.
     """
-    found = list(yaml.safe_load_all((binaries() / "kwok-stages.yaml").read_text()))
+    found = list(yaml.safe_load_all(binary("kwok-stages.yaml").read_text()))
     for stage in found:
         if stage["metadata"]["name"] in ("pod-complete", "pod-delete"):
             stage["spec"]["selector"]["matchExpressions"].append(_is(OURS, "DoesNotExist"))

@@ -152,6 +152,7 @@ def stage(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFa
         yield Stage(made, api)
 
 
+@pytest.mark.versions
 def test_lab6(stage: Stage) -> None:
     """Priorities within a quota, an opportunistic job beyond it, and a gang against single pods."""
     stage.scene(LAB6)
@@ -186,6 +187,7 @@ def test_lab6(stage: Stage) -> None:
     stage.runs_in_part(seven, 1)
 
 
+@pytest.mark.versions
 def test_vc_safety(stage: Stage) -> None:
     stage.scene(load(1))
     nodes = [*stage.runs(stage.submit("itc-safety-1")), *stage.runs(stage.submit("itc-safety-2"))]
@@ -246,6 +248,7 @@ def test_immediate_preemption_within_a_vc(stage: Stage) -> None:
     stage.gone(victims)
 
 
+@pytest.mark.versions
 def test_lazy_preemption_within_a_vc(stage: Stage) -> None:
     stage.scene(load(3))
     lazy = stage.submit("itc-intra-lazy-preempt-test")

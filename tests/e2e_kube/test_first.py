@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e_kube.controlplane import ControlPlane, answers
+from tests.e2e_kube.controlplane import VERSION, ControlPlane, answers
 from tests.e2e_kube.kubeapi import KubeApi, devices, hived_pod, until
 from tests.e2e_kube.rig import Rig, rig
+
+pytestmark = pytest.mark.versions
 
 CONFIG: dict[str, Any] = {
     "physicalCluster": {
@@ -51,6 +53,10 @@ def gang(
         **more,
     }  # fmt: skip
     return [hived_pod(f"{name}-{i}", spec) for i in range(pods)]
+
+
+def test_the_api_server_is_of_the_version_that_was_asked_for(api: KubeApi) -> None:
+    assert api.get("/version")["gitVersion"] == VERSION
 
 
 def test_a_pod_gets_neighbouring_devices(up: Rig, api: KubeApi) -> None:

@@ -66,7 +66,7 @@ def test_sixty_kills(up: Rig, plane: ControlPlane, api: KubeApi) -> None:
     for number in range(60):
         for _ in range(dice.randrange(1, 4)):
             churn.step()
-        ran = churn.firm()
+        ran = churn.running()
         if number % 10 == 9:
             moments[number // 10 % 3](up, plane, api, number)
         else:
@@ -83,7 +83,7 @@ def test_sixty_kills(up: Rig, plane: ControlPlane, api: KubeApi) -> None:
     churn.settle(150)
     churn.check()
     assert churn.checks > 60
-    assert churn.survived > 60, "kills met pods that ran"
+    assert churn.survived > 100, "kills met pods that ran"
     _survivors(up, api, churn)
     api.delete_all()
     until(lambda: up.get("/v1/inspect/affinitygroups/")["items"] is None, 60, "nothing is held for pods that are gone")

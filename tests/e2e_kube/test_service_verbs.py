@@ -13,6 +13,8 @@ from typing import Final
 import pytest
 
 from paictl.cluster.presets import preset_files
+from paictl.plan.events import RunEnded
+from paictl.plan.folder import RunFolder
 from tests.e2e_kube.controlplane import ControlPlane
 from tests.e2e_kube.kubeapi import KubeApi, until
 from tests.e2e_kube.shell import Shell
@@ -55,6 +57,8 @@ def test_all_services_start_in_one_go(shell: Shell, api: KubeApi) -> None:
     """Others have applied objects of the scheduler in this namespace before: that has to be wished."""
     out = shell.done("service", "start", "--take-over").splitlines()
     names = list(shell.listed())
+    (run,) = (shell.folder / "XDG_STATE_HOME" / "paictl" / "runs").glob("*-service-start")
+    assert list(RunFolder(run).events())[-1] == RunEnded(True)
     assert sorted(out) == sorted(f"{name}: started" for name in names)
     assert {one["state"] for one in shell.listed().values()} == {"running"}
     assert shell.done("service", "status").count(" yes") == len(names)

@@ -77,6 +77,7 @@ def test_a_gang_of_which_one_member_is_protected_is_left_whole(api: KubeApi) -> 
     assert not any(api.pod(f"team-{i}") for i in range(4))
 
 
+@pytest.mark.versions
 @pytest.mark.usefixtures("up")
 def test_a_budget_over_several_members_of_a_gang_takes_all_of_them_or_none(api: KubeApi) -> None:
     """The Eviction API would take any one of them; it would refuse the third."""
@@ -179,6 +180,7 @@ def _names(up: Rig) -> list[str]:
     return [item["metadata"]["name"] for item in up.get("/v1/inspect/affinitygroups/")["items"] or []]
 
 
+@pytest.mark.versions
 @pytest.mark.usefixtures("up")
 def test_an_unreadable_annotation_is_told_and_the_others_go_on(api: KubeApi) -> None:
     api.create(hived_pod("broken", {"virtualCluster": "A", "priority": 5000, "leafCellNumber": 1}))
@@ -193,6 +195,7 @@ def test_an_unreadable_annotation_is_told_and_the_others_go_on(api: KubeApi) -> 
     api.await_bound(["broken"], 60)
 
 
+@pytest.mark.versions
 @pytest.mark.usefixtures("up")
 def test_pods_of_a_job_join_by_labels(api: KubeApi) -> None:
     container = {"name": "c", "image": "none", "resources": {"limits": {MARKER: 1, "cpu": "1"}}}

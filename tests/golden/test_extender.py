@@ -227,6 +227,8 @@ def play(path: Path, harness: Harness, config: Path, trace: list[Any], caller: C
         want, have = oracle.run(operation), scheduler.run(operation)
         if have is not None:
             assert _same(operation, want, have), f"{path} operation {index} {operation}\nwant {want}\nhave {have}"
+        if operation["op"] == "schedule" and want["r"] != entry["result"]["r"]:
+            break  # HiveD decided otherwise (`test_traces` says where): what follows is about pods that went that way
         if operation["op"] == "add_allocated" and want["r"] == "ok":
             noted = scheduler.made[operation["uid"]]["metadata"]["annotations"]
             assert noted[ISOLATION] == want["isolation"]

@@ -8,20 +8,22 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console, names
-from paictl.cli.clusters import StateOption, clock_text, confirm, local_only, open_cluster, showing_reports
+from paictl.cli.clusters import StateOption, clock_text, confirm, lab_site, local_only, open_cluster, showing_reports
 from paictl.cli.console import write
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.clock import parse_speed
 from paictl.cluster.embedded.cluster import EmbeddedCluster
-from paictl.cluster.interface import ClusterError, UnreachableError
+from paictl.cluster.interface import ClusterError, UnreachableError, UnsupportedError
 from paictl.cluster.machines import machines_in
 from paictl.config.pushing.fileset import seal_files
 from paictl.errors import PaictlError
+from paictl.lab.site import Site
 from paictl.operate import clock
 from paictl.operate.beginning import Lists, beginning
 from paictl.operate.status import remarks
 from paictl.places import state_folder
 from paictl.service.catalogue import load_catalogue
+from paictl.units import Millis
 
 UP_EPILOG = """
     paictl cluster up
@@ -82,12 +84,27 @@ def up(
     console.info("next: paictl job submit FILE, paictl cluster view")
 
 
+def _wait(site: Site, span: Millis | None) -> None:
+    """Let a span of a lab pass where nobody can set the clock; told is the instant there."""
+    from paictl.lab.pacing import wait  # late: few labs run there
+
+    if span is None:
+        raise UnsupportedError(
+            "the clock of a real cluster cannot go on until it is idle", hint="paictl cluster tick 5m"
+        )
+    with console.progress("waiting"):
+        write(clock_text(wait(open_cluster(None), span, site.pace)))
+
+
 def tick(
     span: Annotated[str | None, typer.Argument(help="How far: 90s, 10m, 1h30m.")] = None,
     until_idle: Annotated[bool, typer.Option("--until-idle", help="Until nothing more will happen.")] = False,
     state: StateOption = None,
 ) -> None:
     """Let the cluster's time pass."""
+    if (site := lab_site()) is not None:
+        _wait(site, clock.span_of(span, until_idle=until_idle))
+        return
     local_only("tick")
     wanted = clock.span_of(span, until_idle=until_idle)
     cluster = open_cluster(state)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console
-from paictl.cli.clusters import ClusterId, StateOption, Yes, check_id, confirm, open_cluster
+from paictl.cli.clusters import ClusterId, StateOption, Yes, check_id, confirm, noted, open_cluster
 from paictl.cli.config.push import Base, Drop, Message, planned, say_readers, show_plan
 from paictl.operate.pushing.mode import Mode
 from paictl.operate.pushing.plan import Order, send
@@ -58,6 +58,6 @@ def apply(
     made, message = read_plan(file, cluster, path)
     show_plan(made)
     confirm(f"cluster {cluster.name} gets a new configuration", cluster.name, yes=yes or cluster_id is not None)
-    version = send(cluster, made, message)
+    version = send(cluster, made, noted(message))
     console.info(f"version {version.number} stored")
     say_readers(made)

@@ -19,6 +19,7 @@ from paictl.cli.clusters import (
     check_id,
     clock_text,
     confirm,
+    noted,
     open_cluster,
     showing_reports,
     warn,
@@ -96,7 +97,7 @@ def push(
         return
     confirm(f"cluster {cluster.name} gets a new configuration", cluster.name, yes=yes or cluster_id is not None)
     with showing_contested():
-        version = send(cluster, made, message, order)
+        version = send(cluster, made, noted(message), order)
     console.info(f"version {version.number} stored")
     note_base(path, cluster.name, version)
     say_readers(made)
@@ -276,7 +277,7 @@ def rollback(
         return
     question = f"cluster {cluster.name} goes back to version {number}"
     confirm(question, cluster.name, yes=yes or cluster_id is not None)
-    version = send(cluster, made, f"version {number} again")
+    version = send(cluster, made, noted(f"version {number} again"))
     console.info(f"version {version.number} stored")
     say_readers(made)
 

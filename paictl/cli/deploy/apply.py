@@ -12,11 +12,11 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.clusters import Yes, confirm
-from paictl.cli.console import Output
+from paictl.cli.console import Output, spoken
 from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment
 from paictl.errors import PaictlError
 from paictl.files import write_together
-from paictl.places import state_folder
+from paictl.places import runs_folder
 
 if TYPE_CHECKING:
     from paictl.deploy.apply import Applied
@@ -65,7 +65,7 @@ def plan(
     data = plan_data((masters, workers, config), desired, changes)
     if out is not None:
         write_together(out.parent, {out.name: json.dumps(data, indent=1) + "\n"}, force=True, mode=0o600)
-        console.info(f"plan written; next: paictl deploy apply {out}")
+        console.info(spoken("plan written; next: {command}", command=f"paictl deploy apply {out}"))
     if form is not Output.TABLE:
         console.write_data(data, form)
         return
@@ -123,8 +123,11 @@ def apply(
         check_plan(read, desired)
     cluster = deployment.settings.cluster
     show_notes(deployment.settings.notes)
-    machines = f"{len(deployment.masters)} masters and {len(deployment.workers)} workers"
-    confirm(f"{machines} become cluster {cluster} (Kubernetes {desired.version})", cluster, yes=yes)
+    question = spoken(
+        "{masters} masters and {workers} workers become cluster {cluster} (Kubernetes {version})",
+        masters=len(deployment.masters), workers=len(deployment.workers), cluster=cluster, version=desired.version,
+    )  # fmt: skip
+    confirm(question, cluster, yes=yes)
     done = carry_out(desired, runs_folder(), _now, PhaseLines(), lambda site: _give_access(site, cluster))
     _say(done, cluster, form)
     if not kubernetes_only:
@@ -147,7 +150,7 @@ def _desired(deployment: Deployment, artifacts: str, *, accept_new: bool) -> Des
         with Fleet(hosts_of(deployment), SshOptions(accept_new=True)) as fleet:
             for name, result in fleet.run("true").items():
                 if result.new_key:
-                    console.info(f"{name}: host key accepted: {result.new_key}")
+                    console.info(spoken("{host}: host key accepted: {key}", host=name, key=result.new_key))
     return desired
 
 
@@ -159,12 +162,14 @@ def _give_access(site: Site, cluster: str) -> None:
 
     path = default_kubeconfig()
     if merge_into(path, site.kubeconfig, cluster):
-        console.info(f"{path}: context {context_name(cluster)} (your current context stays what it is)")
+        kept = "{path}: context {context} (your current context stays what it is)"
+        console.info(spoken(kept, path=path, context=context_name(cluster)))
     known = registry.read_registry().clusters.get(cluster)
     pinned = pinned_now(cluster, str(path), context_name(cluster))
     if known != pinned:
         registry.add(pinned, force=known is not None and known.context == pinned.context)
-        console.info(f"paictl knows it as {cluster}: paictl cluster use {cluster}")
+        command = f"paictl cluster use {cluster}"
+        console.info(spoken("paictl knows it as {cluster}: {command}", cluster=cluster, command=command))
 
 
 def _say(done: Applied, cluster: str, form: Output) -> None:
@@ -181,15 +186,11 @@ def _say(done: Applied, cluster: str, form: Output) -> None:
         return
     hosts = len({one.host for one in done.changes})
     if not done.changes:
-        console.write(f"nothing changed: cluster {cluster} is as it shall be")
+        console.write(spoken("nothing changed: cluster {cluster} is as it shall be", cluster=cluster))
     else:
-        console.write(f"cluster {cluster} is up: all nodes are Ready ({hosts} machines changed)")
-    console.info(f"the run is kept in {done.run.path}")
-
-
-def runs_folder() -> Path:
-    """Where runs are kept."""
-    return state_folder() / "runs"
+        up = "cluster {cluster} is up: all nodes are Ready ({hosts} machines changed)"
+        console.write(spoken(up, cluster=cluster, hosts=hosts))
+    console.info(spoken("the run is kept in {path}", path=done.run.path))
 
 
 def _now() -> datetime:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paictl.cli.command import App, Lazy
-from paictl.cli.deploy import apply, check, reset, upgrade, verify
+from paictl.cli.deploy import apply, backup, check, reset, upgrade, verify
 
 app = App(
     help="Deploy Kubernetes and all services on real machines.",
@@ -17,6 +17,8 @@ app.command("plan", epilog=apply.PLAN_EPILOG)(apply.plan)
 app.command("apply", epilog=apply.APPLY_EPILOG)(apply.apply)
 app.command("verify", epilog=verify.EPILOG)(verify.verify)
 app.command("upgrade", epilog=upgrade.EPILOG)(upgrade.upgrade)
+app.command("backup", epilog=backup.BACKUP_EPILOG)(backup.backup)
+app.command("restore", epilog=backup.RESTORE_EPILOG)(backup.restore)
 app.command("reset", epilog=reset.EPILOG)(reset.reset)
 
 

@@ -9,9 +9,11 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.clusters import ClusterId, Yes, confirm
-from paictl.cli.deploy.apply import runs_folder
+from paictl.cli.console import said, spoken
 from paictl.cli.deploy.files import Config, Masters, Workers, read_deployment
 from paictl.errors import ExitCode, PaictlError
+from paictl.i18n import text
+from paictl.places import runs_folder
 
 if TYPE_CHECKING:
     from paictl.remote.kube.client import KubeClient
@@ -43,33 +45,33 @@ def reset(
 
     deployment = read_deployment(masters, workers, config)
     cluster = deployment.settings.cluster
-    if cluster_id not in (None, cluster):
-        raise PaictlError(f"config.yaml is of cluster {cluster}, not {cluster_id}", hint="nothing was done")
+    other_cluster(cluster_id, cluster)
     chosen = list(named(deployment, node)) if node else list(deployment.machines)
     whole = len(chosen) == len(deployment.machines)
     if not whole and all(one in chosen for one in deployment.masters):
         raise PaictlError("without any master the cluster is lost", hint="reset all machines: leave --node out")
-    client = _client(cluster)
+    client = api_of(cluster)
     for line in loss_of(deployment, chosen, client).lines:
-        console.warning(f"lost: {line}")
-    confirm(f"machines of cluster {cluster} are reset", cluster, yes=yes or cluster_id is not None)
+        console.warning(spoken("lost: {what}", what=line))
+    question = spoken("machines of cluster {cluster} are reset", cluster=cluster)
+    confirm(question, cluster, yes=yes or cluster_id is not None)
     wish = {"cluster": cluster, "machines": [one.name for one in chosen]}
     folder = begin_run(runs_folder(), "deploy-reset", wish, datetime.now(UTC), deployment.secrets)
-    result = carry_out(deployment, chosen, folder.path, _tell)
+    result = carry_out(deployment, chosen, folder.path, tell_host)
     for name, outcome in result.hosts.items():
         if outcome.well:
-            console.write(f"{name}: {'reset' if outcome.changed else 'was clean already'}")
+            console.write(spoken("{host}: reset" if outcome.changed else "{host}: was clean already", host=name))
     raise_for(result, "reset", len(chosen))
     if whole:
         forget(default_kubeconfig(), cluster)
         if cluster in registry.read_registry().clusters:
             registry.remove(cluster)
-    elif client is not None and (left := forget_nodes(_client(cluster) or client, chosen)):
-        console.warning(f"still a node of the cluster: {', '.join(left)}")
+    elif client is not None and (left := forget_nodes(api_of(cluster) or client, chosen)):
+        console.warning(spoken("still a node of the cluster: {names}", names=", ".join(left)))
         raise typer.Exit(ExitCode.PARTIAL)
 
 
-def _client(cluster: str) -> KubeClient | None:
+def api_of(cluster: str) -> KubeClient | None:
     """The API as the user's kubeconfig reaches it; None where there is no way in."""
     from paictl.deploy.kubeconfig import context_name, default_kubeconfig
     from paictl.remote.kube.client import connect
@@ -80,5 +82,13 @@ def _client(cluster: str) -> KubeClient | None:
         return None
 
 
-def _tell(text: str, about: str = "") -> None:
-    (console.warning if about else console.detail)(f"{about}: {text}" if about else text)
+def other_cluster(cluster_id: str | None, cluster: str) -> None:
+    """Raise `PaictlError` if the files are of another cluster than was named."""
+    if cluster_id not in (None, cluster):
+        told = text("config.yaml is of cluster {cluster}, not {other}", cluster=cluster, other=cluster_id)
+        raise PaictlError(told, hint="nothing was done")
+
+
+def tell_host(told: str, about: str = "") -> None:
+    """Say what is done, and loudly what goes wrong on a host."""
+    (console.warning if about else console.detail)(f"{about}: {said(told)}" if about else said(told))

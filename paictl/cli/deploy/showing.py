@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 
 from paictl.cli import console
+from paictl.cli.console import said, spoken
 from paictl.deploy.phases import Change
 from paictl.plan import events
 from paictl.plan.events import Event
@@ -30,9 +31,9 @@ class PhaseLines:
                 self._hosts = f" hosts {text}"
             case events.PhaseSaid(phase, text, about):
                 where = f"{phase} {about}" if about else phase
-                (console.warning if about else console.detail)(f"{where}: {text}")
+                (console.warning if about else console.detail)(f"{where}: {said(text)}")
             case events.PhaseSkipped(phase, why):
-                console.info(f"==> {phase} {self._numbers.get(phase, '')} nothing to do: {why}")
+                console.info(f"==> {phase} {self._numbers.get(phase, '')} {spoken('nothing to do: {why}', why=why)}")
             case events.PhaseDone(phase):
                 console.info(f"==> {phase} {self._numbers.get(phase, '')}{self._hosts} {self._spent}")
             case events.PhaseFailed(phase, _, _, _):

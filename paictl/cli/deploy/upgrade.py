@@ -11,9 +11,10 @@ import typer
 from paictl.cli import console
 from paictl.cli.clusters import Yes, confirm
 from paictl.cli.console import Output, spoken
-from paictl.cli.deploy.apply import ArtifactsOption, runs_folder
+from paictl.cli.deploy.apply import ArtifactsOption
 from paictl.cli.deploy.files import Config, Masters, Workers, read_deployment
 from paictl.cli.options import OutputOption
+from paictl.places import runs_folder
 
 if TYPE_CHECKING:
     from paictl.deploy.upgrade import Upgraded

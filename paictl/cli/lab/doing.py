@@ -66,7 +66,8 @@ def solve(
         show_step(session, step, words)
         session.solve(step, runner, edited, language=words)
         if step.id not in session.progress.solved:
-            tell("unsolved", words, sign="→ ", step=session.lab.step_ids.index(step.id) + 1)
+            key = "unsolved" if session.workspace.site is None else "unsolved-at-site"
+            tell(key, words, sign="→ ", step=session.lab.step_ids.index(step.id) + 1)
             raise typer.Exit(ExitCode.NEGATIVE)
         if not whole:
             return

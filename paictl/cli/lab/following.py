@@ -8,12 +8,24 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console
+from paictl.cli.clusters import ClusterId
 from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data
 from paictl.cli.lab import starting
 from paictl.cli.lab.language import LangOption, speaks
 from paictl.cli.lab.sessions import LabWord, begun, present_step
-from paictl.cli.lab.shown import blank, heading, result_data, show_questions, show_result, show_step, show_trouble, tell
+from paictl.cli.lab.shown import (
+    blank,
+    heading,
+    result_data,
+    show_questions,
+    show_result,
+    show_site,
+    show_step,
+    show_trouble,
+    tell,
+)
+from paictl.cli.names import clusters
 from paictl.cli.options import OutputOption
 from paictl.cli.settings import settings
 from paictl.errors import ExitCode
@@ -32,15 +44,29 @@ app = App()
     paictl lab shell
 """
 )
-def start(lab: LabWord = None, lang: LangOption = None) -> None:
-    """Begin a lab: its own cluster comes up, and the first step is shown. One that has begun goes on."""
+def start(
+    lab: LabWord = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option("--cluster", metavar="NAME", autocompletion=clusters, help="A cluster that was added."),
+    ] = None,
+    cluster_id: ClusterId = None,
+    pace: Annotated[
+        float, typer.Option("--pace", min=1, max=600, help="With --cluster: seconds of the lab in one of the cluster.")
+    ] = 1,
+    lang: LangOption = None,
+) -> None:
+    """Begin a lab: its own cluster comes up, and the first step is shown. One that has begun goes on.
+
+    With --cluster NAME it runs on a cluster that was added by that name, if nobody works there.
+    """
     if lang is not None:
         choose(labs_folder(), lang.value)
     words, session = speaks(lang), starting.to_start(lab)
     if session.workspace.started:
         starting.go_on(session, words)
     else:
-        starting.begin(session, words)
+        starting.begin(session, words, site=starting.taken(session, words, cluster, cluster_id, pace))
 
 
 @app.command("next")
@@ -64,7 +90,8 @@ def next_step(lab: LabWord = None, lang: LangOption = None) -> None:
         blank()
     session.show(step)
     show_step(session, step, words)
-    tell("help", words, step=session.lab.step_ids.index(step.id) + 1)
+    number = session.lab.step_ids.index(step.id) + 1
+    tell("help" if session.workspace.site is None else "help-at-site", words, step=number)
     tell("read-it", words, lab=session.lab.number)
 
 
@@ -75,6 +102,7 @@ def status(lab: LabWord = None, lang: LangOption = None) -> None:
     session, words = begun(lab), speaks(lang)
     results, done = judged(session), session.progress
     heading(f"{session.lab.number} {session.lab.title.of(words)}")
+    show_site(session, words)
     for number, step in enumerate(session.lab.steps, 1):
         sign = "✓" if session.is_done(step, done) else "·"
         extra = say("skipped", words) if step.id in done.skipped else ""

@@ -53,7 +53,7 @@ def _note(workspace: Workspace, words: Sequence[str], code: int, error: PaictlEr
         step = session.reading()
         number = session.lab.step_ids.index(step.id) + 1 if step else len(session.lab.steps)
         console.info(f"lab: {say('taken', lang, step=number)}")
-    for check in session.observe():
+    for check in session.settle():
         console.info(f"lab: ✓ {check.says.of(lang)}")
 
 

@@ -13,7 +13,6 @@ from paictl.cli.console import PIPE_WIDTH
 from paictl.cli.lab.hook import noted
 from paictl.cli.run import attempt
 from paictl.cli.settings import Settings, settings
-from paictl.cluster.registry import LOCAL
 from paictl.cluster.targets import STATE_VARIABLE, VARIABLE
 from paictl.errors import ExitCode, PaictlError
 from paictl.lab import commandlog
@@ -35,7 +34,7 @@ def in_workspace(session: Session) -> Iterator[None]:
     except FileNotFoundError:  # the shell stands in a folder that somebody took away
         os.chdir(session.workspace.folder)
     try:
-        here = {STATE_VARIABLE: str(session.workspace.folder), VARIABLE: LOCAL}  # never a real cluster
+        here = {STATE_VARIABLE: str(session.workspace.folder), VARIABLE: session.workspace.cluster_name}
         with _environment(here), contextlib.chdir(files):
             yield
     finally:

@@ -24,14 +24,14 @@ function fish_prompt; printf '({mark}) '; functions -q _paictl_prompt; and _paic
 """
 
 
-def with_prompt(program: str, labs: Path, number: str) -> tuple[list[str], dict[str, str]]:
-    """(command line, further environment) that opens a shell whose prompt begins with the lab.
+def with_prompt(program: str, labs: Path, name: str) -> tuple[list[str], dict[str, str]]:
+    """(command line, further environment) that opens a shell whose prompt begins with the lab's `name`.
 
     Start files are written to ``shell/`` beside the labs. A shell that is none of the three gets PS1 from the
     environment, which those that read no file of their own keep.
     """
 
-    mark, folder = f"lab {number}", labs.resolve() / "shell"
+    mark, folder = f"lab {name}", labs.resolve() / "shell"
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         match Path(program).name:

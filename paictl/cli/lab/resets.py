@@ -13,6 +13,7 @@ from paictl.cli.lab.language import speaks
 from paictl.cli.lab.sessions import LabWord, begun, session_of
 from paictl.cli.lab.shown import show_step
 from paictl.lab.messages import say
+from paictl.lab.workspace import Workspace
 
 app = App()
 
@@ -45,7 +46,8 @@ def reset(
         backup = session.reset()
         console.info(say("as-new", words, lab=number))
     if backup is not None:
-        console.info(say("backed-up", words, folder=backup, lab=number))
+        key = "backed-up" if Workspace(backup).known_site is None else "backed-up-only"
+        console.info(say(key, words, folder=backup, lab=number))
     if step is not None:
         show_step(session, chosen, words)
 

@@ -20,7 +20,6 @@ from paictl.cli.lab.language import LangOption, speaks
 from paictl.cli.lab.prompt import with_prompt
 from paictl.cli.lab.sessions import LabWord, begun, session_of
 from paictl.cli.lab.where import in_lab, in_lab_shell
-from paictl.cluster.registry import LOCAL
 from paictl.cluster.targets import VARIABLE
 from paictl.lab.errors import LabError, writing
 from paictl.lab.folders import SHELL, lab_of_shell
@@ -50,7 +49,9 @@ def env(
         write(f"export {_BACK}={shlex.quote(str(Path.cwd()))}{_kept_cluster()}")
     write(f"export PAICTL_STATE={shlex.quote(str(session.workspace.folder.resolve()))}")
     write(f"cd {shlex.quote(str(files))}")
-    write(f"export {VARIABLE}={LOCAL}")  # a lab's commands must never be about the cluster that this shell named
+    write(
+        f"export {VARIABLE}={shlex.quote(session.workspace.cluster_name)}"
+    )  # a lab's commands must never be about the cluster that this shell named
     path = path_with_paictl(session.root)
     if path is not None:
         write(f"export PATH={shlex.quote(path)}")
@@ -97,7 +98,8 @@ def open_shell(lab: LabWord = None, lang: LangOption = None) -> None:
     console.info(say(saying, words, lab=session.lab.number, folder=folder))
     if here:
         return
-    environment = {**os.environ, "PAICTL_STATE": str(there), SHELL: session.lab.id, VARIABLE: LOCAL}
+    environment = {**os.environ, "PAICTL_STATE": str(there), SHELL: session.lab.id}
+    environment[VARIABLE] = session.workspace.cluster_name
     environment["PATH"] = path_with_paictl(session.root) or os.environ.get("PATH", "")
     raise typer.Exit(_run(session, folder, environment))
 
@@ -105,7 +107,9 @@ def open_shell(lab: LabWord = None, lang: LangOption = None) -> None:
 def _run(session: Session, folder: Path, environment: dict[str, str]) -> int:
     """Run the student's shell with the lab in its prompt; its exit code."""
     program = os.environ.get("SHELL") or "/bin/sh"
-    words, more = with_prompt(program, session.root, session.lab.number)
+    site = session.workspace.site
+    name = session.lab.number if site is None else f"{session.lab.number} at {site.cluster}"
+    words, more = with_prompt(program, session.root, name)
     return subprocess.run(words, cwd=folder, env={**environment, **more}, check=False).returncode  # noqa: S603 - theirs
 
 

@@ -76,11 +76,18 @@ def ways_on(result: CheckResult, session: Session, lang: str) -> list[str]:
     if result.stuck and result.left_out:
         said.append(say("left-out", lang, steps=", ".join(result.left_out)))
     number = session.lab.step_ids.index(result.check.after) + 1
+    own = session.workspace.site is None
     if result.stuck and not result.left_out:
-        said.append(say("stuck", lang, step=number))
-    elif said and number > 1 and any("paictl lab reset" in one for one in said):
+        said.append(say("stuck" if own else "stuck-at-site", lang, step=number))
+    elif own and said and number > 1 and any("paictl lab reset" in one for one in said):
         said.append(say("step-back", lang, step=number))
     return said
+
+
+def show_site(session: Session, lang: str) -> None:
+    """Where a lab runs that has no cluster of its own."""
+    if (site := session.workspace.site) is not None:
+        tell("at-site", lang, cluster=site.cluster, user=site.user, seconds=f"{60 / site.pace:.3g}")
 
 
 def show_trouble(session: Session, lang: str) -> None:

@@ -4,21 +4,47 @@ from __future__ import annotations
 
 from paictl.cli import console
 from paictl.cli.lab.sessions import session_of
-from paictl.cli.lab.shown import blank, heading, show_questions, show_step, tell
+from paictl.cli.lab.shown import blank, heading, show_questions, show_site, show_step, tell
 from paictl.cli.lab.where import in_lab, in_lab_shell, other_lab
+from paictl.cli.settings import settings
+from paictl.cluster.registry import LOCAL
 from paictl.lab.folders import lab_of_shell, labs_folder
 from paictl.lab.manifest import all_labs
 from paictl.lab.messages import say
 from paictl.lab.progress import ProgressFile
 from paictl.lab.session import Session
+from paictl.lab.site import Site
 
 
-def begin(session: Session, words: str, *, opening: bool = False) -> None:
-    """Start a lab and show its first step; `opening` if a shell is about to open in it."""
+def taken(session: Session, words: str, name: str | None, cluster_id: str | None, pace: float) -> Site | None:
+    """The cluster that `--cluster` names, made the lab's once its id was said; None without one.
+
+    Raises `LabError` for a lab that cannot run there, and a cluster that lacks what it needs or where jobs run.
+    """
+    if name is None or name == LOCAL:
+        return None
+    settings.cluster = name  # for what says where a cluster is
+    from paictl.cli.clusters import check_id, confirm, open_cluster  # late: few labs run there
+    from paictl.cli.job import user_here
+    from paictl.lab import registered
+
+    registered.require_able(session.lab)
+    cluster = open_cluster(None)
+    check_id(cluster, cluster_id)
+    registered.require_fit(session.lab, cluster)
+    asked = say("takes-cluster", words, lab=session.lab.number, cluster=cluster.name)
+    confirm(asked, cluster.name, yes=cluster_id is not None)
+    with console.progress(say("taking", words, cluster=cluster.name)):
+        return registered.take(session.lab, name, user_here(), pace)
+
+
+def begin(session: Session, words: str, *, opening: bool = False, site: Site | None = None) -> None:
+    """Start a lab, at a `site` if given, and show its first step; `opening` if a shell is about to open in it."""
     with console.progress(say("begun", words)):
-        session.start()
+        session.start(site=site)
     heading(f"{session.lab.number} {session.lab.title.of(words)}")
     tell("goal", words, text=session.lab.goal.of(words).strip())
+    show_site(session, words)
     tell("read-it", words, lab=session.lab.number)
     blank()
     if not opening and not in_lab(session):
@@ -37,6 +63,7 @@ def go_on(session: Session, words: str) -> None:
     """Say that a lab has begun already, and show where the student is."""
     heading(f"{session.lab.number} {session.lab.title.of(words)}")
     tell("goes-on", words, at=session.progress.started[:16].replace("T", " "), lab=session.lab.number)
+    show_site(session, words)
     if not in_lab(session):
         _way_in(session, words)
     session.observe()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from paictl.cli.console import Output, progressing, warning, write, write_data, write_table
+from paictl.cli.console import Output, language, progressing, spoken, warning, write, write_data, write_table
 from paictl.cli.options import OutputOption
 from paictl.cli.sim.promises import compare_promises
 from paictl.cli.sim.shared import (
@@ -100,7 +100,7 @@ def compare(
     if jobs:
         files[jobs] = jobs_csv(runs)
     if html:
-        files[html] = page(given, f"{trace}: {', '.join(label(run, runs) for run in runs)}")
+        files[html] = page(given, f"{trace}: {', '.join(label(run, runs) for run in runs)}", language())
     write_files(files)
     if output is Output.TABLE:
         _write(given)
@@ -114,9 +114,19 @@ def _write(given: Compared) -> None:
     runs = given.runs
     labels = [label(run, runs) for run in runs]
     seeds = ", ".join(dict.fromkeys(str(run.seed) for run in runs))
-    clusters = ", ".join(dict.fromkeys(f"{run.cluster} ({run.devices} devices)" for run in runs))
+    parts = dict.fromkeys((run.cluster, run.devices) for run in runs)
+    clusters = ", ".join(spoken("{name} ({devices} devices)", name=name, devices=number) for name, number in parts)
     trace = given.trace
-    write(f"{trace.path} ({len(trace.jobs):,} jobs, sha256 {trace.sha256[:12]}) on {clusters}, seed {seeds}")
+    write(
+        spoken(
+            "{path} ({count:,} jobs, sha256 {sha256}) on {clusters}, seed {seeds}",
+            path=trace.path,
+            count=len(trace.jobs),
+            sha256=trace.sha256[:12],
+            clusters=clusters,
+            seeds=seeds,
+        )
+    )
     write("")
     write_figures(labels, given.figures)
     if not given.pairs:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from paictl.cli.console import Output, progress, reflowed, write, write_data, write_table
+from paictl.cli.console import Output, progress, reflowed, said, spoken, write, write_data, write_table
 from paictl.cli.options import OutputOption
 from paictl.cli.sim.shared import FormatOption, say_bad_rows, share, span, write_files
 
@@ -55,7 +55,7 @@ def policies(
 
 
 def _knows(kind: type[Policy]) -> str:
-    return ", ".join(sorted(one.name.lower() for one in kind.knows)) or "nothing"
+    return ", ".join(sorted(one.name.lower() for one in kind.knows)) or said("nothing")
 
 
 def _policy(kind: type[Policy]) -> dict[str, Any]:
@@ -78,18 +78,18 @@ def _write_policy(kind: type[Policy]) -> None:
     from paictl.sim.policies.parameters import described
 
     write(f"{kind.id}: {kind.title}")
-    write(f"from: {kind.paper}")
+    write(spoken("from: {paper}", paper=kind.paper))
     write("")
     for paragraph in (kind.__doc__ or "").split("\n\n"):
         write(reflowed(paragraph))
         write("")
     knows = sorted(kind.knows, key=lambda one: one.name)
     if knows:
-        write("It knows of a job, beside what its user asked for:")
+        write(said("It knows of a job, beside what its user asked for:"))
         for one in knows:
             write(f"  {one.name.lower()}: {one.value}")
     else:
-        write("It knows nothing of a job but what its user asked for.")
+        write(said("It knows nothing of a job but what its user asked for."))
     write("")
     write_table(
         ("PARAMETER", "DEFAULT", "VALUES", "WHAT IT DOES"),
@@ -97,7 +97,7 @@ def _write_policy(kind: type[Policy]) -> None:
     )
     if kind.choices:
         write("")
-        write("Where the paper leaves something open:")
+        write(said("Where the paper leaves something open:"))
         for choice in kind.choices:
             write(reflowed(f"- {choice}"))
 
@@ -128,18 +128,27 @@ def traces(
 
 
 def _write_survey(found: Survey) -> None:
-    write(f"{found.path}: {found.format}, {found.jobs:,} jobs, sha256 {found.sha256[:12]}")
+    write(
+        spoken(
+            "{path}: {format}, {jobs:,} jobs, sha256 {sha256}",
+            path=found.path,
+            format=found.format,
+            jobs=found.jobs,
+            sha256=found.sha256[:12],
+        )
+    )
     rows = [
-        ("submitted over", span(found.span)), ("demand", f"{found.demand / 3600:,.1f} device hours"),
-        ("mean duration", span(found.mean)),
+        ("submitted over", span(found.span)),
+        ("demand", spoken("{hours:,.1f} device hours", hours=found.demand / 3600)), ("mean duration", span(found.mean)),
         *((f"{words} duration", span(value)) for words, value in found.durations),
         ("tenants", f"{len(found.tenants):,}"), ("models", f"{found.models:,}"),
         ("with a deadline", f"{found.deadlines:,}"), ("opportunistic", f"{found.opportunistic:,}"),
         ("rows left out", f"{len(found.bad):,}"),
     ]  # fmt: skip
     if found.load is not None:
-        rows.append((f"load on {found.cluster}", f"{share(found.load)} of {found.devices:,} devices"))
-    write_table(("", ""), rows)
+        load = spoken("{share} of {devices:,} devices", share=share(found.load), devices=found.devices)
+        rows.append((spoken("load on {cluster}", cluster=found.cluster), load))
+    write_table(("", ""), ((said(words), value) for words, value in rows))
     write("")
     write_table(("DEVICES EACH", "JOBS", "SHARE", "DEVICE HOURS", "SHARE"), (
         (f"{row.gpus:,}", f"{row.jobs:,}", share(row.jobs / found.jobs), f"{row.demand / 3600:,.1f}",
@@ -174,12 +183,12 @@ def _write_formats(output: Output) -> None:
     write_table(
         ("FORMAT", "OF", "UNIT", "TESTED ON"),
         (
-            (one.name, one.title, one.unit, "published file" if one.published else "documented columns")
+            (one.name, one.title, one.unit, said("published file" if one.published else "documented columns"))
             for one in FORMATS
         ),
     )
     write("")
-    write(f"Our own, by name: {', '.join(own)}")
+    write(spoken("Our own, by name: {names}", names=", ".join(own)))
 
 
 def generate(
@@ -204,7 +213,8 @@ def generate(
             write_data(data, Output(target))
             return
         write_table(
-            ("MIX", "WHAT", "FROM", "OUR CHOICE"), ((m.name, m.title, m.source, m.choices) for m in MIXES.values())
+            ("MIX", "WHAT IT IS", "FROM", "OUR CHOICE"),
+            ((m.name, m.title, m.source, m.choices) for m in MIXES.values()),
         )
         return
     text = written(made(mix, jobs, seed, load))

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from paictl.cli.console import Output, info, write, write_data, write_table
+from paictl.cli.console import Output, info, spoken, write, write_data, write_table
 from paictl.cli.sim.shared import read_trace
 from paictl.errors import ExitCode, PaictlError
+from paictl.i18n import text
 from paictl.units import span_text
 
 if TYPE_CHECKING:
@@ -26,7 +27,10 @@ def compare_promises(trace: str, config: str, policies: list[str], *, each_job: 
 
     kinds = [kind for kind in Kind if not policies or kind in policies]
     if unknown := [name for name in policies or () if name not in list(Kind)]:
-        raise PaictlError(f"there is no policy {unknown[0]!r}", hint=f"one of: {', '.join(Kind)}")
+        raise PaictlError(
+            text("there is no policy {name!r}", name=unknown[0]),
+            hint=text("one of: {names}", names=", ".join(Kind)),
+        )
     document = configuration(load([config]))
     spec = from_hived(document, config)
     hived = ClusterSpec.from_mapping(document.data)  # type: ignore[arg-type] # a mapping, or the line above had refused
@@ -44,7 +48,11 @@ def compare_promises(trace: str, config: str, policies: list[str], *, each_job: 
         _show(courses, each_job=each_job)
     for policy, vcs in worse.items():
         if vcs:
-            info(f"{policy}: {', '.join(vcs)} waited longer than in a cluster of its own")
+            info(
+                text(
+                    "{policy}: {names} waited longer than in a cluster of its own", policy=policy, names=", ".join(vcs)
+                )
+            )
     if any(worse.values()):
         raise typer.Exit(ExitCode.NEGATIVE)
 
@@ -64,7 +72,13 @@ def _show(courses: list[PolicyRun], *, each_job: bool) -> None:
         write_table(("POLICY", "JOB", "DEVICES", "SUBMITTED", "WAITED", "NODES"), map(_row, _all(courses)))
     write("")
     for course in courses:
-        write(f"{course.policy}: {course.pieces} free devices on partly used nodes on average")
+        write(
+            spoken(
+                "{policy}: {pieces} free devices on partly used nodes on average",
+                policy=course.policy,
+                pieces=course.pieces,
+            )
+        )
 
 
 def _all(courses: list[PolicyRun]) -> list[tuple[PolicyRun, int]]:

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from paictl.cli.console import Output, progress, warning, write, write_data, write_table
+from paictl import i18n
+from paictl.cli.console import Output, language, progress, spoken, warning, write, write_data, write_table
 from paictl.cli.options import OutputOption
 from paictl.cli.sim.shared import (
     ClusterOption,
@@ -68,12 +69,21 @@ def run(
     if events:
         files[events] = "".join(events_jsonl(result))
     if html:
-        files[html] = page(given, f"{trace} under {policy}")
+        files[html] = page(given, i18n.text("{trace} under {policy}", trace=trace, policy=policy), language())
     write_files(files)
     if output is not Output.TABLE:
         write_data(run_data(result, found, given.figures[0], reproducible=reproducible), output)
         return
-    write(f"{trace} ({len(found.jobs):,} jobs, sha256 {found.sha256[:12]}) on {cluster} ({result.devices} devices)")
+    write(
+        spoken(
+            "{trace} ({count:,} jobs, sha256 {sha256}) on {cluster} ({devices} devices)",
+            trace=trace,
+            count=len(found.jobs),
+            sha256=found.sha256[:12],
+            cluster=cluster,
+            devices=result.devices,
+        )
+    )
     write("")
     write_figures([policy], given.figures)
     _write_tenants(result)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from paictl.cli.console import info, warning, write_table
+from paictl import i18n
+from paictl.cli.console import info, said, warning, write_table
 from paictl.errors import PaictlError
 
 if TYPE_CHECKING:
@@ -56,11 +57,24 @@ def say_bad_rows(trace: Trace) -> None:
     if not trace.bad:
         return
     rows = len(trace.bad) + len(trace.jobs)
-    warning(f"{trace.path}: {len(trace.bad)} of {rows} rows are no jobs and were left out")
+    warning(
+        i18n.text(
+            "{path}: {count} of {rows} rows are no jobs and were left out",
+            path=trace.path,
+            count=len(trace.bad),
+            rows=rows,
+        )
+    )
     for row in trace.bad[:_SHOWN_ROWS]:
-        info(f"  {trace.path}:{row.line}: {row.message}")
+        info(f"  {trace.path}:{row.line}: {said(row.message)}")
     if len(trace.bad) > _SHOWN_ROWS:
-        info(f"  and {len(trace.bad) - _SHOWN_ROWS} more (all: paictl sim traces {trace.path} -o json)")
+        info(
+            i18n.text(
+                "  and {more} more (all: paictl sim traces {path} -o json)",
+                more=len(trace.bad) - _SHOWN_ROWS,
+                path=trace.path,
+            )
+        )
 
 
 def write_files(files: Mapping[Path, str]) -> None:
@@ -70,9 +84,11 @@ def write_files(files: Mapping[Path, str]) -> None:
             path.write_bytes(text.encode())
         except OSError as error:
             raise PaictlError(
-                f"cannot write: {error.strerror or error}", where=str(path), hint="check the folder"
+                i18n.text("cannot write: {reason}", reason=error.strerror or error),
+                where=str(path),
+                hint="check the folder",
             ) from None
-        info(f"wrote {path}")
+        info(i18n.text("wrote {path}", path=path))
 
 
 def span(seconds: float | None) -> str:
@@ -117,7 +133,7 @@ def figure_rows(found: Sequence[Figures]) -> Iterable[list[str]]:
     for words, field, show in ROWS:
         values = [getattr(one, field) for one in found]
         if field in _ALWAYS or any(values):
-            yield [words, *map(show, values)]
+            yield [said(words), *map(show, values)]
 
 
 def write_figures(labels: Sequence[str], found: Sequence[Figures]) -> None:

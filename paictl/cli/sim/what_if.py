@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from paictl.cli.clusters import StateOption
-from paictl.cli.console import Output, info, progressing, warning, write, write_data, write_table
+from paictl.cli.console import (
+    Output,
+    info,
+    language,
+    progressing,
+    said,
+    spoken,
+    warning,
+    write,
+    write_data,
+    write_table,
+)
 from paictl.cli.options import OutputOption
 from paictl.cli.sim.inputs import from_files, from_pushed, jobs_that_ended, named_cluster
 from paictl.cli.sim.shared import (
@@ -22,6 +33,7 @@ from paictl.cli.sim.shared import (
     write_files,
 )
 from paictl.errors import ExitCode, PaictlError
+from paictl.i18n import text
 
 if TYPE_CHECKING:
     from paictl.cluster.interface import Cluster
@@ -90,16 +102,17 @@ def what_if(
     if old is None or new is None:
         raise typer.Exit(ExitCode.NEGATIVE)
     found, given = _played(trace or "", kind, cluster, (old, new))
-    both = compared(found, [given.old, given.new])
+    both = compared(found, [given.old, given.new], discriminating=False)
     _warn_of_strangers(found, [dict(old.quotas), dict(new.quotas)], paths)
-    for said in both.warnings:
-        if "cannot tell policies apart" not in said:
-            warning(said)
+    for told in both.warnings:
+        warning(told)
     files = {}
     if jobs:
         files[jobs] = jobs_csv([given.old, given.new])
     if html:
-        files[html] = page(both, f"{found.path}: {old.text} and {new.text}")
+        files[html] = page(
+            both, text("{trace}: {old} and {new}", trace=found.path, old=old.text, new=new.text), language()
+        )
     write_files(files)
     if output is Output.TABLE:
         _write(given)
@@ -126,13 +139,35 @@ def _warn_of_strangers(trace: Trace, promised: list[dict[str, int]], paths: list
         if strangers:
             count = sum(job.vc in strangers for job in trace.jobs)
             names = ", ".join(repr(name) for name in strangers[:5]) + (", ..." if len(strangers) > 5 else "")
-            warning(f"{path} promises nothing to {names}: {count} jobs run as opportunistic ones there")
+            warning(
+                text(
+                    "{path} promises nothing to {names}: {count} jobs run as opportunistic ones there",
+                    path=path,
+                    names=names,
+                    count=count,
+                )
+            )
 
 
 def _write(given: WhatIf) -> None:
-    write(f"{given.trace.path} ({len(given.trace.jobs):,} jobs, sha256 {given.trace.sha256[:12]})")
+    write(
+        spoken(
+            "{path} ({count:,} jobs, sha256 {sha256})",
+            path=given.trace.path,
+            count=len(given.trace.jobs),
+            sha256=given.trace.sha256[:12],
+        )
+    )
     old, new = given.old, given.new
-    write(f"old: {old.cluster} ({old.devices} devices); new: {new.cluster} ({new.devices} devices)")
+    write(
+        spoken(
+            "old: {old} ({before} devices); new: {new} ({after} devices)",
+            old=old.cluster,
+            before=old.devices,
+            new=new.cluster,
+            after=new.devices,
+        )
+    )
     write("")
     write_table(
         ("VC", "JOBS", "DEVICES", "MEAN WAIT", "THEN", "P95 WAIT", "THEN", "WAIT LESS", "MORE", "SAME"),
@@ -143,13 +178,19 @@ def _write(given: WhatIf) -> None:
             for row in given.tenants
         ),
     )  # fmt: skip
-    _write_jobs("Waits less", given.tenants, "gained")
-    _write_jobs("Waits more", given.tenants, "lost")
+    _write_jobs("WAITS LESS", given.tenants, "gained")
+    _write_jobs("WAITS MORE", given.tenants, "lost")
     write("")
     write_figures(["old", "new"], [given.old_figures, given.new_figures])
     loses = [row.vc for row in given.tenants if _loses(row)]
     gains = [row.vc for row in given.tenants if _gains(row)]
-    info(f"waits less on average: {', '.join(gains) or 'nobody'}; more: {', '.join(loses) or 'nobody'}")
+    info(
+        text(
+            "waits less on average: {less}; more: {more}",
+            less=", ".join(gains) or text("nobody"),
+            more=", ".join(loses) or text("nobody"),
+        )
+    )
 
 
 def _arrow(before: int, after: int) -> str:
@@ -172,10 +213,10 @@ def _write_jobs(title: str, tenants: tuple[TenantChange, ...], side: str) -> Non
         return
     write("")
     write_table(
-        (title.upper(), "VC", "DEVICES", "WAITED", "THEN"),
+        (title, "VC", "DEVICES", "WAITED", "THEN"),
         ((job.id, job.vc or "-", number(job.gpus), _waited(job.before), _waited(job.after)) for job in rows),
     )
 
 
 def _waited(millis: int | None) -> str:
-    return "never ends" if millis is None else span(millis / 1000)
+    return said("never ends") if millis is None else span(millis / 1000)

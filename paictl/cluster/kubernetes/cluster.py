@@ -41,6 +41,7 @@ from paictl.cluster.values import (
     UnreachableError,
     UnsupportedError,
 )
+from paictl.i18n import text
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
 from paictl.remote.kube.objects import NOT_FOUND, find, path_of
 from paictl.remote.pipes import Pipes
@@ -124,8 +125,8 @@ class KubernetesCluster:
         """Cordon or uncordon a node; raises `UnsupportedError` to let a real machine fail or heal."""
         if change not in (NodeChange.CORDON, NodeChange.UNCORDON):
             raise UnsupportedError(
-                f"a real node cannot be made to {change.value}",
-                hint=f"to keep new pods away: paictl node cordon {name}",
+                text("a real node cannot be made to {what}", what=change.value),
+                hint=text("to keep new pods away: paictl node cordon {name}", name=name),
             )
         wanted: Json = {"spec": {"unschedulable": True if change is NodeChange.CORDON else None}}
         with told():
@@ -134,20 +135,22 @@ class KubernetesCluster:
             except KubeError as error:
                 if error.status != NOT_FOUND:
                     raise
-                raise ClusterError(f"there is no node {name!r}", hint="list them with: paictl node list") from None
+                raise ClusterError(
+                    text("there is no node {name!r}", name=name), hint="list them with: paictl node list"
+                ) from None
             return view_of(node, self._all("/api/v1/pods", f"spec.nodeName={name},{_RUNNING}"))
 
     def add_node(self, machine: Machine) -> NodeView:
         """Not through Kubernetes: a machine joins by its own kubelet."""
         raise UnsupportedError(
-            f"{machine.name} has to join by itself",
+            text("{name} has to join by itself", name=machine.name),
             hint="say how to get there: -m master.csv -w worker.csv -c config.yaml (docs/nodes.md)"
         )  # fmt: skip
 
     def remove_node(self, name: str) -> None:
         """Not through Kubernetes alone: a machine that is only struck off the list comes back."""
         raise UnsupportedError(
-            f"{name} has to be cleaned, too",
+            text("{name} has to be cleaned, too", name=name),
             hint="say how to get there: -m master.csv -w worker.csv -c config.yaml (docs/nodes.md)",
         )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from paictl.cluster.values import ClusterError, UnreachableError
+from paictl.i18n import text
 from paictl.remote.kube.client import KubeError
 from paictl.remote.kube.client import UnreachableError as NoAnswerError
 
@@ -24,7 +25,9 @@ def told() -> Iterator[None]:
         yield
     except NoAnswerError as error:
         raise UnreachableError(
-            f"does not answer: {error.message}", where=error.where, hint="check the network, VPN or proxy, then repeat"
+            text("does not answer: {message}", message=error.message),
+            where=error.where,
+            hint="check the network, VPN or proxy, then repeat",
         ) from None
     except KubeError as error:
         kind = UnreachableError if error.status >= 500 else ClusterError

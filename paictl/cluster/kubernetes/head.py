@@ -14,6 +14,7 @@ from typing import Any, Final
 from paictl.cluster.kubernetes.pieces import ROOM, Index
 from paictl.cluster.kubernetes.times import read_time
 from paictl.cluster.values import ClusterError
+from paictl.i18n import text
 from paictl.remote.kube.client import Json
 from paictl.units import rfc3339
 
@@ -105,7 +106,9 @@ def read_head(found: Json) -> Head:
     data = found.get("data") or {}
     if data.get("schemaVersion") != _SCHEMA:
         raise ClusterError(
-            f"was not written by this paictl (schema {data.get('schemaVersion')!r})", where=where, hint="update paictl"
+            text("was not written by this paictl (schema {version!r})", version=data.get("schemaVersion")),
+            where=where,
+            hint="update paictl",
         )
     try:
         entries = tuple(_entry(row) for row in json.loads(data["versions"]))

@@ -1,19 +1,25 @@
 """The life of jobs as events, made of what is kept of them: records, and the pods that are there.
 
-Nothing else is kept: of attempts before the present one it is known when they ended and why, not what each task did.
-Numbers ascend with time and stay the same, save among events of one and the same second.
+Nothing else is kept: of attempts before the present one of a job with many tasks it is known when they ended and why,
+not what each task did. Pods say only the second in which they began and ended, so what happened within one is put in
+the order in which it must have been: jobs come, runs end, and then others begin. Numbers ascend with time and stay the
+same, save among events of one and the same second.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from enum import IntEnum
 from typing import Any, Final
 
 from paictl.cluster.kubernetes.jobviews import view_of
+from paictl.cluster.kubernetes.paijob.record import AttemptLine
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
-from paictl.cluster.kubernetes.paijob.seen import PodSeen
+from paictl.cluster.kubernetes.paijob.seen import PREEMPTED_BY, PodSeen
 from paictl.cluster.values import Event, EventKind, JobState, TaskView
+from paictl.workload.lifecycle import PodChange
 
 SECOND: Final = 1_000_000
 """Numbers that are kept for each second."""
@@ -22,26 +28,67 @@ _ENDS: Final = {
     JobState.FAILED: EventKind.FAILED,
     JobState.STOPPED: EventKind.STOPPED,
 }
+_PAST: Final = {
+    PodChange.SUCCEEDED: EventKind.FINISHED,
+    PodChange.FAILED: EventKind.FAILED,
+    PodChange.PREEMPTED: EventKind.PREEMPTED,
+    PodChange.LOST: EventKind.LOST,
+}
+"""How a run of an attempt that is over ended; else it was killed."""
 _TASKS: Final = {
     JobState.SUCCEEDED.value: EventKind.FINISHED,
     JobState.FAILED.value: EventKind.FAILED,
     JobState.STOPPED.value: EventKind.KILLED,
 }
 
-_Row = tuple[datetime, int, int, str, int, EventKind, str, str, dict[str, Any]]
-"""When, which job, which step of its life, role and index, then what the event says."""
+
+class _Turn(IntEnum):
+    """What comes before what within a second."""
+
+    COMES = 0
+    ENDS = 1
+    """A run that began before this second ends."""
+    OVER = 2
+    """So does its attempt, or the job."""
+    BEGINS = 3
+    ENDS_AT_ONCE = 4
+    OVER_AT_ONCE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """An event of the job of a `place` in the order of submission."""
+
+    at: datetime
+    turn: _Turn
+    place: int
+    kind: EventKind
+    key: str
+    message: str
+    data: dict[str, Any] = field(default_factory=dict)
+    role: str = ""
+    index: int = 0
+
+    @property
+    def order(self) -> tuple[int, int, datetime, int, str, int]:
+        """Where it stands among the others."""
+        return _second(self.at), self.turn, self.at, self.place, self.role, self.index
+
+
+def _second(at: datetime) -> int:
+    return int(at.timestamp())
 
 
 def events_of(jobs: Sequence[PaiJob], pods: Mapping[str, Iterable[PodSeen]]) -> list[Event]:
     """The events of jobs in the order of their submission; `pods` by the name of the job's object."""
     rows = [row for place, pai in enumerate(jobs) for row in _rows(place, pai, pods.get(pai.name, ()))]
-    rows.sort(key=lambda row: row[:5])
     found: list[Event] = []
     second, within = 0, 0
-    for at, _, _, _, _, kind, key, message, data in rows:
-        now = int(at.timestamp())
+    for row in sorted(rows, key=lambda row: row.order):
+        now = _second(row.at)
         second, within = (now, 0) if now != second else (second, within + 1)
-        found.append(Event(now * SECOND + within, at, kind, f"job/{key}", message, data))
+        at = max(row.at, found[-1].at) if found else row.at
+        found.append(Event(now * SECOND + within, at, row.kind, f"job/{row.key}", row.message, row.data))
     return found
 
 
@@ -54,28 +101,61 @@ def _rows(place: int, pai: PaiJob, pods: Iterable[PodSeen]) -> Iterator[_Row]:
             tasks[task.role] = tasks.get(task.role, 0) + 1
         data["tasks"] = tasks
         for line in pai.record.attempts:
-            again = f"starts again from the beginning, attempt {line.number + 2}"
-            said = f"{again}: {line.reason}" if line.reason else again
-            more = {"next": line.number + 2, "reason": line.reason}
-            yield line.ended, place, 3, "", line.number, EventKind.RETRIED, pai.key, said, more
+            yield from _of_attempt(place, pai.key, line)
     submitted = f"to {view.vc} as {view.priority}"
-    yield view.submitted, place, 0, "", 0, EventKind.SUBMITTED, pai.key, submitted, data
+    yield _Row(view.submitted, _Turn.COMES, place, EventKind.SUBMITTED, pai.key, submitted, data)
     for shown in view.tasks:
         yield from _of_task(place, pai.key, shown, view.ended)
     if view.ended is not None and view.state in _ENDS:
-        yield view.ended, place, 9, "", 0, _ENDS[view.state], pai.key, view.reason, {}
+        turn = _turn(_Turn.OVER, view.ended, (task.started for task in view.tasks))
+        yield _Row(view.ended, turn, place, _ENDS[view.state], pai.key, view.reason)
+
+
+def _turn(turn: _Turn, at: datetime, starts: Iterable[datetime | None]) -> _Turn:
+    """The turn of an end: a later one if what ends began in the same second."""
+    at_once = any(start is not None and _second(start) == _second(at) for start in starts)
+    return _Turn(turn + _Turn.ENDS_AT_ONCE - _Turn.ENDS) if at_once else turn
+
+
+def _of_attempt(place: int, key: str, line: AttemptLine) -> Iterator[_Row]:
+    """An attempt that is over: what its tasks did, if that is known, and that another follows."""
+    for (role, index), run in sorted(line.runs.items()):
+        if run.started is None:
+            continue
+        pod = {"role": role, "index": index, "attempt": line.number}
+        yield _started(place, key, pod, run.started, run.node, run.devices)
+        kind = _PAST[PodChange(run.what)] if run.what in _PAST else EventKind.KILLED
+        at = max(run.started, min(run.ended or line.ended, line.ended))
+        more = {"by": run.reason.removeprefix(PREEMPTED_BY)} if run.reason.startswith(PREEMPTED_BY) else {}
+        yield _ended(place, key, {**pod, "reason": run.reason, **more}, at, run.started, kind)
+    again = f"starts again from the beginning, attempt {line.number + 2}"
+    said = f"{again}: {line.reason}" if line.reason else again
+    turn = _turn(_Turn.OVER, line.ended, (run.started for run in line.runs.values()))
+    yield _Row(line.ended, turn, place, EventKind.RETRIED, key, said, {"next": line.number + 2, "reason": line.reason})
 
 
 def _of_task(place: int, key: str, task: TaskView, over: datetime | None) -> Iterator[_Row]:
     if task.started is None:
         return
     pod = {"role": task.role, "index": task.index, "attempt": task.attempt}
-    name, devices = f"{task.role}[{task.index}]", ",".join(map(str, task.devices))
-    where = {**pod, "node": task.node, "devices": list(task.devices)}
-    said = f"{name} runs on {task.node}, devices {devices}"
-    yield task.started, place, 4, task.role, task.index, EventKind.STARTED, key, said, where
+    yield _started(place, key, pod, task.started, task.node, task.devices)
     kind = _TASKS.get(task.state)
     if kind is not None:
         at = max(task.ended or over or task.started, task.started)
-        said = f"{name}: {task.reason}" if task.reason else name
-        yield at, place, 5, task.role, task.index, kind, key, said, {**pod, "reason": task.reason}
+        yield _ended(place, key, {**pod, "reason": task.reason}, at, task.started, kind)
+
+
+def _started(
+    place: int, key: str, pod: Mapping[str, Any], at: datetime, node: str, devices: Sequence[int]
+) -> _Row:  # fmt: skip
+    said = f"{pod['role']}[{pod['index']}] runs on {node}, devices {','.join(map(str, devices))}"
+    data = {**pod, "node": node, "devices": list(devices)}
+    return _Row(at, _Turn.BEGINS, place, EventKind.STARTED, key, said, data, pod["role"], pod["index"])
+
+
+def _ended(
+    place: int, key: str, data: dict[str, Any], at: datetime, started: datetime, kind: EventKind
+) -> _Row:  # fmt: skip
+    name = f"{data['role']}[{data['index']}]"
+    said = f"{name}: {data['reason']}" if data["reason"] else name
+    return _Row(at, _turn(_Turn.ENDS, at, [started]), place, kind, key, said, data, data["role"], data["index"])

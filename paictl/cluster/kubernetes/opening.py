@@ -9,6 +9,7 @@ from paictl.cluster.kubernetes.cluster import KubernetesCluster
 from paictl.cluster.registry import Pinned
 from paictl.cluster.values import ClusterError
 from paictl.errors import PaictlError
+from paictl.i18n import text
 from paictl.remote.kube.client import IN_CLUSTER, KubeClient, connect
 
 _AUTHORITIES = {"system": "those of this machine", "nobody": "none at all, certificates are not checked"}
@@ -36,7 +37,9 @@ def open_pinned(pinned: Pinned) -> KubernetesCluster:
         client = connect(pinned.kubeconfig, pinned.context)
     except PaictlError as error:
         raise ClusterError(
-            f"cluster {pinned.name} cannot be reached as it was added: {error.message}",
+            text(
+                "cluster {name} cannot be reached as it was added: {message}", name=pinned.name, message=error.message
+            ),
             where=pinned.kubeconfig, hint=_anew(pinned),
         ) from None  # fmt: skip
     changes = changes_since(pinned, client)
@@ -44,7 +47,7 @@ def open_pinned(pinned: Pinned) -> KubernetesCluster:
         raise ClusterError(
             f"context {pinned.context} is not the cluster any more that was added as {pinned.name}: "
             + "; ".join(changes),
-            where=pinned.kubeconfig, hint=f"nothing was sent; if that is meant: {_anew(pinned)}",
+            where=pinned.kubeconfig, hint=text("nothing was sent; if that is meant: {command}", command=_anew(pinned)),
         )  # fmt: skip
     return KubernetesCluster(client, pinned.name)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from paictl.cluster.values import ClusterError
+from paictl.i18n import text
 from paictl.units import shown_bytes
 
 ROOM: Final = 900 * 1024
@@ -41,8 +42,16 @@ def pack(files: Mapping[str, str]) -> Packed:
     if sum(sizes.values()) > MOST:
         largest = max(sizes, key=lambda name: sizes[name])
         raise ClusterError(
-            f"the configuration is {shown_bytes(sum(sizes.values()))}, and a cluster takes {shown_bytes(MOST)}",
-            hint=f"the largest file is {largest} ({shown_bytes(sizes[largest])}); nothing was sent",
+            text(
+                "the configuration is {size}, and a cluster takes {most}",
+                size=shown_bytes(sum(sizes.values())),
+                most=shown_bytes(MOST),
+            ),
+            hint=text(
+                "the largest file is {largest} ({size}); nothing was sent",
+                largest=largest,
+                size=shown_bytes(sizes[largest]),
+            ),
         )
     objects: list[dict[str, str]] = [{}]
     index: dict[str, list[tuple[int, str]]] = {}

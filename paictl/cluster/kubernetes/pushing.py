@@ -35,6 +35,7 @@ from paictl.cluster.values import ClusterError, ConfigVersion, ConflictError, Un
 from paictl.cluster.versions import moved_on
 from paictl.config.pushing.fileset import seals_of
 from paictl.errors import PaictlError
+from paictl.i18n import text
 from paictl.remote.kube.client import Json, KubeClient, KubeError
 from paictl.remote.kube.objects import NOT_FOUND, create, delete, find, path_of, replace
 from paictl.units import shown_bytes
@@ -61,7 +62,10 @@ class Pusher:
         """
         packed = pack(files)
         if len(message) > MESSAGE:
-            raise ClusterError(f"the message has {len(message)} characters", hint=f"at most {MESSAGE}")
+            raise ClusterError(
+                text("the message has {number} characters", number=len(message)),
+                hint=text("at most {most}", most=MESSAGE),
+            )
         for _ in range(1 if base is not None else _TRIES):
             head = self._store.head() or Head(cluster_id)
             if base not in (None, head.newest):
@@ -81,7 +85,9 @@ class Pusher:
         number, token = head.newest + 1, randomness.token_hex(8)
         draft = Entry(number, datetime.now(UTC), message, token, size, digest(files), packed.index)
         if Head(head.cluster_id, (draft,)).size > ROOM:
-            raise ClusterError(f"{len(files)} files are too many for a cluster", hint="push fewer files")
+            raise ClusterError(
+                text("{number} files are too many for a cluster", number=len(files)), hint="push fewer files"
+            )
         try:
             at = self._write(number, token, packed, values)
             entry = Entry(number, at, message, token, size, draft.digest, packed.index)
@@ -113,12 +119,16 @@ class Pusher:
         if missing:
             names = sorted(name for name, text in files.items() if any(seal in text for seal in missing))
             raise ClusterError(
-                f"{len(missing)} sealed secrets have values that this cluster does not know", where=", ".join(names),
+                text("{number} sealed secrets have values that this cluster does not know", number=len(missing)),
+                where=", ".join(names),
                 hint="write the secrets themselves into the files and push those; of a plan: config apply FILE -p DIR",
             )  # fmt: skip
         size = sum(map(len, data.values()))
         if size > ROOM:
-            raise ClusterError(f"the secrets are {shown_bytes(size)}", hint=f"a cluster takes {shown_bytes(ROOM)}")
+            raise ClusterError(
+                text("the secrets are {size}", size=shown_bytes(size)),
+                hint=text("a cluster takes {most}", most=shown_bytes(ROOM)),
+            )
         return data
 
     # --- objects
@@ -171,7 +181,11 @@ class Pusher:
             if self._is_visible(entry):
                 return True
             raise UnreachableError(
-                f"nobody knows whether version {entry.number} was stored: {error.message}", where=error.where,
+                text(
+                    "nobody knows whether version {number} was stored: {message}",
+                    number=entry.number, message=error.message,
+                ),
+                where=error.where,
                 hint="look before you push again: paictl config history",
             ) from None  # fmt: skip
 

@@ -12,6 +12,7 @@ from paictl.cluster.kubernetes.pieces import digest, unpack
 from paictl.cluster.values import ClusterError, ConfigVersion
 from paictl.cluster.versions import no_version
 from paictl.config.pushing.fileset import seals_of
+from paictl.i18n import text
 from paictl.remote.kube.client import Json, KubeClient
 from paictl.remote.kube.objects import find, path_of
 
@@ -114,7 +115,7 @@ def _version(entry: Entry, by_name: Mapping[str, Mapping[str, str]]) -> ConfigVe
 
 def _damaged(entry: Entry) -> ClusterError:
     return ClusterError(
-        f"version {entry.number} is damaged: its objects are not as they were stored",
+        text("version {number} is damaged: its objects are not as they were stored", number=entry.number),
         where=f"configmap {NAMESPACE}/{entry.name(0)}",
         hint="somebody has deleted or replaced them by hand: restore them from a backup of etcd (docs/clusters.md)",
     )

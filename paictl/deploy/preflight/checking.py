@@ -1,17 +1,22 @@
-"""All checks on all hosts: the facts are gathered in one round trip a host, then judged."""
+"""All checks on all hosts: the facts are gathered in one round trip a host, then judged.
+
+`paictl deploy check` asks for all facts and judges by all checks; `paictl deploy apply` gathers in its own look at the
+machines, and judges by those checks that take no time. Which these are is said here, and nowhere else is judged.
+"""
 
 from __future__ import annotations
 
 import json
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Deployment, Machine, Role
 from paictl.deploy.preflight import gpu_checks, host_checks, reach_checks
+from paictl.deploy.preflight.asking import asked, program
 from paictl.deploy.preflight.promises import Promise, promise_of
 from paictl.deploy.preflight.verdict import Check, Facts, Level, Verdict, Wish, fail, fine, warn
 from paictl.deploy.reach import hosts_of
@@ -41,7 +46,12 @@ CLUSTER: Final = "cluster"
 """What stands for a host where a check is about all of them."""
 
 _JUDGED: Final[Mapping[str, Check]] = {**reach_checks.CHECKS, **host_checks.CHECKS, **gpu_checks.CHECKS}
-_SCRIPT: Final = Path(__file__).with_name("script.py")
+SLOW: Final = frozenset({"fsync", "names", "api"})
+"""Checks that take seconds on a host: only `deploy check` makes them."""
+MENDED: Final = frozenset({"swap"})
+"""What `apply` mends by itself."""
+ONCE: Final = frozenset({"disk"})
+"""What only matters while programs and images have to go there still."""
 _NO_PYTHON: Final = 127
 _TIMEOUT: Final = 60.0
 _FIND: Final = (
@@ -109,10 +119,10 @@ def check_hosts(
     Nothing is changed anywhere. Raises `PaictlError` only for what is wrong here, as a key file that is not there.
     """
     inventory = hosts_of(deployment)
-    script = _SCRIPT.read_bytes()
+    script = program()
     with Fleet(inventory, options, Listener(result=lambda one: heard(one.host))) as fleet:
         lines = {
-            one.name: _FIND.format(wish=shlex.quote(json.dumps(_asked(deployment, one)))) for one in deployment.machines
+            one.name: _FIND.format(wish=shlex.quote(json.dumps(asked(deployment, one)))) for one in deployment.machines
         }
         results = fleet.run_each(lines, stdin=script, manner=Manner(sudo=True, timeout=_TIMEOUT))
     return judged(deployment, results, promises or {})
@@ -127,18 +137,19 @@ def judged(
     return Preflight(_of_cluster(deployment), tuple(_compared(one, facts) for one in hosts))
 
 
-def _asked(deployment: Deployment, machine: Machine) -> dict[str, Any]:
-    """What the script on a machine is told; nothing secret."""
-    master = machine.role is Role.MASTER
-    return {
-        "address": machine.address,
-        "folders": list(host_checks.FOLDERS),
-        "fsync": host_checks.ETCD if master else None,
-        "ports": list(host_checks.MASTER_PORTS if master else host_checks.WORKER_PORTS),
-        "modules": list(host_checks.MODULES),
-        "sysctls": list(host_checks.SYSCTLS),
-        "reach": [[one.address, 6443] for one in deployment.masters if one is not machine],
-    }
+def judged_quickly(deployment: Deployment, found: Mapping[str, HostFacts], clock: tuple[float, float]) -> Preflight:
+    """What the facts say that `apply` has gathered between two instants by the clock here, by host name; pure.
+
+    A cluster that works is not refused for what is only wanted of new machines.
+    """
+    facts: dict[str, Facts] = {name: one.host for name, one in found.items()}
+    hosts = []
+    for machine in deployment.machines:
+        fresh = bool(found[machine.name].lacks("programs", "images"))
+        left = SLOW | MENDED | (frozenset() if fresh else ONCE)
+        verdicts = _verdicts(facts[machine.name], _wish(machine, deployment, {}, clock), left)
+        hosts.append(HostChecks(machine.name, _ignoring(verdicts, deployment.settings.ignored_checks)))
+    return Preflight(_of_cluster(deployment), tuple(_compared(one, facts) for one in hosts))
 
 
 def facts_of(result: HostResult) -> Facts | None:
@@ -159,18 +170,23 @@ def _judge(
     facts = facts_of(result)
     if facts is None:
         return HostChecks(machine.name, verdicts)
-    promise = promise_of(promises, machine.name)
-    wish = Wish(
-        machine.name,
-        machine.address,
-        machine.role is Role.MASTER,
-        deployment.settings.swap_allowed,
-        promise.devices,
-        promise.leaves,
-        (result.sent, result.ended),
-    )
-    verdicts.update({name: check(facts, wish) for name, check in _JUDGED.items()})
+    verdicts.update(_verdicts(facts, _wish(machine, deployment, promises, (result.sent, result.ended))))
     return HostChecks(machine.name, _ignoring(verdicts, deployment.settings.ignored_checks))
+
+
+def _verdicts(facts: Facts, wish: Wish, but: Collection[str] = ()) -> dict[str, Verdict]:
+    return {name: check(facts, wish) for name, check in _JUDGED.items() if name not in but}
+
+
+def _wish(
+    machine: Machine, deployment: Deployment, promises: Mapping[str, Promise], clock: tuple[float, float]
+) -> Wish:  # fmt: skip
+    promise = promise_of(promises, machine.name)
+    settings = deployment.settings
+    return Wish(
+        machine.name, machine.address, machine.role is Role.MASTER, settings.cluster, settings.swap_allowed,
+        promise.devices, promise.leaves, clock,
+    )  # fmt: skip
 
 
 def _reached(result: HostResult) -> dict[str, Verdict]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from paictl.deploy.facts import NVIDIA
 from paictl.deploy.preflight.verdict import Check, Facts, Verdict, Wish, fail, fine, unknown, warn
 from paictl.i18n import text
 
-NVIDIA: Final = "0x10de"
 OLDEST_DRIVER: Final = 525
 """Oldest branch of NVIDIA's driver for Linux that makes CDI specifications of its devices."""
 NONE: Final = "-"

@@ -33,6 +33,7 @@ KNOWN: Final = {
 }
 """Distributions and versions that the roles are written for."""
 ARCHITECTURES: Final = ("x86_64",)
+UNTRIED: Final = ("aarch64",)
 OLDEST_KERNEL: Final = (5, 4)
 MEMORY: Final = {True: 1700 * 2**20, False: 900 * 2**20}
 """Least bytes of memory of a master (kubeadm's own limit) and of another host."""
@@ -75,6 +76,8 @@ def check_arch(facts: Facts, _: Wish) -> Verdict:
     arch = facts["system"]["arch"]
     if arch in ARCHITECTURES:
         return fine(arch)
+    if arch in UNTRIED:
+        return warn(arch, " or ".join(ARCHITECTURES), text("gather artifacts for it; nobody has tried it"))
     return fail(arch, " or ".join(ARCHITECTURES), text("take a host of that architecture"))
 
 
@@ -202,12 +205,16 @@ def check_sysctls(facts: Facts, _: Wish) -> Verdict:
     return fail(f"{path}: {name} = {value}", f"{name} = 1", fix)
 
 
-def check_kubernetes(facts: Facts, _: Wish) -> Verdict:
-    """No Kubernetes of somebody else."""
+def check_kubernetes(facts: Facts, wish: Wish) -> Verdict:
+    """No Kubernetes of somebody else, and no other cluster of ours."""
     others = facts["others"]
-    runs = sorted(CLUSTERS & set(others["runs"]))
-    if others["ours"]:
+    if others["begun"] and others["begun"] == wish.cluster:
         return fine(text("deployed by paictl"))
+    if others["begun"]:
+        hint = text("reset it with the files of {cluster}: {command}", cluster=others["begun"],
+                    command=f"paictl deploy reset --node {wish.name}")  # fmt: skip
+        return fail(text("belongs to the cluster {cluster}", cluster=others["begun"]), wish.cluster, hint)
+    runs = [] if others["ours"] else sorted(CLUSTERS & set(others["runs"]))  # a kubelet of ours may wait for its begin
     if not others["kubernetes"] and not runs:
         return fine(text("none"))
     found = ", ".join([*runs, *others["kubernetes"][:2]])

@@ -34,7 +34,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a host shall be, so far as checks need it; `name`, `address` and `master` are those of the lists.
+    """What a host shall be, so far as checks need it; `name`, `address` and `master` are those of the lists,
+    `cluster` is the name of the cluster.
 
     `devices` is the number of devices that the layout names for
     it, `leaves` the number of leaf cells that HiveD promises on it; None where no file says it. `clock` are the two
@@ -44,6 +45,7 @@ class Wish:
     name: str
     address: str
     master: bool
+    cluster: str = ""
     swap_allowed: bool = False
     devices: int | None = None
     leaves: int | None = None

@@ -114,6 +114,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "predict": 'first say what you expect: {question} (paictl lab predict {number} "…")',
     "help": "stuck? paictl lab hint · paictl lab solve · paictl lab skip · this step anew: paictl lab reset "
     "--step {step}",
+    "help-at-site": "stuck? paictl lab hint · paictl lab solve · paictl lab skip",
     "read-it": "the whole text, with what explains it: paictl lab show {lab}",
     "why": "why it is so: paictl lab show {lab} --explain",
     "shell": 'work in it: paictl lab shell {lab}  (or in this shell: eval "$(paictl lab env {lab})")',
@@ -146,6 +147,10 @@ TEXTS: Final[Mapping[str, str]] = {
     "reset --step {step}, begin anew with paictl lab reset, or go on with paictl lab skip",
     "stuck": "everything was typed, and still it is not so; compare what is expected with what is observed, or go back "
     "to the beginning of this step: paictl lab reset --step {step}",
+    "unsolved-at-site": "its checks did not pass: something before went another way, or time was too short for it; "
+    "begin anew with paictl lab reset (and a lower --pace), or go on with paictl lab skip",
+    "stuck-at-site": "everything was typed, and still it is not so; compare what is expected with what is observed, or "
+    "begin anew with paictl lab reset (and a lower --pace)",
     "unpredicted": 'say first what you expect: paictl lab predict {step} "…"; wrong is no harm, afterwards is too late',
     "unpredicted-late": "what you expected is not written down, and now you have seen what comes: paictl lab reset "
     '--step {step}, then paictl lab predict {step} "…" with what you had in mind, then the step again',
@@ -160,6 +165,9 @@ TEXTS: Final[Mapping[str, str]] = {
     "service-note": "note: service {name}: {reason}",
     "stopped": "stopped; start it: paictl service start -n {name}",
     "stale": "runs by configuration {loaded}, the newest is {newest}; to load it: paictl service refresh -n {name}",
+    "takes-cluster": "lab {lab} takes cluster {cluster}: its scheduler gets another configuration",
+    "at-site": "runs on cluster {cluster} as user {user}; a minute of the lab takes {seconds} s there",
+    "taking": "making cluster {cluster} the lab's",
     "begun": "bringing the lab's cluster up",
     "in-shell": "lab {lab}: a shell in {folder}; leave it with exit",
     "in-shell-already": "this is the shell of lab {lab} already; its files are in {folder}",
@@ -168,6 +176,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "reset-asks": "lab {lab} ({title}) begins anew, {passed} of {of} checks have passed",
     "as-new": "lab {lab} is as new; begin: paictl lab start {lab}",
     "step-as-new": "lab {lab} is as it was when you came to step {step}",
+    "backed-up-only": "what was there is kept in {folder}",
     "backed-up": "what was there is kept in {folder}; to get it back: paictl lab restore {lab}",
     "restored": "lab {lab} is as it was in {folder}; go on: paictl lab next {lab}",
     "noted": "answer {number} of lab {lab} noted",
@@ -204,6 +213,16 @@ TEXTS: Final[Mapping[str, str]] = {
     "error.all-done.hint": "see: paictl lab status",
     "error.cluster-gone": "the lab's cluster is not up",
     "error.cluster-gone.hint": "begin the lab again: paictl lab reset {lab}, then paictl lab start {lab}",
+    "error.needs-embedded": "lab {lab} needs the embedded cluster; on a cluster that was added run labs {able}",
+    "error.needs-embedded.hint": "without --cluster it has a cluster of its own: paictl lab start {lab}",
+    "error.too-small": "the lab needs {workers} idle workers with {devices} devices each, and there are: {found}",
+    "error.too-small.hint": "see: paictl node list --cluster NAME; without --cluster the lab has a cluster of its own",
+    "error.in-use": "others work on this cluster, {number} jobs and pods with devices: {what}",
+    "error.in-use.hint": "nothing was changed; wait until they have ended, or take a cluster where nobody works",
+    "error.other-cluster": "{cluster} is {found} now, and the lab began on {wanted}",
+    "error.other-cluster.hint": "add the one that is meant again: paictl cluster add {cluster}",
+    "error.cannot-go-back": "lab {lab} runs on a cluster that cannot be put back to how it was",
+    "error.cannot-go-back.hint": "begin it again: paictl lab reset {lab}, then paictl lab start {lab} --cluster NAME",
     "error.mark-damaged": "is damaged",
     "error.mark-damaged.hint": "begin the lab again: paictl lab reset {lab}, then paictl lab start {lab}",
     "error.files-gone": "the lab's folder is gone",

@@ -35,7 +35,11 @@ def inconsistencies(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _contradictions(experiment: Experiment) -> Iterator[str]:
-    """What playing an experiment's command log again does not confirm."""
+    """What playing an experiment's command log again does not confirm; at a site only whose events they are."""
+    if site := experiment.get("site"):
+        strangers = {str(row[3]) for row in experiment["events"] if not str(row[3]).startswith(f"job/{site['user']}~")}
+        yield from (f"it has events of {one}, which is not the lab's" for one in sorted(strangers))
+        return  # a real cluster has no log that could be played
     if not experiment["log"] and not experiment["events"]:
         return  # no cluster was up
     try:

@@ -59,7 +59,7 @@ def _experiment(session: Session, language: str) -> dict[str, Any]:
     """One lab: what was done, what happened, what was judged, what was answered."""
     session.require_started()
     results = judged(session)
-    done, lab, seen = session.progress, session.lab, session.observation()
+    done, lab, seen, site = session.progress, session.lab, session.observation(), session.workspace.site
     return {
         "lab": lab.id,
         "title": lab.title.of(language),
@@ -74,6 +74,7 @@ def _experiment(session: Session, language: str) -> dict[str, Any]:
         "beginning": _beginning(seen),
         "now": seen.now,
         "first": session.workspace.first_event,
+        **({} if site is None else {"site": {"cluster": site.cluster_id, "user": site.user, "pace": site.pace}}),
         "typed": [asdict(typed) for typed in commandlog.read(session.workspace.folder)],
         "log": [[at, command] for at, command in session.workspace.log()],
         "events": [event_row(event, seen.cluster.epoch) for event in seen.events if seen.cluster],

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from paictl.i18n import text
 from paictl.sim.actions import Action, Moment, Preempt, Start
 from paictl.sim.cluster import Cluster, Devices
 from paictl.sim.knowledge import NOTHING, Knows
@@ -97,7 +98,9 @@ class Policy(ABC):
         name = self.p.placement
         if name not in PLACEMENTS:
             raise ParameterError(
-                f"it cannot place by {name!r}", where=f"policy {self.id}", hint=f"one of: {', '.join(PLACEMENTS)}"
+                text("it cannot place by {name!r}", name=name),
+                where=f"policy {self.id}",
+                hint=text("one of: {names}", names=", ".join(PLACEMENTS)),
             )
         return PLACEMENTS[name](self.cluster)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, Literal, NewType, TypeVar, get_args, get_origin, get_type_hints
 
+from paictl import i18n
 from paictl.errors import PaictlError
 from paictl.units import DurationError, parse_duration
 from paictl.words import did_you_mean, listed
@@ -52,10 +53,12 @@ def split(text: str) -> tuple[str, dict[str, str]]:
         key = key.strip()
         if not equals or not key:
             raise ParameterError(
-                f"{part!r} is not a parameter", where=f"policy {text!r}", hint=f"write {name}:key=value,key=value"
+                i18n.text("{part!r} is not a parameter", part=part),
+                where=f"policy {text!r}",
+                hint=i18n.text("write {name}:key=value,key=value", name=name),
             )
         if key in given:
-            raise ParameterError(f"{key!r} is given twice", where=f"policy {text!r}")
+            raise ParameterError(i18n.text("{key!r} is given twice", key=key), where=f"policy {text!r}")
         given[key] = value.strip()
     return name.strip(), given
 
@@ -68,9 +71,9 @@ def read(kind: type[T], given: Mapping[str, str], policy: str) -> T:
     for key, text in given.items():
         if key not in known:
             raise ParameterError(
-                f"it has no parameter {key!r}",
+                i18n.text("it has no parameter {key!r}", key=key),
                 where=f"policy {policy}",
-                hint=did_you_mean(key, known) or f"one of: {listed(known, 20)}",
+                hint=did_you_mean(key, known) or i18n.text("one of: {names}", names=listed(known, 20)),
             )
         values[known[key].name] = _value(hints[known[key].name], text, f"policy {policy}, parameter {key}")
     return kind(**values)
@@ -134,7 +137,9 @@ def _value(kind: object, text: str, where: str) -> object:
         words = {str(word): word for word in get_args(kind)}
         if text not in words:
             raise ParameterError(
-                f"{text!r} is not known", where=where, hint=did_you_mean(text, words) or f"one of: {listed(words, 20)}"
+                i18n.text("{text!r} is not known", text=text),
+                where=where,
+                hint=did_you_mean(text, words) or i18n.text("one of: {names}", names=listed(words, 20)),
             )
         return words[text]
     if get_origin(kind) is tuple:
@@ -146,7 +151,11 @@ def _value(kind: object, text: str, where: str) -> object:
     try:
         return reader(text)
     except (ValueError, OverflowError) as error:
-        raise ParameterError(f"{text!r} is not allowed", where=where, hint=f"allowed: {_allowed(kind)}") from error
+        raise ParameterError(
+            i18n.text("{text!r} is not allowed", text=text),
+            where=where,
+            hint=i18n.text("allowed: {allowed}", allowed=_allowed(kind)),
+        ) from error
 
 
 def _bool(text: str) -> bool:

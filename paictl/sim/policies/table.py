@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import cast
 
+from paictl import i18n
 from paictl.sim.policies.base import Policy, Setup
 from paictl.sim.policies.parameters import ParameterError, read, split
 from paictl.words import did_you_mean, listed
@@ -41,7 +42,7 @@ POLICIES: Mapping[str, str] = {
 def policy_class(name: str) -> type[Policy]:
     """The class of a policy; raises `ParameterError` with the names that there are."""
     if name not in POLICIES:
-        raise ParameterError(f"there is no policy {name!r}", hint=_instead_of(name))
+        raise ParameterError(i18n.text("there is no policy {name!r}", name=name), hint=_instead_of(name))
     module, _, attribute = POLICIES[name].partition(":")
     found = getattr(import_module(f"paictl.sim.policies.{module}"), attribute)
     return cast("type[Policy]", found)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from paictl.i18n import text
 from paictl.sim.actions import Moment, Start
 from paictl.sim.cluster import Cluster, Node
 from paictl.sim.knowledge import Knows
@@ -170,7 +171,7 @@ def _with_sockets(cluster: Cluster, level: str, parts: int) -> Cluster:
 
     if level in cluster.levels[cluster.levels.index("node") :]:
         raise ParameterError(
-            f"{level} is no level inside a machine",
+            text("{level} is no level inside a machine", level=level),
             where="policy topology, level",
             hint="for instance socket",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from paictl.i18n import text
 from paictl.sim.job import NO_SCALING, Deadline, Job, Urge
 from paictl.sim.traces.base import Format, Rows, has
 from paictl.sim.traces.lines import MINUTE, Line, RowError, span, table, whole
@@ -17,7 +18,9 @@ _URGES = {"strict": Urge.STRICT, "soft": Urge.SOFT, "best": Urge.BEST_EFFORT}
 def _row(line: Line, spread: dict[tuple[str, int], dict[int, float]]) -> Job:
     urge = _URGES.get(line.text("job_type"))
     if urge is None:
-        raise RowError(f"job_type is {line.get('job_type')!r}, not one of {', '.join(_URGES)}")
+        raise RowError(
+            text("job_type is {word!r}, not one of {names}", word=line.get("job_type"), names=", ".join(_URGES))
+        )
     gpus, model = line.whole("num_gpu", 1), line.get("model_name")
     submit = line.span("submit_time", MINUTE)
     deadlines: tuple[Deadline, ...] = ()
@@ -25,7 +28,7 @@ def _row(line: Line, spread: dict[tuple[str, int], dict[int, float]]) -> Job:
         times = line.text("expect_time_list").split("-")
         values = line.text("expect_value_list").split("-")
         if len(times) != len(values):
-            raise RowError(f"{len(times)} deadlines with {len(values)} values")
+            raise RowError(text("{deadlines} deadlines with {values} values", deadlines=len(times), values=len(values)))
         deadlines = tuple(
             Deadline(Millis(submit + span(time, "expect_time_list", MINUTE)), whole(value, "expect_value_list", 0))
             for time, value in zip(times, values, strict=True)

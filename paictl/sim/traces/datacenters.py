@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from paictl.i18n import text
 from paictl.sim.job import BadRow, Fate, Job, Share
 from paictl.sim.traces.base import Format, Rows, has
 from paictl.sim.traces.lines import MILLISECOND, SECOND, Line, RowError, table
@@ -77,7 +78,7 @@ def _read_pai(source: Source) -> Rows:
         name = line.text("job_name")
         hundredths = asked.get(name, 0)
         if hundredths < 1:
-            raise RowError(f"job {name} asks for no GPU")
+            raise RowError(text("job {name} asks for no GPU", name=name))
         submit = line.span("start_time", SECOND)
         return Job(
             id=name, submit=submit, gpus=-(-hundredths // 100),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from paictl.i18n import text
 from paictl.sim.job import Deadline, Job, Urge
 from paictl.sim.traces.base import Format, Head, Rows
 from paictl.sim.traces.lines import SECOND, Line, RowError, table
@@ -48,7 +49,9 @@ class _Rates:
         alone = self.known.alone
         base = alone.get((REFERENCE, job), 0.0)
         if base <= 0:
-            raise RowError(f"job type {job[0]} on {job[1]} devices is not in the table of throughputs")
+            raise RowError(
+                text("job type {kind} on {gpus} devices is not in the table of throughputs", kind=job[0], gpus=job[1])
+            )
         rates = {
             worker.upper(): alone[worker, job] / base for worker in self.types if alone.get((worker, job), 0.0) > 0
         }

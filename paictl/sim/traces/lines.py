@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Final, TypeVar
 
+from paictl import i18n
 from paictl.sim.job import BadRow, JobError
 from paictl.sim.traces.source import Source, TraceError
 from paictl.units import Millis
@@ -46,7 +47,7 @@ class Line:
         """The text of a column; raises `RowError` if it is empty."""
         found = self.get(column)
         if not found:
-            raise RowError(f"{column} is empty")
+            raise RowError(i18n.text("{column} is empty", column=column))
         return found
 
     def whole(self, column: str, least: int) -> int:
@@ -74,9 +75,9 @@ def whole(text: str, what: str, least: int) -> int:
     except ValueError:
         decimal = _decimal(text, what)
         if decimal != (found := int(decimal)):
-            raise RowError(f"{what} is {text!r}, not a whole number") from None
+            raise RowError(i18n.text("{what} is {text!r}, not a whole number", what=what, text=text)) from None
     if found < least:
-        raise RowError(f"{what} is {found}, less than {least}")
+        raise RowError(i18n.text("{what} is {found}, less than {least}", what=what, found=found, least=least))
     return found
 
 
@@ -87,9 +88,12 @@ def span(text: str, what: str, unit: int, least: int = 0) -> Millis:
     except ValueError:
         found = int((_decimal(text, what) * unit).to_integral_value())
     if found < least:
-        raise RowError(f"{what} is {text}, " + ("less than nothing" if found < 0 else "too short"))
+        few = i18n.text("{what} is {text}, less than nothing", what=what, text=text)
+        raise RowError(few if found < 0 else i18n.text("{what} is {text}, too short", what=what, text=text))
     if found > LONGEST:
-        raise RowError(f"{what} is {text}, more than a hundred years; is the unit right?")
+        raise RowError(
+            i18n.text("{what} is {text}, more than a hundred years; is the unit right?", what=what, text=text)
+        )
     return Millis(found)
 
 
@@ -103,7 +107,7 @@ def date(text: str, what: str) -> Millis:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise RowError(f"{what} is {text!r}, not a date") from None
+        raise RowError(i18n.text("{what} is {text!r}, not a date", what=what, text=text)) from None
     if found.tzinfo is None:
         found = found.replace(tzinfo=UTC)
     return Millis(round(found.timestamp() * SECOND))
@@ -115,7 +119,7 @@ def _decimal(text: str, what: str) -> Decimal:
     except InvalidOperation:
         found = Decimal("nan")
     if not found.is_finite() or abs(found) > LONGEST:
-        raise RowError(f"{what} is {text!r}, not a number")
+        raise RowError(i18n.text("{what} is {text!r}, not a number", what=what, text=text))
     return found
 
 
@@ -138,14 +142,20 @@ def table(
     index = {name: number for number, name in enumerate(names)}
     if len(index) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise TraceError(f"has two columns {twice!r}", where=f"{source.name}:1", hint="rename or remove one of them")
+        raise TraceError(
+            i18n.text("has two columns {twice!r}", twice=twice),
+            where=f"{source.name}:1",
+            hint="rename or remove one of them",
+        )
     while True:
         try:
             values = next(lines)
             if not values or values == [""]:
                 continue
             if len(values) != len(names):
-                raise RowError(f"{len(values)} values in {len(names)} columns")
+                raise RowError(
+                    i18n.text("{values} values in {columns} columns", values=len(values), columns=len(names))
+                )
             made = row(Line(lines.line_num, index, values))
         except StopIteration:
             return

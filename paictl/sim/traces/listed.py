@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from paictl.i18n import text
 from paictl.sim.job import Job
 from paictl.sim.traces.base import Format, Head, Rows
 from paictl.sim.traces.source import Source, TraceError
@@ -29,7 +30,7 @@ def jobs_from(data: object) -> tuple[Job, ...]:
     seen: set[str] = set()
     for i, job in enumerate(jobs):
         if job.id in seen:
-            raise TraceError(f"there is a job {job.id!r} already", where=f"jobs[{i}].name")
+            raise TraceError(text("there is a job {id!r} already", id=job.id), where=f"jobs[{i}].name")
         seen.add(job.id)
     return jobs
 
@@ -39,7 +40,11 @@ def _job(item: object, path: str) -> Job:
         raise TraceError("expected a job", where=path)
     for key in item:
         if key not in _KEYS:
-            raise TraceError(f"unknown key {key!r}", where=path, hint=f"one of: {', '.join(sorted(_KEYS))}")
+            raise TraceError(
+                text("unknown key {key!r}", key=key),
+                where=path,
+                hint=text("one of: {names}", names=", ".join(sorted(_KEYS))),
+            )
     devices = _count(item, "devices", path)
     return Job(
         id=_name(item, "name", path),

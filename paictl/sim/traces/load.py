@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from paictl.i18n import text
 from paictl.sim.job import BadRow, Job, Trace
 from paictl.sim.traces.base import Format, Head
 from paictl.sim.traces.chronus import CHRONUS
@@ -49,15 +50,17 @@ def load(name: str, kind: str | None = None) -> Trace:
             continue
         line, job = row
         if job.id in seen:
-            bad.append(BadRow(line, f"there is a job {job.id!r} already"))
+            bad.append(BadRow(line, text("there is a job {id!r} already", id=job.id)))
         else:
             seen.add(job.id)
             jobs.append(job)
     if not jobs:
         raise TraceError(
-            f"has no job: {len(bad)} rows, the first: {bad[0].message}" if bad else "has no job",
+            text("has no job: {count} rows, the first: {message}", count=len(bad), message=bad[0].message)
+            if bad
+            else "has no job",
             where=f"{name}:{bad[0].line}" if bad else name,
-            hint=f"it was read as {chosen.name}; --format says otherwise",
+            hint=text("it was read as {name}; --format says otherwise", name=chosen.name),
         )
     return Trace(tuple(_moved(jobs)), name, found.sha256, chosen.name, tuple(bad))
 
@@ -79,7 +82,9 @@ def _named(name: str) -> Format:
     if name in _BY_NAME:
         return _BY_NAME[name]
     near = did_you_mean(name, _BY_NAME)
-    raise TraceError(f"there is no format {name!r}", hint=near or f"one of: {', '.join(_BY_NAME)}")
+    raise TraceError(
+        text("there is no format {name!r}", name=name), hint=near or text("one of: {names}", names=", ".join(_BY_NAME))
+    )
 
 
 def _moved(jobs: list[Job]) -> list[Job]:

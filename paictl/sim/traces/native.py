@@ -15,6 +15,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
+from paictl import i18n
 from paictl.sim.job import Deadline, Fate, Job, Share, Urge
 from paictl.sim.traces.base import Format, Rows, has
 from paictl.sim.traces.lines import SECOND, Line, RowError, number, span, table, whole
@@ -48,7 +49,9 @@ def _one_of(kind: type[Share] | type[Urge] | type[Fate], text: str, what: str) -
     try:
         return kind(text)
     except ValueError:
-        raise RowError(f"{what} is {text!r}, not one of {', '.join(kind)}") from None
+        raise RowError(
+            i18n.text("{what} is {text!r}, not one of {names}", what=what, text=text, names=", ".join(kind))
+        ) from None
 
 
 def _pairs(text: str, what: str) -> list[tuple[str, str]]:
@@ -56,10 +59,10 @@ def _pairs(text: str, what: str) -> list[tuple[str, str]]:
     for part in filter(None, (part.strip() for part in text.split(";"))):
         key, mark, value = part.rpartition("=")
         if not mark or not key:
-            raise RowError(f"{what} has {part!r}, not KEY=VALUE")
+            raise RowError(i18n.text("{what} has {part!r}, not KEY=VALUE", what=what, part=part))
         found.append((key.strip(), value.strip()))
     if len({key for key, _ in found}) != len(found):
-        raise RowError(f"{what} has a key twice")
+        raise RowError(i18n.text("{what} has a key twice", what=what))
     return found
 
 
@@ -74,17 +77,17 @@ def _counted(text: str, what: str) -> dict[int, float]:
 def _deadlines(text: str, what: str) -> tuple[Deadline, ...]:
     found = tuple(Deadline(span(key, what, SECOND), number(value, what)) for key, value in _pairs(text, what))
     if any(late.time <= early.time for early, late in pairwise(found)):
-        raise RowError(f"{what} must rise in time")
+        raise RowError(i18n.text("{what} must rise in time", what=what))
     return found
 
 
 def _range(text: str, what: str) -> tuple[int, int]:
     low, mark, high = text.partition("-")
     if not mark:
-        raise RowError(f"{what} is {text!r}, not FEWEST-MOST")
+        raise RowError(i18n.text("{what} is {text!r}, not FEWEST-MOST", what=what, text=text))
     found = (whole(low, what, 1), whole(high, what, 1))
     if found[0] > found[1]:
-        raise RowError(f"{what} is {text!r}, the first is more than the second")
+        raise RowError(i18n.text("{what} is {text!r}, the first is more than the second", what=what, text=text))
     return found
 
 
@@ -154,8 +157,8 @@ def _read(source: Source) -> Rows:
     for name in names:
         if name not in _BY_NAME:
             raise TraceError(
-                f"there is no column {name!r}", where=f"{source.name}:1",
-                hint=did_you_mean(name, _BY_NAME) or f"one of: {listed(_BY_NAME, 30)}",
+                i18n.text('there is no column {name!r}', name=name), where=f"{source.name}:1",
+                hint=did_you_mean(name, _BY_NAME) or i18n.text('one of: {names}', names=listed(_BY_NAME, 30)),
             )  # fmt: skip
     return table(source, partial(_row, used=[_BY_NAME[name] for name in names]))
 
@@ -179,7 +182,10 @@ def written(jobs: Iterable[Job]) -> str:
             value = getattr(job, column.field)
             text = "" if not column.required and value == _DEFAULTS[column.field] else column.write(value)
             if text != text.strip() or any(mark in text for mark in "\r\n\0"):
-                raise TraceError(f"{column.name} {text!r} cannot stand in a table", where=f"job {job.id}")
+                raise TraceError(
+                    i18n.text("{name} {text!r} cannot stand in a table", name=column.name, text=text),
+                    where=f"job {job.id}",
+                )
             values.append(text)
         writer.writerow(values)
     return out.getvalue()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
+from paictl import i18n
 from paictl.sim.job import BadRow, Fate, Job
 from paictl.sim.traces.base import Format, Head, Rows, has
 from paictl.sim.traces.lines import SECOND, Line, RowError, date, table
@@ -60,7 +61,10 @@ def _read_log(source: Source) -> Rows:
         except RowError as error:
             yield BadRow(line, str(error))
         except (AttributeError, KeyError, TypeError) as error:
-            yield BadRow(line, f"is no job of cluster_job_log: {type(error).__name__} {error}")
+            yield BadRow(
+                line,
+                i18n.text("is no job of cluster_job_log: {kind} {reason}", kind=type(error).__name__, reason=error),
+            )
 
 
 def _logged(entry: Any) -> Job:
@@ -73,10 +77,10 @@ def _logged(entry: Any) -> Job:
         spans.append(date(end, "end_time") - date(start, "start_time"))
         gpus = max(gpus, sum(len(server["gpus"]) for server in attempt["detail"]))
     if gpus < 1:
-        raise RowError("no attempt with a start, an end and devices")
+        raise RowError(i18n.text("no attempt with a start, an end and devices"))
     work = sum(spans)
     if min(spans) < 0 or work < 1:
-        raise RowError("its attempts took no time")
+        raise RowError(i18n.text("its attempts took no time"))
     return Job(
         id=str(entry["jobid"]), submit=date(entry["submitted_time"], "submitted_time"), gpus=gpus, work=Millis(work),
         vc=str(entry["vc"]), user=str(entry.get("user", "")), fate=_FATES.get(str(entry["status"]), Fate.PASSED),

@@ -6,6 +6,7 @@ import math
 from functools import partial
 from typing import Final, NamedTuple
 
+from paictl.i18n import text
 from paictl.sim.job import Job
 from paictl.sim.traces.base import Format, Rows, has
 from paictl.sim.traces.lines import SECOND, Line, RowError, table
@@ -65,7 +66,12 @@ class _Profiles:
             self._applications[name] = next((a for f in folders if (a := application(self.source, f))), None)
         known = self._applications[name]
         if known is None:
-            raise RowError(f"there is no profile of {name!r}; put traces/{name}/ of the artifact beside the workloads")
+            raise RowError(
+                text(
+                    "there is no profile of {name!r}; put traces/{name}/ of the artifact beside the workloads",
+                    name=name,
+                )
+            )
         steps = known.steps(batch, EPOCHS[name])
         seconds = {
             count: found
@@ -73,7 +79,14 @@ class _Profiles:
             if (found := step_seconds(known, packed(count), batch)) is not None
         }
         if steps is None or replicas not in seconds:
-            raise RowError(f"{name} with batch size {batch} on {replicas} devices was not measured")
+            raise RowError(
+                text(
+                    "{name} with batch size {batch} on {replicas} devices was not measured",
+                    name=name,
+                    batch=batch,
+                    replicas=replicas,
+                )
+            )
         spread = {}
         for nodes in range(len(packed(replicas)) + 1, min(replicas, 16) + 1):
             apart = tuple(replicas // nodes + (number < replicas % nodes) for number in range(nodes))
@@ -85,7 +98,7 @@ class _Profiles:
 def _row(line: Line, profiles: _Profiles) -> Job:
     name, batch = line.text("application"), line.whole("batch_size", 1)
     if name not in EPOCHS:
-        raise RowError(f"application {name!r} is not one of {', '.join(EPOCHS)}")
+        raise RowError(text("application {name!r} is not one of {names}", name=name, names=", ".join(EPOCHS)))
     gpus = line.whole("num_replicas", 1)
     known = profiles.of(name, batch, gpus)
     base = known.seconds[gpus]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+from paictl import i18n
 from paictl.sim.job import BadRow
 from paictl.sim.traces.lines import SECOND, table
 from paictl.sim.traces.source import Source, TraceError
@@ -30,7 +31,9 @@ def parsed(source: Source) -> Any:
         return json.loads(source.text())
     except json.JSONDecodeError as error:
         raise TraceError(
-            f"is not JSON: {error.msg}", where=f"{source.name}:{error.lineno}", hint="copy the file again"
+            i18n.text("is not JSON: {msg}", msg=error.msg),
+            where=f"{source.name}:{error.lineno}",
+            hint="copy the file again",
         ) from None
 
 
@@ -258,5 +261,7 @@ def samples(source: Source) -> tuple[Millis, ...]:
 
 def _misshapen(source: Source, what: str, error: Exception) -> TraceError:
     return TraceError(
-        f"is no {what}: {type(error).__name__} {error}", where=source.name, hint="compare it with the published file"
+        i18n.text("is no {what}: {kind} {reason}", what=what, kind=type(error).__name__, reason=error),
+        where=source.name,
+        hint="compare it with the published file",
     )

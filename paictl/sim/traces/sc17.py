@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from paictl import i18n
 from paictl.sim.job import BadRow, Job
 from paictl.sim.traces.base import Format, Head, Rows
 from paictl.sim.traces.lines import SECOND, RowError, number, span, whole
@@ -26,7 +27,11 @@ def _job(given: Any, known: Topology) -> Job:
     own = (kind, size, gpus)
     near, apart = known.alone.get(own, (0.0, 0.0))
     if near <= 0:
-        raise RowError(f"{kind} with batch size {size} on {gpus} devices was not measured")
+        raise RowError(
+            i18n.text(
+                "{kind} with batch size {size} on {gpus} devices was not measured", kind=kind, size=size, gpus=gpus
+            )
+        )
     measured = own if any(key[:3] == own for key in known.beside) else (kind, size, 1)  # most with 1 device only
     base = known.alone.get(measured, (0.0, 0.0))[0]
     beside = {
@@ -53,7 +58,7 @@ def _read(source: Source) -> Rows:
     if beside is None:
         raise TraceError(
             "says what runs, and the profile that says how long is not beside it", where=source.name,
-            hint=f"put {_PROFILES[0]} into the same folder",
+            hint=i18n.text('put {file} into the same folder', file=_PROFILES[0]),
         )  # fmt: skip
     jobs, known = parsed(source), topology(beside)
     for line, (key, given) in zip(_lines(source.text()), jobs.items(), strict=False):
@@ -62,7 +67,15 @@ def _read(source: Source) -> Rows:
         except RowError as error:
             yield BadRow(line, str(error))
         except (AttributeError, KeyError, TypeError) as error:
-            yield BadRow(line, f"job {key} is no job of a workload: {type(error).__name__} {error}")
+            yield BadRow(
+                line,
+                i18n.text(
+                    "job {key} is no job of a workload: {kind} {reason}",
+                    key=key,
+                    kind=type(error).__name__,
+                    reason=error,
+                ),
+            )
 
 
 def _lines(text: str) -> Iterator[int]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from paictl.errors import PaictlError
+from paictl.i18n import text
 from paictl.resources import resource_folder
 from paictl.words import did_you_mean, listed
 
@@ -74,10 +75,14 @@ def source(name: str) -> Source:
         if own is not None:
             return Source(name, own.read_bytes())
     except OSError as error:
-        raise TraceError(f"cannot read: {error.strerror or error}", where=name, hint="check the path") from None
+        raise TraceError(
+            text("cannot read: {reason}", reason=error.strerror or error), where=name, hint="check the path"
+        ) from None
     near = did_you_mean(name, packaged())
     raise TraceError(
-        "there is no such file", where=name, hint=near or f"give a file, or one of ours: {listed(packaged())}"
+        "there is no such file",
+        where=name,
+        hint=near or text("give a file, or one of ours: {names}", names=listed(packaged())),
     )
 
 
@@ -96,8 +101,9 @@ def _file(name: str) -> Source:
     if name.endswith(_ARCHIVES):
         inner = members(name)
         raise TraceError(
-            f"is an archive of {len(inner)} files", where=name,
-            hint=f"say which: {name}/{inner[0]}" + (f", or {listed(inner[1:], 6)}" if inner[1:] else "")
+            text('is an archive of {count} files', count=len(inner)), where=name,
+            hint=text("say which, for instance {name}/{inner}; it holds: {names}", name=name, inner=inner[0],
+                      names=listed(inner, 7))
             if inner else "it holds no trace",
         )  # fmt: skip
     return Source(name, _unpacked(Path(name).read_bytes(), name))
@@ -144,8 +150,14 @@ def _meant(wanted: str, index: dict[str, bytes], archive: str) -> str:
     if len(ending) == 1:
         return ending[0]
     if ending:
-        raise TraceError(f"{wanted!r} is there {len(ending)} times", where=archive, hint=f"one of: {listed(ending)}")
-    raise TraceError(f"holds no {wanted!r}", where=archive, hint=f"it holds: {listed(index)}")
+        raise TraceError(
+            text("{wanted!r} is there {count} times", wanted=wanted, count=len(ending)),
+            where=archive,
+            hint=text("one of: {names}", names=listed(ending)),
+        )
+    raise TraceError(
+        text("holds no {wanted!r}", wanted=wanted), where=archive, hint=text("it holds: {names}", names=listed(index))
+    )
 
 
 @lru_cache(maxsize=2)
@@ -159,7 +171,9 @@ def _index(data: bytes, shown: str) -> dict[str, bytes]:
     try:
         return dict(_files(data))
     except (tarfile.TarError, OSError, zlib.error, lzma.LZMAError, EOFError) as error:
-        raise TraceError(f"is not an archive: {error}", where=shown, hint="pack it with tar czf") from None
+        raise TraceError(
+            text("is not an archive: {reason}", reason=error), where=shown, hint="pack it with tar czf"
+        ) from None
 
 
 def _files(data: bytes) -> Iterator[tuple[str, bytes]]:
@@ -177,6 +191,6 @@ def _unpacked(data: bytes, name: str) -> bytes:
             return lzma.decompress(data)
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise TraceError(
-            f"cannot be unpacked: {error}", where=name, hint="copy it again; it is cut or damaged"
+            text("cannot be unpacked: {reason}", reason=error), where=name, hint="copy it again; it is cut or damaged"
         ) from None
     return data

@@ -45,14 +45,15 @@ def _places(template: str) -> set[tuple[str, str | None]]:
     return {(name, conversion) for _, name, _, conversion in string.Formatter().parse(template) if name}
 
 
-def test_every_text_with_arguments_that_the_command_line_says_is_in_the_catalogue() -> None:
+@pytest.mark.parametrize("package", ["cli", "deploy"])
+def test_every_text_with_arguments_that_the_command_line_says_is_in_the_catalogue(package: str) -> None:
     entries = catalogue("zh")._entries
     missing = [
         node.args[0].value
-        for path in sorted((ROOT / "paictl" / "cli").rglob("*.py"))
+        for path in sorted((ROOT / "paictl" / package).rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute)
-        if (node.func.id if isinstance(node.func, ast.Name) else node.func.attr) in ("text", "counted")
+        if (node.func.id if isinstance(node.func, ast.Name) else node.func.attr) in ("text", "counted", "spoken")
         if node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value not in entries
     ]
     assert missing == []

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from paictl.config.secrets import sealing as secrets
+from paictl.plan.events import RunEnded
+from paictl.plan.folder import RunFolder
 from tests.conftest import ROOT
 from tests.unit.cli.conftest import Paictl
 
@@ -208,3 +211,27 @@ def test_diff_of_two_files_still_shows_what_tenants_gain_and_lose(paictl: Paictl
 def test_without_a_cluster_the_commands_say_so(paictl: Paictl, tmp_path: Path) -> None:
     for command in (["service", "list"], ["config", "get-id"], ["config", "diff", "examples"]):
         assert paictl(*command, "--state", str(tmp_path / "nothing")).code == 4
+
+
+def test_a_run_on_a_real_cluster_is_kept_and_one_on_an_imagined_cluster_is_not(
+    paictl: Paictl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An imagined cluster has a log of its own; here it is taken for a real one."""
+    runs = tmp_path / "runs"
+    monkeypatch.setattr("paictl.cli.service.runs_folder", lambda: runs)
+    assert paictl("service", "stop", "-n", "rest-server").code == 0
+    assert not runs.exists()
+    monkeypatch.setattr("paictl.cli.service.HandClock", NoClock)
+    assert paictl("service", "start", "-n", "rest-server", "--dry-run").code == 0
+    assert not runs.exists()
+    assert "the run is kept in" in paictl("service", "start", "-n", "rest-server", "-v").err
+    (folder,) = runs.iterdir()
+    assert folder.name.endswith("-service-start")
+    assert json.loads((folder / "run.json").read_text())["wish"] == {"cluster": "pai", "steps": ["start rest-server"]}
+    assert list(RunFolder(folder).events())[-1] == RunEnded(True)
+    assert paictl("service", "start", "-n", "rest-server").code == 0
+    assert len(list(runs.iterdir())) == 1, "nothing was to do"
+
+
+class NoClock:
+    """Nothing is one."""

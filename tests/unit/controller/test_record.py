@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paictl.cluster.kubernetes.paijob.record import (
+    KEPT_TASKS,
     AttemptLine,
     LastRun,
     Record,
@@ -36,7 +37,7 @@ TASK = st.builds(
 RUN = st.builds(
     LastRun, st.sampled_from(["n1", "n2"]), st.sets(st.integers(0, 7)).map(lambda found: tuple(sorted(found))),
     st.just(NOW), st.none() | st.integers(0, 99).map(lambda span: NOW + timedelta(seconds=span)),
-    st.sampled_from(["", "exit code 1", "a / b"]),
+    st.sampled_from(["", "exit code 1", "a / b"]), st.sampled_from(["", "preempted"]),
 )  # fmt: skip
 
 
@@ -47,9 +48,11 @@ def test_a_record_is_read_back(
     half = (len(tasks) + 1) // 2
     places = [("a", index) for index in range(half)] + [("b_2", index) for index in range(len(tasks) - half)]
     rows = tuple(TaskStatus(place[0], place[1], *task) for place, task in zip(places, tasks, strict=True))
+    last = dict(zip(places, runs, strict=False))
     record = Record(
         JobStatus(state, rows, 2, 1), {"a": {"leafCellNumber": 2}}, 4, NOW, None, 3, "why",
-        dict(zip(places, runs, strict=False)), (AttemptLine(0, None, NOW, "gone"),), closed=True,
+        last, (AttemptLine(0, None, NOW, "gone"), AttemptLine(1, NOW, NOW, "gone", last)),
+        closed=True,
     )  # fmt: skip
     assert read_record(json.loads(json.dumps(status_json(record)))) == record
 
@@ -74,6 +77,18 @@ def test_a_job_of_ten_thousand_tasks_fits_into_its_object_at_worst() -> None:
     size = len(json.dumps(status_json(record)))
     assert size < 500_000
     assert [line.number for line in (lines[0], lines[4], lines[-1])] == [0, 4, 499]
+
+
+def test_how_tasks_ran_in_attempts_before_takes_little_of_a_small_job_that_starts_again_and_again() -> None:
+    runs = {
+        ("worker", index): LastRun(f"node-with-a-long-name-{index}", tuple(range(8)), NOW, NOW, "y" * 300, "preempted")
+        for index in range(KEPT_TASKS)
+    }
+    lines: tuple[AttemptLine, ...] = ()
+    for number in range(500):
+        lines = with_attempt(lines, AttemptLine(number, NOW, NOW, "x" * 300, runs))
+    tasks = tuple(TaskStatus("worker", index, RunState.WAITING, 500, 0, 0) for index in range(KEPT_TASKS))
+    assert len(json.dumps(status_json(Record(JobStatus(RunState.WAITING, tasks, 500), attempts=lines)))) < 120_000
 
 
 def test_a_status_that_nobody_has_written_is_none() -> None:

@@ -157,6 +157,18 @@ def test_a_program_is_installed_while_nobody_touches_it(tmp_path: Path) -> None:
     assert not host.is_installed(program, known)
 
 
+def test_only_other_tags_of_our_own_repositories_are_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What somebody else has pinned, and what is not pinned, is left alone."""
+    images = [{"reference": "r:5000/a:2", "id": "x"}, {"reference": "r/b:2", "id": "y"}]
+    archives = [{"archive": "a.tar", "images": images}]
+    tags = {"r:5000/a:1": True, "r:5000/a:2": True, "r/b:1": False, "theirs/a:1": True, "r/pause:3": True, "": True}
+    listed = [{"repoTags": [tag] if tag else None, "pinned": pinned} for tag, pinned in tags.items()]
+    monkeypatch.setattr(host, "listed_images", lambda: listed)
+    assert host.stale_pins(archives) == ["r:5000/a:1"]
+    monkeypatch.setattr(host, "listed_images", lambda: None)
+    assert host.stale_pins(archives) == []
+
+
 def test_images_are_missing_by_their_content() -> None:
     archive = {"archive": "a.tar", "images": [{"reference": "r/a:1", "id": "sha256:1"}]}
     assert host.missing_images([archive], {"r/a:1": "sha256:1"}) == []

@@ -80,6 +80,8 @@ class FakeServer:
             raise KubeError("not found", status=404, reason="NotFound")
         if (error := self.refuse.get(part) or self.refuse.get(f"{part} {name}")) is not None:
             raise error
+        if method == "PATCH":
+            found["metadata"]["annotations"] |= body["metadata"].get("annotations", {})
         if part == "binding":
             if found["spec"].get("nodeName") or found["metadata"]["uid"] != body["metadata"]["uid"]:
                 raise KubeError("already assigned", status=409, reason="Conflict")

@@ -28,6 +28,8 @@ def test_a_gang_is_preempted_as_a_whole_and_everybody_is_told(harness: Harness) 
     harness.reconciler.reconcile()
     evicted = harness.evictions()
     assert evicted == [f"POST eviction low-{i}" for i in range(3)]
+    noted = [harness.server.pods[f"default/low-{i}"]["metadata"]["annotations"] for i in range(3)]
+    assert [one["paictl.io/preempted-for"] for one in noted] == ["default/high"] * 3
     assert [harness.reasons_of(f"low-{i}") for i in range(3)] == [["Preempted"]] * 3
     assert harness.reasons_of("high-0") == ["Preempting"]
     harness.reconciler.reconcile()
@@ -147,6 +149,33 @@ def test_a_budget_over_several_pods_of_a_gang_takes_all_of_them_or_none(harness:
 )
 def test_what_a_budget_selects(selector: dict[str, object] | None, selected: bool) -> None:
     assert budgets.selects(selector, {"team": "x"}) is selected
+
+
+@pytest.mark.parametrize(
+    ("about", "status", "counted"),
+    [
+        ({}, {}, True),
+        ({"uid": "another"}, {}, False),
+        ({"deletionTimestamp": "2026-11-22T12:00:00Z"}, {}, False),
+        ({}, {"phase": "Pending"}, False),
+        ({}, {"conditions": [{"type": "PodScheduled", "status": "True"}]}, False),
+        ({}, {"conditions": [{"type": "Ready", "status": "False"}]}, False),
+    ],
+)
+def test_what_an_eviction_takes_from_a_budget(
+    harness: Harness, about: dict[str, str], status: dict[str, object], counted: bool
+) -> None:
+    """As the Eviction API counts; the first of the two pods is healthy, and the budget allows one."""
+    harness.server.budgets = [
+        {"metadata": {"name": "b"}, "spec": {"selector": {}}, "status": {"disruptionsAllowed": 1}}
+    ]
+    healthy = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    one, other = (harness.create(pod(name, None) | {"status": healthy}) for name in ("one", "other"))
+    other["metadata"] |= about
+    other["status"] = healthy | status
+    client: Any = harness.server
+    wanted = [("default", "one", one["metadata"]["uid"]), ("default", "other", "uid-other")]
+    assert budgets.overdrawn(client, wanted).keys() == (set(wanted) if counted else set())
 
 
 def test_an_eviction_that_the_server_cannot_carry_out_keeps_no_other_waiting(harness: Harness) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from paictl.errors import PaictlError
 from paictl.plan import events
 from paictl.plan.events import Event, PhaseBlocked, PhaseSaid, PhaseSkipped, RunBegan, RunEnded
-from paictl.plan.folder import EVENTS, RUN, begin_run, unfinished_run
+from paictl.plan.folder import EVENTS, RUN, begin_run, forget_runs, unfinished_run
 from paictl.plan.phase import Phase, Tell
 from paictl.plan.run import Status, carry_out
 
@@ -277,3 +277,16 @@ def test_whatever_is_needed_has_ended_before(wants: list[set[int]], workers: int
     assert sorted(diary) == sorted(phase.id for phase in phases)
     for phase in phases:
         assert all(diary.index(need) < diary.index(phase.id) for need in phase.needs)
+
+
+def test_old_runs_of_a_kind_are_forgotten_and_others_stay(tmp_path: Path) -> None:
+    forget_runs(tmp_path / "none", "service-", keep=1)
+    for second in range(5):
+        begin_run(tmp_path, "service-start" if second % 2 else "service-stop", {}, NOON.replace(second=second))
+    begin_run(tmp_path, "deploy", {}, NOON)
+    forget_runs(tmp_path, "service-", keep=2)
+    left = sorted(path.name.partition("-")[2] for path in tmp_path.iterdir())
+    assert left == ["deploy", "service-start", "service-stop"]
+    assert sorted(path.name for path in tmp_path.glob("*-service-*"))[0].startswith("20260105T120003")
+    forget_runs(tmp_path, "service-", keep=2)
+    assert len(list(tmp_path.iterdir())) == 3

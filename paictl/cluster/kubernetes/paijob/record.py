@@ -24,28 +24,38 @@ H = TypeVar("H", bound=Hashable)
 KEPT_ATTEMPTS: Final = 40
 """Attempts of a job whose times are kept; the first five always are."""
 _FIRST: Final = 5
+KEPT_TASKS: Final = 16
+"""Of jobs with so many tasks or less it is kept how each of them ran in the attempts before the present one."""
 _STATES: Final = {state: state.value.lower() for state in RunState}
 
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """The last pod of a task: where and when it ran, and why it ended; `devices` are indices on `node`."""
+    """The last pod of a task: where and when it ran, and why it ended; `devices` are indices on `node`.
+
+    `what` is how it ended in an attempt that is over, empty where the attempt's end was its own.
+    """
 
     node: str
     devices: tuple[int, ...] = ()
     started: datetime | None = None
     ended: datetime | None = None
     reason: str = ""
+    what: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptLine:
-    """An attempt of the job that is over: its number from 0, when it ran, and why another followed."""
+    """An attempt of the job that is over: its number from 0, when it ran, and why another followed.
+
+    `runs` are those of its tasks, of a job with few of them (`KEPT_TASKS`).
+    """
 
     number: int
     started: datetime | None
     ended: datetime
     reason: str
+    runs: Mapping[Place, LastRun] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +106,15 @@ def status_json(record: Record) -> Json:
         "started": _text(record.started),
         "ended": _text(record.ended),
         "reason": record.reason,
-        "attempts": [
-            {"number": one.number, "started": _text(one.started), "ended": _text(one.ended), "reason": one.reason}
-            for one in record.attempts
-        ],
+        "attempts": [_attempt_json(one) for one in record.attempts],
         "runs": _runs_json(record.runs),
     }
     return {key: value for key, value in found.items() if value not in (None, "", [], {})}
+
+
+def _attempt_json(line: AttemptLine) -> Json:
+    found = {"number": line.number, "started": _text(line.started), "ended": _text(line.ended), "reason": line.reason}
+    return {**found, **({"runs": _runs_json(line.runs)} if line.runs else {})}
 
 
 def _role_json(role: str, tasks: Sequence[TaskStatus]) -> Json:
@@ -130,7 +142,7 @@ def _by_role(tasks: Iterable[TaskStatus]) -> Iterator[tuple[str, list[TaskStatus
 
 
 def _runs_json(runs: Mapping[Place, LastRun]) -> Json:
-    """``role: "index/node/devices/started/seconds/reason …"`` with numbers that point into tables."""
+    """``role: "index/node/devices/started/seconds/reason/what …"`` with numbers that point into tables."""
     if not runs:
         return {}
     nodes, devices, reasons = _Table(str), _Table(ranges), _Table(str)
@@ -139,7 +151,7 @@ def _runs_json(runs: Mapping[Place, LastRun]) -> Json:
         start = "" if run.started is None else f"{int(run.started.timestamp())}"
         span = "" if run.ended is None or run.started is None else f"{int((run.ended - run.started).total_seconds())}"
         words = (index, nodes.put(run.node), devices.put(run.devices), start, span, reasons.put(run.reason))
-        rows.setdefault(role, []).append("/".join(map(str, words)))
+        rows.setdefault(role, []).append("/".join(map(str, (*words, run.what) if run.what else words)))
     return {
         "nodes": nodes.rows, "devices": devices.rows, "reasons": reasons.rows,
         "tasks": [{"role": role, "last": " ".join(row)} for role, row in rows.items()],
@@ -214,7 +226,7 @@ def _runs(found: Mapping[str, Any]) -> dict[Place, LastRun]:
     runs: dict[Place, LastRun] = {}
     for row in found.get("tasks") or ():
         for words in str(row["last"]).split():
-            index, node, devices, start, span, reason = words.split("/")
+            index, node, devices, start, span, reason, *what = words.split("/")
             started = from_unix(int(start)) if start else None
             runs[str(row["role"]), int(index)] = LastRun(
                 found["nodes"][int(node)],
@@ -222,6 +234,7 @@ def _runs(found: Mapping[str, Any]) -> dict[Place, LastRun]:
                 started,
                 from_unix(int(start) + int(span)) if span else None,
                 found["reasons"][int(reason)],
+                *what,
             )
     return runs
 
@@ -230,7 +243,10 @@ def _attempts(rows: Iterable[Mapping[str, Any]]) -> Iterator[AttemptLine]:
     for row in rows:
         ended = read_time(row["ended"])
         if ended is not None:
-            yield AttemptLine(int(row["number"]), read_time(row.get("started")), ended, str(row.get("reason", "")))
+            said = str(row.get("reason", ""))
+            yield AttemptLine(
+                int(row["number"]), read_time(row.get("started")), ended, said, _runs(row.get("runs") or {})
+            )
 
 
 def numbers(text: str) -> Iterator[int]:

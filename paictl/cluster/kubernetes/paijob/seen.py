@@ -7,17 +7,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.cluster.kubernetes.paijob.names import ATTEMPT, JOB, OWNER, RETRY, ROLE, TASK
 from paictl.cluster.kubernetes.paijob.record import LastRun, Place, numbers
 from paictl.cluster.kubernetes.times import read_time
-from paictl.scheduler.wire import ISOLATION
+from paictl.scheduler.wire import ISOLATION, PREEMPTED_FOR
 from paictl.workload.lifecycle import PodChange
+from paictl.workload.pods import short_name
 
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _FAILED: Final = "batch.kubernetes.io/job-index-failure-count"
 _IGNORED: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
 _PREEMPTIONS: Final = frozenset({"PreemptionByScheduler", "EvictionByEvictionAPI"})
 """Reasons of the condition DisruptionTarget with which somebody else's pod takes the place; all others: it was lost."""
+PREEMPTED_BY: Final = "preempted by "
+"""What the reason of a pod begins with of which it is known for whom it was evicted; the job or pod follows."""
 _STUCK: Final = frozenset({
     "ImagePullBackOff", "ErrImagePull", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError",
 })  # fmt: skip
@@ -96,6 +100,8 @@ def read_pod(pod: Mapping[str, Any]) -> PodSeen | None:
     conditions = {str(one.get("type")): one for one in status.get("conditions") or ()}
     target = conditions.get("DisruptionTarget", {})
     disruption = str(target.get("reason") or "") if target.get("status") == "True" else ""
+    if disruption in _PREEMPTIONS and noted.get(PREEMPTED_FOR):
+        target = {**target, "message": f"{PREEMPTED_BY}{_who(str(noted[PREEMPTED_FOR]))}"}
     containers: list[Mapping[str, Any]] = status.get("containerStatuses") or []
     states = [one.get("state") or {} for one in containers]
     phase = str(status.get("phase", "Pending"))
@@ -119,6 +125,11 @@ def read_pod(pod: Mapping[str, Any]) -> PodSeen | None:
         disruption=disruption,
         deleting=deleting,
     )
+
+
+def _who(group: str) -> str:
+    """A group as people call it, whatever attempt of its job it belongs to."""
+    return short_name(group.partition("#")[0].removeprefix(f"{JOBS_NAMESPACE}/"))
 
 
 def _devices(text: object) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from paictl.cluster.kubernetes.services.kinds import (
 )
 from paictl.cluster.kubernetes.services.record import Item
 from paictl.cluster.values import ClusterError, ConflictError
+from paictl.i18n import text
 from paictl.remote.kube.client import Json, KubeClient, KubeError
 from paictl.remote.kube.objects import CONFLICT, NOT_FOUND, apply, delete, find
 
@@ -45,7 +46,7 @@ class Applier:
         if found is None and not any(_defines(one, group_of(body)) for one in among):
             version, kind = group_of(body)
             raise ClusterError(
-                f"the server has no kind {kind} of {version}", where=label_of(body),
+                text("the server has no kind {kind} of {version}", kind=kind, version=version), where=label_of(body),
                 hint="install what defines it, or another version of Kubernetes",
             )  # fmt: skip
         return found
@@ -114,7 +115,7 @@ class Applier:
                 return
             if time.monotonic() > end:
                 why = "; ".join(str(one.get("message")) for one in conditions if one["status"] == "False")
-                raise ClusterError(f"cannot be used: {why or 'nobody says why'}", where=label_of(body))
+                raise ClusterError(text("cannot be used: {why}", why=why or "nobody says why"), where=label_of(body))
             alive()
             time.sleep(0.05)
 
@@ -203,12 +204,15 @@ def _refusal(refused: Sequence[tuple[Json, KubeError]], state: str) -> ClusterEr
             for field, owner in _causes(error)
         ]
         return ConflictError(
-            f"fields belong to others: {_some(fields)}; {state}", where=label_of(conflicts[0][0]),
+            text("fields belong to others: {fields}; {state}", fields=_some(fields), state=state),
+            where=label_of(conflicts[0][0]),
             hint="undo what they have set, or make the fields paictl's: --take-over",
         )  # fmt: skip
     words = [f"{label_of(body)}: {_plain(error)}" for body, error in refused]
     return ClusterError(
-        f"the server refuses {_some(words)}; {state}", where=label_of(refused[0][0]), hint=_hint(refused[0][1])
+        text("the server refuses {what}; {state}", what=_some(words), state=state),
+        where=label_of(refused[0][0]),
+        hint=_hint(refused[0][1]),
     )
 
 

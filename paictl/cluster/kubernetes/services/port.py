@@ -22,6 +22,7 @@ from paictl.cluster.kubernetes.times import read_time
 from paictl.cluster.manifests.context import Inputs, Renderer
 from paictl.cluster.manifests.templating import TemplateError
 from paictl.cluster.values import ClusterError, ConfigVersion, ServiceView, UnreachableError
+from paictl.i18n import text
 from paictl.remote.kube.client import Json, KubeClient
 from paictl.resources import resource_folder
 from paictl.units import rfc3339
@@ -128,7 +129,7 @@ class KubeServices:
         """Raise `UnreachableError` if somebody has stopped a service."""
         if self.is_stopped(name):
             raise UnreachableError(
-                "is stopped", where=f"service {name}", hint=f"start it: paictl service start -n {name}"
+                "is stopped", where=f"service {name}", hint=text("start it: paictl service start -n {name}", name=name)
             )  # fmt: skip
 
     # --- changing
@@ -246,7 +247,7 @@ class KubeServices:
         names = [path.parent.name for path in self._templates.glob("*/service.yaml")]
         if name not in names:
             hint = did_you_mean(name, names) or "list them with: paictl service list"
-            raise ClusterError(f"there is no service {name!r}", hint=hint)
+            raise ClusterError(text("there is no service {name!r}", name=name), hint=hint)
 
     def _now(self) -> str:
         return rfc3339(self._client.date or datetime.now(UTC))

@@ -21,6 +21,7 @@ from paictl.cluster.kubernetes.names import NAME, NAMESPACE, labels
 from paictl.cluster.kubernetes.services.kinds import Group
 from paictl.cluster.values import ClusterError, ConflictError
 from paictl.errors import PaictlError
+from paictl.i18n import text
 from paictl.remote.kube.client import Json, KubeClient
 from paictl.remote.kube.objects import create, delete, find, path_of
 from paictl.remote.kube.objects import replace as put
@@ -122,7 +123,7 @@ class Records:
                     return taken
             if now - began > _WAIT:
                 raise ConflictError(
-                    f"{record.holder.rpartition(' ')[0]} is changing it", where=f"service {service}",
+                    text("{who} is changing it", who=record.holder.rpartition(" ")[0]), where=f"service {service}",
                     hint="try again when they have finished",
                 )  # fmt: skip
             time.sleep(_EVERY)

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from paictl.config.making.generate import read_inputs
+from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Deployment, deployment_of
-from paictl.deploy.preflight.checking import Preflight, judged
+from paictl.deploy.preflight.checking import MENDED, ONCE, SLOW, Preflight, judged, judged_quickly
 from paictl.deploy.preflight.promises import Promise, promises_in
 from paictl.deploy.preflight.verdict import Level
 from paictl.errors import ExitCode, PaictlError
@@ -141,3 +142,38 @@ def test_a_folder_that_promises_nothing(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("x")
     with pytest.raises(PaictlError):
         promises_in(str(tmp_path))
+
+
+def quickly(tmp_path: Path, change: Mapping[str, Any] | None = None, *, fresh: bool = True) -> Preflight:
+    """What `apply` finds on three machines, the first worker being another one."""
+    made = deployment(tmp_path)
+    lacking = {"programs": ["kubelet"] if fresh else []}
+    told = {
+        one.name: {
+            "host": json.loads(answer(one.name, change if one.name == "w1" else None).stdout), "differences": lacking
+        }
+        for one in made.machines
+    }  # fmt: skip
+    return judged_quickly(made, {one.name: HostFacts(one, told[one.name]) for one in made.machines}, (999.0, 1002.0))
+
+
+def test_apply_refuses_for_the_same_reasons_as_check(tmp_path: Path) -> None:
+    assert failed(quickly(tmp_path)) == []
+    for change in (
+        {"system": {"arch": "riscv64"}}, {"system": {"kernel": "4.19.0"}}, {"system": {"systemd": False}},
+        {"system": {"id": "alpine", "like": []}}, {"memory": {"total": 1 << 29}}, {"cpus": 0},
+        {"others": {"kubernetes": ["/etc/kubernetes/admin.conf"]}}, {"others": {"begun": "other"}},
+        {"listeners": {"10250": "nginx"}}, {"machine_id": answer_id("w2")}, {"clock": [9000.0, 9001.0]},
+        {"disks": {"/var/lib/containerd": {"free": 1 << 30, "on": "/", "total": 1 << 40}}},
+    ):  # fmt: skip
+        full = [one for one in failed(seen(tmp_path, answer("w1", change))) if one[0] == "w1"]
+        assert full
+        assert [one for one in failed(quickly(tmp_path, change)) if one[0] == "w1"] == full
+
+
+def test_apply_leaves_out_what_is_slow_what_it_mends_and_what_a_cluster_that_works_has_filled(tmp_path: Path) -> None:
+    full, quick = seen(tmp_path).hosts[0].verdicts, quickly(tmp_path).hosts[0].verdicts
+    assert set(full) - set(quick) == {"ssh", "sudo", "python"} | SLOW | MENDED
+    assert set(quick) - set(quickly(tmp_path, fresh=False).hosts[0].verdicts) == ONCE
+    narrow = {"disks": {"/var/lib/containerd": {"free": 0, "on": "/", "total": 1 << 40}}}
+    assert failed(quickly(tmp_path, narrow, fresh=False)) == []

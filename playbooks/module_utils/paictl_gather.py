@@ -1,4 +1,6 @@
-"""Runs on a host, sent over stdin: tells what it is as JSON. Standard library only, Python 3.8 and newer.
+"""What a host is, as values of JSON. Standard library only, Python 3.8 and newer.
+
+`paictl deploy check` sends this file over stdin and runs it; the module paictl_facts takes it as a module of its own.
 
 Nothing is changed there: no file is made that has a name for longer than an instant, no module is loaded, no program is
 called that does more than tell. What cannot be found out is null. Run as root, else less is told.
@@ -23,6 +25,7 @@ from typing import Any
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 STATE = "/var/lib/paictl/installed.json"
+BEGUN = "/var/lib/paictl/kubeadm-begun"
 BRIDGE = "/proc/sys/net/bridge"
 
 
@@ -199,6 +202,7 @@ def others() -> dict[str, Any]:
     )
     return {
         "ours": os.path.exists(STATE),
+        "begun": read(BEGUN),
         "kubernetes": sorted(pieces),
         "runs": running("kubelet", "kube-apiserver", "k3s", "k0s", "dockerd", "containerd", "crio", "etcd"),
         "containerd": {"path": program, "version": said(program, "--version")} if program else None,
@@ -206,14 +210,14 @@ def others() -> dict[str, Any]:
     }
 
 
-def network(address: str, asked: list[list[Any]]) -> dict[str, Any]:
-    """Names, the interface that has the host's address, and whether others can be reached from here."""
+def network(address: str, asked: list[list[Any]], names: bool) -> dict[str, Any]:
+    """Names if they shall be looked up, the interface that has the host's address, and whether others are reached."""
     name = os.uname().nodename
     interface = next((one for one in os.listdir("/sys/class/net") if address in addresses(one)), None)
     return {
         "hostname": name,
-        "resolves": within(3, lambda: sorted({one[4][0] for one in socket.getaddrinfo(name, None)})),
-        "reverse": within(3, lambda: socket.gethostbyaddr(address)[0]),
+        "resolves": within(3, lambda: sorted({one[4][0] for one in socket.getaddrinfo(name, None)})) if names else None,
+        "reverse": within(3, lambda: socket.gethostbyaddr(address)[0]) if names else None,
         "interface": interface,
         "mtu": int(read(f"/sys/class/net/{interface}/mtu", "0")) if interface else None,
         "reached": {f"{host}:{port}": reach(host, port) for host, port in asked},
@@ -300,7 +304,7 @@ def gather(wish: dict[str, Any]) -> dict[str, Any]:
         "others": others(),
         "machine_id": read("/etc/machine-id") or None,
         "product_uuid": read("/sys/class/dmi/id/product_uuid") or None,
-        "network": network(wish["address"], wish["reach"]),
+        "network": network(wish["address"], wish["reach"], wish["names"]),
         "gpus": gpus(),
     }
     facts["clock"] = [began, time.time()]

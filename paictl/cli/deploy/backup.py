@@ -1,0 +1,112 @@
+"""`paictl deploy backup` and `restore`: etcd, certificates and configuration into a file, and back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from paictl.cli import console
+from paictl.cli.clusters import ClusterId, Yes, confirm
+from paictl.cli.console import said, spoken
+from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment, ssh_options
+from paictl.cli.deploy.reset import api_of, other_cluster
+from paictl.errors import PaictlError
+
+if TYPE_CHECKING:
+    from paictl.deploy.backup import Pushed
+
+BACKUP_EPILOG = """
+    paictl deploy backup -m master.csv -w worker.csv -c config.yaml /srv/backups/
+
+Whoever can read the file has the cluster, with all secrets: it is made with mode 0600. Keep it on another machine.
+"""
+RESTORE_EPILOG = """
+    paictl deploy restore -m master.csv -w worker.csv -c config.yaml paictl-prod-20260901T120000Z.tar.gz
+
+Verifies the file, says what is lost, and asks. The API is away for a minute; pods go on. Interrupted: the same command.
+Exit code 1: the file is spoiled or of another cluster, or a master failed; 3: some machines are not Ready afterwards.
+"""
+
+
+def backup(
+    target: Annotated[Path, typer.Argument(metavar="FILE|DIR", help="Where it goes; in a folder it gets a name.")],
+    masters: Masters,
+    workers: Workers,
+    config: Config,
+    accept_new: AcceptNew = False,
+) -> None:
+    """Save etcd, the certificates of a master, and the pushed configuration in one file."""
+    from paictl.deploy.backup import backup as carry_out
+    from paictl.deploy.backup import place_of
+
+    deployment = read_deployment(masters, workers, config)
+    cluster = deployment.settings.cluster
+    place = place_of(target, cluster, datetime.now(UTC))
+    options = ssh_options(accept_new)
+    made = carry_out(deployment, options, place, _pushed(cluster), lambda: datetime.now(UTC), _tell)
+    about = made.manifest
+    console.write(str(made.path))
+    text = "cluster {cluster} as of {at}: Kubernetes {version}, {keys} keys, configuration {number}"
+    console.info(
+        spoken(text, cluster=cluster, at=about.created, version=about.kubernetes, keys=about.keys,
+               number=about.configuration or "-")
+    )  # fmt: skip
+
+
+def _pushed(cluster: str) -> Pushed:
+    """The configuration that was pushed last; without one, or where it cannot be asked for, the snapshot has it."""
+    from paictl.cluster.targets import open_target
+    from paictl.deploy.backup import Pushed
+
+    try:
+        versions = open_target(cluster).configurations()
+    except PaictlError as error:
+        console.warning(spoken("the configuration is in the snapshot only: {why}", why=str(error)))
+        return Pushed()
+    return Pushed(versions[-1].number, versions[-1].files) if versions else Pushed()
+
+
+def restore(
+    archive: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `deploy backup` has made.")],
+    masters: Masters,
+    workers: Workers,
+    config: Config,
+    cluster_id: ClusterId = None,
+    yes: Yes = False,
+    accept_new: AcceptNew = False,
+) -> None:
+    """Bring the whole cluster back to a backup, on all masters, after saying what is lost and asking."""
+    from paictl.deploy import restore as restoring
+    from paictl.deploy.archive import read_backup
+
+    deployment = read_deployment(masters, workers, config)
+    cluster = deployment.settings.cluster
+    other_cluster(cluster_id, cluster)
+    backup = read_backup(archive)
+    restoring.check_name(backup, cluster)
+    options = ssh_options(accept_new)
+    found = restoring.examine(backup, deployment, options)
+    for note in found.notes:
+        console.warning(note)
+    if found.begun:
+        console.info(spoken("going on with the restore that was begun at {at}", at=found.begun))
+    for line in restoring.loss_since(backup, api_of(cluster)):
+        console.warning(spoken("lost: {what}", what=line))
+    question = spoken("cluster {cluster} goes back to {at}", cluster=cluster, at=backup.manifest.created)
+    confirm(question, cluster, yes=yes or cluster_id is not None)
+    restoring.restore(backup, deployment, found, options, lambda: datetime.now(UTC), _tell)
+    client = api_of(cluster)
+    if client is None:
+        console.warning("the nodes were not looked at: no kubeconfig for the cluster here")
+    elif strangers := restoring.settle(deployment, client, options, _tell):
+        text = "nodes that are not in the lists are known again: {names}; kubectl delete node"
+        console.warning(spoken(text, names=", ".join(strangers)))
+    text = "cluster {cluster} is as it was at {at}"
+    console.outcome(spoken(text, cluster=cluster, at=backup.manifest.created), name=cluster)
+
+
+def _tell(told: str, about: str = "") -> None:
+    console.info(f"{about}: {said(told)}" if about else said(told))

@@ -1,0 +1,192 @@
+"""A backup in one file: a snapshot of etcd, certificates, the pushed configuration, and a manifest with checksums.
+
+The manifest is the first member, so that it can be read without the rest. Whoever has the file has the cluster: only
+its owner may read it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from paictl.errors import ExitCode, PaictlError
+from paictl.i18n import text
+
+SNAPSHOT: Final = "etcd/snapshot.db"
+PKI: Final = "pki.tar"
+CONFIGURATION: Final = "configuration/"
+_MANIFEST: Final = "manifest.json"
+_SCHEMA: Final = 1
+_LEAST: Final = 1 << 20
+_BLOCK: Final = 1 << 20
+
+
+class ArchiveError(PaictlError):
+    """A file that is no backup, or not what it was when it was made."""
+
+    exit_code = ExitCode.NEGATIVE
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a backup is of.
+
+    `authority` is the SHA-256 of the certificate of the cluster's authority: it tells one cluster from another of the
+    same name. `revision` and `keys` are etcd's, `configuration` is the number of the version that was in use (0: none).
+    """
+
+    cluster: str
+    created: str
+    kubernetes: str
+    etcd: str
+    master: str
+    authority: str
+    revision: int
+    keys: int
+    configuration: int
+    paictl: str
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A backup that was looked at; `id` is the SHA-256 of its manifest, which names those of all files in it.
+
+    `size` are the bytes of its snapshot.
+    """
+
+    path: Path
+    id: str
+    manifest: Manifest
+    files: Mapping[str, str]
+    size: int = 0
+
+
+def file_name(cluster: str, now: datetime) -> str:
+    """How a backup is called where only a folder was named."""
+    return f"paictl-{cluster}-{now:%Y%m%dT%H%M%SZ}.tar.gz"
+
+
+def write_backup(target: Path, manifest: Manifest, files: Mapping[str, Path]) -> Backup:
+    """Pack files by the names they have in the archive; it is there as a whole or not at all, and its owner's alone.
+
+    Raises `PaictlError` if it cannot be written.
+    """
+    sums = {name: _sha256(path) for name, path in sorted(files.items())}
+    body = json.dumps({"schemaVersion": _SCHEMA, **asdict(manifest), "files": sums}, indent=1).encode() + b"\n"
+    handle, part = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:80]}.")  # mode 0600
+    try:
+        with os.fdopen(handle, "wb") as raw:
+            with tarfile.open(fileobj=raw, mode="w:gz", compresslevel=3) as packed:
+                _add(packed, _MANIFEST, len(body), io.BytesIO(body))
+                for name, path in sorted(files.items()):
+                    with path.open("rb") as file:
+                        _add(packed, name, path.stat().st_size, file)
+            raw.flush()
+            os.fsync(raw.fileno())
+        Path(part).replace(target)
+    finally:
+        Path(part).unlink(missing_ok=True)
+    return Backup(target, hashlib.sha256(body).hexdigest(), manifest, sums, files[SNAPSHOT].stat().st_size)
+
+
+def _add(packed: tarfile.TarFile, name: str, size: int, content: Any) -> None:
+    about = tarfile.TarInfo(name)
+    about.size, about.mode = size, 0o600
+    packed.addfile(about, content)
+
+
+def read_backup(path: Path) -> Backup:
+    """Look at a backup and verify every byte of it; raises `ArchiveError` naming what is wrong, `PaictlError` if it
+    cannot be read.
+    """  # fmt: skip
+    with _opened(path) as packed:
+        found = _manifest_of(path, packed)
+        left, size = dict(found.files), 0
+        while (member := packed.next()) is not None:  # an iterator would begin with the manifest again
+            wanted = left.pop(member.name, None)
+            if wanted is None or not member.isreg():
+                raise _spoiled(path, text("{name} is not named by its manifest", name=member.name))
+            content = packed.extractfile(member)
+            if content is None or _digest(content) != wanted:
+                raise _spoiled(path, text("{name} is another file than it was", name=member.name))
+            size = member.size if member.name == SNAPSHOT else size
+        if left:
+            raise _spoiled(path, text("{name} is missing in it", name=min(left)))
+    return replace(found, size=size)
+
+
+def unpack(backup: Backup, name: str, target: Path) -> None:
+    """Write one file of a backup, of mode 0600; raises `ArchiveError` if it is not what it was any more."""
+    digest = hashlib.sha256()
+    with _opened(backup.path) as packed:
+        member = next((one for one in packed if one.name == name), None)
+        content = packed.extractfile(member) if member is not None else None
+        if content is None:
+            raise _spoiled(backup.path, text("{name} is missing in it", name=name))
+        handle = os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            while block := content.read(_BLOCK):
+                digest.update(block)
+                file.write(block)
+    if digest.hexdigest() != backup.files[name]:
+        raise _spoiled(backup.path, text("{name} is another file than it was", name=name))
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[tarfile.TarFile]:
+    """An archive to read from its begin to its end; whatever is wrong with its form is an `ArchiveError`."""
+    try:
+        with tarfile.open(path, "r|gz") as packed:
+            yield packed
+    except (tarfile.TarError, EOFError, ValueError, KeyError, TypeError, zlib.error) as error:
+        raise _spoiled(path, str(error) or type(error).__name__) from None
+    except OSError as error:
+        if error.errno is None:  # gzip's own, of bad data
+            raise _spoiled(path, str(error)) from None
+        raise PaictlError(text("cannot be read: {strerror}", strerror=error.strerror), where=str(path)) from None
+
+
+def _manifest_of(path: Path, packed: tarfile.TarFile) -> Backup:
+    member = packed.next()
+    content = packed.extractfile(member) if member is not None and member.name == _MANIFEST else None
+    if member is None or content is None or member.size > _LEAST:
+        raise _spoiled(path, text("it has no manifest"))
+    body = content.read()
+    data = json.loads(body)
+    if data.pop("schemaVersion") != _SCHEMA:
+        raise ArchiveError(text("was written by another paictl"), where=str(path), hint=text("take that one"))
+    files = data.pop("files")
+    kinds = {one.name: int if one.type == "int" else str for one in fields(Manifest)}
+    if set(data) != set(kinds) or not all(isinstance(data[name], kind) for name, kind in kinds.items()):
+        raise _spoiled(path, text("its manifest lacks something"))
+    if SNAPSHOT not in files or not all(isinstance(one, str) for one in files.values()):
+        raise _spoiled(path, text("{name} is missing in it", name=SNAPSHOT))
+    return Backup(path, hashlib.sha256(body).hexdigest(), Manifest(**data), files)
+
+
+def _spoiled(path: Path, why: str) -> ArchiveError:
+    hint = text("take another backup; nothing was changed")
+    return ArchiveError(text("is no backup, or was changed: {why}", why=why), where=str(path), hint=hint)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _digest(content: Any) -> str:
+    found = hashlib.sha256()
+    while block := content.read(_BLOCK):
+        found.update(block)
+    return found.hexdigest()

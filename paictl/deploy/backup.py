@@ -1,0 +1,109 @@
+"""A backup of a cluster: from the first master that has a majority of etcd with it, into one file here."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from paictl import __version__
+from paictl.deploy.archive import CONFIGURATION, PKI, SNAPSHOT, Backup, Manifest, file_name, write_backup
+from paictl.deploy.inventory import Deployment
+from paictl.deploy.masters import TRANSFER, Masters, Told, raise_for
+from paictl.deploy.reach import hosts_of
+from paictl.errors import PaictlError
+from paictl.i18n import text
+from paictl.plan.phase import Tell
+from paictl.remote.inventory import Host
+from paictl.remote.ssh.fleet import Fleet, Manner
+from paictl.remote.ssh.link import SshOptions
+from paictl.units import rfc3339
+
+_MANNER: Final = Manner(sudo=True, timeout=TRANSFER)
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """The configuration that was pushed last, its secrets sealed; number 0 where there is none."""
+
+    number: int = 0
+    files: Mapping[str, str] | None = None
+
+
+def place_of(wish: Path, cluster: str, now: datetime) -> Path:
+    """Where a backup goes: the file that was named, or a new one in the folder; raises `PaictlError` for neither."""
+    if wish.is_dir():
+        return wish / file_name(cluster, now)
+    if wish.exists():
+        raise PaictlError(text("is there already"), where=str(wish), hint=text("name another file, or a folder"))
+    if not wish.parent.is_dir():
+        raise PaictlError(text("there is no such folder"), where=str(wish.parent), hint="mkdir -p")
+    return wish
+
+
+def backup(
+    deployment: Deployment, options: SshOptions, target: Path, pushed: Pushed, now: Callable[[], datetime], tell: Tell
+) -> Backup:
+    """Save etcd, certificates and the pushed configuration; raises `DeployError` if no master can.
+
+    A master that was cut off from the others is not taken: what it has may be old.
+    """
+    inventory = hosts_of(deployment).only([one.name for one in deployment.masters])
+    with Fleet(inventory, options) as fleet:
+        masters = Masters(fleet)
+        host, told = _saved(masters, tell)
+        try:
+            with tempfile.TemporaryDirectory(dir=target.parent, prefix=".paictl-backup-") as folder:
+                files = _fetched(fleet, host, told, Path(folder))
+                for name, body in (pushed.files or {}).items():
+                    files[CONFIGURATION + name] = _written(Path(folder) / f"configuration-{len(files)}", body)
+                return write_backup(target, _manifest(deployment, host, told, pushed, now()), files)
+        finally:
+            masters.ask("tidy", hosts=[host])  # where it does not work, the next backup clears it away
+
+
+def _saved(masters: Masters, tell: Tell) -> tuple[Host, Told]:
+    """The first master that could save, and what it told."""
+    failed = {}
+    for host in masters.fleet.inventory:
+        tell(text("saving etcd of {host}", host=host.name), "")
+        told, bad = masters.ask("save", hosts=[host])
+        if host.name in told:
+            return host, told[host.name]
+        failed.update(bad)
+    raise_for(failed, len(failed))
+    raise AssertionError  # there is one master at least
+
+
+def _fetched(fleet: Fleet, host: Host, told: Told, folder: Path) -> dict[str, Path]:
+    """What was saved, here, by its name in the archive."""
+    found = {}
+    for name, source in zip((SNAPSHOT, PKI), told["files"], strict=True):
+        results = fleet.download(source, folder, manner=_MANNER, hosts=[host])
+        raise_for({one: result for one, result in results.items() if not result.ok}, 1)
+        found[name] = folder / host.name / source.rpartition("/")[2]
+    return found
+
+
+def _written(path: Path, body: str) -> Path:
+    path.write_text(body, encoding="utf-8")
+    return path
+
+
+def _manifest(deployment: Deployment, host: Host, told: Told, pushed: Pushed, now: datetime) -> Manifest:
+    status = told["status"]
+    return Manifest(
+        cluster=deployment.settings.cluster,
+        created=rfc3339(now.replace(microsecond=0)),
+        kubernetes=str(told["kubernetes"]),
+        etcd=str(told["etcd"]["image"]),
+        master=host.name,
+        authority=str(told["authority"]),
+        revision=int(status["revision"]),
+        keys=int(status["totalKey"]),
+        configuration=pushed.number,
+        paictl=__version__,
+    )

@@ -1,0 +1,200 @@
+"""Bringing a cluster back to a backup: what is refused, what is lost, and the steps on all masters at once.
+
+Until all masters have their data ready beside those in use, nothing that runs is touched. From then on to the end the
+control plane is down; pods go on. Interrupted anywhere, the same command goes on: each master knows where it stands.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from paictl.deploy.archive import SNAPSHOT, Backup, unpack
+from paictl.deploy.inventory import Deployment
+from paictl.deploy.masters import Masters, Told
+from paictl.deploy.nodes import READY_SECONDS, nodes_of, not_ready, patiently
+from paictl.deploy.reach import hosts_of
+from paictl.deploy.site import DeployError
+from paictl.deploy.versions import version_of
+from paictl.errors import ExitCode, PaictlError
+from paictl.i18n import text
+from paictl.plan.phase import Tell
+from paictl.remote.kube.client import KubeClient, UnreachableError
+from paictl.remote.ssh.fleet import Fleet, Manner
+from paictl.remote.ssh.link import SshOptions
+from paictl.units import rfc3339
+
+_LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+_JOBS: Final = "/apis/paictl.io/v1alpha1/paijobs"
+_ROOM: Final = 3
+"""The snapshot, what is made of it, and what is kept of the data before, in sizes of the snapshot."""
+_POLL: Final = 0.5
+_KUBELET: Final = Manner(sudo=True, timeout=60)
+
+
+class OtherClusterError(PaictlError):
+    """A backup that is not of this cluster, or not of its Kubernetes: it would be no cluster afterwards."""
+
+    exit_code = ExitCode.NEGATIVE
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What the masters said: `begun` is the instant at which the restore was begun that this one goes on with."""
+
+    members: str
+    begun: str
+    notes: tuple[str, ...]
+
+
+def check_name(backup: Backup, cluster: str) -> None:
+    """Raise `OtherClusterError` for a backup of a cluster with another name."""
+    if backup.manifest.cluster != cluster:
+        said = text("is of the cluster {other}, not of {name}", other=backup.manifest.cluster, name=cluster)
+        raise OtherClusterError(said, where=str(backup.path), hint=text("nothing was changed"))
+
+
+def examine(backup: Backup, deployment: Deployment, options: SshOptions) -> Examined:
+    """Look at all masters, changing nothing; raises `PaictlError` with the reason where it cannot be done."""
+    with Fleet(hosts_of(deployment).only([one.name for one in deployment.masters]), options) as fleet:
+        return judge(backup, Masters(fleet).all("look"))
+
+
+def judge(backup: Backup, told: Mapping[str, Told]) -> Examined:
+    """What follows from what the masters told; pure."""
+    notes: list[str] = []
+    for name, one in told.items():
+        _refuse_another(backup, name, one)
+        room = _ROOM * backup.size
+        if one["free"] < room and one["unfinished"] != backup.id:
+            said = text("too little space for etcd's data: {mib} MiB are needed", mib=room // 2**20)
+            raise DeployError(said, exit_code=ExitCode.NEGATIVE, where=name, hint=f"df -h {one['etcd']['data']}")
+        if one["unfinished"] not in ("", backup.id):
+            notes.append(text("{host}: a restore from another archive was not finished; its data go", host=name))
+    old, here = backup.manifest.kubernetes, next(iter(told.values()))["kubernetes"]
+    if version_of(here) != version_of(old):
+        notes.append(text("the backup is of {old}, the programs are {here}: upgrade afterwards", old=old, here=here))
+    begun = [str(one["begun"]) for one in told.values() if one["unfinished"] == backup.id]
+    members = ",".join(f"{one['etcd']['name']}={one['etcd']['peer']}" for one in told.values())
+    return Examined(members, min(begun, default=""), tuple(notes))
+
+
+def _refuse_another(backup: Backup, host: str, told: Told) -> None:
+    here, there = version_of(told["kubernetes"]), version_of(backup.manifest.kubernetes)
+    if (here.major, here.minor) != (there.major, there.minor):
+        said = text("the backup is of Kubernetes {there}, {host} has {here}", there=there, host=host, here=here)
+        hint = text("take a backup of the same minor version, or machines with that version; nothing was changed")
+        raise OtherClusterError(said, where=str(backup.path), hint=hint)
+    if told["authority"] != backup.manifest.authority:
+        said = text("the cluster on {host} has another authority than the saved one: it was made anew", host=host)
+        hint = text("how to bring a cluster back on new machines: docs/deployment.md; nothing was changed")
+        raise OtherClusterError(said, where=str(backup.path), hint=hint)
+
+
+def loss_since(backup: Backup, client: KubeClient | None) -> tuple[str, ...]:
+    """What a restore takes away, for people; as far as the API can be asked."""
+    at = backup.manifest.created
+    lines = [text("everything that was written since {at}: jobs, users, tokens, configuration", at=at)]
+    try:
+        if client is None:
+            raise UnreachableError("")
+        jobs = _since(client, _JOBS, at)
+        nodes = sorted(name for name, one in nodes_of(client).items() if one["metadata"]["creationTimestamp"] > at)
+    except PaictlError:
+        return (*lines, text("the API does not answer: nobody knows what that is"))
+    if jobs:
+        lines.append(text("{count} jobs that were submitted since, among them {name}", count=len(jobs), name=jobs[0]))
+    if nodes:
+        lines.append(text("nodes that have joined since: {names} (they join again)", names=", ".join(nodes[:8])))
+    return tuple(lines)
+
+
+def _since(client: KubeClient, path: str, at: str) -> list[str]:
+    """Names of objects made after an instant; none where the cluster does not have their kind."""
+    try:
+        items: list[Any] = [one for _, page in client.list(path) for one in page]
+    except PaictlError as error:
+        if getattr(error, "status", 0) == 404:
+            return []
+        raise
+    return [str(one["metadata"]["name"]) for one in items if one["metadata"]["creationTimestamp"] > at]
+
+
+def restore(
+    backup: Backup,
+    deployment: Deployment,
+    found: Examined,
+    options: SshOptions,
+    now: Callable[[], datetime],
+    tell: Tell,
+) -> None:
+    """Carry out all steps; raises `DeployError` at the first that does not work on a master."""
+    wish = {"id": backup.id, "members": found.members, "begun": rfc3339(now()), "sha256": backup.files[SNAPSHOT]}
+    with Fleet(hosts_of(deployment).only([one.name for one in deployment.masters]), options) as fleet:
+        masters = Masters(fleet)
+        tell(text("bringing the snapshot to the masters"), "")
+        folders = masters.all("begin", wish)
+        with tempfile.TemporaryDirectory(prefix="paictl-restore-") as folder:
+            snapshot = Path(folder) / "snapshot.db"
+            unpack(backup, SNAPSHOT, snapshot)
+            masters.upload(snapshot, lambda host: f"{folders[host]['folder']}/snapshot.db")
+        tell(text("making etcd's data from it"), "")
+        masters.all("prepare", wish)
+        _exchange(masters, tell)
+
+
+def _exchange(masters: Masters, tell: Tell) -> None:
+    """The steps with the control plane down. Where it cannot be stopped everywhere, nothing is exchanged."""
+    tell(text("stopping the control plane"), "")
+    try:
+        masters.all("stop")
+    except DeployError:
+        tell(text("not all masters could be stopped: the others go on as before"), "")
+        masters.ask("start")  # best effort: what failed is told by the error
+        raise
+    masters.all("swap")
+    tell(text("starting the control plane"), "")
+    masters.all("start")
+    masters.all("finish")
+
+
+def settle(deployment: Deployment, client: KubeClient, options: SshOptions, tell: Tell) -> tuple[str, ...]:
+    """Wait until all machines are nodes that are Ready and say so now; names of nodes that are in no list.
+
+    A kubelet whose node the backup does not know is started again: only then it announces itself. Raises `DeployError`
+    with those that are not Ready in time.
+    """
+    before = patiently(lambda: _signs(client))
+    names = {one.name for one in deployment.machines}
+    nodes = patiently(lambda: nodes_of(client))
+    lost = sorted(names - set(nodes))
+    if lost:
+        tell(text("the backup does not know {names}: their kubelet starts again", names=", ".join(lost[:8])), "")
+        with Fleet(hosts_of(deployment).only(lost), options) as fleet:
+            fleet.run("systemctl restart kubelet", manner=_KUBELET)  # one that is not reached is told as not Ready
+    end = time.monotonic() + READY_SECONDS
+    tell(text("waiting for the nodes"), "")
+    while waiting := {**_silent(client, names, before), **not_ready(client, names)}:
+        if time.monotonic() > end:
+            said = "; ".join(f"{name}: {why}" for name, why in sorted(waiting.items())[:4])
+            hint = text("the cluster is that of the backup; see there: {command}", command="journalctl -u kubelet")
+            raise DeployError(text("not Ready: {said}", said=said), exit_code=ExitCode.PARTIAL, hint=hint)
+        time.sleep(_POLL)
+    return tuple(sorted(set(nodes) - names))
+
+
+def _silent(client: KubeClient, names: set[str], before: Mapping[str, str]) -> dict[str, str]:
+    """Nodes that have given no sign of life since: that they are Ready is only what the backup says of them."""
+    signs = patiently(lambda: _signs(client))
+    return {name: text("has said nothing yet") for name in names if signs.get(name, "") == before.get(name, "")}
+
+
+def _signs(client: KubeClient) -> dict[str, str]:
+    """When each kubelet has last renewed its lease."""
+    leases = [one for _, page in client.list(_LEASES) for one in page]
+    return {str(one["metadata"]["name"]): str(one["spec"].get("renewTime", "")) for one in leases}

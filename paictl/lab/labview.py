@@ -1,0 +1,83 @@
+"""A lab's part of a cluster that is not its own: in the lab's names, and in its time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from paictl.cluster.interface import Cluster, ConfigVersion, Event, JobView, NodeView, ServiceView
+from paictl.cluster.scheduling import JobExplanation
+from paictl.lab.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class LabView:
+    """A lab's part of a cluster, in the lab's own names and in its own time, which passes faster by its pace."""
+
+    cluster: Cluster
+    site: Site
+
+    @property
+    def name(self) -> str:
+        """The cluster's id."""
+        return self.cluster.name
+
+    @property
+    def now(self) -> datetime:
+        """The instant in the lab."""
+        return self._at(self.cluster.now)
+
+    @property
+    def epoch(self) -> datetime:
+        """When the lab began."""
+        return self.site.beginning
+
+    def jobs(self) -> Sequence[JobView]:
+        """The lab's jobs, without tasks."""
+        return [self._job(one) for one in self.cluster.jobs() if one.key.startswith(f"{self.site.user}~")]
+
+    def job(self, key: str) -> JobView:
+        """One job with its tasks."""
+        return self._job(self.cluster.job(key))
+
+    def nodes(self) -> Sequence[NodeView]:
+        """The lab's nodes."""
+        return [
+            replace(one, machine=replace(one.machine, name=self.site.lab_name(one.machine.name)))
+            for one in self.cluster.nodes()
+            if one.machine.name in self.site.nodes.values()
+        ]
+
+    def services(self) -> Sequence[ServiceView]:
+        """All services."""
+        return self.cluster.services()
+
+    def events(self) -> Sequence[Event]:
+        """What has happened to the lab's jobs."""
+        mine = (one for one in self.cluster.events() if one.subject.startswith(f"job/{self.site.user}~"))
+        return [replace(one, at=self._at(one.at), data=self._placed(one.data)) for one in mine]
+
+    def configurations(self) -> Sequence[ConfigVersion]:
+        """All versions of the configuration."""
+        return self.cluster.configurations()
+
+    def explain(self, key: str) -> JobExplanation:
+        """Why a job waits."""
+        return self.cluster.explain(key)
+
+    def _at(self, at: datetime) -> datetime:
+        return self.epoch + (at - self.epoch) * self.site.pace
+
+    def _job(self, job: JobView) -> JobView:
+        return replace(
+            job,
+            submitted=self._at(job.submitted),
+            started=None if job.started is None else self._at(job.started),
+            ended=None if job.ended is None else self._at(job.ended),
+            tasks=tuple(replace(task, node=self.site.lab_name(task.node)) for task in job.tasks),
+        )
+
+    def _placed(self, data: Mapping[str, object]) -> dict[str, object]:
+        node = data.get("node")
+        return {**data, "node": self.site.lab_name(node)} if isinstance(node, str) else dict(data)

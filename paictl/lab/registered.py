@@ -1,0 +1,173 @@
+"""The other kind of cluster that labs have: one that was added by name (`paictl cluster add`), real machines and all.
+
+As `embedded` it is known through `paictl.cluster.interface` only. Its clock cannot be set, its log cannot be replayed,
+it cannot be put back to how it was, and others may work on it: a lab begins only where nobody does. What a lab pushes
+has the lab's mark as its message, so that the configuration of before is known whatever ended half way: the newest one
+without such a mark.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from paictl.cluster.interface import Cluster, ConfigVersion, NodeRole
+from paictl.cluster.machines import machines_in
+from paictl.cluster.presets import DEFAULT, LAYOUT, SERVICES, preset_files
+from paictl.cluster.targets import open_target, targets
+from paictl.lab.errors import LabError
+from paictl.lab.labview import LabView
+from paictl.lab.manifest import Lab
+from paictl.lab.site import Site, chosen_nodes, renamed
+from paictl.operate import services
+from paictl.operate.pushing.plan import Order, newest, plan, plan_rollback, send
+from paictl.service.plan import Action, ServiceRequest
+from paictl.units import rfc3339
+
+ABLE: Final = frozenset({"02", "03", "05"})
+"""Numbers of the labs that were tried there. The others need what only an embedded cluster has, or were not tried."""
+NEEDED: Final = ("hivedscheduler", "frameworkcontroller", "rest-server")
+"""Services without which no job is taken or runs."""
+_MARK: Final = re.compile(r"lab [0-9]{2} \(\S+\)")
+"""What messages of versions begin with that a lab has pushed; see `Site.mark`."""
+
+
+def require_able(lab: Lab) -> None:
+    """Raise `LabError` if a lab is for an embedded cluster only."""
+    if lab.number not in ABLE or not lab.has_cluster:
+        raise LabError("needs-embedded", lab=lab.number, able=", ".join(sorted(ABLE)))
+
+
+def require_fit(lab: Lab, cluster: Cluster) -> dict[str, str]:
+    """The nodes of a cluster for a lab's workers; raises `LabError` if it is too small or jobs run there."""
+    nodes = cluster.nodes()
+    busy = [job.key for job in cluster.jobs(ended=False)]
+    busy += [pod for node in nodes for pod in node.pods]
+    if busy:
+        raise LabError("in-use", what=", ".join(busy[:5]), number=len(busy))
+    known = _machines(newest(cluster))
+    listed = [node for node in nodes if not known or node.machine.name in known]
+    return chosen_nodes(machines_in(_files(lab)), listed)
+
+
+def take(lab: Lab, name: str, user: str, pace: float) -> Site:
+    """Make a cluster a lab's: its configuration is pushed, its services run.
+
+    Raises `LabError` as `require_able` and `require_fit` do, before anything is changed; where a service does not
+    start, the configuration of before is given back.
+    """
+    require_able(lab)
+    cluster = open_target(name)
+    nodes = require_fit(lab, cluster)
+    running = tuple(view.name for view in cluster.services() if view.running)
+    own = f"{user}-lab{lab.number}-{secrets.token_hex(2)}"
+    site = Site(name, cluster.name, own, pace, nodes, rfc3339(cluster.now), running)
+    try:
+        _push(cluster, lab, site)
+        _perform(cluster, Action.REFRESH, set(NEEDED) & {*running})
+        _perform(cluster, Action.START, set(NEEDED) - {*running})
+    except BaseException:
+        _give_back(cluster, site)
+        raise
+    return site
+
+
+def leave(site: Site) -> None:
+    """Stop what a lab has running, give the configuration of before back, and start what the student has stopped.
+
+    What others have pushed since then stays. Nothing is left to do on a cluster whose name was removed.
+    """
+    if site.cluster not in targets():
+        return
+    cluster = _opened(site)
+    _give_back(cluster, site)
+    running = {view.name for view in cluster.services() if view.running}
+    _perform(cluster, Action.START, {*site.services} - running)
+    for job in cluster.jobs(ended=False):
+        if job.key.startswith(f"{site.user}~"):
+            cluster.stop_job(job.key)
+    _perform(cluster, Action.REFRESH, running & {*NEEDED})
+
+
+def watched(site: Site) -> LabView:
+    """What a lab sees of its cluster; raises `LabError` if another cluster has the name now."""
+    return LabView(_opened(site), site)
+
+
+def _opened(site: Site) -> Cluster:
+    cluster = open_target(site.cluster)
+    if cluster.name != site.cluster_id:
+        raise LabError("other-cluster", cluster=site.cluster, found=cluster.name, wanted=site.cluster_id)
+    return cluster
+
+
+# --- configuration
+
+
+def _files(lab: Lab) -> dict[str, str]:
+    """The configuration with which the lab begins, as it is written."""
+    if lab.layout is None:
+        return preset_files(lab.preset or DEFAULT)
+    files = {LAYOUT: (lab.folder / lab.layout).read_text(encoding="utf-8")}
+    written = lab.folder / SERVICES
+    return files | ({SERVICES: written.read_text(encoding="utf-8")} if written.is_file() else {})
+
+
+def _machines(version: ConfigVersion | None) -> set[str]:
+    """The machines that a configuration lists."""
+    files = version.files if version is not None else {}
+    return {one.name for one in machines_in(files)} if LAYOUT in files else set()
+
+
+def _push(cluster: Cluster, lab: Lab, site: Site) -> None:
+    """Push the lab's cells, and its layout where there is none; what else the cluster's services are set to stays."""
+    with tempfile.TemporaryDirectory(prefix="paictl-lab-") as folder:
+        for name, text in _fitted(cluster, _files(lab), site.nodes).items():
+            (Path(folder) / name).write_text(text, encoding="utf-8")
+        order = Order(folder)
+        made = plan(cluster, order)
+        if made.changes:
+            send(cluster, made, site.mark, order)
+
+
+def _fitted(cluster: Cluster, files: Mapping[str, str], nodes: Mapping[str, str]) -> dict[str, str]:
+    """A lab's files for the cluster's machines: names, addresses, and of the services' settings the scheduler's.
+
+    A cluster's own list of machines is never replaced: it has `nodes` all the same (`require_fit`).
+    """
+    there = {view.machine.name: view.machine for view in cluster.nodes()}
+    masters = sorted(name for name, one in there.items() if one.role is NodeRole.MASTER)
+    words: dict[str, str] = dict(nodes)
+    for machine in machines_in(files):
+        if machine.role is NodeRole.MASTER and masters:
+            words[machine.name] = masters.pop(0)
+        found = there.get(words.get(machine.name, ""))
+        if found is not None and found.address:
+            words[machine.address] = found.address
+    scheduler = files[SERVICES].partition("hivedscheduler:\n")[2]
+    fitted = {SERVICES: renamed(f"hivedscheduler:\n{scheduler}", words)}
+    return fitted if _machines(newest(cluster)) else {LAYOUT: renamed(files[LAYOUT], words), **fitted}
+
+
+def _give_back(cluster: Cluster, site: Site) -> None:
+    """Store the newest configuration that no lab has pushed again, if the newest of all is this lab's."""
+    versions = cluster.configurations()
+    before = [one for one in versions if not _MARK.match(one.message)]
+    if before and versions[-1].message.startswith(site.mark):
+        made = plan_rollback(cluster, before[-1].number)
+        send(cluster, made, f"as before {site.mark}")
+
+
+def _perform(cluster: Cluster, action: Action, names: Iterable[str]) -> None:
+    """Do something to services and wait for it; nothing without names. Raises what kept one of them from it."""
+    chosen = tuple(sorted(names))
+    if not chosen:
+        return
+    request = ServiceRequest(action, chosen, with_prerequisites=action is Action.START)
+    for outcome in services.perform(cluster, services.prepare(cluster, request)):
+        if outcome.error is not None:
+            raise outcome.error

@@ -1,0 +1,90 @@
+"""Where a lab runs that has no cluster of its own: on a cluster that was added by name, as a user of its own.
+
+The user tells the lab's jobs from those of others and of earlier runs: a cluster keeps jobs that have ended, and two
+cannot have one name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from paictl.cluster.interface import Machine, NodeCondition, NodeRole, NodeView
+from paictl.lab.errors import LabError
+
+TOLERANCE: Final = 6.0
+"""Seconds by which what happens may be late: a pod has to be made, placed and seen to run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The `cluster` by its name here and its `cluster_id`; `nodes` maps the lab's names to those there.
+
+    `pace` is how many seconds of the lab pass in one of the cluster; what was before `began` is not the lab's, and
+    `services` ran then.
+    """
+
+    cluster: str
+    cluster_id: str
+    user: str
+    pace: float
+    nodes: Mapping[str, str]
+    began: str
+    services: tuple[str, ...] = ()
+
+    @property
+    def beginning(self) -> datetime:
+        """`began` as an instant."""
+        return datetime.fromisoformat(self.began)
+
+    @property
+    def mark(self) -> str:
+        """What the messages of the configurations begin with that the lab pushes (`registered` looks for it)."""
+        return f"lab {self.lab} ({self.user})"
+
+    @property
+    def lab(self) -> str:
+        """The lab's number, of which there is one at a time."""
+        return self.user.rpartition("-lab")[2][:2]
+
+    def data(self) -> dict[str, Any]:
+        """As plain data, which `site_from` reads back."""
+        return asdict(self) | {"nodes": dict(self.nodes)}
+
+    def lab_name(self, node: str) -> str:
+        """What the lab calls a node."""
+        return {there: here for here, there in self.nodes.items()}.get(node, node)
+
+
+def site_from(data: Mapping[str, Any]) -> Site:
+    """A site from plain data."""
+    return Site(**{**data, "services": tuple(data.get("services", ()))})
+
+
+def chosen_nodes(wanted: Iterable[Machine], there: Iterable[NodeView]) -> dict[str, str]:
+    """The nodes for a lab's workers, both in order of name; raises `LabError` that says what is lacking or in use."""
+    workers = sorted((one for one in wanted if one.role is NodeRole.WORKER), key=lambda one: one.name)
+    able = [one for one in there if one.machine.role is NodeRole.WORKER and one.condition is NodeCondition.READY]
+    free = sorted((one for one in able if not one.reason), key=lambda one: one.machine.name)
+    chosen: dict[str, str] = {}
+    for worker in workers:
+        fit = next((one for one in free if one.machine.devices == worker.devices), None)
+        if fit is None:
+            raise LabError("too-small", workers=len(workers), devices=worker.devices, found=_told(able))
+        free.remove(fit)
+        chosen[worker.name] = fit.machine.name
+    return chosen
+
+
+def _told(nodes: Iterable[NodeView]) -> str:
+    found = [f"{one.machine.name} ({one.machine.devices})" for one in nodes]
+    return ", ".join(found[:8]) + (", …" if len(found) > 8 else "") if found else "-"
+
+
+def renamed(text: str, names: Mapping[str, str]) -> str:
+    """A configuration file with names in place of others, all at once; only whole words are names."""
+    words = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    return re.sub(rf"(?<![\w.-])(?:{words})(?![\w.-])", lambda found: names[found[0]], text) if names else text
