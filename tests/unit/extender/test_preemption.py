@@ -94,6 +94,16 @@ def test_a_budget_protects_unless_it_is_overruled(harness: Harness, delete_after
     assert ("BudgetOverruled" in harness.reasons_of("low-0")) is (delete_after is not None)
 
 
+def test_who_is_protected_is_not_marked_as_preempted(harness: Harness) -> None:
+    """Should somebody else evict it later, nobody must take that for the preemption."""
+    harness.run(gang("low", 1, 4, "B")[0])
+    harness.server.refuse["eviction"] = KubeError("budget", status=429, reason="TooManyRequests")
+    harness.ask(gang("high", 1, 4, "B", priority=5)[0])
+    harness.reconciler.reconcile()
+    assert harness.reasons_of("high-0") == ["Preempting", "PreemptionHindered"]
+    assert "paictl.io/preempted-for" not in harness.server.pods["default/low-0"]["metadata"]["annotations"]
+
+
 def test_a_gang_of_which_one_pod_is_protected_is_left_whole(harness: Harness) -> None:
     for made in gang("low", 3, 4):
         harness.run(made)
