@@ -88,7 +88,7 @@ KEYS = (
     WayIn(
         "no Python", _on_h2("mkdir /usr/gone && mv /usr/bin/python3* /usr/gone"),
         _on_h2("mv /usr/gone/* /usr/bin && rmdir /usr/gone"), 3,
-        "h2", "python3",
+        "h2: The module interpreter", "apt-get install -y python3",
     ),
 )  # fmt: skip
 
