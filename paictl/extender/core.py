@@ -208,6 +208,10 @@ class ExtenderCore:
             entry.listed = True
             entry.deleting = bool(pod["metadata"].get("deletionTimestamp"))
             entry.gated = bool(spec.get("schedulingGates"))
+            if entry.deleting and not self.is_open:
+                untold = pod_events.evicted_before(entry.ref, pod)
+                if untold is not None:
+                    self.record(untold)
             if spec.get("nodeName"):
                 entry.runs = True
                 self._runs(entry, pod)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from paictl.extender.wire import PodRef
 from paictl.scheduler.book import Book
@@ -12,6 +12,7 @@ from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import GroupChange, Ignored, PodRecovered
 from paictl.scheduler.groups import Group
 from paictl.scheduler.request import PodRequest
+from paictl.scheduler.wire import PREEMPTED_FOR
 
 if TYPE_CHECKING:
     from paictl.extender.table import PodTable
@@ -32,6 +33,8 @@ class PodEvent:
     reason: str
     message: str
     warning: bool = False
+    once: bool = False
+    """Whether it need not be said where an event of this pod and reason is there already."""
 
 
 def unreadable(pod: PodRef, error: RequestError) -> PodEvent:
@@ -82,6 +85,15 @@ def preempted(pod: PodRef, group: Group, node: str) -> PodEvent:
     """A pod is evicted for a group."""
     who = f"group {group.name} of VC {group.vc} (priority {group.priority})"
     return PodEvent(pod, "Preempted", f"evicted from node {node}: {who} needs the devices of its group", warning=True)
+
+
+def evicted_before(pod: PodRef, seen: Mapping[str, Any]) -> PodEvent | None:
+    """What a process that is no more may have left untold: `seen`, a pod that is ending, was evicted for a group."""
+    group = (seen["metadata"].get("annotations") or {}).get(PREEMPTED_FOR)
+    conditions = (seen.get("status") or {}).get("conditions") or ()
+    if not group or not any(one.get("reason") == "EvictionByEvictionAPI" for one in conditions):
+        return None
+    return PodEvent(pod, "Preempted", f"evicted: group {group} needs the devices of its group", warning=True, once=True)
 
 
 def hindered(pod: PodRef, victim: str, why: str) -> PodEvent:

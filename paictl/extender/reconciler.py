@@ -133,7 +133,7 @@ class Reconciler:
             return
         tried = [self._attempts.setdefault(ref.uid, _Attempt(now, now)) for ref, _, _ in victims]
         overrule = self.delete_after is not None and now - min(one.first for one in tried) >= self.delete_after
-        hindered = self._protected([ref for ref, _, _ in victims]) if len(victims) > 1 and not overrule else {}
+        hindered = {} if overrule else self._protected([ref for ref, _, _ in victims])
         for ref, why in hindered.items():
             self._tell_hindered(preemption, ref, why)
         for one, (ref, group, node) in zip(tried, victims, strict=True):
@@ -148,7 +148,7 @@ class Reconciler:
         """Which of them budgets protect now: each alone, in the API server's words, or all of them together."""
         asked = ((ref, pods.evict(self.client, ref.namespace, ref.name, ref.uid, only_ask=True)) for ref in refs)
         alone = {ref: why for ref, (answer, why) in asked if answer is Eviction.REFUSED}
-        if alone:
+        if alone or len(refs) == 1:
             return alone
         together = budgets.overdrawn(self.client, [(ref.namespace, ref.name, ref.uid) for ref in refs])
         return {PodRef(*pod): why for pod, why in together.items()}

@@ -148,7 +148,7 @@ class Service:
         """An event of a pod."""
         subject = PodReference(event.pod.namespace, event.pod.name, event.pod.uid)
         vital = event.reason in VITAL
-        self.events.record(Event(subject, event.reason, event.message, event.warning, vital))
+        self.events.record(Event(subject, event.reason, event.message, event.warning, vital, event.once))
 
     # --- the process
 

@@ -60,7 +60,8 @@ class Observation:
     """A lab at one moment; every question is asked once. Without a cluster there is nothing in it.
 
     `predictions` maps steps to what the student foretold. Spans may be off by `tolerance`, and by half of themselves,
-    if that is not 0: on a cluster whose clock nobody stops, time passes while somebody types.
+    if that is not 0: on a cluster whose clock nobody stops, time passes while somebody types. Manifests count versions
+    of the configuration from the lab's own, which is 1; the cluster had `versions_before` it.
     """
 
     cluster: Watched | None
@@ -68,6 +69,7 @@ class Observation:
     files: Path | None = None
     predictions: Mapping[str, str] = field(default_factory=dict)
     tolerance: Millis = Millis(0)  # noqa: RUF009 - a number
+    versions_before: int = 0
 
     @cached_property
     def now(self) -> Millis:

@@ -10,8 +10,12 @@ from __future__ import annotations
 
 import re
 import secrets
+import shlex
 import tempfile
+import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -28,10 +32,16 @@ from paictl.operate.pushing.plan import Order, newest, plan, plan_rollback, send
 from paictl.service.plan import Action, ServiceRequest
 from paictl.units import rfc3339
 
-ABLE: Final = frozenset({"02", "03", "05"})
+ABLE: Final = frozenset({"02", "03", "04", "05", "06", "07"})
 """Numbers of the labs that were tried there. The others need what only an embedded cluster has, or were not tried."""
-NEEDED: Final = ("hivedscheduler", "frameworkcontroller", "rest-server")
-"""Services without which no job is taken or runs."""
+NEEDED: Final = frozenset({"hivedscheduler", "frameworkcontroller"})
+"""Services without which no job runs."""
+READERS: Final = NEEDED | {"rest-server"}
+"""Services that go by the cells."""
+_LOOKS, _NAP = 40, 0.5
+"""How often somebody looks whether pods have gone, and seconds in between."""
+_STRANGE: Final = re.compile(r"[^A-Za-z0-9_.-]")
+"""What the name of a user of a cluster cannot have, though that of this machine's may."""
 _MARK: Final = re.compile(r"lab [0-9]{2} \(\S+\)")
 """What messages of versions begin with that a lab has pushed; see `Site.mark`."""
 
@@ -64,16 +74,16 @@ def take(lab: Lab, name: str, user: str, pace: float) -> Site:
     cluster = open_target(name)
     nodes = require_fit(lab, cluster)
     running = tuple(view.name for view in cluster.services() if view.running)
-    own = f"{user}-lab{lab.number}-{secrets.token_hex(2)}"
+    own = f"{_STRANGE.sub('-', user)[:40]}-lab{lab.number}-{secrets.token_hex(2)}"
     site = Site(name, cluster.name, own, pace, nodes, rfc3339(cluster.now), running)
     try:
         _push(cluster, lab, site)
-        _perform(cluster, Action.REFRESH, set(NEEDED) & {*running})
-        _perform(cluster, Action.START, set(NEEDED) - {*running})
+        _perform(cluster, Action.REFRESH, READERS & {*running})
+        _perform(cluster, Action.START, (NEEDED | _named(lab)) - {*running})
     except BaseException:
         _give_back(cluster, site)
         raise
-    return site
+    return replace(site, version=cluster.configuration().number)
 
 
 def leave(site: Site) -> None:
@@ -90,7 +100,16 @@ def leave(site: Site) -> None:
     for job in cluster.jobs(ended=False):
         if job.key.startswith(f"{site.user}~"):
             cluster.stop_job(job.key)
-    _perform(cluster, Action.REFRESH, running & {*NEEDED})
+    _perform(cluster, Action.REFRESH, READERS & running)
+    _await_room(cluster, site)
+
+
+def _await_room(cluster: Cluster, site: Site) -> None:
+    """Wait until the pods of a lab's jobs have gone, for a while: who begins anew would find them in the way."""
+    for _ in range(_LOOKS):
+        if not any(node.pods for node in cluster.nodes() if node.machine.name in site.nodes.values()):
+            return
+        time.sleep(_NAP)
 
 
 def watched(site: Site) -> LabView:
@@ -103,6 +122,13 @@ def _opened(site: Site) -> Cluster:
     if cluster.name != site.cluster_id:
         raise LabError("other-cluster", cluster=site.cluster, found=cluster.name, wanted=site.cluster_id)
     return cluster
+
+
+def _named(lab: Lab) -> frozenset[str]:
+    """The services that the lab's steps stop and start."""
+    lines = (shlex.split(line) for step in lab.steps for line in step.done_by(step.solution))
+    told = (line for line in lines if line[1:2] == ["service"])
+    return frozenset(name for line in told for flag, name in pairwise(line) if flag == "-n")
 
 
 # --- configuration

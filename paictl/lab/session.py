@@ -170,7 +170,9 @@ class Session:
         typed = commandlog.read(self.workspace.folder)
         site = self.workspace.site
         off = Millis(0) if site is None else Millis(round(TOLERANCE * site.pace * 1000))
-        return Observation(self.workspace.cluster(), typed, self.workspace.files, self.progress.predictions, off)
+        before = 0 if site is None else site.version - 1
+        seen = self.workspace.cluster()
+        return Observation(seen, typed, self.workspace.files, self.progress.predictions, off, before)
 
     def settle(self) -> list[Check]:
         """As `observe`; at a site again until what the present step shows is to be seen, for a few seconds."""

@@ -24,7 +24,7 @@ class Site:
     """The `cluster` by its name here and its `cluster_id`; `nodes` maps the lab's names to those there.
 
     `pace` is how many seconds of the lab pass in one of the cluster; what was before `began` is not the lab's, and
-    `services` ran then.
+    `services` ran then. It began with `version` of the configuration.
     """
 
     cluster: str
@@ -34,6 +34,7 @@ class Site:
     nodes: Mapping[str, str]
     began: str
     services: tuple[str, ...] = ()
+    version: int = 1
 
     @property
     def beginning(self) -> datetime:

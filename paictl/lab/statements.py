@@ -203,7 +203,7 @@ def service(seen: Observation, says: Says) -> Iterator[Finding]:
             yield exact(subject, key, YES_OR_NO[says[key]], YES_OR_NO[is_so])
     if "loaded" in says:
         newest = seen.configuration.number if seen.configuration else 0
-        wanted = newest if says["loaded"] == "newest" else says["loaded"]
+        wanted = newest if says["loaded"] == "newest" else says["loaded"] + seen.versions_before
         loaded = found.loaded if found.running else None
         yield exact(subject, "configuration loaded", wanted, message("not-running") if loaded is None else loaded)
     if "reason" in says:
@@ -214,7 +214,7 @@ def configuration(seen: Observation, says: Says) -> Iterator[Finding]:
     """The newest configuration."""
     newest, subject = seen.configuration, message("configuration")
     if "version" in says:
-        yield number(subject, "version", says["version"], newest.number if newest else 0)
+        yield number(subject, "version", says["version"], newest.number - seen.versions_before if newest else 0)
     name = says.get("file", "services-configuration.yaml")
     written = newest.files.get(name, "") if newest else ""
     yield from _holds(subject, says, written)

@@ -21,7 +21,9 @@ from tests.e2e_kube.labrig import following, lab_rig
 from tests.e2e_kube.shell import Shell
 
 NODES = ("gpu-a", "gpu-b")
-PACES: Mapping[str, Sequence[float]] = {"2": (20, 8), "3": (25, 8), "5": (15, 6)}
+PACES: Mapping[str, Sequence[float]] = {
+    "2": (25, 8), "3": (25, 8), "4": (12, 5), "5": (20, 6), "6": (10, 5), "7": (10, 5),
+}  # fmt: skip
 """Seconds of a lab in one of the cluster. What a lab shows lasts for minutes of the lab, and a slow machine may not get
 through its commands in them: then it is played once more, at the second pace."""
 LONG = pytest.mark.skipif(os.environ.get("PAICTL_E2E_ALL") != "1", reason="takes a minute: PAICTL_E2E_ALL=1 make e2e")
@@ -171,6 +173,6 @@ def test_lab_05_the_textbooks_reconfiguration_and_the_cluster_as_before(shell: S
 
 
 @LONG
-@pytest.mark.parametrize("number", ["3"])
+@pytest.mark.parametrize("number", ["3", "4", "6", "7"])
 def test_the_other_labs_from_start_to_end(play: Play, number: str) -> None:
     assert play(number) == []

@@ -214,15 +214,17 @@ def test_a_protected_victim_goes_at_last_and_room_is_kept_until_then(api: KubeAp
     Pods whose `preemptionPolicy` is not `Never` lose the nomination at once: kube-scheduler takes it away whenever its
     own preemption finds nobody, which for devices of an extender is always.
     """
-    api.create(gang("shielded", 1, 4, "A")[0])
-    api.await_bound(["shielded-0"])
-    until(lambda: api.phase("shielded-0") == "Running", 30, "it runs")
+    shielded = ["shielded-0", "shielded-1"]  # the budget lets go of either, and not of both
+    for pod in gang("shielded", 2, 2, "A"):
+        api.create(pod)
+    api.await_bound(shielded)
+    until(lambda: all(api.phase(name) == "Running" for name in shielded), 30, "they run")
     spec = {"minAvailable": 1, "selector": {"matchLabels": {"gang": "shielded"}}}
     api.call("POST", BUDGETS, {"metadata": {"name": "shield"}, "spec": spec})
     polite = {"metadata": {"name": "polite"}, "value": 0, "preemptionPolicy": "Never"}
     api.call("POST", CLASSES, polite)
     try:
-        until(lambda: api.get(f"{BUDGETS}/shield").get("status", {}).get("currentHealthy") == 1, 30, "it counts")
+        until(lambda: api.get(f"{BUDGETS}/shield").get("status", {}).get("currentHealthy") == 2, 30, "it counts")
         api.create(_hungry(gang("urgent", 1, 4, "A", 10)[0], priorityClassName="polite"))
         until(lambda: _nominated(api, "urgent-0") == "told-0", 20, "nominated")
         until(lambda: _count(api, "urgent-0", "PreemptionHindered") == 1, 20, "the preemptor is told")
@@ -230,8 +232,8 @@ def test_a_protected_victim_goes_at_last_and_room_is_kept_until_then(api: KubeAp
         api.create(_hungry({"metadata": {"name": "plain"}, "spec": plain}, nodeSelector={HOSTNAME: "told-0"}))
         until(lambda: "Insufficient cpu" in api.plight(["plain"]), 20, lambda: api.plight(["plain"]))
         assert _nominated(api, "urgent-0") == "told-0", "still"
-        until(lambda: api.pod("shielded-0") is None, 30, "deleted in spite of the budget, as configured")
-        assert _count(api, "shielded-0", "BudgetOverruled") == 1
+        until(lambda: not any(map(api.pod, shielded)), 30, "deleted in spite of the budget, as configured")
+        assert sum(_count(api, name, "BudgetOverruled") for name in shielded) == 1
         assert api.await_bound(["urgent-0"])["urgent-0"]["spec"]["nodeName"] == "told-0"
         assert not api.node_of("plain")
         api.delete("plain")

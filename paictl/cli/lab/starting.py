@@ -24,7 +24,7 @@ def taken(session: Session, words: str, name: str | None, cluster_id: str | None
     if name is None or name == LOCAL:
         return None
     settings.cluster = name  # for what says where a cluster is
-    from paictl.cli.clusters import check_id, confirm, open_cluster  # late: few labs run there
+    from paictl.cli.clusters import check_id, confirm, open_cluster, showing_reports  # late: few labs run there
     from paictl.cli.job import user_here
     from paictl.lab import registered
 
@@ -34,7 +34,7 @@ def taken(session: Session, words: str, name: str | None, cluster_id: str | None
     registered.require_fit(session.lab, cluster)
     asked = say("takes-cluster", words, lab=session.lab.number, cluster=cluster.name)
     confirm(asked, cluster.name, yes=cluster_id is not None)
-    with console.progress(say("taking", words, cluster=cluster.name)):
+    with showing_reports(), console.progress(say("taking", words, cluster=cluster.name)):
         return registered.take(session.lab, name, user_here(), pace)
 
 

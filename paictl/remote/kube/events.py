@@ -60,6 +60,8 @@ class Event:
     warning: bool = False
     vital: bool = False
     """Whether it is tried until it is taken."""
+    once: bool = False
+    """Whether an event of this pod and reason is enough, whoever has told it and in whatever words."""
 
 
 @dataclass(slots=True)
@@ -193,6 +195,8 @@ class EventRecorder:
         name, now = event_name(event), self.clock()
         known = self._known.get(name)
         if known is not None:
+            if event.once:
+                return False
             self._known.move_to_end(name)
             count = known.count + known.unsent + 1
             longest = LONGEST_PAUSE if event.message == known.message else CHANGED_PAUSE
@@ -233,6 +237,8 @@ class EventRecorder:
             if error.status != 409:
                 raise
             known = self.client.get(f"{_path(subject.namespace)}/{name}")
+            if event.once:
+                return int(known.get("count") or 1)
             count = int(known.get("count") or 1) + 1
             self._again(event, name, count)
             return count

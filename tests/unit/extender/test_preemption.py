@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from paictl.extender.core import Options
@@ -92,6 +94,16 @@ def test_a_budget_protects_unless_it_is_overruled(harness: Harness, delete_after
     assert ("BudgetOverruled" in harness.reasons_of("low-0")) is (delete_after is not None)
 
 
+def test_who_is_protected_is_not_marked_as_preempted(harness: Harness) -> None:
+    """Should somebody else evict it later, nobody must take that for the preemption."""
+    harness.run(gang("low", 1, 4, "B")[0])
+    harness.server.refuse["eviction"] = KubeError("budget", status=429, reason="TooManyRequests")
+    harness.ask(gang("high", 1, 4, "B", priority=5)[0])
+    harness.reconciler.reconcile()
+    assert harness.reasons_of("high-0") == ["Preempting", "PreemptionHindered"]
+    assert "paictl.io/preempted-for" not in harness.server.pods["default/low-0"]["metadata"]["annotations"]
+
+
 def test_a_gang_of_which_one_pod_is_protected_is_left_whole(harness: Harness) -> None:
     for made in gang("low", 3, 4):
         harness.run(made)
@@ -147,6 +159,33 @@ def test_a_budget_over_several_pods_of_a_gang_takes_all_of_them_or_none(harness:
 )
 def test_what_a_budget_selects(selector: dict[str, object] | None, selected: bool) -> None:
     assert budgets.selects(selector, {"team": "x"}) is selected
+
+
+@pytest.mark.parametrize(
+    ("about", "status", "counted"),
+    [
+        ({}, {}, True),
+        ({"uid": "another"}, {}, False),
+        ({"deletionTimestamp": "2026-11-22T12:00:00Z"}, {}, False),
+        ({}, {"phase": "Pending"}, False),
+        ({}, {"conditions": [{"type": "PodScheduled", "status": "True"}]}, False),
+        ({}, {"conditions": [{"type": "Ready", "status": "False"}]}, False),
+    ],
+)
+def test_what_an_eviction_takes_from_a_budget(
+    harness: Harness, about: dict[str, str], status: dict[str, object], counted: bool
+) -> None:
+    """As the Eviction API counts; the first of the two pods is healthy, and the budget allows one."""
+    harness.server.budgets = [
+        {"metadata": {"name": "b"}, "spec": {"selector": {}}, "status": {"disruptionsAllowed": 1}}
+    ]
+    healthy = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    one, other = (harness.create(pod(name, None) | {"status": healthy}) for name in ("one", "other"))
+    other["metadata"] |= about
+    other["status"] = healthy | status
+    client: Any = harness.server
+    wanted = [("default", "one", one["metadata"]["uid"]), ("default", "other", "uid-other")]
+    assert budgets.overdrawn(client, wanted).keys() == (set(wanted) if counted else set())
 
 
 def test_an_eviction_that_the_server_cannot_carry_out_keeps_no_other_waiting(harness: Harness) -> None:

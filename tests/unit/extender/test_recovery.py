@@ -96,8 +96,8 @@ def test_nodes_are_reported_in_the_order_of_the_configuration(monkeypatch: pytes
     assert told == NODES
 
 
-def test_an_eviction_whose_event_died_with_the_process_is_told_by_the_preemptor(harness: Harness) -> None:
-    """The next process cannot know who evicted the victims; it evicts none twice, and says who is awaited."""
+def test_an_eviction_whose_event_died_with_the_process_is_told_by_the_next(harness: Harness) -> None:
+    """It evicts none twice, and claims no pod that somebody else has deleted."""
     low, high = gang("low", 3, 4), gang("high", 1, 4, priority=5)[0]
     for made in low:
         harness.run(made)
@@ -107,13 +107,20 @@ def test_an_eviction_whose_event_died_with_the_process_is_told_by_the_preemptor(
     harness.recorded.clear()  # none of it was taken by the API server
     for made in low:
         made["metadata"]["deletionTimestamp"] = "2026-11-22T12:00:00Z"
+    for made in low[:2]:
+        made["status"]["conditions"] = [{"type": "DisruptionTarget", "reason": "EvictionByEvictionAPI"}]
     harness.begin(spec())
     harness.open(NODES)
+    assert [(one.pod.name, one.reason, one.once) for one in harness.recorded] == [
+        ("low-0", "Preempted", True),
+        ("low-1", "Preempted", True),
+    ]
+    assert "group default/high needs the devices" in harness.recorded[0].message
+    harness.core.pod_changed(low[0])
     harness.ask(high)
     harness.reconciler.reconcile()
     assert len(harness.evictions()) == 3, "they are on their way"
-    assert [one.reason for one in harness.recorded] == ["Preempting"]
-    assert "default/low-0, default/low-1, default/low-2" in harness.recorded[0].message
+    assert [one.reason for one in harness.recorded[2:]] == ["Preempting"]
     for i in range(3):
         harness.delete(f"low-{i}")
     assert harness.run(high) in NODES

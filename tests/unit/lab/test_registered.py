@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ from paictl.config.pushing.fileset import seal_files
 from paictl.errors import PaictlError
 from paictl.lab import registered
 from paictl.lab.errors import LabError
-from paictl.lab.manifest import find_lab
+from paictl.lab.manifest import Check, find_lab
+from paictl.lab.session import Session
 from paictl.lab.site import Site, chosen_nodes, renamed, site_from
 from paictl.operate import jobs
 from paictl.service.catalogue import load_catalogue
@@ -89,6 +91,24 @@ def test_the_configuration_of_before_comes_back_over_what_students_pushed(cluste
     assert next(view for view in cluster.services() if view.name == "hivedscheduler").running
 
 
+def test_whoever_somebody_is_here_the_lab_has_a_user_there(cluster: EmbeddedCluster) -> None:
+    site = registered.take(LAB, "prod", "SCHOOL\\ann li" + "x" * 80, 15)
+    assert site.user.startswith("SCHOOL-ann-lix")
+    submit(cluster, site.user)
+    assert len(site.user) <= 64
+    assert site.mark.startswith("lab 02 (SCHOOL-ann")
+
+
+def test_a_lab_is_left_when_its_pods_have_gone(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = registered.take(LAB, "prod", "ann", 15)
+    here, naps = cluster.nodes(), list[float]()
+    held = [[replace(node, pods=("theirs/pod",)) for node in here], here]
+    monkeypatch.setattr(EmbeddedCluster, "nodes", lambda _: held.pop(0))
+    monkeypatch.setattr("paictl.lab.registered.time.sleep", naps.append)
+    registered.leave(site)
+    assert (len(naps), held) == (1, [])
+
+
 def test_what_others_pushed_since_then_stays(cluster: EmbeddedCluster) -> None:
     site = registered.take(LAB, "prod", "ann", 15)
     files = {**cluster.configuration().files, SERVICES: cluster.configuration().files[SERVICES] + "# theirs\n"}
@@ -137,6 +157,16 @@ def test_nothing_is_changed_where_others_work_or_machines_are_lacking(
     assert messages(cluster) == before
 
 
+@pytest.mark.parametrize(("number", "more"), [("02", set()), ("05", {"rest-server"})])
+def test_what_a_lab_stops_and_starts_runs_when_it_begins(cluster: EmbeddedCluster, number: str, more: set[str]) -> None:
+    for view in cluster.services():
+        cluster.set_service(view.name, running=False)
+    site = registered.take(find_lab(number), "prod", "ann", 15)
+    needed = {"cluster-configuration", "device-plugin", "hivedscheduler", "frameworkcontroller"}
+    assert needed | more <= {view.name for view in cluster.services() if view.running} <= needed | more
+    assert site.services == ()
+
+
 @pytest.mark.parametrize("number", ["01", "11", "17"])
 def test_labs_that_were_not_tried_there_are_refused(cluster: EmbeddedCluster, number: str) -> None:
     with pytest.raises(LabError, match="needs the embedded cluster"):
@@ -182,6 +212,24 @@ def test_a_site_is_read_back_and_its_mark_names_the_lab() -> None:
     assert SITE.mark == "lab 02 (ann-lab02-1a2b)"
     older = {name: value for name, value in SITE.data().items() if name != "services"}
     assert site_from(older).services == ()
+
+
+@pytest.mark.parametrize(("site", "looks"), [(SITE, 3), (None, 1)])
+def test_at_a_site_somebody_looks_again_until_what_is_due_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, site: Site | None, looks: int
+) -> None:
+    session, seen = Session(LAB, tmp_path), list[int]()
+    session.start(site=site)
+
+    def observe(_: Session) -> list[Check]:
+        seen.append(1)
+        return []
+
+    monkeypatch.setattr(Session, "observe", observe)
+    monkeypatch.setattr(Session, "_is_due", lambda _: len(seen) < 3)
+    monkeypatch.setattr("paictl.lab.session.time.sleep", lambda _: None)
+    session.settle()
+    assert len(seen) == looks
 
 
 @pytest.mark.parametrize(

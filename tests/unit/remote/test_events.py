@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -113,6 +114,17 @@ def test_of_too_many_the_useful_ones_are_dropped_first(monkeypatch: pytest.Monke
     now.now += 100
     recorder.again()
     assert server.reasons() == ["Preempted"] * 10
+
+
+def test_what_need_be_told_once_leaves_the_words_of_others_alone() -> None:
+    server, now = Server(), Time()
+    made(server, now).tell(event("Preempted", "by whom and why", vital=True))
+    again, untold = made(server, now), event("Preempted", "evicted", vital=True)  # another process
+    again.tell(replace(untold, once=True))
+    now.now += 3600
+    again.tell(replace(untold, once=True))
+    (one,) = server.told.values()
+    assert (one["message"], one["count"]) == ("by whom and why", 1)
 
 
 def test_nobody_is_told_in_a_namespace_that_is_gone() -> None:

@@ -1,0 +1,53 @@
+"""What the controller writes down of an attempt that is over, and the events that are made of it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.unit.controller.conftest import cluster, job, request
+from tests.unit.controller.fakejobs import Bench, FakeJobs
+
+
+def turn(kube: FakeJobs, bench: Bench, times: int = 4) -> None:
+    """The controller and the cluster go on for a while, and no pod ends by itself."""
+    for _ in range(times):
+        bench.tell()
+        bench.look()
+        kube.run(random.Random(3), {"a": None})  # noqa: S311 - not for secrets
+
+
+def preempted(kube: FakeJobs, instances: int) -> list[str]:
+    """What is told of a job of which one pod was evicted for another's group, as soon as it runs again."""
+    cluster(kube).submit([request({"a": {"instances": instances}})])
+    bench = Bench(kube)
+    turn(kube, bench)
+    victim = min(pod["metadata"]["name"] for pod in kube.live())
+    path = next(path for path in kube.objects if path.endswith(f"/pods/{victim}"))
+    kube.objects[path]["metadata"]["annotations"]["paictl.io/preempted-for"] = "bob~high/default"
+    kube.disturb(victim)
+    bench.tell()
+    bench.look()
+    for pod in kube.live():  # Kubernetes ends those whose Job is suspended
+        kube.objects.pop(next(path for path in kube.objects if path.endswith(f"/pods/{pod['metadata']['name']}")))
+    turn(kube, bench)
+    assert (job(kube).attempt, job(kube).preemptions) == (1, 1)
+    return [
+        f"{one.kind} {one.data.get('index', '')} {one.data.get('by', '')}".strip()
+        for one in cluster(kube).events("job/ann~job")
+    ]
+
+
+def test_who_was_preempted_by_whom_and_who_had_to_start_again_with_it(kube: FakeJobs) -> None:
+    told = preempted(kube, 2)
+    assert sorted(told) == sorted(
+        ["Submitted", "Started 0", "Started 1", "Preempted 0 bob~high", "Killed 1", "Retried", "Started 0", "Started 1"]
+    )
+
+
+def test_of_more_tasks_than_are_kept_it_is_told_that_they_start_again(
+    kube: FakeJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paictl.controller.deciding.KEPT_TASKS", 1)
+    assert sorted(preempted(kube, 2)) == sorted(["Submitted", "Retried", "Started 0", "Started 1"])
