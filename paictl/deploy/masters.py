@@ -40,9 +40,9 @@ class Masters:
         told = {name: json.loads(one.stdout) for name, one in results.items() if one.ok}
         return told, {name: one for name, one in results.items() if not one.ok}
 
-    def all(self, verb: str, wish: Told | None = None, hosts: Iterable[Host] | None = None) -> dict[str, Told]:
+    def all(self, verb: str, wish: Told | None = None) -> dict[str, Told]:
         """What all masters told; raises `DeployError` with what is wrong on those that did not."""
-        told, bad = self.ask(verb, wish, hosts)
+        told, bad = self.ask(verb, wish)
         raise_for(bad, len(told) + len(bad))
         return told
 

@@ -19,7 +19,7 @@ class PodNetwork(DeployPhase):
     def changes(self, facts: HostFacts) -> list[str]:
         """A manifest that the first master has not applied yet."""
         first = facts.machine is self.site.desired.deployment.first
-        text = self._manifest() if first else ""
+        text = self.manifest() if first else ""
         known = facts.values.get("network")
         return [f"apply {self._network}"] if text and known != manifest_mark(text) else []
 
@@ -27,7 +27,7 @@ class PodNetwork(DeployPhase):
     def _network(self) -> str:
         return self.site.desired.deployment.settings.network
 
-    def _manifest(self) -> str:
+    def manifest(self) -> str:
         """The manifest with the network of the pods in it; empty where the network takes none."""
         if self._network == "none":
             return ""
@@ -42,7 +42,7 @@ class PodNetwork(DeployPhase):
 
     def run(self, tell: Tell) -> None:
         """Apply the manifest."""
-        text = self._manifest()
+        text = self.manifest()
         variables = {"paictl_manifest": text, "paictl_mark": manifest_mark(text)}
         self.site.play("network", tell, [self.site.desired.deployment.first], variables)
 

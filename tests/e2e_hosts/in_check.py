@@ -28,7 +28,7 @@ def main(masters: str, workers: str, config: str, folder: str) -> dict[str, Any]
     desired = prepare(deployment_of(read_inputs(masters, workers, config)))
     found: dict[str, Any] = {}
     with opened(desired, Path(folder)) as site:
-        manifest = PodNetwork(site)._manifest()
+        manifest = PodNetwork(site).manifest()
         variables = {
             "paictl_packs": {}, "paictl_kubeconfig": "/nowhere", "paictl_configurations": {}, "paictl_discovery": "",
             "paictl_configuration": init_configuration(desired.deployment, desired.version, desired.images),

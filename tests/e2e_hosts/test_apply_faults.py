@@ -86,8 +86,9 @@ KEYS = (
         _on_h2(f"echo 'deploy ALL=(ALL) NOPASSWD: ALL' >{SUDO}"), 3, "h2: Missing sudo password", "--ask-sudo-password",
     ),
     WayIn(
-        "no Python", _on_h2("mv /usr/bin/python3 /usr/bin/gone"), _on_h2("mv /usr/bin/gone /usr/bin/python3"), 3,
-        "h2", "python3",
+        "no Python", _on_h2("mkdir /usr/gone && mv /usr/bin/python3* /usr/gone"),
+        _on_h2("mv /usr/gone/* /usr/bin && rmdir /usr/gone"), 3,
+        "h2: The module interpreter", "apt-get install -y python3",
     ),
 )  # fmt: skip
 
@@ -123,7 +124,7 @@ def test_all_that_is_wrong_with_machines_is_told_before_one_of_them_is_touched(s
     assert done.returncode == 1, done.stderr
     told = {
         "h1: ports: 6443 (python3)": "sport = :6443", "h2: kubernetes: ": "kubeadm reset",
-        "h2: clock: 300 s ahead": "set-ntp", "h2: disk: 0 MiB free": "df -h",
+        "h2: clock: ": "s ahead (timedatectl set-ntp", "h2: disk: 0 MiB free": "df -h",
     }  # fmt: skip
     lines = done.stderr.splitlines()
     assert [one for one in told if not any(one in line and told[one] in line for line in lines)] == [], done.stderr

@@ -29,6 +29,7 @@ _HINTS: Final = (
     ("No route to host", "see whether it runs and has this address"),
     ("timed out", "see whether it runs and the link is up"),
     ("Connection refused", "see whether sshd listens there"),
+    ("The module interpreter", "apt-get install -y python3 || dnf install -y python3"),
     ("No space left on device", "free some space there"),
 )
 

@@ -20,7 +20,9 @@ from paictl.sim.view import JobView
 class AntManParameters(Parameters):
     """`antman:epsilon=0.02`."""
 
-    epsilon: float = parameter(0.0, "part of its rate that a guaranteed job loses while it has company (at most 0.04)")
+    epsilon: float = parameter(
+        0.0, "part of its rate that a guaranteed job loses while it has company (the paper: at most 0.04)", most=0.99
+    )
     busy: float = parameter(0.8, "opportunistic jobs go to devices that are less busy than this")
     auto: bool = parameter(True, "a job that would wait for quota or devices runs opportunistically meanwhile")
 

@@ -18,8 +18,8 @@ from paictl.sim.rates import Costs, Rates
 from paictl.sim.view import JobView
 from paictl.units import Millis
 
-Where = Literal["count", "consolidate", "skew"]
-"""The values of `placement=`; not every policy can make all of them."""
+Where = Literal["count", "consolidate"]
+"""The values of `placement=`; a policy that has more declares them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Parameters:
     migrate: Span = parameter(Span(0), "a job that moves pays this")
     resize: Span = parameter(Span(0), "a job that changes its number of devices pays this")
     profile: Span = parameter(Span(0), "before a job's first start")
-    overhead: float = parameter(0.0, "part of every rate that the mechanism costs")
+    overhead: float = parameter(0.0, "part of every rate that the mechanism costs", most=0.99)
 
 
 @dataclass(frozen=True, slots=True)

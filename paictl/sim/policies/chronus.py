@@ -21,9 +21,9 @@ class ChronusParameters(GridParameters):
     """`chronus:lease=20m,solver=greedy`."""
 
     solver: Literal["highs", "greedy"] = parameter("highs", "how leases are planned")
-    padding: float = parameter(1.1, "times the estimated duration: what a job is planned for")
+    padding: float = parameter(1.1, "times the estimated duration: what a job is planned for", least=0.1, most=100)
     rows: int = parameter(150, "above so many (job, deadline) rows the program is not tried, only the greedy plan")
-    nodes: int = parameter(20, "effort of one program, in branch-and-bound nodes")
+    nodes: int = parameter(20, "effort of one program, in branch-and-bound nodes", least=1)
 
 
 class Chronus(Grid):

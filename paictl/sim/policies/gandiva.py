@@ -22,11 +22,13 @@ from paictl.units import Millis
 class GandivaParameters(Parameters):
     """The mechanisms, each of which can be left out."""
 
-    quantum: Span = parameter(Span(60_000), "time slice, and how often it looks for something better")
+    quantum: Span = parameter(Span(60_000), "time slice, and how often it looks for something better", least=0.001)
     packing: bool = parameter(True, "share devices where that beats taking turns")
     migration: bool = parameter(True, "move jobs together, and into what others left")
     grow: bool = parameter(True, "let elastic jobs have idle devices of their server")
-    most_free: float = parameter(0.75, "servers in use are emptied if at least this part of their devices is free")
+    most_free: float = parameter(
+        0.75, "servers in use are emptied if at least this part of their devices is free", most=1
+    )
 
 
 class Gandiva(Policy):

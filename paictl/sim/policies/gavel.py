@@ -38,7 +38,7 @@ class GavelParameters(Parameters):
     )
     aware: bool = parameter(True, "false: all types and jobs count as equally fast (the baseline of each objective)")
     space_sharing: bool = parameter(False, "two jobs may share devices where that was measured")
-    round: Span = parameter(Span(360_000), "how long a round is")
+    round: Span = parameter(Span(360_000), "how long a round is", least=0.001)
     settle: Span = parameter(Span(1_920_000), "shares are computed anew at most this often")
 
 

@@ -21,9 +21,13 @@ from paictl.units import Millis
 class LasParameters(Parameters):
     """Thresholds and promotion."""
 
-    queues: tuple[Span, ...] = parameter((Span(3_200_000),), "thresholds of service between queues, device-seconds")
+    queues: tuple[Span, ...] = parameter(
+        (Span(3_200_000),), "thresholds of service between queues, device-seconds", 0.001
+    )
     dimension: Literal[1, 2] = parameter(2, "service is time x devices (2) or time alone (1)")
-    knob: float = parameter(math.inf, "a job that waits knob times as long as it ran goes back to the first queue")
+    knob: float = parameter(
+        math.inf, "a job that waits knob times as long as it ran goes back to the first queue", most=math.inf
+    )
     promote: Literal["reset", "total", "never"] = parameter(
         "total",
         "what it ran: in total, as in the published simulator, or since its last promotion (reset); never: no knob",

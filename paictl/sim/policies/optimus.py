@@ -23,7 +23,7 @@ from paictl.units import Millis
 class OptimusParameters(Parameters):
     """`optimus:interval=10m`."""
 
-    interval: Span = parameter(Span(600_000), "how often all allocations are made anew")
+    interval: Span = parameter(Span(600_000), "how often all allocations are made anew", least=0.001, most=1e9)
 
 
 def sizes(job: JobView) -> list[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import Any, Literal, NewType, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, NewType, TypeVar, get_args, get_origin, get_type_hints
 
 from paictl import i18n
 from paictl.errors import PaictlError
@@ -21,6 +21,9 @@ Span = NewType("Span", int)
 
 FOREVER = Span(2**62)
 
+FINITE: Final = 1e15
+"""More than any number of a run; what is larger was mistyped, or is no number."""
+
 T = TypeVar("T")
 
 
@@ -28,10 +31,37 @@ class ParameterError(PaictlError, ValueError):
     """A policy or parameter that cannot be; `where` is the policy."""
 
 
-def parameter(default: T, help: str) -> T:  # noqa: A002 the word that everybody uses
-    """A field with its default and one line that says what it does."""
-    made: T = field(default=default, metadata={"help": help})
+def parameter(default: T, help: str, least: float = 0, most: float = FINITE) -> T:  # noqa: A002 as everybody calls it
+    """A field with its default and one line that says what it does.
+
+    `least` and `most` bound numbers and spans (in seconds), both included; spans may be `inf` unless `most` says less.
+    """
+    made: T = field(default=default, metadata={"help": help, "bounds": Bounds(least, most)})
     return made
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a number may be; spans in seconds."""
+
+    least: float = 0
+    most: float = FINITE
+
+    def hold(self, kind: object, value: Any) -> bool:
+        """Whether a value of a type keeps to them."""
+        if kind is Span:
+            return value >= self.least * 1000 and (
+                value <= self.most * 1000 or (value == FOREVER and self.most == FINITE)
+            )
+        return kind not in (int, float) or self.least <= value <= self.most
+
+    @property
+    def words(self) -> str:
+        """They, where they are more than what any number keeps to."""
+        low, high = (f"{bound:g}" for bound in (self.least, self.most))
+        if self.most != FINITE:
+            return f", {low} to {high}" if math.isfinite(self.most) else f", {low} to inf"
+        return f", at least {low}" if self.least else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +105,8 @@ def read(kind: type[T], given: Mapping[str, str], policy: str) -> T:
                 where=f"policy {policy}",
                 hint=did_you_mean(key, known) or i18n.text("one of: {names}", names=listed(known, 20)),
             )
-        values[known[key].name] = _value(hints[known[key].name], text, f"policy {policy}, parameter {key}")
+        where = f"policy {policy}, parameter {key}"
+        values[known[key].name] = _value(hints[known[key].name], _bounds(known[key]), text, where)
     return kind(**values)
 
 
@@ -95,7 +126,7 @@ def described(kind: type[object]) -> list[Described]:
         Described(
             _shown(one),
             "" if one.default is MISSING else str(_text(_plain(hints[one.name], one.default))),
-            _allowed(hints[one.name]),
+            _allowed(hints[one.name], _bounds(one)),
             str(one.metadata.get("help", "")),
         )
         for one in fields(kind)  # type: ignore[arg-type] # dataclasses only
@@ -106,12 +137,17 @@ def _shown(one: Field[Any]) -> str:
     return one.name.replace("_", "-")
 
 
-def _allowed(kind: object) -> str:
+def _bounds(one: Field[Any]) -> Bounds:
+    found: Bounds = one.metadata.get("bounds", Bounds())
+    return found
+
+
+def _allowed(kind: object, bounds: Bounds) -> str:
     if get_origin(kind) is Literal:
         return " | ".join(str(word) for word in get_args(kind))
     if get_origin(kind) is tuple:
         return "numbers with / between them"
-    return _WORDS.get(kind, "text")
+    return _WORDS.get(kind, "text") + (bounds.words if kind in (int, float, Span) else "")
 
 
 def _plain(kind: object, value: Any) -> object:
@@ -132,7 +168,7 @@ def _text(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _value(kind: object, text: str, where: str) -> object:
+def _value(kind: object, bounds: Bounds, text: str, where: str) -> object:
     if get_origin(kind) is Literal:
         words = {str(word): word for word in get_args(kind)}
         if text not in words:
@@ -144,18 +180,21 @@ def _value(kind: object, text: str, where: str) -> object:
         return words[text]
     if get_origin(kind) is tuple:
         inner = get_args(kind)[0]
-        return tuple(_value(inner, part, where) for part in text.split("/") if part)
+        return tuple(_value(inner, bounds, part, where) for part in text.split("/") if part)
     reader = _READERS.get(kind)
     if reader is None:
         return text
     try:
-        return reader(text)
+        found = reader(text)
+        if not bounds.hold(kind, found):
+            raise ValueError(text)
     except (ValueError, OverflowError) as error:
         raise ParameterError(
             i18n.text("{text!r} is not allowed", text=text),
             where=where,
-            hint=i18n.text("allowed: {allowed}", allowed=_allowed(kind)),
+            hint=i18n.text("allowed: {allowed}", allowed=_allowed(kind, bounds)),
         ) from error
+    return found
 
 
 def _bool(text: str) -> bool:

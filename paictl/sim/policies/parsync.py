@@ -27,12 +27,12 @@ class ParSyncParameters(Parameters):
     strategy: Literal["adaptive", "latency", "quality", "statesync"] = parameter(
         "adaptive", "which slots are preferred"
     )
-    schedulers: int = parameter(8, "how many decide at the same time; a job is one scheduler's")
-    partitions: int = parameter(16, "parts of the cluster; at least as many as schedulers are used")
-    gap: Span = parameter(Span(2000), "how old a part of a view gets (G)")
-    decide: Span = parameter(Span(50), "time a scheduler takes for one decision")
+    schedulers: int = parameter(8, "how many decide at the same time; a job is one scheduler's", 1, 10_000)
+    partitions: int = parameter(16, "parts of the cluster; at least as many as schedulers are used", 1, 1_000_000)
+    gap: Span = parameter(Span(2000), "how old a part of a view gets (G)", most=1e9)
+    decide: Span = parameter(Span(50), "time a scheduler takes for one decision", most=1e9)
     patience: Span = parameter(Span(1500), "adaptive: latency goes first for a job that has waited that long")
-    variance: float = parameter(0.5, "how much devices differ in score: 1 - variance to 1 + variance")
+    variance: float = parameter(0.5, "how much devices differ in score: 1 - variance to 1 + variance", most=1)
 
 
 @dataclass(slots=True)

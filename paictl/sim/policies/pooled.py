@@ -20,7 +20,7 @@ class PooledParameters(Parameters):
     """`pooled:slowdown=1.04,links=8`."""
 
     remote: bool = parameter(True, "false: all devices of a job are on one machine (or whole machines)")
-    slowdown: float = parameter(1.04, "how much longer a job takes that uses devices of other machines")
+    slowdown: float = parameter(1.04, "how much longer a job takes that uses devices of other machines", 1, 1000)
     links: int = parameter(0, "remote devices that the network serves at full speed, shared beyond; 0: any number")
 
 

@@ -17,8 +17,8 @@ from paictl.sim.view import JobView
 class SingularityParameters(Parameters):
     """`singularity:sla=0.7,resize=20`."""
 
-    sla: float = parameter(0.7, "part of what it asked for that a guaranteed job always has once it started")
-    overhead: float = parameter(0.03, "part of every rate that the device proxy costs")
+    sla: float = parameter(0.7, "part of what it asked for that a guaranteed job always has once it started", most=1)
+    overhead: float = parameter(0.03, "part of every rate that the device proxy costs", most=0.99)
     resume: Span = parameter(Span(20_000), "a job that starts again pays this")
     resize: Span = parameter(Span(20_000), "a job that is resized pays this")
     migrate: Span = parameter(Span(20_000), "a job that moves pays this")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from paictl.sim.knowledge import Knows
 from paictl.sim.placement.base import Placement
 from paictl.sim.placement.skew import Skew
-from paictl.sim.policies.base import Where
 from paictl.sim.policies.las import Las, LasParameters
 from paictl.sim.policies.parameters import parameter
 
@@ -16,10 +16,10 @@ from paictl.sim.policies.parameters import parameter
 class TiresiasParameters(LasParameters):
     """As `las`, and who must be consolidated."""
 
-    placement: Where = parameter(
+    placement: Literal["skew", "count", "consolidate"] = parameter(  # type: ignore[assignment] # one more
         "skew", "skew (consolidate models above packlimit, others fill fragments), count, consolidate"
     )
-    packlimit: float = parameter(0.4, "skew (largest tensor by model size) above which a job is consolidated, 0 to 1")
+    packlimit: float = parameter(0.4, "skew (largest tensor by model size) above which a job is consolidated", most=1)
 
 
 class Tiresias(Las):

@@ -28,7 +28,7 @@ class TopologyParameters(Parameters):
     )
     minimum: float = parameter(0.4, "topo-p: a place below this utility is not taken (where the job states none)")
     level: str = parameter("socket", "jobs feel each other on this level of a machine")
-    sockets: int = parameter(2, "parts of a machine where the cluster does not say what its level has")
+    sockets: int = parameter(2, "parts of a machine where the cluster does not say what its level has", 1, 16)
 
 
 class TopologyRates(Rates):
@@ -80,8 +80,6 @@ class Topology(Policy):
     )
 
     def __init__(self, parameters: TopologyParameters, setup: Setup) -> None:
-        if not 1 <= parameters.sockets <= 16:
-            raise ParameterError("sockets is not between 1 and 16", where=f"policy {self.id}")
         self._tree = _with_sockets(setup.cluster, parameters.level, parameters.sockets)
         super().__init__(parameters, setup)
         self._rule: Rule = {"fcfs": self._book.first, "best-fit": self._book.fullest}.get(
