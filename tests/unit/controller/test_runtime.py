@@ -24,8 +24,13 @@ JOB: dict[str, Any] = {
 """With so many tasks that it looks up no addresses."""
 ALONE = ("unshare", "--pid", "--fork", "--kill-child")
 SAVES = """\
-import signal, sys
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(print("saved")))
+import signal, sys, time
+
+def save(*_):
+    time.sleep(0.3)  # longer than its shell needs to end
+    sys.exit(print("saved"))
+
+signal.signal(signal.SIGTERM, save)
 print("begun", flush=True)
 signal.pause()
 """
