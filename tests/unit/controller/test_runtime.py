@@ -65,10 +65,13 @@ def test_all_processes_hear_that_they_are_to_end_and_may_save(shell: str, runtim
     with subprocess.Popen(
         [*ALONE, shell, str(runtime)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "begun\n"
-        first = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        os.kill(int(first[0]), signal.SIGTERM)
-        said, _ = process.communicate(timeout=20)
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "begun\n"
+            first = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            os.kill(int(first[0]), signal.SIGTERM)
+            said, _ = process.communicate(timeout=20)
+        finally:
+            process.kill()  # and with it all that it has started
     assert said == "saved\n"
     assert process.returncode == (3 if "exit 3" in commands else 143)
