@@ -24,8 +24,13 @@ JOB: dict[str, Any] = {
 """With so many tasks that it looks up no addresses."""
 ALONE = ("unshare", "--pid", "--fork", "--kill-child")
 SAVES = """\
-import signal, sys
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(print("saved")))
+import signal, sys, time
+
+def save(*_):
+    time.sleep(0.3)  # longer than its shell needs to end
+    sys.exit(print("saved"))
+
+signal.signal(signal.SIGTERM, save)
 print("begun", flush=True)
 signal.pause()
 """
@@ -60,10 +65,13 @@ def test_all_processes_hear_that_they_are_to_end_and_may_save(shell: str, runtim
     with subprocess.Popen(
         [*ALONE, shell, str(runtime)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "begun\n"
-        first = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        os.kill(int(first[0]), signal.SIGTERM)
-        said, _ = process.communicate(timeout=20)
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "begun\n"
+            first = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            os.kill(int(first[0]), signal.SIGTERM)
+            said, _ = process.communicate(timeout=20)
+        finally:
+            process.kill()  # and with it all that it has started
     assert said == "saved\n"
     assert process.returncode == (3 if "exit 3" in commands else 143)
