@@ -44,7 +44,7 @@ kube-hosts: kube  ## build and pack what the test hosts run; Debian's packages f
 	@if $(PYTHON) -m tools.hosts check; then nice tools/kube/build.sh hosts && nice $(PYTHON) -m tools.hosts artifacts; fi
 
 e2e: $(STAMP)  ## extender and cluster interface on a real control plane (needs make kube and openssl)
-	@PAICTL_E2E=1 $(BIN)/python -W ignore::ResourceWarning -m pytest -q tests/e2e_kube tests/contract \
+	@PAICTL_E2E=1 $(BIN)/python -W ignore::ResourceWarning -m pytest -q -n 2 --dist loadfile tests/e2e_kube tests/contract \
 	  -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
 
 KUBE_VERSIONS ?= v1.35.4 v1.36.3 v1.37.1
