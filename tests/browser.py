@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -164,15 +164,15 @@ class Page:
 
 
 @contextlib.contextmanager
-def browser() -> Iterator[Page]:
-    """A browser with one empty page; ended when the block is left."""
+def browser(before: Sequence[str | Path] = (), *flags: str) -> Iterator[Page]:
+    """A browser with one empty page, ended when the block is left; `before` are words before its command line."""
     read_commands, commands = os.pipe()
     answers, write_answers = os.pipe()
     with tempfile.TemporaryDirectory(prefix="paictl-chromium-", ignore_cleanup_errors=True) as profile:
         # The browser wants its pipe at descriptors 3 and 4, which Python cannot promise but a shell can.
-        line = f'exec "$0" "$@" 3<&{read_commands} 4>&{write_answers}'
+        line = f'exec "$@" 3<&{read_commands} 4>&{write_answers}'
         process = subprocess.Popen(
-            ["bash", "-c", line, CHROMIUM, *_FLAGS, f"--user-data-dir={profile}"],
+            ["bash", "-c", line, "bash", *before, CHROMIUM, *_FLAGS, *flags, f"--user-data-dir={profile}"],
             pass_fds=(read_commands, write_answers),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -186,3 +186,30 @@ def browser() -> Iterator[Page]:
                 os.close(descriptor)
             process.terminate()
             process.wait(timeout=_PATIENCE)
+
+
+def fill(page: Page, **fields: str) -> None:
+    """Type into fields by name, as far as scripts can tell."""
+    for name, value in fields.items():
+        page.run(
+            f"(() => {{ const e = document.querySelector('[name={name}]'); e.value = {json.dumps(value)};"
+            "e.dispatchEvent(new Event('input', {bubbles: true})); })()"
+        )
+
+
+def click(page: Page, selector: str) -> Callable[[], object]:
+    """What clicks on an element, for `Page.follow` or at once."""
+    return lambda: page.run(f"document.querySelector({json.dumps(selector)}).click()")
+
+
+def reads(page: Page, words: str) -> None:
+    """Wait until the page says something."""
+    page.until(f"document.body?.innerText.includes({json.dumps(words)})")
+
+
+def sign_in(page: Page, address: str, user: str, password: str) -> None:
+    """Sign in to the portal."""
+    page.open(address)
+    fill(page, user=user, password=password)
+    page.follow(click(page, "button.main"))
+    reads(page, user)

@@ -64,10 +64,13 @@ def bind(folder: Path, name: str) -> None:
 
 
 def bound_to(folder: Path) -> str:
-    """The cluster that is meant where a folder is the state folder: `LOCAL`, unless it was bound to another."""
+    """The cluster that is meant where a folder is the state folder: `LOCAL`, unless it was bound to another.
+
+    Where that cannot be read, too: who opens the cluster in the folder says what is wrong with it.
+    """
     try:
         return (folder / BOUND).read_text(encoding="utf-8").strip() or LOCAL
-    except FileNotFoundError:
+    except (OSError, ValueError):
         return LOCAL
 
 

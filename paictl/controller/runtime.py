@@ -146,5 +146,16 @@ pai_role() {
 ).replace("SPACE", JOBS_NAMESPACE)
 _TAIL: Final = f"""\
 export PAI_TASK_INDEX="$PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX"
-if command -v bash >/dev/null 2>&1; then exec bash {FOLDER}/{COMMANDS}; else exec sh {FOLDER}/{COMMANDS}; fi
+if command -v bash >/dev/null 2>&1; then pai_shell=bash; else pai_shell=sh; fi
+# The first process of a container is deaf to SIGTERM unless it listens: so it waits, hands on to all others that they
+# are to end, and stays until they have: with it all are killed.
+"$pai_shell" {FOLDER}/{COMMANDS} &
+pai_child=$!; pai_ends=
+if [ "$$" -eq 1 ]; then trap 'pai_ends=1; kill -TERM -1' TERM; else trap 'kill -TERM "$pai_child"' TERM; fi
+while :; do
+  wait "$pai_child"; pai_code=$?
+  kill -0 "$pai_child" 2>/dev/null || break
+done
+while [ -n "$pai_ends" ] && kill -0 -1 2>/dev/null; do sleep 0.1 || sleep 1; done
+exit "$pai_code"
 """

@@ -8,7 +8,7 @@ from paictl.extender import pod_events
 from paictl.extender.binding import booked
 from paictl.extender.core import ExtenderCore
 from paictl.extender.table import CachedDecision, PodEntry
-from paictl.extender.wire import FilterArgs, FilterResult, pod_ref, same_for_all
+from paictl.extender.wire import FilterArgs, FilterResult, PodRef, pod_ref, same_for_all
 from paictl.scheduler.book import Allocation, Answer, Insist
 from paictl.scheduler.decision import Bind, Phase, Preempt, Wait
 from paictl.scheduler.errors import RequestError
@@ -34,6 +34,22 @@ def filter_nodes(core: ExtenderCore, args: FilterArgs) -> FilterResult:
         cached = _decided(core, entry, entry.reading.request, args.names)
         core.decisions[cached.kind] += 1
         return _answer(core, entry, cached, args)
+
+
+def preempt_unasked(core: ExtenderCore, ref: PodRef) -> bool:
+    """Have others go for a pod about which kube-scheduler does not ask, if they had to go were it asked; whether so.
+
+    Only for a pod that takes any node: what another is offered is not known. Raises `NotServingError`.
+    """
+    with core.serving():
+        entry = core.table.by_uid.get(ref.uid)
+        if entry is None or entry.reading is None or not entry.reading.request.ignore_suggested:
+            return False
+        try:
+            wanted = isinstance(core.book.engine.plan(entry.reading.request, None), Preempt)
+        except RequestError:
+            return False
+        return wanted and _decided(core, entry, entry.reading.request, []).kind == "preempt"
 
 
 def _decided(core: ExtenderCore, entry: PodEntry, request: PodRequest, names: list[str]) -> CachedDecision:

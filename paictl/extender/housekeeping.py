@@ -126,6 +126,17 @@ def to_requeue(core: ExtenderCore, settle: float = SETTLE) -> list[PodRef]:
         return found
 
 
+def is_unheard(core: ExtenderCore, ref: PodRef) -> bool:
+    """Whether kube-scheduler was made to ask about a pod more than once and did not: its own filters leave no node.
+
+    Those come before the extender's. Where victims hold the CPU that the pod needs, nobody but the extender can know
+    that they are to go, and it would never be asked.
+    """
+    with core.guarded():
+        entry = core.table.by_uid.get(ref.uid)
+        return entry is not None and entry.requeues > 1 and core.options.own_preemption
+
+
 def _would_fit(core: ExtenderCore, entry: PodEntry) -> bool:
     """Whether kube-scheduler would hear something better than what it was told; if not, that stays good."""
     if entry.reading is None:  # it has changed since it was found

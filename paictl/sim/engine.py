@@ -24,6 +24,8 @@ from paictl.units import Millis
 
 IDLE_WAKES: Final = 10_000
 """How often a policy may be woken in vain, with nothing running or coming, before the rest counts as unfinished."""
+BARREN: Final = 10_000
+"""After how many decisions without an end or an arrival some work must have been done, or the rest is unfinished."""
 
 _TAKERS = (Preempt, Stop)
 """What only takes devices away."""
@@ -69,6 +71,10 @@ class Engine:
         self._queued = 0
         self._wake: Millis | None = None
         self._idle = 0
+        self._barren = 0
+        """Decisions since a job last came or ended."""
+        self._least: int | None = None
+        """The work that was left when there had been so many of them."""
 
     # --- time
 
@@ -89,10 +95,18 @@ class Engine:
             self._ask(Moment(at, tuple(ended), tuple(arrived), woken))
             if self.check is not None:
                 self.check(self)
+            if self._barren and self._barren % BARREN == 0 and not self._progresses():
+                break
         for state in list(self.live.values()):
             if state.devices:
                 self._drop(state)
             self._leave(state, Ending.UNFINISHED)
+
+    def _progresses(self) -> bool:
+        """Whether work is done at all: not where a time slice is shorter than what a start costs, again and again."""
+        left = sum(state.left_at(self.now) - state.lost * ONE for state in self.live.values())  # what is lost was done
+        before, self._least = self._least, left
+        return before is None or left < before
 
     def _ahead(self) -> Millis | None:
         """The next instant at which something happens."""
@@ -170,6 +184,10 @@ class Engine:
         self.counters["events"] += len(moment.ended) + len(moment.arrived) + moment.woken
         self.counters["decisions"] += 1
         self._idle = 0 if actions or moment.ended or moment.arrived else self._idle + 1
+        if moment.ended or moment.arrived:
+            self._barren, self._least = 0, None
+        else:
+            self._barren += 1
         if actions:
             self._may(actions)
             self._apply(actions)

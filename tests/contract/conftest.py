@@ -26,6 +26,7 @@ from paictl.cluster.presets import preset_files
 from paictl.config.pushing.fileset import seal_files, secrets_of
 from paictl.service.catalogue import load_catalogue
 from paictl.units import Millis
+from tests.contract import hosts
 from tests.e2e_kube.controlplane import ControlPlane, binaries, control_plane, missing
 from tests.e2e_kube.jobrig import JobRig, job_rig
 from tests.e2e_kube.kubeapi import KubeApi
@@ -42,6 +43,7 @@ class Contract:
     patience: float
     imagined: bool
     """Whether its machines are imagined, so that one can be let fail."""
+    image: str = "pai/standard"
 
     def request(self, name: str, **options: Any) -> JobRequest:
         """A job of one role; for ever unless `seconds` is given."""
@@ -56,7 +58,7 @@ class Contract:
             "protocolVersion": 2,
             "name": name,
             "type": "job",
-            "prerequisites": [{"name": "image", "type": "dockerimage", "uri": "pai/standard"}],
+            "prerequisites": [{"name": "image", "type": "dockerimage", "uri": self.image}],
             "taskRoles": {"train": role},
             "defaults": {"virtualCluster": options.pop("vc", "default")},
             "extras": {"gangAllocation": options.pop("gang", True)},
@@ -110,6 +112,14 @@ def on_kubernetes(plane: ControlPlane) -> Contract:
     return Contract(cluster, lambda: open_pinned(pinned), PATIENCE, imagined=False)
 
 
+def on_hosts() -> Contract:
+    """The cluster of tests/e2e_hosts/test_textbook.py, which runs this; elsewhere it is skipped."""
+    if reason := hosts.why_no_hosts():
+        pytest.skip(reason)
+    pinned = hosts.begin()
+    return Contract(open_pinned(pinned), lambda: open_pinned(pinned), hosts.PATIENCE, imagined=False, image=hosts.IMAGE)
+
+
 def fresh_nodes(api: KubeApi) -> None:
     """A master and two workers of one device each, ready and not cordoned."""
     if not api.get("/api/v1/nodes")["items"]:
@@ -158,14 +168,22 @@ def session_jobs(session_plane: ControlPlane, tmp_path_factory: pytest.TempPathF
         yield rig
 
 
-@pytest.fixture(params=KINDS)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every kind for every test; what needs services that really run is tried on hosts instead of kwok's nodes."""
+    if "contract" in metafunc.fixturenames:
+        together = metafunc.definition.get_closest_marker("together") is not None
+        kinds = [hosts.HOSTS if together and kind == "kubernetes" else kind for kind in KINDS]
+        metafunc.parametrize("contract", kinds, indirect=True)
+
+
+@pytest.fixture
 def contract(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Contract:
     monkeypatch.setattr("paictl.config.secrets.sealing.COST", (4, 1, 1))
     if request.param == "embedded":
         return embedded(tmp_path)
+    if request.param == hosts.HOSTS:
+        return on_hosts()
     needed = next((mark.args for mark in request.node.iter_markers("needs")), ())
-    if request.node.get_closest_marker("together") is not None:
-        pytest.skip("jobs run by services that really run: kwok's pods only pretend to (tests/e2e_hosts)")
     plane = request.getfixturevalue("session_plane")
     rig = request.getfixturevalue("session_jobs") if {Port.JOBS, Port.SCHEDULING} & set(needed) else None
     if rig is not None:

@@ -70,7 +70,8 @@ def shell(rig: JobRig, plane: ControlPlane, api: KubeApi, tmp_path_factory: pyte
     made.done("service", "start", "--take-over", "--with-prerequisites", *needed)
     with following(rig):
         yield made
-    made.tried("service", "delete", "-n", "rest-server", "-n", "hivedscheduler", "--cluster-id", "pai")
+    started = ("rest-server", "hivedscheduler", "frameworkcontroller", "device-plugin")
+    made.done("service", "delete", "-n", *started, "--cluster-id", "pai")
 
 
 Play = Callable[[str], list[dict[str, Any]]]

@@ -30,7 +30,7 @@ from tests.unit.extender.harness import Caller, Harness, pod, served
 
 TRACES = sorted((GOLDEN / "traces").glob("*/*.jsonl.gz"))
 _ALL = os.environ.get("PAICTL_GOLDEN") == "all"
-"""Play every trace each way, not a sample: twenty minutes of processor time."""
+"""Play every trace each way, not a sample: about ten minutes of processor time."""
 EVERY = 1 if _ALL else 40
 """One of so many traces over a socket; the decisions themselves are compared in full by `test_traces`."""
 OFTEN = 1 if _ALL else 10

@@ -266,3 +266,48 @@ def test_who_will_not_lead_for_long_enough_evicts_nobody(harness: Harness) -> No
     harness.reconciler.remaining = lambda: 4.0
     harness.reconciler.reconcile()
     assert len(harness.evictions()) == 3
+
+
+FULL = "0/4 nodes are available: 1 node(s) had untolerated taint(s), 3 Insufficient cpu."
+
+
+def refused(harness: Harness, message: str, **more: Any) -> None:
+    """A pod that kube-scheduler's own filters refuse, so that it never asks; minutes pass."""
+    (high,) = gang("high", 1, 4, priority=5, **more)
+    high["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "message": message}]
+    harness.core.pod_changed(harness.create(high))
+    for _ in range(20):
+        harness.now += 10
+        harness.reconciler.reconcile()
+
+
+def test_a_pod_whose_nodes_are_full_with_victims_preempts_without_being_asked_about(harness: Harness) -> None:
+    """NodeResourcesFit comes before the extender: with every node's CPU in use nobody would ever be told to go."""
+    for made in gang("low", 3, 4):
+        harness.run(made)
+    refused(harness, FULL)
+    assert harness.evictions()[:3] == [f"POST eviction low-{i}" for i in range(3)]
+    assert "Preempting" in harness.reasons_of("high-0")
+    for i in range(3):
+        harness.delete(f"low-{i}")
+    assert harness.run(harness.server.pods["default/high-0"]) in NODES
+
+
+@pytest.mark.parametrize(
+    ("message", "more"),
+    [
+        ("0/4 nodes are available: 4 node(s) didn't match Pod's node affinity/selector.", {}),
+        (FULL, {"ignoreK8sSuggestedNodes": False}),
+    ],
+)
+def test_who_could_not_run_afterwards_preempts_nobody(harness: Harness, message: str, more: dict[str, Any]) -> None:
+    for made in gang("low", 3, 4):
+        harness.run(made)
+    refused(harness, message, **more)
+    assert harness.evictions() == []
+
+
+def test_a_pod_that_would_only_have_to_be_bound_holds_nothing_until_it_is_asked_about(harness: Harness) -> None:
+    refused(harness, FULL)
+    assert harness.forced == []
+    assert "default/high" not in harness.core.book.engine.state.groups.by_name

@@ -19,9 +19,12 @@ import yaml
 from paictl.errors import PaictlError
 from paictl.extender import service
 from paictl.extender.core import NotServingError, Options
+from paictl.extender.pod_events import PodEvent
 from paictl.extender.service import Service, Settings
 from paictl.extender.term import Term
+from paictl.extender.wire import PodRef
 from paictl.remote.kube.client import Json
+from paictl.remote.kube.events import Event, PodReference
 from paictl.remote.kube.informer import Times
 from paictl.scheduler.errors import InvariantError
 from tests.unit.extender.conftest import CONFIG, NODES, spec
@@ -74,6 +77,22 @@ def test_an_end_that_the_watch_never_told_is_found_by_the_next_list(harness: Har
         until(lambda: made["metadata"]["uid"] not in term.core.book.pods)
     finally:
         term.stop()
+
+
+def test_what_is_said_of_a_pod_reaches_the_recorder_whole(tmp_path: Path) -> None:
+    file = tmp_path / "hivedscheduler.yaml"
+    skus = {"GPU": {"gpu": 1, "cpu": 1, "memory": "1Gi"}}
+    file.write_text(yaml.safe_dump({**CONFIG, "physicalCluster": {"skuTypes": skus, **CONFIG["physicalCluster"]}}))
+    client: Any = Cluster()
+    made, said = Service(client, Settings(file, events=False), lambda _line: None), list[Event]()
+    made.events.record = said.append  # type: ignore[assignment]
+    made.record(PodEvent(PodRef("d", "p", "u"), "Preempted", "why", warning=True, once=True))
+    made.record(PodEvent(PodRef("d", "p", "u"), "ForceBind", "how"))
+    subject = PodReference("d", "p", "u")
+    assert said == [
+        Event(subject, "Preempted", "why", warning=True, vital=True, once=True),
+        Event(subject, "ForceBind", "how"),
+    ]
 
 
 def test_an_engine_that_contradicts_itself_is_written_down_and_ends_the_process(

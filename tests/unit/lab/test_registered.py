@@ -260,6 +260,8 @@ def test_a_folder_that_is_bound_means_its_cluster_and_no_other(home: Path, monke
     folder.mkdir()
     monkeypatch.setenv("PAICTL_STATE", str(folder))
     assert (bound_to(folder), chosen_name()) == ("local", "local")
+    (folder / "cluster-name").write_bytes(b"\xff")
+    assert (bound_to(folder), bound_to(folder / "cluster-name")) == ("local", "local"), "nobody can read that"
     bind(folder, "prod")
     assert (bound_to(folder), chosen_name()) == ("prod", "prod")
     monkeypatch.setenv("PAICTL_CLUSTER", "prod")

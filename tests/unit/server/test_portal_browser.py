@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,8 @@ from paictl.server.app import App
 from paictl.server.routes import routes
 from paictl.server.routing import Router
 from paictl.server.workers import Workers
-from tests.browser import CHROMIUM, Page, browser
+from tests.browser import CHROMIUM, Page, browser, click, fill, reads
+from tests.browser import sign_in as sign_in_with
 from tests.contract.conftest import embedded
 from tests.unit.server.conftest import PASSWORD
 
@@ -52,29 +52,8 @@ def portal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[st
         listening.close()
 
 
-def fill(page: Page, **fields: str) -> None:
-    """Type into fields by name, as far as scripts can tell."""
-    for name, value in fields.items():
-        page.run(
-            f"(() => {{ const e = document.querySelector('[name={name}]'); e.value = {json.dumps(value)};"
-            "e.dispatchEvent(new Event('input', {bubbles: true})); })()"
-        )
-
-
-def click(page: Page, selector: str) -> Callable[[], object]:
-    return lambda: page.run(f"document.querySelector({json.dumps(selector)}).click()")
-
-
-def reads(page: Page, words: str) -> None:
-    """Wait until the page says something."""
-    page.until(f"document.body?.innerText.includes({json.dumps(words)})")
-
-
 def sign_in(page: Page, address: str, user: str) -> None:
-    page.open(address)
-    fill(page, user=user, password=PASSWORD)
-    page.follow(click(page, "button.main"))
-    reads(page, user)
+    sign_in_with(page, address, user, PASSWORD)
 
 
 def test_from_sign_in_to_the_end_of_a_job(portal: tuple[str, EmbeddedCluster]) -> None:

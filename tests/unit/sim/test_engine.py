@@ -8,7 +8,7 @@ import pytest
 
 from paictl.sim.actions import Action, Colocate, Migrate, Moment, PolicyError, Preempt, Resize, Start, Stop
 from paictl.sim.cluster import Cluster, ClusterSpec, Node, homogeneous, mixed
-from paictl.sim.engine import Engine
+from paictl.sim.engine import BARREN, Engine
 from paictl.sim.invariants import Invariants
 from paictl.sim.job import Fate, Job, JobError, in_order
 from paictl.sim.knowledge import NOTHING, KnowledgeError, Knows
@@ -304,3 +304,20 @@ def test_who_is_started_and_stopped_at_once_is_gone() -> None:
     script = at({0: lambda v: [Start(v["a"], (0,)), Stop(v["a"])], 20_000: lambda v: [Start(v["c"], (0,))]})
     found, _ = play([job("a", 0, 1, 10), job("c", 20, 1, 5)], homogeneous(1, 1), script)
     assert [(one.ending, one.end) for one in found.values()] == [(Ending.STOPPED, 0), (Ending.PASSED, 25_000)]
+
+
+def test_a_run_in_which_no_work_is_done_any_more_ends() -> None:
+    """Slices of a minute, and ten minutes to start again: for ever nobody would get any further."""
+    jobs = [Job(str(n), Millis(0), 4, Millis(600_000)) for n in range(3)]
+    result = simulate(jobs, homogeneous(1, 4), "gandiva:resume=10m,packing=false")
+    assert {one.ending for one in result.outcomes} == {Ending.UNFINISHED}
+    assert result.counters["decisions"] < 3 * BARREN
+    slow = simulate(jobs, homogeneous(1, 4), "gandiva:resume=59,packing=false")
+    assert {one.ending for one in slow.outcomes} == {Ending.PASSED}, "a second of each minute is enough"
+
+
+def test_many_decisions_without_an_end_are_no_standstill_while_work_is_done() -> None:
+    long = [Job("long", Millis(0), 4, Millis(60_000 * 3 * BARREN)), Job("too", Millis(0), 4, Millis(60_000 * BARREN))]
+    result = simulate(long, homogeneous(1, 4), "gandiva:packing=false")
+    assert {one.ending for one in result.outcomes} == {Ending.PASSED}
+    assert result.counters["decisions"] > 2 * BARREN

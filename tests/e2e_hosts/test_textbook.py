@@ -1,0 +1,265 @@
+"""The whole of the textbook's lab on hosts: `deploy apply`, jobs 0 to 7, two reconfigurations, the portal."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.browser import CHROMIUM, Page, browser, click, fill, reads, sign_in
+from tests.conftest import ROOT
+from tests.e2e_hosts.book import DIVIDED, ISOLATION, NAMES, SYSTEM, UNITED, Book, lives, phase, places
+from tests.e2e_hosts.deploying import PASSWORD, DevBox
+from tools.hosts.artifacts import BUSYBOX
+from tools.hosts.gpu import plug_in
+from tools.hosts.lab import Lab
+
+FILES = ("-m", "master.csv", "-w", "worker.csv", "-c", "config.yaml")
+OURS = {"cluster-configuration", "device-plugin", "frameworkcontroller", "hivedscheduler", "rest-server", "webportal"}
+FOREIGN = {"alert-manager", "grafana", "job-exporter", "node-exporter", "prometheus"}
+
+
+@pytest.fixture(scope="module")
+def lab_seed(seeded: Path) -> Path:
+    """What is on trial begins after the images have come to the hosts (test_deploy.py has that)."""
+    return seeded
+
+
+@pytest.fixture(scope="module")
+def book(lab: Lab, artifacts: Path, tmp_path_factory: pytest.TempPathFactory) -> Book:
+    """A master and two workers with a GPU each."""
+    lab.up(len(NAMES))
+    for machine in lab.machines():
+        machine.execute(["chpasswd"], text=f"ops:{PASSWORD}\n")
+    for number in (2, 3):
+        plug_in(lab.machine(number), 1)
+    made = Book(DevBox(lab, tmp_path_factory.mktemp("home")))
+    made.write(artifacts, PASSWORD)
+    return made
+
+
+@pytest.fixture(scope="module")
+def applied(book: Book) -> str:
+    """What `deploy apply` says at its end."""
+    return book.run("deploy", "apply", *FILES, "--yes")
+
+
+@pytest.fixture(scope="module")
+def cluster(book: Book, applied: str) -> Book:
+    """The cluster is there, and commands reach it."""
+    assert "portal:" in applied
+    book.run("cluster", "use", "pai")
+    return book
+
+
+def test_apply_says_what_runs_what_does_not_and_where_to_begin(book: Book, applied: str) -> None:
+    lines = dict(line.split(": ", 1) for line in applied.splitlines() if re.match(r"[a-z-]+: ", line))
+    assert {name for name, text in lines.items() if text == "started"} == OURS
+    left = {name: text for name, text in lines.items() if "not started" in text}
+    assert set(left) == FOREIGN
+    assert "docker.io/grafana/grafana:" in left["grafana"]
+    assert f"https://{book.box.lab.address(1)}:30286/" in applied
+    assert "paictl cluster use pai" in applied
+
+
+def test_kubelet_counts_the_gpus_and_the_services_are_ready(cluster: Book) -> None:
+    nodes = json.loads(cluster.kubectl("get", "nodes", "-o", "json"))["items"]
+    found = {node["metadata"]["name"]: node["status"]["capacity"].get("nvidia.com/gpu", "0") for node in nodes}
+    assert found == {"master1": "0", "worker1": "1", "worker2": "1"}
+    ready = {pod["metadata"]["labels"]["app.kubernetes.io/name"] for pod in cluster.items("pods", SYSTEM)}
+    assert {"frameworkcontroller", "hivedscheduler", "hivedscheduler-extender", "rest-server"} <= ready
+    assert json.loads(cluster.run("service", "status", "-n", *sorted(OURS), "-o", "json"))
+
+
+def test_a_second_apply_changes_nothing(cluster: Book) -> None:
+    before = lives(cluster.items("pods", SYSTEM))
+    shown = cluster.run("deploy", "apply", *FILES, "--yes")
+    assert "nothing changed: cluster pai is as it shall be" in shown
+    assert ": started" not in shown
+    assert lives(cluster.items("pods", SYSTEM)) == before
+
+
+# --- the first reconfiguration: one cluster becomes two virtual ones, while job 0 runs
+
+
+@pytest.fixture(scope="module")
+def divided(cluster: Book) -> Book:
+    """vc1 has worker1, default has worker2; job 0 ran before, and has ended."""
+    name = cluster.job(0, vc="default", training="env; sleep 300; echo epochs of")
+    before = cluster.runs(name)
+    assert before[0]["metadata"]["annotations"][ISOLATION] == "0"
+    shown = cluster.reconfigure(DIVIDED)
+    assert "virtual cluster vc1: new, 1 device" in shown
+    assert lives(cluster.pods(name)) == lives(before)
+    assert "NVIDIA_VISIBLE_DEVICES=0" in cluster.run("job", "logs", name)
+    assert cluster.run("job", "exec", name, "--", "ls", "/dev/nvidia0").strip() == "/dev/nvidia0"
+    cluster.stop(name)
+    return cluster
+
+
+def test_priority_decides_within_a_virtual_cluster(divided: Book) -> None:
+    first = divided.job(1)
+    old = divided.runs(first)
+    assert places(old) == ["worker1"]
+    second = divided.runs(divided.job(2))
+    assert places(second) == ["worker1"]
+    again = divided.waits(first)  # its pod was made anew
+    assert again[0]["metadata"]["uid"] != old[0]["metadata"]["uid"]
+
+
+def test_a_virtual_cluster_gets_no_more_than_it_was_promised(divided: Book) -> None:
+    pods = divided.waits(divided.job(3))
+    assert places(pods) == ["-"]
+    assert "not promised to VC vc1" in divided.run("job", "explain", "job-3")
+
+
+def test_an_opportunistic_job_uses_what_others_leave(divided: Book) -> None:
+    assert places(divided.runs(divided.job(4))) == ["worker2"]
+
+
+def test_the_owner_gets_its_promise_at_any_time(divided: Book) -> None:
+    assert places(divided.runs(divided.job(5))) == ["worker2"]
+    assert places(divided.waits("job-4")) == ["-"]
+    assert places(divided.runs("job-2")) == ["worker1"]
+
+
+# --- the second: one virtual cluster with both workers, while job 5 runs
+
+
+@pytest.fixture(scope="module")
+def united(divided: Book) -> Book:
+    """Only job 5 is left, and default has both workers."""
+    divided.stop("job-1", "job-2", "job-3", "job-4")
+    before = divided.runs("job-5")
+    shown = divided.reconfigure(UNITED)
+    assert "virtual cluster default: 1 device before, 2 then" in shown
+    assert lives(divided.pods("job-5")) == lives(before)
+    return divided
+
+
+def test_a_gang_starts_as_a_whole_or_not_at_all(united: Book) -> None:
+    pods = united.waits(united.job(6, training="sleep 5; echo epochs of"), tasks=2)
+    assert places(pods) == ["-", "-"]  # although worker1 is free
+    united.stop("job-5")
+    assert places(united.runs("job-6", tasks=2)) == ["worker1", "worker2"]
+
+
+def test_without_gang_each_task_starts_when_it_can(united: Book) -> None:
+    united.until(
+        lambda: united.pods("job-6"), lambda pods: not any(phase(pod) == "Running" for pod in pods), "job-6 ends"
+    )
+    held = united.runs(united.job(5, name="job-5b"))
+    united.job(7, training="sleep 600; echo epochs of")
+    pods = united.until(
+        lambda: united.pods("job-7"),
+        lambda pods: sorted(map(phase, pods)) == ["Pending", "Running"],
+        "one task of job-7 runs",
+    )
+    free = ({"worker1", "worker2"} - set(places(held))).pop()
+    assert places(pods) == ["-", free]
+    united.stop("job-5b")
+    assert places(united.runs("job-7", tasks=2)) == ["worker1", "worker2"]
+    united.stop("job-7")
+
+
+# --- what is in a container
+
+
+TALK = {
+    "protocolVersion": 2, "name": "talk", "type": "job",
+    "prerequisites": [{"name": "box", "type": "dockerimage", "uri": BUSYBOX}],
+    "taskRoles": {
+        "server": {
+            "instances": 1, "dockerImage": "box", "completion": {"minSucceededInstances": -1},
+            "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 1, "ports": {"http": 1}},
+            "commands": ["env | grep PAI_", "echo served >/tmp/page",
+                         'httpd -p "$PAI_CONTAINER_HOST_PORT" -h /tmp', "sleep 300"],
+        },
+        "client": {
+            "instances": 1, "dockerImage": "box", "completion": {"minSucceededInstances": -1},
+            "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 1},
+            "commands": [
+                "echo task $PAI_TASK_INDEX of $PAI_CURRENT_TASK_ROLE_NAME",
+                'until wget -q -O - "http://$PAI_HOST_IP_server_0:$PAI_PORT_LIST_server_0_http/page"; do sleep 1; done',
+                "echo done",
+            ],
+        },
+    },
+    "defaults": {"virtualCluster": "default"},
+    "extras": {"gangAllocation": True},
+}  # fmt: skip
+"""Two roles: one listens on a port that it is given, the other finds it by what the runtime says."""
+
+
+@pytest.fixture(scope="module")
+def talk(united: Book) -> Book:
+    united.submit(TALK)
+    return united
+
+
+def test_tasks_find_each_other_by_address_and_port_and_logs_are_followed_to_the_end(talk: Book) -> None:
+    said = talk.run("job", "logs", "talk", "--task", "client:0", "-f").splitlines()
+    assert said[0] == "task 0 of client"
+    assert said[-2:] == ["served", "done"]
+
+
+def test_what_is_handed_to_a_command_in_a_container_ends(talk: Book) -> None:
+    words = ("job", "exec", "talk", "--task", "server:0", "-i", "--", "cat")
+    assert talk.run(*words, text="one\ntwo\n") == "one\ntwo\n"
+    failing = ("job", "exec", "talk", "--task", "server:0", "--", "sh", "-c", "exit 7")
+    talk.run(*failing, codes=(7,))
+    talk.stop("talk")
+
+
+# --- the portal, and the ports' contract
+
+
+@pytest.fixture
+def page(cluster: Book) -> Iterator[Page]:
+    """A browser on the dev box."""
+    with browser(cluster.box.lab.network.inside(), "--ignore-certificate-errors") as made:
+        made.size(1280, 900)
+        yield made
+
+
+def password_of(book: Book) -> str:
+    """Of the first administrator: what `apply` has made up."""
+    made = yaml.safe_load((book.box.home / "pai-deploy/cluster-cfg/services-configuration.yaml").read_text())
+    return str(made["rest-server"]["default-pai-admin-password"])
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
+def test_the_portal_takes_an_administrator_a_user_and_a_job(united: Book, page: Page) -> None:
+    address = f"https://{united.box.lab.address(1)}:30286"
+    sign_in(page, address, "admin", password_of(united))
+    page.open(f"{address}/admin/users")
+    fill(page, name="eve", password=PASSWORD)
+    click(page, "[name='vc.default']")()
+    page.follow(click(page, "form.card button.main"))
+    reads(page, "eve")
+    page.follow(click(page, "form[action='/sign-out'] button"))
+    sign_in(page, address, "eve", PASSWORD)
+    page.open(f"{address}/submit")
+    fill(page, name="first", image=BUSYBOX, command="echo hello from $PAI_USER_NAME; sleep 300", cpu="1", memory="64")
+    reads(page, "can run now")
+    page.follow(click(page, "#submit"))
+    reads(page, "Running")
+    assert places(united.runs("first")) != ["-"]
+    assert page.complaints == []
+    united.stop("eve~first")
+
+
+def test_the_contract_of_a_cluster_holds(united: Book) -> None:
+    """Of its tests those that need services which really run; last, for they push configurations of their own."""
+    words = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "together", "-k", "hosts", "-p", "no:cacheprovider"]
+    done = united.box.lab.run(
+        [*words, str(ROOT / "tests/contract/test_ports.py")], check=False, seconds=500, folder=ROOT,
+        environment={"PAICTL_CONTRACT_HOSTS": str(united.box.home / ".kube/config")},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert "5 passed" in done.stdout

@@ -1,0 +1,77 @@
+"""What a container runs, tried in the shells and in a process namespace of this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paictl.controller.runtime import FOLDER, MOST_ADDRESSES, options_of, runtime_script
+from paictl.workload.job import Job
+
+JOB: dict[str, Any] = {
+    "protocolVersion": 2, "name": "one", "type": "job",
+    "prerequisites": [{"name": "image", "type": "dockerimage", "uri": "busybox"}],
+    "taskRoles": {"train": {"instances": MOST_ADDRESSES + 1, "dockerImage": "image", "commands": ["true"],
+                            "resourcePerInstance": {"cpu": 1, "memoryMB": 100, "gpu": 0}}},
+}  # fmt: skip
+"""With so many tasks that it looks up no addresses."""
+ALONE = ("unshare", "--pid", "--fork", "--kill-child")
+SAVES = """\
+import signal, sys, time
+
+def save(*_):
+    time.sleep(0.3)  # longer than its shell needs to end
+    sys.exit(print("saved"))
+
+signal.signal(signal.SIGTERM, save)
+print("begun", flush=True)
+signal.pause()
+"""
+
+pytestmark = [
+    pytest.mark.parametrize("shell", ["dash", "bash"]),
+    pytest.mark.skipif(not (shutil.which("dash") and shutil.which("bash")), reason="needs dash and bash"),
+]
+
+
+@pytest.fixture
+def runtime(tmp_path: Path) -> Path:
+    """The script in a folder where its commands are beside it."""
+    text = runtime_script("one", Job.from_mapping(JOB), 0, {"train": options_of(JOB, "train")})
+    path = tmp_path / "runtime.sh"
+    path.write_text(text.replace(FOLDER, str(tmp_path)))
+    return path
+
+
+@pytest.mark.parametrize(("commands", "code"), [("exit 7", 7), ("true", 0), ("kill -9 $$", 137)])
+def test_the_exit_code_is_that_of_the_commands(shell: str, runtime: Path, commands: str, code: int) -> None:
+    (runtime.parent / "user.sh").write_text(commands)
+    assert subprocess.run([shell, str(runtime)], check=False, stderr=subprocess.DEVNULL).returncode == code
+
+
+@pytest.mark.parametrize("commands", ["{python} -c '{saves}'", "trap '' TERM; {python} -c '{saves}'; exit 3"])
+def test_all_processes_hear_that_they_are_to_end_and_may_save(shell: str, runtime: Path, commands: str) -> None:
+    """Preempted jobs have the time of grace for a checkpoint, and do not hold their devices to its end."""
+    if subprocess.run([*ALONE, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this machine lets nobody make a process namespace")
+    (runtime.parent / "user.sh").write_text(commands.format(python=sys.executable, saves=SAVES))
+    with subprocess.Popen(
+        [*ALONE, shell, str(runtime)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "begun\n"
+            first = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            os.kill(int(first[0]), signal.SIGTERM)
+            said, _ = process.communicate(timeout=20)
+        finally:
+            process.kill()  # and with it all that it has started
+    assert said == "saved\n"
+    assert process.returncode == (3 if "exit 3" in commands else 143)
