@@ -147,10 +147,10 @@ def _begin(site: Site) -> Iterator[Callable[[], tuple[int, str]]]:
 
 
 def _events(site: Site) -> list[dict[str, str]]:
-    """Of all runs so far, the oldest first; what is gone on with is the same run."""
+    """Of all runs so far, the oldest first; what is gone on with is the same run, so a file may grow behind a newer."""
     runs = sorted((site.folder / "home/.local/state/paictl/runs").glob("*-deploy/events.jsonl"))
     lines = [line for run in runs for line in run.read_text().splitlines()]
-    return [json.loads(line) for line in lines if line.endswith("}")]
+    return sorted((json.loads(line) for line in lines if line.endswith("}")), key=lambda one: str(one["at"]))
 
 
 def _pushes(events: list[dict[str, str]]) -> bool:
