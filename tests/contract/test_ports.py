@@ -233,8 +233,9 @@ def test_to_stop_a_job_can_be_asked_again_and_what_is_not_there_is_an_error(cont
 
 @needs(Port.JOBS, Port.SCHEDULING)
 def test_a_waiting_job_is_explained_and_a_running_one_is_not_waiting(contract: Contract) -> None:
-    runs, waits = contract.submit("runs"), contract.submit("waits")
+    runs = contract.submit("runs")
     contract.job_in(runs, JobState.RUNNING)
+    waits = contract.submit("waits")
     answer = contract.until(lambda: contract.cluster.explain(waits), lambda found: found.scheduler is not None)
     assert (answer.job, answer.situation, answer.waiting) == (waits, Situation.NO_ROOM, 1)
     assert explaining.data(answer)["decision"] == "wait"

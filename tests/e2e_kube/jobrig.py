@@ -11,6 +11,7 @@ import yaml
 
 from paictl.cluster.interface import FOREVER, Cluster, JobRequest
 from paictl.cluster.kubernetes.opening import open_pinned, pin
+from paictl.cluster.kubernetes.paijob.names import SELECTOR
 from paictl.resources import resource_folder
 from paictl.units import Millis
 from tests.e2e_kube.accounts import PAICTL
@@ -90,6 +91,8 @@ class JobRig:
         """No job is left, nor a pod of one."""
         for path in (JOBS, WORKS, f"/api/v1/namespaces/{SPACE}/pods"):
             self.api.call("DELETE", f"{path}?propagationPolicy=Background")
+        # Kubernetes would delete them, too, but half a minute late while the custom resource is new to it
+        self.api.call("DELETE", f"/api/v1/namespaces/{SPACE}/secrets?labelSelector={SELECTOR}")
         until(lambda: not (self.jobs() or self.works() or self.api.pods(SPACE)), 60, "all jobs are gone")
 
     def stop(self) -> None:
