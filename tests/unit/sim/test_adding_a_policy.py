@@ -46,8 +46,8 @@ def test_what_cannot_be_is_said_with_what_can() -> None:
     for text, hint in (
         ("fifo,edf", "one policy each: --policy fifo --policy …"),
         ("fifu", "did you mean 'fifo'?"),
-        ("chronus:padding=abc", "allowed: number"),
-        ("las:queues=3ms", "allowed: seconds, or with a unit"),
+        ("chronus:padding=abc", "allowed: number, 0.1 to 100"),
+        ("las:queues=3ms", "allowed: seconds, or with a unit, at least 0.001"),
         ("gavel:aware=no", "allowed: true | false"),
     ):
         with pytest.raises(ParameterError) as caught:
