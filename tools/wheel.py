@@ -31,7 +31,7 @@ BUILDERS: Final = ("mypy[mypyc]==2.4.1", "setuptools==80.9.0", "hatchling==1.33.
 CORE: Final = ("paictl/cells/*.py", "paictl/scheduler/*.py", "paictl/scheduler/placement/*.py")
 SIM: Final = ("engine", "loop", "occupancy", "state", "timeline")
 PYTHON_ONLY: Final = {"__init__", "tree", "inspect", "invariants", "operations", "replay", "snapshot"}
-"""Not compiled: a generic dataclass in `tree`, and what only people and tests ask; of `sim`, `rates` has Python below it."""
+"""Not compiled: a generic dataclass in `tree`, what only people and tests ask; nor `sim/rates`, base of policies'."""
 TESTS: Final = ("tests/unit/scheduler", "tests/unit/cells", "tests/unit/sim", "tests/golden")
 KNOWN: Final = {
     "test_doomed.py::test_a_burst_of_reports_is_settled_once",
@@ -164,17 +164,9 @@ def test(name: str, ending: str, known: set[str]) -> bool:
     for file in run(python_of(name), "-c", script, *names, where=CHECK).splitlines():
         if not (file.endswith(ending) and file.startswith(str(WORK / name))):
             sys.exit(f"make wheel: in the environment {name} a module of the core is {file}")
-    command = (
-        "env",
-        "CI=1",
-        python_of(name),
-        "-m",
-        "pytest",
-        "-q",
-        "-n",
-        "0",
-        *TESTS,
-    )  # CI: the same examples for both
+    (packages,) = (WORK / name / "lib").glob("python*/site-packages")  # for a test that asks another Python
+    settings = ("CI=1", f"PYTHONPATH={packages}")  # CI: the same examples for both
+    command = ("env", *settings, python_of(name), "-m", "pytest", "-q", "-n", "0", *TESTS)
     found = run(*command, where=CHECK, may_fail=True)
     (WORK / f"{name}.log").write_text(found, encoding="utf-8")
     failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", found, re.MULTILINE)
