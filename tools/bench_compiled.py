@@ -21,7 +21,7 @@ WORK: Final = Path(__file__).resolve().parent.parent / "build" / "wheel"
 SIZES: Final = (64, 2048, 32768)
 OPERATIONS: Final = 20_000
 JOBS: Final = (("fifo", 20_000), ("las", 20_000), ("hived", 3_000))
-ROUNDS: Final = 3
+ROUNDS: Final = 5
 
 
 def main() -> None:
