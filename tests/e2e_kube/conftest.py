@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e_kube.controlplane import ControlPlane, binaries, control_plane, missing
-from tests.e2e_kube.kubeapi import KubeApi
+from tests.e2e_kube.kubeapi import ApiError, KubeApi
 
 WANTED = os.environ.get("PAICTL_E2E") == "1"
 
@@ -43,8 +44,13 @@ def api(plane: ControlPlane) -> KubeApi:
 
 @pytest.fixture(scope="module", autouse=True)
 def _nothing_is_configured(api: KubeApi) -> None:
-    """No module sees what another one has pushed, nor the ports of its services; accounts and rights may stay."""
+    """No module sees what another one has pushed, nor the ports of its services, nor how strict it made the namespace.
+
+    Accounts and rights may stay.
+    """
     space = "/api/v1/namespaces/paictl-system"
+    with contextlib.suppress(ApiError):  # nobody has made it yet
+        api.patch(space, {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": None}}})
     for kind in ("configmaps", "secrets"):
         api.call("DELETE", f"{space}/{kind}?labelSelector=app.kubernetes.io/part-of=paictl")
     api.call("DELETE", f"{space}/services")
