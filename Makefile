@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test lint format bench kube kube-hosts images e2e e2e-versions e2e-hosts bench-kube fuzz soak example-reports lock test-lowest clean help
+.PHONY: demo test lint format bench kube kube-hosts images e2e e2e-versions e2e-hosts bench-kube fuzz soak example-reports wheel lock test-lowest clean help
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 16
@@ -74,6 +74,10 @@ soak: $(STAMP)  ## 2 million random operations on the scheduler core, 500 runs o
 example-reports: $(STAMP)  ## reports of all labs, in examples/lab-report
 	$(BIN)/python tools/example_report.py
 
+wheel: $(STAMP)  ## trial: the core compiled by mypyc, the same tests on it and what it brings (ten minutes; needs gcc)
+	@$(BIN)/python tools/wheel.py
+	@$(BIN)/python tools/bench_compiled.py
+
 lock:  ## renew the lock files (needs uv)
 	uv pip compile -q pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-header \
 	  --upgrade -o requirements/dev.lock
@@ -110,4 +114,4 @@ $(STAMP): requirements/dev.lock pyproject.toml
 	@touch $@
 
 clean:  ## remove what make made
-	rm -rf $(VENV) .venv-lowest .venv-playbooks .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output
+	rm -rf $(VENV) .venv-lowest .venv-playbooks .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output build/wheel dist

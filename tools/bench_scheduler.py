@@ -110,8 +110,8 @@ def stream(size: int) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
-def measure(size: int) -> dict[str, Any]:
-    """Everything in process."""
+def prepared(size: int) -> tuple[Any, Any, list[tuple[str, Any]], float]:
+    """The configuration, its engine with all nodes healthy, the operations, and the seconds that the start took."""
     from paictl.scheduler.engine import Engine
     from paictl.scheduler.events import NodeHealth
     from paictl.scheduler.wire import read_request
@@ -133,6 +133,12 @@ def measure(size: int) -> dict[str, Any]:
     started = time.perf_counter() - start
     gc.collect()
     gc.freeze()  # the trees live as long as the process: do not walk them again and again
+    return config, engine, steps, started
+
+
+def measure(size: int) -> dict[str, Any]:
+    """Everything in process."""
+    config, engine, steps, started = prepared(size)
     fits, waits = whole_quota(engine, 0), whole_quota(engine, 1)
     times = run(engine, steps)
     total = [one for kind in times.values() for one in kind]

@@ -7,6 +7,7 @@ the long run (`tools/soak.py`).
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from paictl.scheduler.decision import Bind, Failure, Phase, Preempt, Wait
@@ -99,10 +100,8 @@ class World:
         names = waiting if waiting and self.pick(2) else sorted(self.groups)
         first = self.groups[names[self.pick(len(names))]]
         size = first.members[self.pick(len(first.members))][0]
-        fields = {name: getattr(first, name) for name in PodRequest.__slots__}
-        return PodRequest(
-            **{**fields, "uid": f"p{self.count:05}", "name": f"default/p{self.count:05}", "leaf_number": size}
-        )
+        uid = f"p{self.count:05}"
+        return replace(first, uid=uid, name=f"default/{uid}", leaf_number=size)
 
     def schedule(self, request: PodRequest) -> Decision | None:
         """Filter a pod; on preemption perhaps start it."""
