@@ -138,7 +138,7 @@ def test_ctrl_c_while_it_waits_leaves_what_is_applied_and_a_second_start_goes_on
     assert found["state"] == "starting"
     code, _, err = shell.tried("service", "start", "-n", "hivedscheduler", "--timeout", "1")
     assert code == 4
-    assert "pods are ready" in err
+    assert "no scheduler has looked at its pod yet: does default-scheduler run?" in err
     plane.start_scheduler(SCHEDULER)
     assert "rest-server: started" in shell.done("service", "start", "-n", "hivedscheduler", "rest-server")
     shell.done("service", "status", "-n", "hivedscheduler")
