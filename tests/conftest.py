@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,10 @@ settings.load_profile("same" if os.environ.get("CI") else "anew")
 os.environ["XDG_CONFIG_HOME"] = os.devnull
 for _name in ("PAICTL_CLUSTER", "PAICTL_LANG", "PAICTL_OUTPUT", "FORCE_COLOR", "NO_COLOR", "COLUMNS"):
     os.environ.pop(_name, None)
+
+# A shell that begins the tests in the background has them ignore Ctrl-C, and all that they start with them.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("PAICTL_SHARED", ROOT.parent / "shared"))
