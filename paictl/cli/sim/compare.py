@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from paictl.cli.console import Output, language, progressing, spoken, warning, write, write_data, write_table
+from paictl.cli.console import Output, progressing, spoken, write, write_data, write_table
 from paictl.cli.options import OutputOption
 from paictl.cli.sim.promises import compare_promises
 from paictl.cli.sim.shared import (
@@ -20,7 +20,7 @@ from paictl.cli.sim.shared import (
     read_trace,
     span,
     write_figures,
-    write_files,
+    write_results,
 )
 from paictl.errors import PaictlError
 
@@ -73,10 +73,9 @@ def compare(
         raise PaictlError(
             "a comparison needs policies and a cluster", hint="--policy fifo --policy srtf --cluster 15x4"
         )
-    from paictl.sim.page import page
     from paictl.sim.parallel import Wanted, play
     from paictl.sim.policies.table import parse
-    from paictl.sim.report import compared, compared_data, jobs_csv, label
+    from paictl.sim.report import compared, compared_data, label
     from paictl.sim.specify import cluster_named
 
     for policy in policies:
@@ -94,14 +93,7 @@ def compare(
             done=lambda number: say(f"playing {len(found.jobs):,} jobs: {number} of {len(wanted)} runs"),
         )  # fmt: skip
         given = compared(found, runs)
-    for text in given.warnings:
-        warning(text)
-    files = {}
-    if jobs:
-        files[jobs] = jobs_csv(runs)
-    if html:
-        files[html] = page(given, f"{trace}: {', '.join(label(run, runs) for run in runs)}", language())
-    write_files(files)
+    write_results(given, f"{trace}: {', '.join(label(run, runs) for run in runs)}", jobs=jobs, html=html)
     if output is Output.TABLE:
         _write(given)
     else:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from paictl import i18n
-from paictl.cli.console import Output, language, progress, spoken, warning, write, write_data, write_table
+from paictl.cli.console import Output, progress, spoken, write, write_data, write_table
 from paictl.cli.options import OutputOption
 from paictl.cli.sim.shared import (
     ClusterOption,
@@ -22,7 +22,7 @@ from paictl.cli.sim.shared import (
     read_trace,
     span,
     write_figures,
-    write_files,
+    write_results,
 )
 
 EPILOG = """
@@ -48,9 +48,8 @@ def run(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Play a trace of jobs under a policy and report what it came to; times are seconds in data and CSV."""
-    from paictl.sim.page import page
     from paictl.sim.policies.table import parse
-    from paictl.sim.report import compared, events_jsonl, jobs_csv, run_data
+    from paictl.sim.report import compared, events_jsonl, run_data
     from paictl.sim.simulate import simulate
     from paictl.sim.specify import cluster_named
 
@@ -61,16 +60,9 @@ def run(
     with progress(f"playing {len(found.jobs):,} jobs under {policy}"):
         result = simulate(found.jobs, spec, policy, seed=seed, log=events is not None)
         given = compared(found, [result])
-    for text in given.warnings:
-        warning(text)
-    files = {}
-    if jobs:
-        files[jobs] = jobs_csv([result])
-    if events:
-        files[events] = "".join(events_jsonl(result))
-    if html:
-        files[html] = page(given, i18n.text("{trace} under {policy}", trace=trace, policy=policy), language())
-    write_files(files)
+    more = {events: "".join(events_jsonl(result))} if events else {}
+    title = i18n.text("{trace} under {policy}", trace=trace, policy=policy)
+    write_results(given, title, jobs=jobs, html=html, more=more)
     if output is not Output.TABLE:
         write_data(run_data(result, found, given.figures[0], reproducible=reproducible), output)
         return

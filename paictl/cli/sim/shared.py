@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from paictl import i18n
-from paictl.cli.console import info, said, warning, write_table
+from paictl.cli.console import info, language, said, warning, write_table
 from paictl.errors import PaictlError
 
 if TYPE_CHECKING:
     from paictl.sim.job import Trace
     from paictl.sim.metrics import Figures
+    from paictl.sim.report import Compared
 
 TraceArgument = Annotated[
     str,
@@ -89,6 +90,22 @@ def write_files(files: Mapping[Path, str]) -> None:
                 hint="check the folder",
             ) from None
         info(i18n.text("wrote {path}", path=path))
+
+
+def write_results(
+    given: Compared, title: str, *, jobs: Path | None, html: Path | None, more: Mapping[Path, str] | None = None
+) -> None:
+    """Say what speaks against the figures, and write what of them is wanted: by job, as a page, and `more`."""
+    from paictl.sim.page import page
+    from paictl.sim.report import jobs_csv
+
+    for told in given.warnings:
+        warning(told)
+    files = {jobs: jobs_csv(given.runs)} if jobs else {}
+    files |= more or {}
+    if html:
+        files[html] = page(given, title, language())
+    write_files(files)
 
 
 def span(seconds: float | None) -> str:

@@ -10,7 +10,6 @@ from paictl.cli.clusters import StateOption
 from paictl.cli.console import (
     Output,
     info,
-    language,
     progressing,
     said,
     spoken,
@@ -30,7 +29,7 @@ from paictl.cli.sim.shared import (
     read_trace,
     span,
     write_figures,
-    write_files,
+    write_results,
 )
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import text
@@ -82,8 +81,7 @@ def what_if(
     The scheduler core decides, as it would in the cluster. A configuration with errors is refused with what
     `paictl config validate` finds (exit code 1).
     """
-    from paictl.sim.page import page
-    from paictl.sim.report import compared, jobs_csv
+    from paictl.sim.report import compared
     from paictl.sim.what_if import what_if_data
 
     paths = config or []
@@ -104,16 +102,8 @@ def what_if(
     found, given = _played(trace or "", kind, cluster, (old, new))
     both = compared(found, [given.old, given.new], discriminating=False)
     _warn_of_strangers(found, [dict(old.quotas), dict(new.quotas)], paths)
-    for told in both.warnings:
-        warning(told)
-    files = {}
-    if jobs:
-        files[jobs] = jobs_csv([given.old, given.new])
-    if html:
-        files[html] = page(
-            both, text("{trace}: {old} and {new}", trace=found.path, old=old.text, new=new.text), language()
-        )
-    write_files(files)
+    title = text("{trace}: {old} and {new}", trace=found.path, old=old.text, new=new.text)
+    write_results(both, title, jobs=jobs, html=html)
     if output is Output.TABLE:
         _write(given)
     else:
