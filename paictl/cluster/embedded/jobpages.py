@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
+from typing import Protocol
 
 from paictl.cluster.embedded.jobcodec import view_from
 from paictl.cluster.embedded.jobs import LiveJob
@@ -16,28 +17,31 @@ from paictl.cluster.jobpages import JobPage, JobQuery
 from paictl.cluster.jobwords import STATES
 
 
-class WithPages:
-    """What a cluster in a folder adds to its port of jobs."""
+class InFolder(Protocol):
+    """What pages are made of: the cluster that `WithPages` is mixed into."""
 
     _store: Store
 
     def _world(self) -> AbstractContextManager[World]:
-        raise NotImplementedError
+        """The cluster as it is now."""
 
     def _job(self, world: World, key: str) -> LiveJob:
-        raise NotImplementedError
+        """A job; raises `ClusterError` if there is none."""
 
     @property
     def epoch(self) -> datetime:
         """When the cluster came up."""
-        raise NotImplementedError
 
-    def job_data(self, key: str) -> Mapping[str, object]:
+
+class WithPages:
+    """What a cluster in a folder adds to its port of jobs."""
+
+    def job_data(self: InFolder, key: str) -> Mapping[str, object]:
         """What a job was submitted with, secrets masked."""
         with self._world() as world:
             return self._job(world, key).data
 
-    def job_page(self, query: JobQuery) -> JobPage:
+    def job_page(self: InFolder, query: JobQuery) -> JobPage:
         """The jobs of a page: views are made of these only, however many jobs there are."""
         with self._world() as world:
             live = {job.number: job for job in (*world.jobs.values(), *world.ended)}
