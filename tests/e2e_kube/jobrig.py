@@ -17,7 +17,7 @@ from paictl.units import Millis
 from tests.e2e_kube.accounts import PAICTL
 from tests.e2e_kube.controlplane import HOST, ControlPlane, Program, answers, free_ports
 from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi, until
-from tests.e2e_kube.rig import Rig
+from tests.e2e_kube.rig import Rig, nodes_of
 from tests.e2e_kube.stages import END
 
 SPACE = "paictl-jobs"
@@ -115,15 +115,28 @@ def _conditions(api: KubeApi) -> list[Json]:
 
 
 @contextlib.contextmanager
-def job_rig(plane: ControlPlane, api: KubeApi, hived: Mapping[str, Any], folder: Path) -> Iterator[JobRig]:
-    """All of it runs inside the block; no job is left behind."""
+def job_rig(
+    plane: ControlPlane, api: KubeApi, hived: Mapping[str, Any], folder: Path, **scheduler: object
+) -> Iterator[JobRig]:  # fmt: skip
+    """All of it runs inside the block, nodes are the caller's; no job is left behind."""
     made = JobRig(plane, api, hived, folder)
     try:
-        made.start()
+        made.start(**scheduler)
         yield made
         made.forget_jobs()
     finally:
         made.stop()
+
+
+@contextlib.contextmanager
+def rack_of_jobs(plane: ControlPlane, api: KubeApi, folder: Path) -> Iterator[JobRig]:
+    """The same with the nodes of `HIVED`, which is the cluster's configuration."""
+    names = nodes_of(HIVED)
+    api.add_nodes(names)
+    api.await_nodes(len(names))
+    with job_rig(plane, api, HIVED, folder) as made:
+        opened(plane).push(files(), "for jobs", base=None)
+        yield made
 
 
 def opened(plane: ControlPlane) -> Cluster:

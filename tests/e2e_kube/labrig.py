@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 from tests.e2e_kube.accounts import EXTENDER, SCHEDULER, SPACE
-from tests.e2e_kube.controlplane import ControlPlane
 from tests.e2e_kube.jobrig import JobRig
 from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi
 
@@ -66,18 +63,6 @@ class Extender(threading.Thread):
                 raise
             return None
         return found
-
-
-@contextlib.contextmanager
-def lab_rig(plane: ControlPlane, api: KubeApi, hived: Mapping[str, Any], folder: Path) -> Iterator[JobRig]:
-    """Nodes are the caller's; once the services run, the extender is what the service says (`following`)."""
-    made = JobRig(plane, api, hived, folder)
-    try:
-        made.start(podInitialBackoffSeconds=1, podMaxBackoffSeconds=1)
-        yield made
-        made.forget_jobs()
-    finally:
-        made.stop()
 
 
 @contextlib.contextmanager

@@ -15,9 +15,8 @@ import yaml
 from paictl.cluster.interface import Cluster, ClusterError, JobState, JobView, TaskPlace
 from paictl.remote.pipes import Pipes
 from tests.e2e_kube.controlplane import ControlPlane
-from tests.e2e_kube.jobrig import HIVED, SPACE, JobRig, files, finish, job_rig, live, opened, request, role
+from tests.e2e_kube.jobrig import HIVED, SPACE, JobRig, finish, live, opened, rack_of_jobs, request, role
 from tests.e2e_kube.kubeapi import ApiError, KubeApi, until
-from tests.e2e_kube.rig import nodes_of
 from tests.e2e_kube.shell import Shell
 
 PATIENCE = 60.0
@@ -25,11 +24,7 @@ PATIENCE = 60.0
 
 @pytest.fixture(scope="module")
 def rig(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobRig]:
-    names = nodes_of(HIVED)
-    api.add_nodes(names)
-    api.await_nodes(len(names))
-    with job_rig(plane, api, HIVED, tmp_path_factory.mktemp("jobs")) as made:
-        opened(plane).push(files(), "for jobs", base=None)
+    with rack_of_jobs(plane, api, tmp_path_factory.mktemp("jobs")) as made:
         yield made
 
 

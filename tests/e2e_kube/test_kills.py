@@ -20,9 +20,8 @@ from paictl.cluster.interface import JobState
 from paictl.operate.users.accounts import NewUser, add
 from tests.e2e_kube.accounts import PAICTL
 from tests.e2e_kube.controlplane import HOST, ControlPlane, Program, free_ports
-from tests.e2e_kube.jobrig import HIVED, SPACE, JobRig, files, finish, job_rig, live, opened, request, role
+from tests.e2e_kube.jobrig import SPACE, JobRig, finish, live, opened, rack_of_jobs, request, role
 from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi, until
-from tests.e2e_kube.rig import nodes_of
 from tests.e2e_kube.shell import Shell
 from tests.e2e_kube.stages import END
 
@@ -32,11 +31,7 @@ PASSWORD: Final = "long-enough-4-ann"  # noqa: S105 - of a test
 
 @pytest.fixture(scope="module")
 def rig(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobRig]:
-    names = nodes_of(HIVED)
-    api.add_nodes(names)
-    api.await_nodes(len(names))
-    with job_rig(plane, api, HIVED, tmp_path_factory.mktemp("kills")) as made:
-        opened(plane).push(files(), "for jobs", base=None)
+    with rack_of_jobs(plane, api, tmp_path_factory.mktemp("kills")) as made:
         yield made
 
 

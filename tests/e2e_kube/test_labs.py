@@ -15,9 +15,9 @@ from paictl.cluster.presets import preset_files
 from paictl.lab.site import renamed
 from tests.e2e_kube.accounts import PAICTL
 from tests.e2e_kube.controlplane import ControlPlane
-from tests.e2e_kube.jobrig import JOBS, JobRig
+from tests.e2e_kube.jobrig import JOBS, JobRig, job_rig
 from tests.e2e_kube.kubeapi import KubeApi, until
-from tests.e2e_kube.labrig import following, lab_rig
+from tests.e2e_kube.labrig import following
 from tests.e2e_kube.shell import Shell
 
 NODES = ("gpu-a", "gpu-b")
@@ -52,7 +52,8 @@ BUSY = {
 def rig(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobRig]:
     api.add_nodes(NODES, nvidia_com__gpu="1")
     api.await_nodes(2)
-    with lab_rig(plane, api, HIVED, tmp_path_factory.mktemp("labs")) as made:
+    soon = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
+    with job_rig(plane, api, HIVED, tmp_path_factory.mktemp("labs"), **soon) as made:
         yield made
     api.call("DELETE", "/api/v1/nodes")
 

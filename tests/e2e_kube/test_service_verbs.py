@@ -39,9 +39,6 @@ def shell(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFa
     plane.start_scheduler(SCHEDULER)
     made = Shell(plane, tmp_path_factory.mktemp("admin"))
     made.push(preset_files("lab"))
-    api.patch(
-        "/api/v1/namespaces/paictl-system", {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": None}}}
-    )
     yield made
     made.tried("service", "delete", "--with-data", "--cluster-id", "pai")
     plane.programs["kube-scheduler"].stop()
