@@ -94,7 +94,9 @@ def test_explanations_picture_page_and_metrics(caller: Caller, harness: Harness)
         assert line in text
 
 
-def test_where_nothing_waits_and_nothing_is_free_there_is_a_number_all_the_same(caller: Caller, harness: Harness) -> None:
+def test_where_nothing_waits_and_nothing_is_free_there_is_a_number_all_the_same(
+    caller: Caller,
+) -> None:
     """What an alert compares with 0 has to be there: series that come and go would never be 0."""
     text = caller.call("GET", "/metrics")[1]
     assert 'paictl_extender_waiting_pods{reason="other"} 0.0' in text
