@@ -37,7 +37,11 @@ machine-sku:
   npu: {mem: 220Gi, cpu: {vcore: 24}, computing-device: {type: huawei.com/npu, model: N910, count: 8}}
 machine-list:
   - {hostname: m0, hostip: 10.0.0.1, machine-type: plain, pai-master: "true"}
-  - {hostname: w-1.lab, hostip: 10.0.0.2, machine-type: nv, pai-worker: "true"}
+  - hostname: w-1.lab
+    hostip: 10.0.0.2
+    machine-type: nv
+    pai-worker: "true"
+    taints: ["paictl.io/jobs:NoSchedule", "owner=lab-2:PreferNoSchedule"]
   - {hostname: w2, hostip: 10.0.0.3, machine-type: amd, pai-worker: "true"}
   - {hostname: w3, hostip: 10.0.0.4, machine-type: npu, pai-worker: "true"}
 """
