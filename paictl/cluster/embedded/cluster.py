@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from paictl.cluster.embedded import commands, written
 from paictl.cluster.embedded.clock import Clock, anchor_row, steady, wall_time
-from paictl.cluster.embedded.commands import Command, Line, RunOut, Submit, Tick, Up
+from paictl.cluster.embedded.commands import BringUp, Line, LoggedCommand, RunOut, Submit, Tick
 from paictl.cluster.embedded.imagined import ImaginedPods
 from paictl.cluster.embedded.jobcodec import load_job, view_from
 from paictl.cluster.embedded.jobpages import WithPages
 from paictl.cluster.embedded.jobrows import row_of
 from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.jobviews import view_of
-from paictl.cluster.embedded.records import History
-from paictl.cluster.embedded.services import Alone
+from paictl.cluster.embedded.records import HistoryKind
+from paictl.cluster.embedded.services import SoleWriter
 from paictl.cluster.embedded.store import Store, planned_beginning, whole
 from paictl.cluster.embedded.users import WithUsers
 from paictl.cluster.embedded.views import losses_of, node_views, service_view
 from paictl.cluster.embedded.world import World
-from paictl.cluster.interface import About, ConfigVersion, Event, JobRequest, JobView, Machine, NodeChange, Port
+from paictl.cluster.interface import About, ConfigVersion, Event, JobRequest, JobView, MachineSpec, NodeChange, Port
 from paictl.cluster.jobwords import name_taken, no_job
 from paictl.cluster.versions import moved_on, no_version
 from paictl.units import Millis, from_unix, instant
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Given = TypeVar("Given")
 
 
-class EmbeddedCluster(WithUsers, WithPages, Alone, ImaginedPods):
+class EmbeddedCluster(WithUsers, WithPages, SoleWriter, ImaginedPods):
     """A cluster in a folder of this machine. `wall` gives Unix time in seconds (tests have their own)."""
 
     lacks: Mapping[Port, str] = MappingProxyType({})
@@ -54,7 +54,7 @@ class EmbeddedCluster(WithUsers, WithPages, Alone, ImaginedPods):
 
     @classmethod
     def up(
-        cls, folder: Path, command: Up, then: Iterable[Command] = (), *,
+        cls, folder: Path, command: BringUp, then: Iterable[LoggedCommand] = (), *,
         clock: tuple[float, bool] | None = None, wall: Callable[[], float] = wall_time,
     ) -> EmbeddedCluster:  # fmt: skip
         """Bring a cluster up; `clock` is (speed, run out), as fast as time passes by default.
@@ -139,7 +139,7 @@ class EmbeddedCluster(WithUsers, WithPages, Alone, ImaginedPods):
 
     def tick(self, span: Millis | None) -> datetime:
         """Advance the clock by hand: by a span, or (None) until nothing more will happen; returns the new instant."""
-        command: Command = RunOut() if span is None else Tick(span)
+        command: LoggedCommand = RunOut() if span is None else Tick(span)
         return instant(self.epoch, self._write(command, lambda world: world.now))
 
     def set_speed(self, speed: float, *, run_out: bool) -> None:
@@ -160,7 +160,7 @@ class EmbeddedCluster(WithUsers, WithPages, Alone, ImaginedPods):
         """Cordon, uncordon, fail or heal a node."""
         return self._write(commands.SetNode(name, change), lambda world: _one(node_views(world, self.epoch), name))
 
-    def add_node(self, machine: Machine) -> NodeView:
+    def add_node(self, machine: MachineSpec) -> NodeView:
         """A machine joins."""
         return self._write(commands.AddNode(machine), lambda world: _one(node_views(world, self.epoch), machine.name))
 
@@ -337,7 +337,7 @@ class EmbeddedCluster(WithUsers, WithPages, Alone, ImaginedPods):
             yield world
 
     def _write(
-        self, command: Command, answer: Callable[[World], Given], check: Callable[[], None] = lambda: None
+        self, command: LoggedCommand, answer: Callable[[World], Given], check: Callable[[], None] = lambda: None
     ) -> Given:
         """Carry a command out in one transaction; `answer` is asked before the state is stored."""
         self._seen = None
@@ -362,9 +362,9 @@ class EmbeddedCluster(WithUsers, WithPages, Alone, ImaginedPods):
 
     def _keep(self, world: World) -> None:
         """Store the state and what is new; the clock goes on from its instant."""
-        if History.JOBS in world.wiped:
+        if HistoryKind.JOBS in world.wiped:
             self._store.forget_jobs()
-        if History.CONFIGURATIONS in world.wiped:
+        if HistoryKind.CONFIGURATIONS in world.wiped:
             self._store.forget_configs()
         self._store.append_events(world.events)
         self._store.put_jobs(row_of(job, self.epoch) for job in world.ended)

@@ -16,7 +16,7 @@ TOLERATION: Final = Millis(300_000)
 """How long pods on a failed node are given, as Kubernetes tolerates an unreachable node by default."""
 
 
-class History(StrEnum):
+class HistoryKind(StrEnum):
     """What is kept for people to look back at, and a service can take with it when it is deleted."""
 
     JOBS = "jobs"
@@ -43,7 +43,7 @@ class Happened:
 
 
 @dataclass(frozen=True, slots=True)
-class Pushed:
+class PushedVersion:
     """A version of the configuration, as `interface.ConfigVersion`, at an instant of the cluster's clock."""
 
     number: int

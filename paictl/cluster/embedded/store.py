@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 from paictl import i18n
-from paictl.cluster.embedded.records import Happened, Pushed
+from paictl.cluster.embedded.records import Happened, PushedVersion
 from paictl.cluster.interface import ClusterError, ConflictError, EventKind, UnreachableError
 from paictl.errors import PaictlError
 from paictl.units import Millis
@@ -291,10 +291,10 @@ class Store:
         """Delete all versions of the configuration."""
         self._db.execute("DELETE FROM config")
 
-    def configs(self) -> Iterator[Pushed]:
+    def configs(self) -> Iterator[PushedVersion]:
         """All versions of the configuration, oldest first."""
         for number, at, message, files in self._db.execute("SELECT * FROM config ORDER BY number"):
-            yield Pushed(number, Millis(at), message, _parsed(files))
+            yield PushedVersion(number, Millis(at), message, _parsed(files))
 
 
 def _connected(path: Path) -> sqlite3.Connection:

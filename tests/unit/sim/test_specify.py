@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from paictl.errors import PaictlError
-from paictl.sim.cluster import Cluster, ClusterError
+from paictl.sim.cluster import Cluster, ClusterShapeError
 from paictl.sim.specify import cluster_named
 from tests.conftest import ROOT
 
@@ -21,7 +21,7 @@ def test_numbers_of_nodes_and_devices() -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "4", "4x", "0x4", "4x0", "-1x4", "1x2,", "A=1x2,A=1x2", "1 x 2", "a=b"])
 def test_nonsense_is_refused(text: str) -> None:
-    with pytest.raises(ClusterError):
+    with pytest.raises(ClusterShapeError):
         cluster_named(text)
 
 
