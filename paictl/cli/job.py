@@ -256,7 +256,9 @@ TaskOption = Annotated[
 def logs(
     job: JobName,
     task: TaskOption = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the task ends, or Ctrl-C.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Wait until the task has started, and go on until it ends.")
+    ] = False,
     tail: Annotated[int | None, typer.Option("--tail", min=0, metavar="LINES", help="Only the last lines.")] = None,
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
@@ -266,10 +268,11 @@ def logs(
 
     cluster = open_cluster(state)
     found = _find(cluster, job)
-    if task is None and isinstance(cluster, HandClock) and not follow:
+    imagined = isinstance(cluster, HandClock)  # nothing happens there by waiting
+    if task is None and imagined and not follow:
         show_events(cluster, f"job/{found.key}", output)
         return
-    jobstreams.show_log(cluster, found, task, output, follow=follow, lines=tail)
+    jobstreams.show_log(cluster, found, task, output, follow=follow and not imagined, lines=tail)
 
 
 @app.command()

@@ -40,6 +40,7 @@ from paictl.cluster.values import (
     NodeCondition,
     NodeRole,
     NodeView,
+    NotStartedError,
     Port,
     ServiceView,
     TaskPlace,
@@ -77,6 +78,7 @@ __all__ = [
     "NodeRole",
     "NodeView",
     "Nodes",
+    "NotStartedError",
     "OpenPaiLeft",
     "OpenPaiStore",
     "Port",
@@ -155,8 +157,8 @@ class Jobs(Protocol):
     def output(self, key: str, task: TaskPlace, *, follow: bool = False, lines: int | None = None) -> Iterator[bytes]:
         """What a task's newest pod has written, in pieces; also of one that has ended, while the cluster has it.
 
-        With `follow` until it ends, `lines` only the last ones. Raises `ClusterError` for a task that is not there, or
-        has not started.
+        With `follow` until it ends, `lines` only the last ones. Raises `ClusterError` for a task that is not there or
+        has no pod any more, `NotStartedError` where its pod may yet come.
         """
 
     def execute(self, key: str, task: TaskPlace, command: Sequence[str], pipes: Pipes) -> int:

@@ -20,6 +20,10 @@ class ConflictError(ClusterError):
     """The cluster is not as the request supposes: somebody else was faster, or a name is taken."""
 
 
+class NotStartedError(ClusterError):
+    """What is asked about a task cannot be answered before it has started, which it may yet: ask again later."""
+
+
 class UnreachableError(ClusterError):
     """What should answer does not: no cluster here, or a service that is stopped."""
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
+from paictl.cluster.kubernetes.names import FOR_JOBS, JOBS_NAMESPACE
 from paictl.cluster.kubernetes.paijob.names import (
     API_VERSION,
     DURATION,
@@ -180,6 +180,7 @@ def _template(kit: JobContext, role: TaskRole, attempt: int, index: int | None =
         "subdomain": pai.name,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
+        "tolerations": [{"key": FOR_JOBS, "operator": "Exists"}],
         "containers": [_container(kit, role, options, index)],
         "volumes": [
             {

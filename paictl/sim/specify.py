@@ -31,7 +31,7 @@ from paictl.config.reading.nodes import to_data
 from paictl.sim.cluster import ClusterShape, ClusterShapeError, Node, mixed
 from paictl.words import did_you_mean
 
-_COUNT: Final = re.compile(r"(?:(?P<type>[^=,\s]+)=)?(?P<nodes>\d{1,6})x(?P<devices>\d{1,4})", re.ASCII)
+_COUNT: Final = re.compile(r"(?:(?P<type>[^=,\s]+)=)?(?P<nodes>\d{1,9})x(?P<devices>\d{1,9})", re.ASCII)
 _HINT: Final = "write 15x4 (nodes x devices), V100=2x4,P100=4x4, or the path of a file"
 _KEYS: Final = frozenset({"name", "nodes", "devices", "type", "inside", "around"})
 MOST: Final = 1_000_000
@@ -41,11 +41,15 @@ MOST: Final = 1_000_000
 def cluster_named(text: str) -> ClusterShape:
     """The cluster that a SPEC says; raises `ClusterShapeError` (`PaictlError` of the file) with what to write."""
     spec = _from_file(text) if text and (Path(text).is_file() or is_folder(text)) else _counted(text)
-    if sum(node.devices for node in spec.nodes) > MOST:
+    _limited(sum(node.devices for node in spec.nodes), text)
+    return spec
+
+
+def _limited(devices: int, text: str) -> None:
+    if devices > MOST:
         raise ClusterShapeError(
             i18n.text("more than {most:,} devices", most=MOST), where=text, hint="is a number wrong?"
         )
-    return spec
 
 
 def _counted(text: str) -> ClusterShape:
@@ -60,6 +64,7 @@ def _counted(text: str) -> ClusterShape:
         raise ClusterShapeError("a cluster has at least one node, and each at least one device", where=text, hint=_HINT)
     if len({kind for kind, _, _ in rows}) < len(rows):
         raise ClusterShapeError("a type stands there twice", where=text, hint=_HINT)
+    _limited(sum(nodes * devices for _, nodes, devices in rows), text)  # before that many nodes are made
     return mixed(rows, text)
 
 
@@ -172,7 +177,7 @@ def _own(data: Mapping[str, Any], text: str) -> ClusterShape:
     if len({node.name for node in nodes}) < len(nodes):
         raise ClusterShapeError("two nodes have the same name", where=f"{text}: cluster", hint="give each row a name")
     quotas = data.get("quotas") or {}
-    if not isinstance(quotas, Mapping) or not all(isinstance(value, int) for value in quotas.values()):
+    if not isinstance(quotas, Mapping) or not all(isinstance(value, int) and value >= 0 for value in quotas.values()):
         raise ClusterShapeError("expected devices by virtual cluster", where=f"{text}: quotas", hint="quotas: {vc1: 8}")
     return ClusterShape(text, tuple(nodes), {str(name): int(value) for name, value in quotas.items()})
 
@@ -189,6 +194,7 @@ def _row(row: Any, place: int, where: str) -> list[Node]:
                 hint=near or i18n.text("one of: {names}", names=", ".join(sorted(_KEYS))),
             )
     number, devices = _whole(row.get("nodes", 1), f"{where}.nodes"), _whole(row.get("devices"), f"{where}.devices")
+    _limited(number * devices, where)
     inside = tuple((str(level), _whole(size, f"{where}.inside")) for level, size in _levels(row, "inside", where))
     around = tuple((str(level), str(group)) for level, group in _levels(row, "around", where))
     for level, size in inside:

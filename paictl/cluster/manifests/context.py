@@ -12,6 +12,7 @@ import yaml
 
 from paictl.cluster.machines import machines_in
 from paictl.cluster.manifests.images import ImageReferences
+from paictl.cluster.manifests.taints import taints_by_host
 from paictl.cluster.manifests.templating import Manifest, TemplateError, render_folder
 from paictl.config.models.images import load_images
 from paictl.config.models.services import STANDARD_NAME
@@ -61,7 +62,10 @@ class Renderer:
         self._services = _data(next((one for one in found if one.kind is FileKind.SERVICES), None))
         self._layout = _data(next((one for one in found if one.kind is FileKind.LAYOUT), None))
         machines = machines_in(inputs.files) if self._layout else []
-        self._machines = [{**asdict(one), "role": one.role.value} for one in machines]
+        taints = taints_by_host(self._layout)
+        self._machines = [
+            {**asdict(one), "role": one.role.value, "taints": taints.get(one.name, [])} for one in machines
+        ]
         self._images = load_images(self._templates)
 
     def render(self, service: str) -> list[Manifest]:
