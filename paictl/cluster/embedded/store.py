@@ -11,6 +11,7 @@ import json
 import os
 import sqlite3
 import weakref
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from typing import Any
 from urllib.parse import quote
 
 from paictl import i18n
-from paictl.cluster.embedded.records import Happened, Pushed
+from paictl.cluster.embedded.happened import Happened, Pushed
 from paictl.cluster.interface import ClusterError, ConflictError, EventKind, UnreachableError
 from paictl.errors import PaictlError
 from paictl.units import Millis
@@ -216,6 +217,12 @@ class Store:
     def append_log(self, at: Millis, command: Mapping[str, Any]) -> None:
         """Note a command."""
         self._db.execute("INSERT INTO log (at, command) VALUES (?, ?)", (at, _json(command)))
+
+    def seal(self) -> list[int]:
+        """What changes with every command (its number in the log), and with whatever damages the state (its CRC-32)."""
+        (number,) = self._db.execute("SELECT coalesce(max(number), 0) FROM log").fetchone()
+        row = self._db.execute("SELECT data FROM state").fetchone()
+        return [number, zlib.crc32(row[0].encode()) if row else 0]
 
     def append_events(self, events: Iterable[Happened]) -> None:
         """Note what happened."""
