@@ -13,7 +13,9 @@ from paictl.resources import filled_page
 from paictl.sim.compare import Pair, differences
 from paictl.sim.metrics import Figures, percentile
 from paictl.sim.pagewords import PAGE_WORDS
-from paictl.sim.report import Compared, label
+from paictl.sim.policies.parameters import as_data
+from paictl.sim.policies.table import policy_class
+from paictl.sim.report import Compared, label, plain
 from paictl.sim.run import FINISHED, Interval, Outcome, RunResult
 
 POINTS: Final = 240
@@ -100,6 +102,7 @@ def _run(name: str, run: RunResult) -> dict[str, Any]:
     size = run.devices
     return {
         "label": name,
+        "parameters": _chosen(run),
         "located": run.located,
         "jct": _distribution(done, len(run.outcomes)),
         "queue": curve(lambda row: row.waiting / (row.end - row.start)),
@@ -107,6 +110,12 @@ def _run(name: str, run: RunResult) -> dict[str, Any]:
         "fragments": curve(lambda row: row.stray / (row.end - row.start) / size),
         "tenants": _tenants(run.outcomes),
     }
+
+
+def _chosen(run: RunResult) -> str:
+    """The parameters of a run that are not the policy's own, as they are written."""
+    usual = as_data(policy_class(run.policy).Parameters())
+    return ", ".join(f"{key}={plain(value)}" for key, value in run.parameters.items() if value != usual.get(key))
 
 
 def _distribution(done: Sequence[float], jobs: int) -> list[list[float]]:

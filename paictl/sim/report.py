@@ -46,7 +46,7 @@ def label(run: RunResult, runs: Sequence[RunResult]) -> str:
     differing = [key for key in run.parameters if len({repr(other.parameters.get(key)) for other in same}) > 1]
     name = run.policy
     if differing:
-        name += ":" + ",".join(f"{key}={_plain(run.parameters[key])}" for key in differing)
+        name += ":" + ",".join(f"{key}={plain(run.parameters[key])}" for key in differing)
     if len({other.cluster for other in runs}) > 1:
         name += f" on {run.cluster}"
     if len({other.seed for other in runs}) > 1:
@@ -54,9 +54,10 @@ def label(run: RunResult, runs: Sequence[RunResult]) -> str:
     return name
 
 
-def _plain(value: object) -> str:
+def plain(value: object) -> str:
+    """The value of a parameter as it is written after `key=`."""
     if isinstance(value, list):
-        return "/".join(map(_plain, value))
+        return "/".join(map(plain, value))
     if isinstance(value, bool):
         return str(value).lower()
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
@@ -140,7 +141,7 @@ def _row(one: Outcome) -> Iterator[object]:
 def _noted(outcome: Outcome, names: Iterable[str]) -> Iterator[str]:
     for name in names:
         value = outcome.notes.get(name)
-        yield "" if value is None else _plain(float(value))
+        yield "" if value is None else plain(float(value))
 
 
 def _seconds(millis: int | None) -> str:

@@ -31,7 +31,7 @@ from paictl.config.reading.nodes import to_data
 from paictl.sim.cluster import ClusterError, ClusterSpec, Node, mixed
 from paictl.words import did_you_mean
 
-_COUNT: Final = re.compile(r"(?:(?P<type>[^=,\s]+)=)?(?P<nodes>\d{1,6})x(?P<devices>\d{1,4})", re.ASCII)
+_COUNT: Final = re.compile(r"(?:(?P<type>[^=,\s]+)=)?(?P<nodes>\d{1,9})x(?P<devices>\d{1,9})", re.ASCII)
 _HINT: Final = "write 15x4 (nodes x devices), V100=2x4,P100=4x4, or the path of a file"
 _KEYS: Final = frozenset({"name", "nodes", "devices", "type", "inside", "around"})
 MOST: Final = 1_000_000
@@ -41,9 +41,13 @@ MOST: Final = 1_000_000
 def cluster_named(text: str) -> ClusterSpec:
     """The cluster that a SPEC says; raises `ClusterError` (or another `PaictlError` of the file) with what to write."""
     spec = _from_file(text) if text and (Path(text).is_file() or is_folder(text)) else _counted(text)
-    if sum(node.devices for node in spec.nodes) > MOST:
-        raise ClusterError(i18n.text("more than {most:,} devices", most=MOST), where=text, hint="is a number wrong?")
+    _limited(sum(node.devices for node in spec.nodes), text)
     return spec
+
+
+def _limited(devices: int, text: str) -> None:
+    if devices > MOST:
+        raise ClusterError(i18n.text("more than {most:,} devices", most=MOST), where=text, hint="is a number wrong?")
 
 
 def _counted(text: str) -> ClusterSpec:
@@ -58,6 +62,7 @@ def _counted(text: str) -> ClusterSpec:
         raise ClusterError("a cluster has at least one node, and each at least one device", where=text, hint=_HINT)
     if len({kind for kind, _, _ in rows}) < len(rows):
         raise ClusterError("a type stands there twice", where=text, hint=_HINT)
+    _limited(sum(nodes * devices for _, nodes, devices in rows), text)  # before that many nodes are made
     return mixed(rows, text)
 
 
@@ -168,7 +173,7 @@ def _own(data: Mapping[str, Any], text: str) -> ClusterSpec:
     if len({node.name for node in nodes}) < len(nodes):
         raise ClusterError("two nodes have the same name", where=f"{text}: cluster", hint="give each row a name")
     quotas = data.get("quotas") or {}
-    if not isinstance(quotas, Mapping) or not all(isinstance(value, int) for value in quotas.values()):
+    if not isinstance(quotas, Mapping) or not all(isinstance(value, int) and value >= 0 for value in quotas.values()):
         raise ClusterError("expected devices by virtual cluster", where=f"{text}: quotas", hint="quotas: {vc1: 8}")
     return ClusterSpec(text, tuple(nodes), {str(name): int(value) for name, value in quotas.items()})
 
@@ -185,6 +190,7 @@ def _row(row: Any, place: int, where: str) -> list[Node]:
                 hint=near or i18n.text("one of: {names}", names=", ".join(sorted(_KEYS))),
             )
     number, devices = _whole(row.get("nodes", 1), f"{where}.nodes"), _whole(row.get("devices"), f"{where}.devices")
+    _limited(number * devices, where)
     inside = tuple((str(level), _whole(size, f"{where}.inside")) for level, size in _levels(row, "inside", where))
     around = tuple((str(level), str(group)) for level, group in _levels(row, "around", where))
     for level, size in inside:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from paictl.cli import names as names_of
 from paictl.cli.console import Output, progress, reflowed, said, spoken, write, write_data, write_table
 from paictl.cli.options import OutputOption
 from paictl.cli.sim.shared import FormatOption, say_bad_rows, share, span, write_files
@@ -33,7 +34,10 @@ paictl sim generate tiresias --jobs 480 --seed 1 -o trace.csv
 
 def policies(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Only this one, with all there is to say.")
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", autocompletion=names_of.policy_names, help="Only this one, with all there is to say."
+        ),
     ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -103,7 +107,9 @@ def _write_policy(kind: type[Policy]) -> None:
 
 
 def traces(
-    name: Annotated[str | None, typer.Argument(metavar="[TRACE]", help="What is in this one.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[TRACE]", autocompletion=names_of.traces, help="What is in this one.")
+    ] = None,
     cluster: Annotated[str | None, typer.Option("--cluster", metavar="SPEC", help="Say what load it is there.")] = None,
     kind: FormatOption = None,
     output: OutputOption = Output.TABLE,
@@ -192,7 +198,10 @@ def _write_formats(output: Output) -> None:
 
 
 def generate(
-    mix: Annotated[str | None, typer.Argument(metavar="[MIX]", help="Which jobs; without it, what there is.")] = None,
+    mix: Annotated[
+        str | None,
+        typer.Argument(metavar="[MIX]", autocompletion=names_of.mixes, help="Which jobs; without it, what there is."),
+    ] = None,
     jobs: Annotated[int, typer.Option("--jobs", min=1, max=1_000_000, help="How many.")] = 100,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same jobs.")] = 0,
     load: Annotated[float | None, typer.Option("--load", help="Arrivals so many times as dense.")] = None,

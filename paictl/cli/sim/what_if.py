@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from paictl.cli import names as names_of
 from paictl.cli.clusters import StateOption
 from paictl.cli.console import (
     Output,
@@ -55,6 +56,7 @@ def what_if(
         str | None,
         typer.Argument(
             metavar="[TRACE]",
+            autocompletion=names_of.traces,
             help="The jobs, as for run; their VC says whose they are. With --from-cluster the name of a cluster.",
         ),
     ] = None,

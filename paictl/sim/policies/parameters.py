@@ -107,7 +107,10 @@ def read(kind: type[T], given: Mapping[str, str], policy: str) -> T:
             )
         where = f"policy {policy}, parameter {key}"
         values[known[key].name] = _value(hints[known[key].name], _bounds(known[key]), text, where)
-    return kind(**values)
+    try:
+        return kind(**values)
+    except ParameterError as error:  # of values that do not go together
+        raise ParameterError(error.message, where=f"policy {policy}", hint=error.hint) from None
 
 
 def as_data(parameters: object) -> dict[str, object]:

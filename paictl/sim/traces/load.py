@@ -67,6 +67,8 @@ def load(name: str, kind: str | None = None) -> Trace:
 
 def told(found: Source) -> Format:
     """The format of a file by its beginning; raises `TraceError` if none fits."""
+    if not found.data.strip():
+        raise TraceError("is empty", where=found.name, hint="check how it was written")
     start = found.data[:8192].decode("utf-8-sig", "replace")
     first = (start.splitlines() or [""])[0]
     head = Head(found.name, start, frozenset(part.strip() for part in first.split(",")), first.count("\t"))

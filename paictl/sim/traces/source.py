@@ -74,6 +74,8 @@ def source(name: str) -> Source:
         own = packaged().get(name)
         if own is not None:
             return Source(name, own.read_bytes())
+        if Path(name).is_dir():
+            raise TraceError("is a folder and no trace", where=name, hint="give one of the files in it")
     except OSError as error:
         raise TraceError(
             text("cannot read: {reason}", reason=error.strerror or error), where=name, hint="check the path"

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
@@ -140,6 +141,14 @@ def rendered(files: Mapping[str, str]) -> dict[str, list[Manifest]]:
 
 Catalogue = dict[str, dict[str, list[Manifest]]]
 """Objects by configuration and service."""
+
+
+def whole_catalogue() -> Catalogue:
+    """What all templates come to, for all configurations that they have to cope with."""
+    with pytest.MonkeyPatch.context() as patch:  # not beyond: the result lives as long as all tests
+        patch.setattr("paictl.config.secrets.sealing.COST", (4, 1, 1))
+        return {name: rendered(files) for name, files in CONFIGURATIONS.items()}
+
 
 KINDS_WITH_PODS = ("Deployment", "DaemonSet", "StatefulSet", "Job")
 

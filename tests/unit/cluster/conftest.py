@@ -15,7 +15,7 @@ from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.interface import JobRequest, Machine, NodeRole
 from paictl.cluster.presets import PRESETS, preset_files
 from paictl.units import Millis, instant
-from tests.unit.cluster.catalogue import CONFIGURATIONS, Catalogue, rendered
+from tests.unit.cluster.catalogue import Catalogue, whole_catalogue
 
 SERVICES = ("cluster-configuration", "hivedscheduler", "frameworkcontroller", "rest-server")
 MINUTE = 60_000
@@ -72,10 +72,7 @@ class Bench:
 
 @pytest.fixture(scope="session")
 def catalogue() -> Catalogue:
-    """What all templates come to, for all configurations that they have to cope with."""
-    with pytest.MonkeyPatch.context() as patch:  # not beyond: the fixture lives as long as all tests
-        patch.setattr("paictl.config.secrets.sealing.COST", (4, 1, 1))
-        return {name: rendered(files) for name, files in CONFIGURATIONS.items()}
+    return whole_catalogue()
 
 
 MakeBench = Callable[..., Bench]

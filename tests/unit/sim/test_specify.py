@@ -25,6 +25,14 @@ def test_nonsense_is_refused(text: str) -> None:
         cluster_named(text)
 
 
+@pytest.mark.parametrize("text", ["1000001x1", "99999999x9", "1x99999999", "A=600000x1,B=600000x1"])
+def test_what_is_far_too_large_is_said_to_be(text: str, tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="more than 1,000,000 devices"):
+        cluster_named(text)
+    with pytest.raises(ClusterError, match="more than 1,000,000 devices"):
+        cluster_named(own(tmp_path, "cluster: [{nodes: 99999999, devices: 1}]"))
+
+
 def test_a_hived_configuration_gives_nodes_levels_and_quotas() -> None:
     spec = cluster_named(str(ROOT / "labs" / "15_fragmentation" / "services-configuration.yaml"))
     assert [(node.name, node.devices, node.type) for node in spec.nodes] == [
@@ -90,6 +98,7 @@ quotas: {research: 12}
         ("cluster: [{devices: 6, around: rack}]", "expected levels"),
         ("cluster: [{name: a, devices: 1}, {name: a, devices: 1}]", "same name"),
         ("cluster: [{devices: 1}]\nquotas: [1]", "expected devices by virtual cluster"),
+        ("cluster: [{devices: 1}]\nquotas: {a: -1}", "expected devices by virtual cluster"),
         ("clusters: 1", "is no description of a cluster"),
     ],
 )

@@ -113,7 +113,8 @@ def test_native_rows_that_are_wrong_are_counted_with_their_line(tmp_path: Path) 
         ("id,submit,gpus,duration,id\na,0,1,1,b\n", "two columns 'id'"),
         ("id,submit,gpus,duration\na,0,none,1\n", "has no job: 1 rows, the first: gpus is 'none'"),
         ("id,submit,gpus,duration\n", "has no job"),
-        ("", "of no format"),
+        ("", "is empty"),
+        (" \n", "is empty"),
         ("hello\nworld\n", "of no format"),
         ("id,submit,gpus,duration\nx,0,1,1e30\n", "not a number"),
         ("id,submit,gpus,duration\nx,0,1,99999999999\n", "hundred years"),
@@ -157,7 +158,7 @@ def test_a_trace_in_an_archive_in_an_archive_is_the_same_trace(tmp_path: Path) -
         assert (trace.jobs, trace.sha256) == (plain.jobs, plain.sha256)
     for name, said in {
         "all.tar.gz": "archive of 3 files", "all.tar.gz/a.csv": "is there 2 times", "all.tar.gz/c.csv": "holds no",
-        "nothing.csv": "no such file", "t.tar.gz/x": "no such file",
+        "nothing.csv": "no such file", "t.tar.gz/x": "no such file", "": "is a folder",
     }.items():  # fmt: skip
         with pytest.raises(TraceError, match=said):
             load(f"{tmp_path}/{name}")
