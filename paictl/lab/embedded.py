@@ -18,8 +18,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from paictl.cluster.embedded.cluster import EmbeddedCluster
+from paictl.cluster.embedded.present import plan_beginning
 from paictl.cluster.embedded.store import FILE as STORE
-from paictl.cluster.embedded.store import Store, plan_beginning
+from paictl.cluster.embedded.store import Store
 from paictl.cluster.interface import Cluster, Event
 from paictl.lab.errors import LabError
 from paictl.lab.manifest import Lab

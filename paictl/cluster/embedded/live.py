@@ -21,9 +21,9 @@ from paictl.cluster.embedded.jobpages import WithPages
 from paictl.cluster.embedded.jobrows import row_of
 from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.jobviews import view_of
-from paictl.cluster.embedded.present import Present
+from paictl.cluster.embedded.present import Present, planned_beginning
 from paictl.cluster.embedded.records import History
-from paictl.cluster.embedded.store import Store, planned_beginning, whole
+from paictl.cluster.embedded.store import Store, whole
 from paictl.cluster.embedded.viewrows import dump_node, dump_service, dump_view, view_from
 from paictl.cluster.embedded.views import losses_of, node_views, service_view
 from paictl.cluster.embedded.world import World

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 
 from paictl.cluster.embedded.clock import Clock, anchor_row, steady, wall_time
 from paictl.cluster.embedded.store import Store
 from paictl.units import Millis, from_unix
+
+BEGINNING = "beginning.json"
+"""Says when a cluster begins that comes up in this folder, as labs want it."""
 
 
 class Present:
@@ -57,3 +62,16 @@ class Present:
         """Let the clock run at another speed from now on."""
         now, wall = self.instant, self.wall
         self._store.set_meta("clock", [now, wall, speed, run_out])
+
+
+def plan_beginning(folder: Path, epoch: float) -> None:
+    """Let the next cluster in a folder begin at a Unix time with its clock at a standstill, whenever it comes up."""
+    (folder / BEGINNING).write_text(json.dumps({"epoch": epoch}) + "\n", encoding="utf-8")
+
+
+def planned_beginning(folder: Path) -> float | None:
+    """The Unix time at which a cluster in a folder is to begin; None where that is when it comes up."""
+    try:
+        return float(json.loads((folder / BEGINNING).read_text(encoding="utf-8"))["epoch"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -28,8 +28,6 @@ from paictl.units import Millis
 FILE = "cluster.db"
 USERS_FILE = "users.db"
 """Beside it: accounts and tokens, if there are any."""
-BEGINNING = "beginning.json"
-"""Says when a cluster begins that comes up in this folder, as labs want it."""
 SCHEMA_VERSION = 3
 BUSY_SECONDS = 30.0
 """How long a command waits for another one that is at work on the same cluster."""
@@ -64,19 +62,6 @@ class JobRow:
 def file_of(folder: Path) -> Path:
     """The file of the cluster in a folder."""
     return folder / FILE
-
-
-def plan_beginning(folder: Path, epoch: float) -> None:
-    """Let the next cluster in a folder begin at a Unix time with its clock at a standstill, whenever it comes up."""
-    (folder / BEGINNING).write_text(json.dumps({"epoch": epoch}) + "\n", encoding="utf-8")
-
-
-def planned_beginning(folder: Path) -> float | None:
-    """The Unix time at which a cluster in a folder is to begin; None where that is when it comes up."""
-    try:
-        return float(json.loads((folder / BEGINNING).read_text(encoding="utf-8"))["epoch"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 class Store:
