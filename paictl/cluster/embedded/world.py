@@ -13,6 +13,7 @@ from dataclasses import replace
 from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.embedded.configs import Configurations
 from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted
+from paictl.cluster.embedded.happened import Happened, Pushed
 from paictl.cluster.embedded.jobs import LiveJob, Run
 from paictl.cluster.embedded.machines import EmbeddedNode, Machines
 from paictl.cluster.embedded.records import (
@@ -20,12 +21,10 @@ from paictl.cluster.embedded.records import (
     NODE_CHANGES,
     NODE_WORDS,
     TOLERATION,
-    Happened,
     HistoryKind,
     NewJob,
     Notice,
     PodNews,
-    PushedVersion,
     Timer,
 )
 from paictl.cluster.embedded.services import (
@@ -68,7 +67,7 @@ class World:
         """Jobs that ended since the caller last took them away."""
         self.events: list[Happened] = []
         """What happened since the caller last took it away."""
-        self.pushed: list[PushedVersion] = []
+        self.pushed: list[Pushed] = []
         """Versions of the configuration that came since the caller last took them away."""
         self.wiped: set[HistoryKind] = set()
         """What the caller is to forget before it keeps any of the above."""
@@ -293,10 +292,10 @@ class World:
 
     # --- configuration and services
 
-    def push(self, files: Mapping[str, str], message: str) -> PushedVersion:
+    def push(self, files: Mapping[str, str], message: str) -> Pushed:
         """A new version of the configuration; nobody has loaded it yet."""
         number = self.configs.push(files).number
-        version = PushedVersion(number, self.now, message, dict(files))
+        version = Pushed(number, self.now, message, dict(files))
         self.pushed.append(version)
         self._say(
             EventKind.PUSHED,
