@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from paictl.cluster.embedded.viewrows import machine_from
 from paictl.cluster.interface import ClusterError, ConflictError, Machine, NodeCondition, NodeRole
 from paictl.i18n import text
 from paictl.units import Millis
@@ -41,6 +42,9 @@ class Machines:
 
     def __iter__(self) -> Iterator[Node]:
         return (self._nodes[name] for name in sorted(self._nodes))
+
+    def __len__(self) -> int:
+        return len(self._nodes)
 
     def __contains__(self, name: str) -> bool:
         return name in self._nodes
@@ -104,8 +108,3 @@ class Machines:
         for row in rows:
             machine = machine_from(row["machine"])
             self._nodes[machine.name] = Node(machine, Millis(row["since"]), row["cordoned"], row["failed"])
-
-
-def machine_from(data: dict[str, Any]) -> Machine:
-    """A machine from the JSON values that `dataclasses.asdict` gives."""
-    return Machine(**{**data, "role": NodeRole(data["role"])})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -38,17 +38,6 @@ class Service:
     since: Millis
     loaded: int | None = None
     there: bool = True
-
-
-class Alone:
-    """What of the port of services is plain where nobody else can change anything."""
-
-    keeps_data = False
-    """Data are where the service is, and go with it."""
-
-    def drift(self, name: str) -> Sequence[str]:  # noqa: ARG002 - whichever it is
-        """Nothing, ever."""
-        return ()
 
 
 class Services:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from paictl.cluster.configured import Configuration
 from paictl.cluster.embedded.configs import Configurations
 from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted
+from paictl.cluster.embedded.happened import Happened, Pushed
 from paictl.cluster.embedded.jobs import LiveJob, Run
 from paictl.cluster.embedded.machines import Machines, Node
 from paictl.cluster.embedded.records import (
@@ -20,12 +21,10 @@ from paictl.cluster.embedded.records import (
     NODE_CHANGES,
     NODE_WORDS,
     TOLERATION,
-    Happened,
     History,
     NewJob,
     Notice,
     PodNews,
-    Pushed,
     Timer,
 )
 from paictl.cluster.embedded.services import (

@@ -184,7 +184,16 @@ class Commands(RuleBasedStateMachine):
 
     @invariant()
     def another_process_sees_the_same(self) -> None:
-        other = self.bench.again()
+        self.sees_the_same(self.bench.again())
+
+    @invariant()
+    def what_was_written_down_is_what_the_world_shows(self) -> None:
+        self.sees_the_same(computing(self.bench.again()))
+
+    def sees_the_same(self, other: EmbeddedCluster) -> None:
+        written_down = self.bench.again()
+        for job in other.jobs():
+            assert other.job(job.key) == written_down.job(job.key)
         assert other.jobs() == self.cluster.jobs()
         assert other.nodes() == self.cluster.nodes()
         assert other.services() == self.cluster.services()
@@ -214,6 +223,12 @@ class Commands(RuleBasedStateMachine):
         assert left == []
         self.the_log_alone_gives_the_same()
         shutil.rmtree(self.folder)
+
+
+def computing(cluster: EmbeddedCluster) -> EmbeddedCluster:
+    """A cluster that answers from its world, whatever was written down."""
+    assert cluster._live is not None
+    return cluster
 
 
 def second_files(preset: str) -> dict[str, str]:
