@@ -47,9 +47,10 @@ _MARK: Final = re.compile(r"lab [0-9]{2} \(\S+\)")
 
 
 def require_able(lab: Lab) -> None:
-    """Raise `LabError` if a lab is for an embedded cluster only."""
+    """Raise `LabError` if a lab is for an embedded cluster only, or for none: one that it has brought up by itself."""
     if lab.number not in ABLE or not lab.has_cluster:
-        raise LabError("needs-embedded", lab=lab.number, able=", ".join(sorted(ABLE)))
+        why = "needs-embedded" if lab.has_cluster else "begins-without"
+        raise LabError(why, lab=lab.number, able=", ".join(sorted(ABLE)))
 
 
 def require_fit(lab: Lab, cluster: Cluster) -> dict[str, str]:

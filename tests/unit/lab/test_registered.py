@@ -167,9 +167,12 @@ def test_what_a_lab_stops_and_starts_runs_when_it_begins(cluster: EmbeddedCluste
     assert site.services == ()
 
 
-@pytest.mark.parametrize("number", ["01", "11", "17"])
-def test_labs_that_were_not_tried_there_are_refused(cluster: EmbeddedCluster, number: str) -> None:
-    with pytest.raises(LabError, match="needs the embedded cluster"):
+@pytest.mark.parametrize(
+    ("number", "why"),
+    [("01", "begins without a cluster"), ("11", "needs the embedded cluster"), ("17", "begins without a cluster")],
+)
+def test_labs_that_were_not_tried_there_are_refused(cluster: EmbeddedCluster, number: str, why: str) -> None:
+    with pytest.raises(LabError, match=f"lab {number} {why}; .* run labs 02, 03, 04, 05, 06, 07"):
         registered.take(find_lab(number), "prod", "ann", 15)
     assert len(messages(cluster)) == 1
 
