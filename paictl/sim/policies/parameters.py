@@ -60,8 +60,8 @@ class Bounds:
         """They, where they are more than what any number keeps to."""
         low, high = (f"{bound:g}" for bound in (self.least, self.most))
         if self.most != FINITE:
-            return f", {low} to {high}" if math.isfinite(self.most) else f", {low} to inf"
-        return f", at least {low}" if self.least else ""
+            return i18n.text(", {low} to {high}", low=low, high=high)
+        return i18n.text(", at least {low}", low=low) if self.least else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +149,9 @@ def _allowed(kind: object, bounds: Bounds) -> str:
     if get_origin(kind) is Literal:
         return " | ".join(str(word) for word in get_args(kind))
     if get_origin(kind) is tuple:
-        return "numbers with / between them"
-    return _WORDS.get(kind, "text") + (bounds.words if kind in (int, float, Span) else "")
+        return i18n.text("numbers with / between them")
+    word = i18n.text(_WORDS.get(kind, "text"))
+    return i18n.joined("", (word, bounds.words)) if kind in (int, float, Span) else word
 
 
 def _plain(kind: object, value: Any) -> object:

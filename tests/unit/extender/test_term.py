@@ -20,14 +20,14 @@ import yaml
 
 from paictl.errors import PaictlError
 from paictl.extender import service
-from paictl.extender.core import NotServingError, Options
+from paictl.extender.core import ExtenderOptions, NotServingError
 from paictl.extender.pod_events import PodEvent
-from paictl.extender.service import Service, Settings
-from paictl.extender.term import Term
+from paictl.extender.service import ExtenderService, ExtenderSettings
+from paictl.extender.term import LeaderTerm
 from paictl.extender.wire import PodRef
 from paictl.remote.kube.client import Json, KubeError
-from paictl.remote.kube.events import Event, PodReference
-from paictl.remote.kube.informer import Times
+from paictl.remote.kube.events import NewEvent, PodReference
+from paictl.remote.kube.informer import InformerTimes
 from paictl.scheduler.errors import InvariantError
 from tests.unit.extender.conftest import CONFIG, NODES, spec
 from tests.unit.extender.harness import Harness, gang
@@ -88,8 +88,8 @@ def test_an_end_that_the_watch_never_told_is_found_by_the_next_list(harness: Har
     cluster = Cluster()
     cluster.things["/api/v1/pods"] = [made]
     client: Any = cluster
-    times = Times(relist=0.1)
-    term = Term(client, spec(), Options(), lambda _event: None, remaining=lambda: math.inf, times=times)
+    times = InformerTimes(relist=0.1)
+    term = LeaderTerm(client, spec(), ExtenderOptions(), lambda _event: None, remaining=lambda: math.inf, times=times)
     term.start()
     try:
         until(lambda: term.core.is_open)
@@ -102,14 +102,14 @@ def test_an_end_that_the_watch_never_told_is_found_by_the_next_list(harness: Har
 
 def test_what_is_said_of_a_pod_reaches_the_recorder_whole(file: Path) -> None:
     client: Any = Cluster()
-    made, said = Service(client, Settings(file, events=False), lambda _line: None), list[Event]()
+    made, said = ExtenderService(client, ExtenderSettings(file, events=False), lambda _line: None), list[NewEvent]()
     made.events.record = said.append  # type: ignore[assignment]
     made.record(PodEvent(PodRef("d", "p", "u"), "Preempted", "why", warning=True, once=True))
     made.record(PodEvent(PodRef("d", "p", "u"), "ForceBind", "how"))
     subject = PodReference("d", "p", "u")
     assert said == [
-        Event(subject, "Preempted", "why", warning=True, vital=True, once=True),
-        Event(subject, "ForceBind", "how"),
+        NewEvent(subject, "Preempted", "why", warning=True, vital=True, once=True),
+        NewEvent(subject, "ForceBind", "how"),
     ]
 
 
@@ -119,7 +119,9 @@ def test_an_engine_that_contradicts_itself_is_written_down_and_ends_the_process(
     dump = tmp_path / "dump"
     dump.mkdir()
     client: Any = Cluster()
-    made = Service(client, Settings(file, host="127.0.0.1", port=0, events=False, dump=dump), lambda _line: None)
+    made = ExtenderService(
+        client, ExtenderSettings(file, host="127.0.0.1", port=0, events=False, dump=dump), lambda _line: None
+    )
 
     def contradict() -> None:
         until(lambda: made.current is not None and made.current.core.is_open)
@@ -150,7 +152,7 @@ def test_an_engine_that_contradicts_itself_is_written_down_and_ends_the_process(
 def test_told_to_end_it_ends_in_good_order(file: Path) -> None:
     """SIGTERM by default kills whoever hands it on: the lease would stay held, and what is untold would stay so."""
     client: Any = Cluster()
-    made = Service(client, Settings(file, host="127.0.0.1", port=0, events=False), lambda _line: None)
+    made = ExtenderService(client, ExtenderSettings(file, host="127.0.0.1", port=0, events=False), lambda _line: None)
     killed: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, _frame: killed.append(number))
 
@@ -172,7 +174,7 @@ def test_told_to_end_it_ends_in_good_order(file: Path) -> None:
 def test_what_keeps_it_from_its_work_is_said_once_and_with_what_to_do(file: Path) -> None:
     client: Any = Forbidding()
     said: list[str] = []
-    made = Service(client, Settings(file, events=False), said.append)
+    made = ExtenderService(client, ExtenderSettings(file, events=False), said.append)
     made.start()
     try:
         until(lambda: len([line for line in said if "cannot be followed" in line]) == 2)
@@ -200,7 +202,7 @@ def test_another_extender_without_an_election_is_said(file: Path, harness: Harne
     assert "pod default/others-0 was bound by another" in harness.core.rival
     assert "--leader-elect" in harness.core.rival
     client: Any = Cluster()
-    made = Service(client, Settings(file, events=False), said.append)
+    made = ExtenderService(client, ExtenderSettings(file, events=False), said.append)
     made.start()
     try:
         until(lambda: made.current is not None and made.current.core.is_open)
