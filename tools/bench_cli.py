@@ -35,6 +35,9 @@ def main() -> int:
     runs = parser.parse_args().runs
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "PAICTL_STATE": str(Path(folder, "state")), "PYTHONPATH": str(ROOT)}
+        # As where paictl is installed: compiled once, wherever this tree is and whatever it forbids.
+        environment["PYTHONPYCACHEPREFIX"] = str(Path(folder, "compiled"))
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         subprocess.run(
             [sys.executable, "-m", "paictl", "lab", "start", "2"], env=environment, check=True, capture_output=True
         )

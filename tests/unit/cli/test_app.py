@@ -273,7 +273,8 @@ def lab_with_a_job(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str
 LOOKING = (
     "yaml jsonschema rich.markdown paictl.config.linting.validate paictl.config.reading.load paictl.cells.tree "
     "paictl.scheduler.engine paictl.scheduler.snapshot paictl.scheduler.placement paictl.scheduler.explain "
-    "paictl.workload.feasible paictl.workload.supply paictl.cluster.picture"
+    "paictl.workload.feasible paictl.workload.supply paictl.cluster.picture paictl.workload.job paictl.scheduler "
+    "paictl.cluster.embedded.live paictl.cluster.embedded.world rich hmac"
 )
 """What no command needs that only looks at a cluster: what decides, reads configurations and draws."""
 
