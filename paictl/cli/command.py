@@ -243,7 +243,7 @@ class Command(TyperCommand):
         helptext.write(self, ctx, formatter, hidden=global_options())
 
 
-class Group(TyperGroup):
+class LazyGroup(TyperGroup):
     """A group of commands; those of `lazy` are loaded when they are needed."""
 
     lazy: ClassVar[Mapping[str, Lazy]] = {}
@@ -332,7 +332,9 @@ class Group(TyperGroup):
 class App(typer.Typer):
     """A typer application whose commands and groups are ours."""
 
-    def __init__(self, *, lazy: Mapping[str, Lazy] | None = None, cls: type[Group] = Group, **options: Any) -> None:
+    def __init__(
+        self, *, lazy: Mapping[str, Lazy] | None = None, cls: type[LazyGroup] = LazyGroup, **options: Any
+    ) -> None:
         if lazy is not None:
             cls = type(cls.__name__, (cls,), {"lazy": lazy})
         options.setdefault("no_args_is_help", True)
