@@ -356,7 +356,7 @@ class App(typer.Typer):
         bare = copy(self)
         bare.registered_commands = []
         group = typer.main.get_group(bare)
-        if isinstance(group, Group):
+        if isinstance(group, LazyGroup):
             group.unbuilt = infos
         return group
 
