@@ -96,9 +96,7 @@ def test_a_bad_node_under_a_guarantee_is_told_and_when_it_is_mended_too(up: Stac
     cluster = opened(up.plane)
     until(lambda: cluster.job("ann~train").used, PATIENCE, lambda: str(cluster.job("ann~train")))
     idle = [one.machine.name for one in cluster.nodes() if not one.pods]
-    bad = [
-        f"/api/v1/nodes/{name}" for name in idle[:4]
-    ]  # B was promised four, and three are left
+    bad = [f"/api/v1/nodes/{name}" for name in idle[:4]]  # B was promised four, and three are left
     for node in bad:
         up.api.patch(node, {"spec": {"unschedulable": True}})
     until(lambda: heard.has("GuaranteesAtRisk", "firing"), PATIENCE, lambda: f"{heard.alerts}\n{_rules(up)}")
