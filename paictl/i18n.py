@@ -83,7 +83,7 @@ def chosen(setting: object = None) -> str:
     return known(os.environ.get(VARIABLE)) or known(setting) or "en"
 
 
-class Catalogue(gettext.NullTranslations):
+class MessageCatalogue(gettext.NullTranslations):
     """The entries of one language; Chinese has one form for all numbers, and no other language is there yet."""
 
     def __init__(self, entries: dict[str, str]) -> None:
@@ -100,14 +100,14 @@ class Catalogue(gettext.NullTranslations):
 
 
 @cache
-def catalogue(language: str) -> Catalogue:
+def catalogue(language: str) -> MessageCatalogue:
     """The catalogue of a language; empty for English and for languages that there are none of."""
     if language == "en" or language not in LANGUAGES:
-        return Catalogue({})
+        return MessageCatalogue({})
     from paictl.resources import resource_folder  # which English does not need
 
     lines = (resource_folder("locale") / f"{language}.po").read_text(encoding="utf-8").splitlines()
-    return Catalogue(dict(_entries(lines)))
+    return MessageCatalogue(dict(_entries(lines)))
 
 
 def _entries(lines: list[str]) -> Iterator[tuple[str, str]]:

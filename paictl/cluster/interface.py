@@ -35,7 +35,7 @@ from paictl.cluster.values import (
     JobRequest,
     JobState,
     JobView,
-    Machine,
+    MachineSpec,
     NodeChange,
     NodeCondition,
     NodeRole,
@@ -72,7 +72,7 @@ __all__ = [
     "JobState",
     "JobView",
     "Jobs",
-    "Machine",
+    "MachineSpec",
     "NodeChange",
     "NodeCondition",
     "NodeRole",
@@ -128,7 +128,7 @@ class Nodes(Protocol):
     def set_node(self, name: str, change: NodeChange) -> NodeView:
         """Change a node; a cluster of real machines refuses to let one fail or heal."""
 
-    def add_node(self, machine: Machine) -> NodeView:
+    def add_node(self, machine: MachineSpec) -> NodeView:
         """A machine joins; `ConflictError` if its name or address is taken."""
 
     def remove_node(self, name: str) -> None:

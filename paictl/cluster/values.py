@@ -63,7 +63,7 @@ class NodeRole(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MachineSpec:
     """A machine as its administrator describes it; `memory` in bytes, `devices` counts accelerators."""
 
     name: str
@@ -100,7 +100,7 @@ class NodeView:
     `reason` says why no new pod can come here although the condition allows it.
     """
 
-    machine: Machine
+    machine: MachineSpec
     condition: NodeCondition
     since: datetime
     used: int = 0

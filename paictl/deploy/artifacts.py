@@ -54,7 +54,7 @@ class Artifact:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ArtifactFault:
     """Why a file cannot be used."""
 
     artifact: str
@@ -78,7 +78,7 @@ class ArtifactError(PaictlError):
 
     exit_code = ExitCode.NEGATIVE
 
-    def __init__(self, folder: Path, faults: Sequence[Fault]) -> None:
+    def __init__(self, folder: Path, faults: Sequence[ArtifactFault]) -> None:
         more = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
         hint = "no host was touched; make the folder anew: paictl deploy bundle create"
         super().__init__(f"{faults[0]}{more}", where=str(folder), hint=hint)
@@ -179,7 +179,7 @@ def write_lock(folder: Path, rows: Iterable[Artifact]) -> None:
     write_together(folder, {LOCK: json.dumps(data, indent=2) + "\n"}, force=True)
 
 
-def faults_of(artifacts: Artifacts, chosen: Iterable[Artifact] | None = None) -> tuple[Fault, ...]:
+def faults_of(artifacts: Artifacts, chosen: Iterable[Artifact] | None = None) -> tuple[ArtifactFault, ...]:
     """Every file that is missing or is not the one of the lock; of all, or of some."""
     wanted = list(artifacts.all if chosen is None else dict.fromkeys(chosen))
     with ThreadPoolExecutor(_HASHING) as pool:
@@ -187,16 +187,16 @@ def faults_of(artifacts: Artifacts, chosen: Iterable[Artifact] | None = None) ->
         return tuple(fault for fault in found if fault is not None)
 
 
-def _fault(path: Path, wanted: Artifact) -> Fault | None:
+def _fault(path: Path, wanted: Artifact) -> ArtifactFault | None:
     try:
         sum_ = sha256_of(path)
     except FileNotFoundError:
-        return Fault(wanted.name, str(path), "is missing")
+        return ArtifactFault(wanted.name, str(path), "is missing")
     except OSError as error:
-        return Fault(wanted.name, str(path), f"cannot be read: {error.strerror}")
+        return ArtifactFault(wanted.name, str(path), f"cannot be read: {error.strerror}")
     if sum_ == wanted.sha256:
         return None
-    return Fault(wanted.name, str(path), f"is another file: SHA-256 {sum_[:12]}…, wanted {wanted.sha256[:12]}…")
+    return ArtifactFault(wanted.name, str(path), f"is another file: SHA-256 {sum_[:12]}…, wanted {wanted.sha256[:12]}…")
 
 
 def verify(artifacts: Artifacts, chosen: Iterable[Artifact] | None = None) -> None:

@@ -10,7 +10,7 @@ from paictl.deploy.site import pack, pack_folder
 from paictl.plan.phase import Tell
 
 
-class Push(DeployPhase):
+class PushArtifacts(DeployPhase):
     """Verify the artifacts, push what hosts lack, put programs in their places."""
 
     name, says = "artifacts", "push programs and images"

@@ -29,7 +29,7 @@ REASONS: Final = 20
 """Reasons told apart; the rest is ``other``, so that no pod can make the metrics grow."""
 
 
-class Metrics:
+class ExtenderMetrics:
     """Counts of one process; what belongs to a core is read from it when asked."""
 
     def __init__(self, core: Callable[[], ExtenderCore | None]) -> None:

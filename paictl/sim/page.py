@@ -16,7 +16,7 @@ from paictl.sim.pagewords import PAGE_WORDS
 from paictl.sim.policies.parameters import as_data
 from paictl.sim.policies.table import policy_class
 from paictl.sim.report import Compared, label, plain
-from paictl.sim.run import FINISHED, Interval, Outcome, RunResult
+from paictl.sim.run import FINISHED, Interval, JobOutcome, RunResult
 
 POINTS: Final = 240
 """Most points of a curve: what a screen can show."""
@@ -137,9 +137,9 @@ def _merged(intervals: Sequence[Interval]) -> list[Interval]:
     return [row for row in rows if row.end > row.start]
 
 
-def _tenants(outcomes: Sequence[Outcome]) -> list[list[Any]]:
+def _tenants(outcomes: Sequence[JobOutcome]) -> list[list[Any]]:
     """VC, jobs, mean wait, longest wait, mean completion, 95 % of them, device hours."""
-    groups: dict[str, list[Outcome]] = {}
+    groups: dict[str, list[JobOutcome]] = {}
     for outcome in outcomes:
         groups.setdefault(outcome.vc, []).append(outcome)
     rows = []

@@ -12,7 +12,7 @@ from typing import Any
 from paictl.sim.compare import Pair, pairs, warnings
 from paictl.sim.job import Trace
 from paictl.sim.metrics import Figures, by_tenant, figures
-from paictl.sim.run import Outcome, RunResult
+from paictl.sim.run import JobOutcome, RunResult
 
 _OPTIONAL = (
     "deadline_misses", "weighted_miss", "slo_jct", "best_effort_jct", "admitted", "admitted_misses",
@@ -130,7 +130,7 @@ def jobs_csv(runs: Sequence[RunResult]) -> str:
     return out.getvalue()
 
 
-def _row(one: Outcome) -> Iterator[object]:
+def _row(one: JobOutcome) -> Iterator[object]:
     yield from (one.id, one.user, one.vc, one.model, one.gpus, one.share.value, one.urge.value)
     yield from map(_seconds, (one.submit, one.first_start, one.end))
     yield one.ending.value
@@ -138,7 +138,7 @@ def _row(one: Outcome) -> Iterator[object]:
     yield from (one.preemptions, one.migrations, one.resizes, _seconds(one.lost))
 
 
-def _noted(outcome: Outcome, names: Iterable[str]) -> Iterator[str]:
+def _noted(outcome: JobOutcome, names: Iterable[str]) -> Iterator[str]:
     for name in names:
         value = outcome.notes.get(name)
         yield "" if value is None else plain(float(value))

@@ -14,7 +14,7 @@ from paictl.cli.sim.shared import FormatOption, say_bad_rows, share, span, write
 
 if TYPE_CHECKING:
     from paictl.sim.policies.base import Policy
-    from paictl.sim.survey import Survey
+    from paictl.sim.survey import TraceSurvey
 
 
 POLICIES_EPILOG = """
@@ -138,7 +138,7 @@ def traces(
     _write_survey(found)
 
 
-def _write_survey(found: Survey) -> None:
+def _write_survey(found: TraceSurvey) -> None:
     write(
         spoken(
             "{path}: {format}, {jobs:,} jobs, sha256 {sha256}",

@@ -37,7 +37,7 @@ from paictl.i18n import text
 
 if TYPE_CHECKING:
     from paictl.cluster.interface import Cluster
-    from paictl.sim.cluster import ClusterSpec
+    from paictl.sim.cluster import ClusterShape
     from paictl.sim.job import Trace
     from paictl.sim.what_if import Moved, TenantChange, WhatIf
 
@@ -113,15 +113,15 @@ def what_if(
 
 
 def _played(
-    trace: str, kind: str | None, cluster: Cluster | None, specs: tuple[ClusterSpec, ClusterSpec]
+    trace: str, kind: str | None, cluster: Cluster | None, specs: tuple[ClusterShape, ClusterShape]
 ) -> tuple[Trace, WhatIf]:
-    from paictl.sim.parallel import Wanted, play
+    from paictl.sim.parallel import RunRequest, play
     from paictl.sim.what_if import what_if as compare_both
 
     with progressing("reading the jobs") as say:
         found = read_trace(trace, kind) if cluster is None else jobs_that_ended(cluster)
         say(f"playing {len(found.jobs):,} jobs twice")
-        old, new = play(found.jobs, [Wanted("hived", spec) for spec in specs])
+        old, new = play(found.jobs, [RunRequest("hived", spec) for spec in specs])
         return found, compare_both(found, old, new, (dict(specs[0].quotas), dict(specs[1].quotas)))
 
 

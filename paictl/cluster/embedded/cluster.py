@@ -18,12 +18,12 @@ from paictl.cluster.embedded.present import Present
 from paictl.cluster.embedded.still import Still
 from paictl.cluster.embedded.store import Store
 from paictl.cluster.embedded.viewrows import view_from
-from paictl.cluster.interface import About, ConfigVersion, Event, JobRequest, JobView, Machine, NodeChange, Port
+from paictl.cluster.interface import About, ConfigVersion, Event, JobRequest, JobView, MachineSpec, NodeChange, Port
 from paictl.cluster.versions import no_version
 from paictl.units import Millis, instant
 
 if TYPE_CHECKING:
-    from paictl.cluster.embedded.commands import Command, Line, Up
+    from paictl.cluster.embedded.commands import BringUp, Line, LoggedCommand
     from paictl.cluster.embedded.live import Live
     from paictl.cluster.embedded.users import EmbeddedUsers
     from paictl.cluster.interface import NodeView, ServiceView, TaskPlace
@@ -67,7 +67,7 @@ class EmbeddedCluster:
 
     @classmethod
     def up(
-        cls, folder: Path, command: Up, then: Iterable[Command] = (), *,
+        cls, folder: Path, command: BringUp, then: Iterable[LoggedCommand] = (), *,
         clock: tuple[float, bool] | None = None, wall: Callable[[], float] = wall_time,
     ) -> EmbeddedCluster:  # fmt: skip
         """Bring a cluster up; `clock` is (speed, run out), as fast as time passes by default.
@@ -162,7 +162,7 @@ class EmbeddedCluster:
         """Cordon, uncordon, fail or heal a node."""
         return self._live.set_node(name, change)
 
-    def add_node(self, machine: Machine) -> NodeView:
+    def add_node(self, machine: MachineSpec) -> NodeView:
         """A machine joins."""
         return self._live.add_node(machine)
 

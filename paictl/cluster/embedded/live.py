@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from paictl.cluster.embedded import commands, still, written
 from paictl.cluster.embedded.clock import wall_time
-from paictl.cluster.embedded.commands import Command, Line, RunOut, Submit, Tick, Up
+from paictl.cluster.embedded.commands import BringUp, Line, LoggedCommand, RunOut, Submit, Tick
 from paictl.cluster.embedded.imagined import ImaginedPods
 from paictl.cluster.embedded.jobcodec import load_job
 from paictl.cluster.embedded.jobpages import WithPages
@@ -22,12 +22,12 @@ from paictl.cluster.embedded.jobrows import row_of
 from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.jobviews import view_of
 from paictl.cluster.embedded.present import Present, planned_beginning
-from paictl.cluster.embedded.records import History
+from paictl.cluster.embedded.records import HistoryKind
 from paictl.cluster.embedded.store import Store, whole
 from paictl.cluster.embedded.viewrows import dump_node, dump_service, dump_view, view_from
 from paictl.cluster.embedded.views import losses_of, node_views, service_view
 from paictl.cluster.embedded.world import World
-from paictl.cluster.interface import ConfigVersion, Event, JobRequest, JobView, Machine, NodeChange
+from paictl.cluster.interface import ConfigVersion, Event, JobRequest, JobView, MachineSpec, NodeChange
 from paictl.cluster.jobwords import name_taken, no_job
 from paictl.cluster.versions import moved_on
 from paictl.units import Millis, instant
@@ -51,7 +51,7 @@ class Live(WithPages, ImaginedPods):
 
     @classmethod
     def up(
-        cls, folder: Path, command: Up, then: Iterable[Command], clock: tuple[float, bool] | None,
+        cls, folder: Path, command: BringUp, then: Iterable[LoggedCommand], clock: tuple[float, bool] | None,
         wall: Callable[[], float] = wall_time,
     ) -> Store:  # fmt: skip
         """Bring a cluster up, with the commands in `then` carried out, or not at all; as `EmbeddedCluster.up`."""
@@ -79,7 +79,7 @@ class Live(WithPages, ImaginedPods):
 
     def tick(self, span: Millis | None) -> datetime:
         """Advance the clock by hand."""
-        command: Command = RunOut() if span is None else Tick(span)
+        command: LoggedCommand = RunOut() if span is None else Tick(span)
         return instant(self.epoch, self._write(command, lambda world: world.now))
 
     # --- nodes
@@ -93,7 +93,7 @@ class Live(WithPages, ImaginedPods):
         """Cordon, uncordon, fail or heal a node."""
         return self._write(commands.SetNode(name, change), lambda world: _one(node_views(world, self.epoch), name))
 
-    def add_node(self, machine: Machine) -> NodeView:
+    def add_node(self, machine: MachineSpec) -> NodeView:
         """A machine joins."""
         return self._write(commands.AddNode(machine), lambda world: _one(node_views(world, self.epoch), machine.name))
 
@@ -244,7 +244,7 @@ class Live(WithPages, ImaginedPods):
             yield world
 
     def _write(
-        self, command: Command, answer: Callable[[World], Given], check: Callable[[], None] = lambda: None
+        self, command: LoggedCommand, answer: Callable[[World], Given], check: Callable[[], None] = lambda: None
     ) -> Given:
         """Carry a command out in one transaction; `answer` is asked before the state is stored."""
         self._seen = None
@@ -269,9 +269,9 @@ class Live(WithPages, ImaginedPods):
 
     def _keep(self, world: World) -> None:
         """Store the state and what is new; the clock goes on from its instant."""
-        if History.JOBS in world.wiped:
+        if HistoryKind.JOBS in world.wiped:
             self._store.forget_jobs()
-        if History.CONFIGURATIONS in world.wiped:
+        if HistoryKind.CONFIGURATIONS in world.wiped:
             self._store.forget_configs()
         self._store.append_events(world.events)
         self._store.put_jobs(row_of(job, self.epoch) for job in world.ended)

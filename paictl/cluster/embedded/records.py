@@ -15,7 +15,7 @@ TOLERATION: Final = Millis(300_000)
 """How long pods on a failed node are given, as Kubernetes tolerates an unreachable node by default."""
 
 
-class History(StrEnum):
+class HistoryKind(StrEnum):
     """What is kept for people to look back at, and a service can take with it when it is deleted."""
 
     JOBS = "jobs"

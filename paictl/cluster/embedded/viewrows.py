@@ -13,7 +13,7 @@ from typing import Any, Final
 from paictl.cluster.interface import (
     JobState,
     JobView,
-    Machine,
+    MachineSpec,
     NodeCondition,
     NodeRole,
     NodeView,
@@ -56,9 +56,9 @@ def node_from(row: Mapping[str, Any], epoch: datetime) -> NodeView:
     return NodeView(**{**row, **_instants(row, epoch, _SINCE), **said, "pods": tuple(row["pods"])})
 
 
-def machine_from(row: Mapping[str, Any]) -> Machine:
+def machine_from(row: Mapping[str, Any]) -> MachineSpec:
     """A machine from the JSON values that `dataclasses.asdict` gives."""
-    return Machine(**{**row, "role": NodeRole(row["role"])})
+    return MachineSpec(**{**row, "role": NodeRole(row["role"])})
 
 
 def dump_service(view: ServiceView, epoch: datetime) -> Row:

@@ -23,7 +23,7 @@ from paictl.remote.kube.objects import NOT_FOUND, create, delete, find, path_of
 from paictl.remote.pipes import Pipes
 
 if TYPE_CHECKING:
-    from paictl.cluster.configured import Configuration
+    from paictl.cluster.configured import ConfigSnapshot
     from paictl.cluster.kubernetes.mirror import WatchedJobs
     from paictl.cluster.taking import Taken
 
@@ -42,7 +42,7 @@ class JobStore:
 
     # --- submitting
 
-    def submit(self, requests: Sequence[JobRequest], configuration: Configuration) -> list[JobView]:
+    def submit(self, requests: Sequence[JobRequest], configuration: ConfigSnapshot) -> list[JobView]:
         """Take jobs by a configuration; all or none are refused for what is wrong with them or a name that is taken.
 
         Raises `ConflictError` for the first that another was faster with; those before it are taken.

@@ -45,7 +45,7 @@ class KubeError(PaictlError):
         """The server's `Status` object."""
 
 
-class UnreachableError(PaictlError):
+class NoAnswerError(PaictlError):
     """The API server did not answer, or not in time: nobody knows whether the request took effect."""
 
     exit_code = ExitCode.UNREACHABLE
@@ -83,7 +83,7 @@ class KubeClient:
         kind: str = JSON,
         timeout: float = READ,
     ) -> Json:
-        """The answer. Raises `KubeError` outside 2xx and `UnreachableError`; nothing is ever sent twice."""
+        """The answer. Raises `KubeError` outside 2xx and `NoAnswerError`; nothing is ever sent twice."""
         reply = self._send(method, path, body, query, kind, urllib3.Timeout(connect=CONNECT, read=timeout))
         data: bytes = reply.data
         self.date = _date(reply.headers.get("Date", "")) or self.date
@@ -92,7 +92,7 @@ class KubeClient:
         try:
             found: Json = orjson.loads(data) if data else {}
         except orjson.JSONDecodeError as error:
-            raise UnreachableError(f"{method} {path}: no JSON came back", where=self.where) from error
+            raise NoAnswerError(f"{method} {path}: no JSON came back", where=self.where) from error
         return found
 
     def get(self, path: str, *, query: Mapping[str, object] | None = None, timeout: float = READ) -> Json:
@@ -146,7 +146,7 @@ class KubeClient:
                 preload_content=not stream,
             )  # fmt: skip
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise UnreachableError(_plain(error), where=self.where) from error
+            raise NoAnswerError(_plain(error), where=self.where) from error
 
     def _refused(self, status: int, data: bytes, what: str) -> KubeError:
         try:
@@ -172,19 +172,19 @@ class Stream:
         try:
             yield from self._reply.stream(1 << 16)
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise UnreachableError(_plain(error), where=self._where) from error
+            raise NoAnswerError(_plain(error), where=self._where) from error
         finally:
             self._reply.close()
 
     def lines(self) -> Iterator[bytes]:
-        """Until the server ends the answer. Raises `UnreachableError` if it breaks off or falls silent."""
+        """Until the server ends the answer. Raises `NoAnswerError` if it breaks off or falls silent."""
         rest = b""
         try:
             for chunk in self._reply.stream(1 << 16):
                 *whole, rest = (rest + chunk).split(b"\n")
                 yield from filter(None, whole)
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise UnreachableError(_plain(error), where=self._where) from error
+            raise NoAnswerError(_plain(error), where=self._where) from error
         finally:
             self._reply.close()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from paictl.i18n import text
-from paictl.sim.actions import Moment
+from paictl.sim.actions import Trigger
 from paictl.sim.policies.base import Parameters, Policy, Setup
 from paictl.sim.policies.parameters import ParameterError, Span, parameter
 from paictl.sim.view import JobView
@@ -52,7 +52,7 @@ class Grid(Policy):
         """Replace whoever runs; override to plan ahead."""
         self.replace(self.ranked([*self.running.values(), *self.waiting.values()]))
 
-    def plan(self, moment: Moment) -> None:
+    def plan(self, moment: Trigger) -> None:
         """Nothing happens between two slots."""
         for job in moment.arrived:
             self.waiting[job.number] = job

@@ -14,7 +14,7 @@ import typer
 
 from paictl import i18n
 from paictl.cli.app import app
-from paictl.cli.command import Group, global_options
+from paictl.cli.command import LazyGroup, global_options
 from paictl.cli.helptext import is_example, paragraphs
 from paictl.cli.paragraphs import wide
 from paictl.i18n import Text, catalogue, counted, in_language, text
@@ -134,7 +134,7 @@ def _helps(command: Any) -> Iterator[str]:
     """Every paragraph on the help pages of a command and of those below it."""
     notes = [line for line in (command.epilog or "").splitlines() if not is_example(line.strip())]
     texts = [command.help, "\n".join(notes), *(param.help for param in command.params if not param.hidden)]
-    if isinstance(command, Group):
+    if isinstance(command, LazyGroup):
         shown = list(command.summaries(None))
         texts += [summary for _, summary in shown]
         for name, _ in shown:

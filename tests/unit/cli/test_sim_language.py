@@ -14,7 +14,7 @@ import pytest
 from paictl.cli.sim.shared import ROWS
 from paictl.i18n import catalogue, in_language
 from paictl.sim.generate import MIXES
-from paictl.sim.knowledge import Knows
+from paictl.sim.knowledge import Knowledge
 from paictl.sim.page import page
 from paictl.sim.pagewords import PAGE_WORDS
 from paictl.sim.policies.parameters import described
@@ -82,7 +82,7 @@ def test_figures_and_the_survey_are_in_the_catalogue() -> None:
 
 
 def test_what_there_is_to_choose_from_is_in_the_catalogue() -> None:
-    said = [one.title for one in FORMATS] + [one.unit for one in FORMATS] + [one.value for one in Knows]
+    said = [one.title for one in FORMATS] + [one.unit for one in FORMATS] + [one.value for one in Knowledge]
     said += [text for mix in MIXES.values() for text in (mix.title, mix.choices)]
     for kind in map(policy_class, POLICIES):
         said += [kind.title, *kind.choices, *(row.help for row in described(kind.Parameters))]

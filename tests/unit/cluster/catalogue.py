@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
-from paictl.cluster.manifests.context import Inputs, Renderer
+from paictl.cluster.manifests.context import Renderer, RenderInputs
 from paictl.cluster.manifests.templating import Manifest
 from paictl.cluster.presets import preset_files
 from paictl.config.pushing.fileset import seal_files, secrets_of
@@ -130,7 +130,7 @@ def service_names() -> list[str]:
 def renderer(files: Mapping[str, str]) -> Renderer:
     """Renders a configuration as it would have been pushed."""
     sealed = seal_files(dict(files))
-    return Renderer(Inputs("pai", NAMESPACE, JOBS_NAMESPACE, "1.2.3", sealed, secrets_of(dict(files), sealed)))
+    return Renderer(RenderInputs("pai", NAMESPACE, JOBS_NAMESPACE, "1.2.3", sealed, secrets_of(dict(files), sealed)))
 
 
 def rendered(files: Mapping[str, str]) -> dict[str, list[Manifest]]:

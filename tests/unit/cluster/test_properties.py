@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from paictl.cluster.embedded import commands, written
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.embedded.world import World
-from paictl.cluster.interface import FOREVER, JobRequest, Machine, NodeChange, NodeRole
+from paictl.cluster.interface import FOREVER, JobRequest, MachineSpec, NodeChange, NodeRole
 from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import PRESETS, SERVICES, preset_files
 from paictl.errors import PaictlError
@@ -40,7 +40,7 @@ class Commands(RuleBasedStateMachine):
     bench: Bench
     preset: str
     names: list[str]
-    workers: list[Machine]
+    workers: list[MachineSpec]
     """Those of the preset, and one of which its configuration knows nothing."""
 
     @initialize(preset=st.sampled_from(SMALL))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from paictl.errors import PaictlError
-from paictl.sim.cluster import Cluster, ClusterError
+from paictl.sim.cluster import Cluster, ClusterShapeError
 from paictl.sim.specify import cluster_named
 from tests.conftest import ROOT
 
@@ -21,15 +21,15 @@ def test_numbers_of_nodes_and_devices() -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "4", "4x", "0x4", "4x0", "-1x4", "1x2,", "A=1x2,A=1x2", "1 x 2", "a=b"])
 def test_nonsense_is_refused(text: str) -> None:
-    with pytest.raises(ClusterError):
+    with pytest.raises(ClusterShapeError):
         cluster_named(text)
 
 
 @pytest.mark.parametrize("text", ["1000001x1", "99999999x9", "1x99999999", "A=600000x1,B=600000x1"])
 def test_what_is_far_too_large_is_said_to_be(text: str, tmp_path: Path) -> None:
-    with pytest.raises(ClusterError, match="more than 1,000,000 devices"):
+    with pytest.raises(ClusterShapeError, match="more than 1,000,000 devices"):
         cluster_named(text)
-    with pytest.raises(ClusterError, match="more than 1,000,000 devices"):
+    with pytest.raises(ClusterShapeError, match="more than 1,000,000 devices"):
         cluster_named(own(tmp_path, "cluster: [{nodes: 99999999, devices: 1}]"))
 
 
