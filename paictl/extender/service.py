@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import gc
-import math
-import os
-import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -28,7 +25,7 @@ from paictl.extender.term import LeaderTerm
 from paictl.remote.kube.client import KubeClient
 from paictl.remote.kube.events import EventRecorder, NewEvent, PodReference
 from paictl.remote.kube.informer import InformerTimes
-from paictl.remote.kube.leases import LeaderElector, LeaseTimes
+from paictl.remote.kube.leases import Leadership, LeaseTimes
 
 POLL: Final = 1.0
 """Seconds between looks at the configuration file and at the engine's health."""
@@ -75,24 +72,15 @@ class ExtenderService:
         self.current: LeaderTerm | None = None
         self.failed = ""
         """Why the process has to end."""
-        self.elector = self._elector() if settings.elect else None
+        lease = settings.lease if settings.elect else None
+        self.leadership = Leadership(client, lease, self.begin, self.end, settings.terms)
         self.routing = Routing(client, settings.pod, self._answering) if settings.pod is not None else None
         self._evicted = 0
         self._lock = threading.RLock()
         self._stop = threading.Event()
         self._server: uvicorn.Server | None = None
 
-    def _elector(self) -> LeaderElector:
-        identity = f"{socket.gethostname()}-{os.getpid()}"
-        return LeaderElector(
-            self.client, self.settings.lease, identity, gained=self.begin, lost=self.end, terms=self.settings.terms
-        )
-
     # --- terms
-
-    def remaining(self) -> float:
-        """Seconds for which this process leads for sure."""
-        return self.elector.remaining if self.elector is not None else math.inf
 
     def begin(self) -> None:
         """Lead: a new core from new lists."""
@@ -105,7 +93,7 @@ class ExtenderService:
             )
             self.current = LeaderTerm(
                 self.client, self.read.spec, options, self.record,
-                remaining=self.remaining, delete_after=self.settings.delete_after, times=self.settings.times,
+                remaining=self.leadership.remaining, delete_after=self.settings.delete_after, times=self.settings.times,
             )  # fmt: skip
             self.metrics.terms += 1
             self.current.start()
@@ -126,9 +114,9 @@ class ExtenderService:
         current = self.current
         if current is not None:
             return current
-        if self.elector is not None and self.elector.problem:
-            return f"this process does not lead: {self.elector.problem}"
-        holder = self.elector.holder if self.elector is not None else ""
+        if self.leadership.problem:
+            return f"this process does not lead: {self.leadership.problem}"
+        holder = self.leadership.holder
         return f"this process does not lead{f', {holder} does' if holder else ''}"
 
     def _answering(self) -> LeaderTerm | None:
@@ -140,7 +128,7 @@ class ExtenderService:
         term = self.term()
         if not isinstance(term, str):
             return term.problem
-        if self.elector is None or self.elector.problem or not self.elector.holder:
+        if self.leadership.problem or not self.leadership.holder:
             return term
         return ""
 
@@ -157,10 +145,7 @@ class ExtenderService:
         self.events.start()
         if self.routing is not None:
             self.routing.start()
-        if self.elector is not None:
-            self.elector.start()
-        else:
-            self.begin()
+        self.leadership.start()
         threading.Thread(target=self._supervise, name="supervisor", daemon=True).start()
 
     def stop(self) -> None:
@@ -168,9 +153,7 @@ class ExtenderService:
         self._stop.set()
         if self.routing is not None:
             self.routing.stop()
-        self.end()
-        if self.elector is not None:
-            self.elector.stop()
+        self.leadership.stop()
         self.events.stop()
 
     def run(self) -> None:
@@ -183,9 +166,7 @@ class ExtenderService:
         try:
             self._server.run()
         except SystemExit:
-            raise PaictlError(
-                f"cannot listen on {settings.host}:{settings.port}", hint="choose another with --listen HOST:PORT"
-            ) from None
+            pass  # said below: uvicorn has already logged why
         finally:
             self.stop()
         if self.failed:
@@ -211,7 +192,7 @@ class ExtenderService:
         """Look after the configuration, the lease and the engine."""
         refused = told = routed = ""
         while not self._stop.wait(POLL):
-            problem = self.elector.problem if self.elector is not None else ""
+            problem = self.leadership.problem
             if problem not in ("", told):
                 self.log(f"the lease cannot be had: {problem}")
             told = problem
