@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 
 from paictl.deploy.facts import HostFacts
+from paictl.deploy.manifests import manifest_for
 from paictl.deploy.phase import DeployPhase
 from paictl.plan.phase import Tell
 from paictl.resources import resource_folder
@@ -34,7 +34,8 @@ class PodNetwork(DeployPhase):
         if self._network == "bridge":
             return (resource_folder("playbooks") / "files" / "bridge.yaml").read_text(encoding="utf-8")
         artifacts = self.site.desired.artifacts
-        return manifest_for(artifacts.file(artifacts.need(self._network)), self.site.desired.deployment.settings.pods)
+        path = artifacts.file(artifacts.need(self._network))
+        return manifest_for(self._network, path, self.site.desired.deployment.settings.pods)
 
     def should_run(self) -> str:
         """Skipped where something else does it."""
@@ -50,11 +51,3 @@ class PodNetwork(DeployPhase):
 def manifest_mark(text: str) -> str:
     """By which a host knows the manifest that it has applied."""
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def manifest_for(path: Path, pods: str) -> str:
-    """flannel's or Calico's manifest with another network of pods; both name theirs in one place."""
-    text = path.read_text(encoding="utf-8")
-    text = text.replace('"Network": "10.244.0.0/16"', f'"Network": "{pods}"')  # flannel's net-conf.json
-    calico = '            # - name: CALICO_IPV4POOL_CIDR\n            #   value: "192.168.0.0/16"'
-    return text.replace(calico, f'            - name: CALICO_IPV4POOL_CIDR\n              value: "{pods}"')
