@@ -19,6 +19,7 @@ from paictl.deploy.phases import LOOKING, PHASES, Change, phases, planned
 from paictl.deploy.site import Invitation, Site
 from paictl.errors import PaictlError
 from paictl.files import write_together
+from paictl.i18n import text
 from paictl.places import cache_folder
 from paictl.plan.events import Listener, both
 from paictl.plan.folder import RunFolder, begin_run, fingerprint, unfinished_run
@@ -61,7 +62,8 @@ def prepare(deployment: Deployment, artifacts: str = "") -> Desired:
     source = artifacts or deployment.settings.artifacts
     folder = Path(source.removeprefix("file://")).expanduser() if source else cache_folder() / "artifacts"
     if source.startswith(("http://", "https://")):
-        hint = f"gather it once: paictl deploy bundle create --source {source} -o DIR, then deploy: {{artifacts: DIR}}"
+        key = "gather it once: paictl deploy bundle create --source {source} -o DIR, then deploy: {{artifacts: DIR}}"
+        hint = text(key, source=source)
         raise PaictlError("artifacts come from a folder", where=source, hint=hint)
     return desired_of(deployment, read_lock(folder))
 
@@ -176,10 +178,12 @@ def plan_from(path: Path) -> PlanFile:
             data["masters"], data["workers"], data["config"], data["fingerprint"], data["kubernetes"], changes
         )
     except OSError as error:
-        raise PaictlError(f"cannot be read: {error.strerror}", where=str(path)) from None
+        raise PaictlError(text("cannot be read: {strerror}", strerror=error.strerror), where=str(path)) from None
     except (ValueError, KeyError, TypeError) as error:
         hint = "write one: paictl deploy plan -m … -w … -c … -o FILE"
-        raise PaictlError(f"is no plan of a deployment: {error!r}", where=str(path), hint=hint) from None
+        raise PaictlError(
+            text("is no plan of a deployment: {error!r}", error=error), where=str(path), hint=hint
+        ) from None
 
 
 def check_plan(plan: PlanFile, desired: Desired) -> None:

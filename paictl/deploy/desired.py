@@ -235,7 +235,9 @@ def containerd_toml(desired: Desired) -> str:
     major, minor = _parts(number)
     if major < 2:
         hint = "Kubernetes 1.36 and later need containerd 2"
-        raise PaictlError(f"containerd {number} is too old", where=desired.artifacts.where, hint=hint)
+        raise PaictlError(
+            text("containerd {number} is too old", number=number), where=desired.artifacts.where, hint=hint
+        )
     settings = desired.deployment.settings
     driver = settings.kubelet.get("cgroupDriver", "systemd")
     pause = next((image.reference for image in desired.images if _short(image) == "pause"), "")

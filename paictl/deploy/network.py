@@ -7,6 +7,7 @@ import hashlib
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.manifests import manifest_for
 from paictl.deploy.phase import DeployPhase
+from paictl.i18n import text
 from paictl.plan.phase import Tell
 from paictl.resources import resource_folder
 
@@ -19,9 +20,9 @@ class PodNetwork(DeployPhase):
     def changes(self, facts: HostFacts) -> list[str]:
         """A manifest that the first master has not applied yet."""
         first = facts.machine is self.site.desired.deployment.first
-        text = self.manifest() if first else ""
+        manifest = self.manifest() if first else ""
         known = facts.values.get("network")
-        return [f"apply {self._network}"] if text and known != manifest_mark(text) else []
+        return [text("apply {what}", what=self._network)] if manifest and known != manifest_mark(manifest) else []
 
     @property
     def _network(self) -> str:
@@ -43,11 +44,11 @@ class PodNetwork(DeployPhase):
 
     def run(self, tell: Tell) -> None:
         """Apply the manifest."""
-        text = self.manifest()
-        variables = {"paictl_manifest": text, "paictl_mark": manifest_mark(text)}
+        manifest = self.manifest()
+        variables = {"paictl_manifest": manifest, "paictl_mark": manifest_mark(manifest)}
         self.site.play("network", tell, [self.site.desired.deployment.first], variables)
 
 
-def manifest_mark(text: str) -> str:
+def manifest_mark(manifest: str) -> str:
     """By which a host knows the manifest that it has applied."""
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(manifest.encode()).hexdigest()

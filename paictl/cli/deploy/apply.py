@@ -72,7 +72,7 @@ def plan(
     show_notes(deployment.settings.notes)
     show_changes(changes)
     if not changes:
-        console.write("nothing would change: everything is as it shall be")
+        console.write(spoken("nothing would change: everything is as it shall be"))
 
 
 def apply(
