@@ -16,7 +16,7 @@ from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Deployment
 from paictl.deploy.looking import refuse_other_version
 from paictl.deploy.phases import LOOKING, PHASES, Change, phases, planned
-from paictl.deploy.site import Invitation, Site
+from paictl.deploy.site import TIMEOUT, Invitation, Site
 from paictl.errors import PaictlError
 from paictl.files import write_together
 from paictl.i18n import text
@@ -69,10 +69,10 @@ def prepare(deployment: Deployment, artifacts: str = "") -> Desired:
 
 
 @contextmanager
-def opened(desired: Desired, folder: Path) -> Iterator[Site]:
+def opened(desired: Desired, folder: Path, timeout: float = TIMEOUT) -> Iterator[Site]:
     """A site with connections and a private folder, for as long as the block lasts."""
     with private_folder() as private, AnsibleSession(desired.inventory(), folder, Invitation().variables) as session:
-        yield Site(desired, session, private)
+        yield Site(desired, session, private, timeout)
 
 
 def make_plan(desired: Desired, root: Path, now: Callable[[], datetime], listen: Listener) -> tuple[Change, ...]:
@@ -98,17 +98,17 @@ class Applied:
 
 def apply(
     desired: Desired, root: Path, now: Callable[[], datetime], listen: Listener,
-    at_end: Callable[[Site], object] = lambda _: None,
+    at_end: Callable[[Site], object] = lambda _: None, timeout: float = TIMEOUT,
 ) -> Applied:  # fmt: skip
     """Carry out all phases; `at_end` is called with the site once the nodes are Ready.
 
     A run of the same wish that did not get to its end is gone on with: what was done is known from the hosts, never
-    from the folder alone. Raises `PaictlError` with the first failure.
+    from the folder alone. A phase waits `timeout` seconds for Kubernetes. Raises `PaictlError` with the first failure.
     """
     wish, secrets = wish_of(desired), desired.deployment.secrets
     before = unfinished_run(root, KIND, wish, secrets)
     folder = before or begin_run(root, KIND, wish, now(), secrets)
-    with opened(desired, folder.path) as site:
+    with opened(desired, folder.path, timeout) as site:
         found: list[Change] = []
         times = Times(folder.path, now)
 

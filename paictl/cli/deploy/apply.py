@@ -101,6 +101,9 @@ def apply(
         list[str] | None,
         typer.Option("--skip-service-name", "-k", metavar="NAME", help="Start all services but this; repeat it."),
     ] = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=1, metavar="SECONDS", help="How long a phase may wait, and each service.")
+    ] = 300.0,
     artifacts: ArtifactsOption = "",
     accept_new: AcceptNew = False,
     yes: Yes = False,
@@ -128,12 +131,12 @@ def apply(
         masters=len(deployment.masters), workers=len(deployment.workers), cluster=cluster, version=desired.version,
     )  # fmt: skip
     confirm(question, cluster, yes=yes)
-    done = carry_out(desired, runs_folder(), _now, PhaseLines(), lambda site: _give_access(site, cluster))
+    done = carry_out(desired, runs_folder(), _now, PhaseLines(), lambda site: _give_access(site, cluster), timeout)
     _say(done, cluster, form)
     if not kubernetes_only:
         from paictl.cli.deploy.services import Wish, deploy_services
 
-        deploy_services(desired, files, done, Wish(folder, tuple(services or ()), tuple(skip or ())))
+        deploy_services(desired, files, done, Wish(folder, tuple(services or ()), tuple(skip or ()), timeout))
 
 
 def _desired(deployment: Deployment, artifacts: str, *, accept_new: bool) -> Desired:
@@ -155,10 +158,11 @@ def _desired(deployment: Deployment, artifacts: str, *, accept_new: bool) -> Des
 
 
 def _give_access(site: Site, cluster: str) -> None:
-    """Merge the way in into the user's kubeconfig, and let paictl know the cluster by its name."""
+    """Merge the way in into the user's kubeconfig, and let paictl know the cluster by its name and what it has."""
     from paictl.cluster import registry
-    from paictl.cluster.targets import pinned_now
+    from paictl.cluster.targets import open_target, pinned_now
     from paictl.deploy.kubeconfig import context_name, default_kubeconfig, merge_into
+    from paictl.operate.deploying import keep_images
 
     path = default_kubeconfig()
     if merge_into(path, site.kubeconfig, cluster):
@@ -170,6 +174,7 @@ def _give_access(site: Site, cluster: str) -> None:
         registry.add(pinned, force=known is not None and known.context == pinned.context)
         command = f"paictl cluster use {cluster}"
         console.info(spoken("paictl knows it as {cluster}: {command}", cluster=cluster, command=command))
+    keep_images(open_target(cluster), site.desired)
 
 
 def _say(done: Applied, cluster: str, form: Output) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -49,6 +49,13 @@ class Alone:
     def drift(self, name: str) -> Sequence[str]:  # noqa: ARG002 - whichever it is
         """Nothing, ever."""
         return ()
+
+    def lacking(self) -> Mapping[str, Sequence[str]]:
+        """Nothing: no image is needed."""
+        return {}
+
+    def note_images(self, images: Collection[str] | None) -> None:
+        """Nothing to keep for the same reason."""
 
 
 class Services:

@@ -1,7 +1,7 @@
 # ruff: noqa: ARG002 - stand-ins take what the port takes
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -33,6 +33,7 @@ class FakeServices:
         self.slow = dict(slow or {})
         self.calls: list[str] = []
         self.data: dict[str, tuple[str, ...]] = {}
+        self.without: dict[str, tuple[str, ...]] = {}
 
     def services(self, *, closely: bool = False) -> list[ServiceView]:
         return [self._view(service.name) for service in CATALOGUE]
@@ -46,6 +47,12 @@ class FakeServices:
 
     def drift(self, name: str) -> Sequence[str]:
         return ()
+
+    def lacking(self) -> Mapping[str, Sequence[str]]:
+        return self.without
+
+    def note_images(self, images: Collection[str] | None) -> None:
+        raise NotImplementedError
 
     @property
     def keeps_data(self) -> bool:
