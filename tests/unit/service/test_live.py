@@ -10,6 +10,7 @@ import pytest
 
 from paictl.cluster.interface import ClusterError, ConfigVersion, ServiceView
 from paictl.config.pushing.compare import compare_files
+from paictl.operate.services import prepare
 from paictl.plan.events import Event, PhaseSaid
 from paictl.service.carry_out import Looks, NotReadyError, Patience, carry_out, wait_ready, wait_stopped
 from paictl.service.catalogue import load_catalogue
@@ -256,3 +257,26 @@ def test_who_wait_at_the_same_time_share_a_look_and_none_is_older_than_its_quest
     first, second = looks.view("grafana"), looks.view("grafana")
     assert first is not None
     assert second is not first, "asked later, looked again"
+
+
+def test_a_start_of_all_leaves_out_what_no_machine_has_an_image_of_and_who_needs_it() -> None:
+    fake = FakePushed(running=["cluster-configuration", "grafana"])
+    fake.without = {"device-plugin": ("nvidia/plugin:1",), "grafana": ("grafana:1",)}
+    prepared = prepare(fake, ServiceRequest(Action.START))
+    left = {one.service: one for one in prepared.left}
+    assert left["device-plugin"].images == ("nvidia/plugin:1",)
+    assert left["hivedscheduler"].needs == "device-plugin"
+    assert "grafana" not in left  # it runs: somebody has brought the image
+    assert not {step.service for step in prepared.plan.steps} & left.keys()
+    assert prepared.plan.blocked == ()
+
+
+@pytest.mark.parametrize("request_", [
+    ServiceRequest(Action.START, ("device-plugin",)), ServiceRequest(Action.STOP), ServiceRequest(Action.REFRESH),
+])  # fmt: skip
+def test_a_service_that_somebody_names_is_tried_and_nothing_else_heeds_images(request_: ServiceRequest) -> None:
+    fake = FakePushed(running=["cluster-configuration", "frameworkcontroller"])
+    fake.without = {"device-plugin": ("nvidia/plugin:1",), "frameworkcontroller": ("paictl:1",)}
+    prepared = prepare(fake, request_)
+    assert prepared.left == ()
+    assert prepared.plan.request == request_
