@@ -1,7 +1,8 @@
 # The image of everything of paictl's that runs in a cluster, for whoever has docker: the same Python packages (lock file,
 # hashes), the same user and entrypoint as `make images` gives, which needs no docker (docs/images.md).
 #   docker build -t REGISTRY/paictl:VERSION .
-FROM debian:trixie-slim AS build
+ARG BASE=docker.io/library/debian:trixie-slim
+FROM ${BASE} AS build
 RUN apt-get update && apt-get install -y --no-install-recommends python3 python3-venv ca-certificates
 WORKDIR /src
 COPY requirements/image.lock requirements/
@@ -22,7 +23,7 @@ RUN python3 -m venv /opt/build && /opt/build/bin/pip install --no-cache-dir "hat
     /opt/paictl/bin/pip uninstall -y pip && \
     python3 -m compileall -q --invalidation-mode unchecked-hash /opt/paictl/lib
 
-FROM debian:trixie-slim
+FROM ${BASE}
 RUN apt-get update && \
     apt-get install -y --no-install-recommends python3 ca-certificates media-types netbase openssl && \
     rm -rf /var/lib/apt/lists/*

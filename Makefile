@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test lint format bench kube kube-hosts images e2e e2e-versions e2e-hosts bench-kube fuzz soak example-reports wheel lock test-lowest clean help
+.PHONY: demo test lint format bench kube kube-hosts monitoring images e2e e2e-versions e2e-hosts bench-kube fuzz soak example-reports wheel lock test-lowest clean help
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 16
@@ -60,6 +60,11 @@ images: $(STAMP)  ## our container images as OCI archives, in a cache outside th
 
 e2e-hosts: $(STAMP) kube-hosts  ## deployment on real test hosts (root; docs/test-hosts.md)
 	@PAICTL_E2E_HOSTS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/e2e_hosts
+
+monitoring: $(STAMP) kube  ## configuration, rules and dashboards put to Prometheus, Alertmanager, node-exporter (builds them once; minutes)
+	@nice tools/kube/build.sh monitoring
+	@PAICTL_MONITORING=1 $(BIN)/python -W ignore::ResourceWarning -m pytest -q tests/monitoring \
+	  -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
 
 bench-kube: $(STAMP)  ## the extender's figures, alone and on a real control plane (ten minutes)
 	@$(BIN)/python tools/bench_kube.py

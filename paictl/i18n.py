@@ -83,7 +83,7 @@ def chosen(setting: object = None) -> str:
     return known(os.environ.get(VARIABLE)) or known(setting) or "en"
 
 
-class Catalogue(gettext.NullTranslations):
+class MessageCatalogue(gettext.NullTranslations):
     """The entries of one language; Chinese has one form for all numbers, and no other language is there yet."""
 
     def __init__(self, entries: dict[str, str]) -> None:
@@ -100,14 +100,14 @@ class Catalogue(gettext.NullTranslations):
 
 
 @cache
-def catalogue(language: str) -> Catalogue:
+def catalogue(language: str) -> MessageCatalogue:
     """The catalogue of a language; empty for English and for languages that there are none of."""
     if language == "en" or language not in LANGUAGES:
-        return Catalogue({})
+        return MessageCatalogue({})
     from paictl.resources import resource_folder  # which English does not need
 
     lines = (resource_folder("locale") / f"{language}.po").read_text(encoding="utf-8").splitlines()
-    return Catalogue(dict(_entries(lines)))
+    return MessageCatalogue(dict(_entries(lines)))
 
 
 def _entries(lines: list[str]) -> Iterator[tuple[str, str]]:
@@ -126,6 +126,15 @@ def _entries(lines: list[str]) -> Iterator[tuple[str, str]]:
             keyword, line = word, rest
             entry[keyword] = ""
         try:
-            entry[keyword] += ast.literal_eval(line)
+            entry[keyword] += _unquoted(line)
         except (SyntaxError, ValueError, KeyError):
             raise ValueError(f"line {number} of the catalogue is no entry: {line!r}") from None
+
+
+def _unquoted(line: str) -> str:
+    """What stands in quotes; most lines need no parser for it, which is slow. Raises `SyntaxError` or `ValueError`."""
+    plain = line[1:-1]
+    if len(line) >= 2 and line[0] == line[-1] == '"' and '"' not in plain and "\\" not in plain:
+        return plain
+    read: str = ast.literal_eval(line)
+    return read

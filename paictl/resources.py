@@ -19,7 +19,7 @@ _PACKAGE = Path(__file__).resolve().parent
 _OUTSIDE_HTML: Final = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
 """Characters that must not stand inside a script element, and how JSON writes them instead."""
 
-_PLACE: Final = re.compile(r"/\*(?P<name>[A-Z-]+)\*/")
+_PLACE: Final = r"/\*(?P<name>[A-Z-]+)\*/"
 """Where a part goes in the shell of a page."""
 
 
@@ -53,4 +53,4 @@ def filled_page(
         "SCRIPT": script,
     }
     # In one pass: what is put in may well look like a place to put something in.
-    return _PLACE.sub(lambda found: fill[found["name"]], around)
+    return re.sub(_PLACE, lambda found: fill[found["name"]], around)

@@ -29,7 +29,7 @@ SECONDS: Final = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 """Seconds of a unit of time, the largest first."""
 
 _NUMBER = r"\d+(?:\.\d+)?"
-_DURATION = re.compile(r"\s*".join(rf"(?:({_NUMBER})\s*{unit})?" for unit in SECONDS), re.ASCII)
+_DURATION = r"\s*".join(rf"(?:({_NUMBER})\s*{unit})?" for unit in SECONDS)
 _INFINITE: Final = frozenset({"inf", "infinity"})
 
 _FACTORS = {
@@ -38,9 +38,10 @@ _FACTORS = {
     **{letter: 1000**power for power, letter in enumerate("kMGTPE", 1)},
     "K": 1000,
 }
-_EXACT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(?:([eE][+-]?\d{1,2})|([a-zA-Z]*))", re.ASCII)
-_FORM = re.compile(r"\+?(\d{1,30}(?:\.\d{1,30})?)([KMGTPE]i|[kKMGTPE])?")
-_LOOSE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgtpe])(i?b?|ibytes?|bytes?)\s*", re.IGNORECASE)
+# patterns as texts, compiled by `re` when they are first asked: most commands read no quantity
+_EXACT = r"(\d+(?:\.\d*)?|\.\d+)(?:([eE][+-]?\d{1,2})|([a-zA-Z]*))"
+_FORM = r"\+?(\d{1,30}(?:\.\d{1,30})?)([KMGTPE]i|[kKMGTPE])?"
+_LOOSE = r"\s*(\d+(?:\.\d+)?)\s*([kmgtpe])(i?b?|ibytes?|bytes?)\s*"
 
 
 def instant(epoch: datetime, span: Millis) -> datetime:
@@ -89,7 +90,7 @@ class Quantity:
 
 def parse_quantity(text: str) -> Quantity | None:
     """The quantity that a text says, or None where it is none."""
-    match = _FORM.fullmatch(text.strip())
+    match = re.fullmatch(_FORM, text.strip())
     return Quantity(Decimal(match.group(1)), match.group(2) or "") if match else None
 
 
@@ -102,7 +103,7 @@ def exact_quantity(value: int | str) -> Fraction:
         if value < 0:
             raise ValueError(f"{value} is negative")
         return Fraction(value)
-    match = _EXACT.fullmatch(value.strip())
+    match = re.fullmatch(_EXACT, value.strip(), re.ASCII)
     if match is None:
         raise ValueError(f"{value!r} is not a quantity such as 4, 500m, 64Gi or 64G")
     number, exponent, suffix = match.groups()
@@ -118,7 +119,7 @@ def exact_quantity(value: int | str) -> Fraction:
 
 def likely_quantity(text: str) -> str | None:
     """How Kubernetes wants a size that people wrote their own way (`64 GB`, `64gi`), or None."""
-    match = _LOOSE.fullmatch(text)
+    match = re.fullmatch(_LOOSE, text, re.IGNORECASE)
     return f"{match.group(1)}{match.group(2).upper()}i" if match else None
 
 
@@ -147,7 +148,7 @@ def parse_duration(text: str) -> float:
         return FOREVER
     if re.fullmatch(_NUMBER, stripped, re.ASCII):
         return float(stripped)
-    match = _DURATION.fullmatch(stripped)
+    match = re.fullmatch(_DURATION, stripped, re.ASCII)
     if not stripped or match is None:
         raise DurationError(text)
     return sum(float(number) * unit for number, unit in zip(match.groups(), SECONDS.values(), strict=True) if number)

@@ -99,6 +99,9 @@ NAMES = "paictl.cluster.kubernetes.names"
 ONE_KIND_OF_CLUSTER = {"lab": "embedded.py", "cli": "embedded.py"}
 """Packages that know a cluster through its interface, and the one module of each that knows which kind it is."""
 
+HOMONYMS = frozenset({"Cluster", "Job", "JobView", "Phase", "Preempt"})
+"""Names that two public classes share, each for the reason in docs/architecture.md; no module knows both of them."""
+
 MAX_LINES = 400
 
 
@@ -245,3 +248,53 @@ def test_every_package_says_what_it_is_for_and_what_it_must_never_do() -> None:
             assert "must never" in docstring or "must hold no" in docstring, (
                 f"{init} does not say what it must never do"
             )
+
+
+def test_no_two_public_classes_have_one_name_without_a_reason() -> None:
+    """A reader who meets a name looks it up once; whoever needs another word finds the field's term for it."""
+    assert set(_homonyms()) == HOMONYMS
+
+
+def test_each_homonym_has_its_reason_in_the_architecture_page() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = text.split("## Homonyms", 1)[1].split("\n## ", 1)[0]
+    assert {row.split("`")[1] for row in table.splitlines() if row.startswith("| `")} == HOMONYMS
+
+
+def test_no_module_knows_two_classes_of_one_name() -> None:
+    for name, homes in _homonyms().items():
+        for path in modules():
+            known = {
+                origin
+                for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+                if isinstance(node, ast.ImportFrom) and any(alias.name == name for alias in node.names)
+                if (origin := _home(f"{node.module}", name, homes)) is not None
+            } | ({_dotted(path)} & homes)
+            assert len(known) < 2, f"{path} knows {name} of {' and of '.join(sorted(known))}"
+
+
+def _homonyms() -> dict[str, set[str]]:
+    """The modules of each public class that is not the only one of its name."""
+    homes: dict[str, set[str]] = {}
+    for path in modules():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, set()).add(_dotted(path))
+    return {name: found for name, found in homes.items() if len(found) > 1}
+
+
+def _home(module: str, name: str, homes: set[str]) -> str | None:
+    """Where the class comes from that one module gets from another under its name."""
+    while module not in homes:
+        path = ROOT.joinpath(*module.split(".")).with_suffix(".py")
+        tree = ast.parse(path.read_text(encoding="utf-8")) if path.is_file() else ast.Module([], [])
+        found = (
+            node.module
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and any(alias.name == name for alias in node.names)
+        )
+        below = next(found, None)
+        if below is None:
+            return None
+        module = below
+    return module

@@ -32,7 +32,7 @@ from paictl.cluster.interface import FOREVER, JobRequest
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.cluster.kubernetes.opening import open_pinned, pin
 from paictl.cluster.kubernetes.paijob.names import paijobs_path
-from paictl.cluster.kubernetes.paijob.record import Record
+from paictl.cluster.kubernetes.paijob.record import JobRecord
 from paictl.cluster.kubernetes.paijob.resource import manifest_of, read_paijob
 from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import preset_files
@@ -149,7 +149,7 @@ def fill_kubernetes(plane: ControlPlane, jobs: int) -> None:
         if ended:
             tasks = tuple(replace(task, state=RunState.SUCCEEDED) for task in status.tasks)
             status = replace(status, state=RunState.SUCCEEDED, tasks=tasks)
-        write_record(client, pai, Record(status, {}, 1, at, at if ended else None, closed=ended))
+        write_record(client, pai, JobRecord(status, {}, 1, at, at if ended else None, closed=ended))
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(write, range(jobs)))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from paictl.sim.metrics import figures
-from paictl.sim.parallel import Wanted, play
+from paictl.sim.parallel import RunRequest, play
 from paictl.sim.policies.table import POLICIES
 from paictl.sim.report import jobs_csv, run_data
 from paictl.sim.specify import cluster_named
@@ -40,7 +40,7 @@ def found(processes: int) -> dict[str, dict[str, Any]]:
     spec = cluster_named(str(FOLDER / "cluster.yaml"))
     names = [*POLICIES, *VARIANTS]
     made = {}
-    for name, run in zip(names, play(trace.jobs, [Wanted(name, spec, 1) for name in names], processes=processes),
+    for name, run in zip(names, play(trace.jobs, [RunRequest(name, spec, 1) for name in names], processes=processes),
                          strict=True):  # fmt: skip
         data = run_data(run, trace, figures(run), reproducible=True)
         data["cluster"], data["trace"]["path"] = "", ""  # where this repository is

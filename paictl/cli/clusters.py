@@ -29,7 +29,7 @@ from paictl.units import rfc3339
 
 if TYPE_CHECKING:
     from paictl.config.reading.problem import Problem
-    from paictl.lab.site import Site
+    from paictl.lab.site import LabSite
 
 StateOption = Annotated[
     Path | None,
@@ -81,7 +81,7 @@ def _way_to_lab() -> str:
     return say("way.elsewhere", lang, lab=number) if session.workspace.started else ""
 
 
-def lab_site() -> Site | None:
+def lab_site() -> LabSite | None:
     """Where the lab of this shell runs, if a command is about a cluster that was added and lent to the lab."""
     if bound_to(state_folder()) == LOCAL:
         return None

@@ -10,11 +10,14 @@ import importlib
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import cache
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command_name
+from typer.models import CommandInfo
 
 from paictl.cli import console, helptext, interrupts
 from paictl.cli.console import Output
@@ -240,29 +243,33 @@ class Command(TyperCommand):
         helptext.write(self, ctx, formatter, hidden=global_options())
 
 
-class Group(TyperGroup):
+class LazyGroup(TyperGroup):
     """A group of commands; those of `lazy` are loaded when they are needed."""
 
     lazy: ClassVar[Mapping[str, Lazy]] = {}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.unbuilt: dict[str, CommandInfo] = {}
+        """What typer makes commands of when they are needed: ten signatures take longer to read than most commands."""
         for param in self.params:
             make_plain(param)
         self.params = [*self.params, *global_options()]
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of the commands, in the order of help."""
-        return [*self.lazy, *(name for name in super().list_commands(ctx) if name not in self.lazy)]
+        return list(dict.fromkeys([*self.lazy, *self.unbuilt, *super().list_commands(ctx)]))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """A command by its name; None if there is none."""
-        if cmd_name in self.lazy and cmd_name not in self.commands:
-            command = typer.main.get_command(importlib.import_module(self.lazy[cmd_name].module).app)
-            if self.lazy[cmd_name].within and isinstance(command, TyperGroup):
-                command = command.commands[cmd_name]
-            command.name, command.hidden = cmd_name, self.lazy[cmd_name].hidden
-            self.commands[cmd_name] = command
+        if cmd_name not in self.commands:
+            if cmd_name in self.lazy:
+                app: App = importlib.import_module(self.lazy[cmd_name].module).app
+                command = app.built(cmd_name if self.lazy[cmd_name].within else None)
+                command.name, command.hidden = cmd_name, self.lazy[cmd_name].hidden
+                self.commands[cmd_name] = command
+            elif cmd_name in self.unbuilt:
+                self.commands[cmd_name] = built(self.unbuilt[cmd_name])
         return super().get_command(ctx, cmd_name)
 
     def summaries(self, ctx: Any) -> Iterator[tuple[str, str]]:
@@ -271,8 +278,8 @@ class Group(TyperGroup):
             if name in self.lazy:
                 if not self.lazy[name].hidden:
                     yield name, self.lazy[name].help
-            elif not self.commands[name].hidden:
-                yield name, self.commands[name].get_short_help_str(200)
+            elif not (command := self.get_command(ctx, name)).hidden:
+                yield name, command.get_short_help_str(200)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is meant, and its words; raises `PaictlError` with what was most likely meant."""
@@ -325,7 +332,9 @@ class Group(TyperGroup):
 class App(typer.Typer):
     """A typer application whose commands and groups are ours."""
 
-    def __init__(self, *, lazy: Mapping[str, Lazy] | None = None, cls: type[Group] = Group, **options: Any) -> None:
+    def __init__(
+        self, *, lazy: Mapping[str, Lazy] | None = None, cls: type[LazyGroup] = LazyGroup, **options: Any
+    ) -> None:
         if lazy is not None:
             cls = type(cls.__name__, (cls,), {"lazy": lazy})
         options.setdefault("no_args_is_help", True)
@@ -335,3 +344,25 @@ class App(typer.Typer):
         """Make a function a command; `epilog` holds examples, one a line, and notes."""
         options.setdefault("cls", Command)
         return super().command(name, **options)
+
+    def built(self, name: str | None) -> Any:
+        """The application as a command line has it, its commands unbuilt; with a name, that command of it alone."""
+        infos = {info.name or get_command_name(info.callback.__name__): info  # type: ignore[union-attr]
+                 for info in self.registered_commands}  # fmt: skip
+        if name is not None:
+            return built(infos[name])
+        if len(infos) == 1 and self.registered_callback is None:
+            return typer.main.get_command(self)  # which is the command itself
+        bare = copy(self)
+        bare.registered_commands = []
+        group = typer.main.get_group(bare)
+        if isinstance(group, LazyGroup):
+            group.unbuilt = infos
+        return group
+
+
+def built(info: CommandInfo) -> Any:
+    """The command that typer makes of a function."""
+    one = App()
+    one.registered_commands = [info]
+    return typer.main.get_command(one)

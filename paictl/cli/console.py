@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from paictl import i18n
 from paictl.cli.envelope import Envelope, lines_in, names_in, plain, with_version
+from paictl.cli.segments import Segment, painted
 from paictl.cli.settings import settings
+from paictl.cli.tables import table_lines
 from paictl.config.reading.text import printable
 from paictl.errors import PaictlError
 
@@ -181,74 +183,28 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, tit
 
     On a pipe the table is as wide as its content, so that nothing is cut or wrapped.
     """
-    cells, columns = [list(row) for row in rows], [said(column) for column in columns]
-    if not (title or sys.stdout.isatty() or settings.wants_color(False)) and not any(map(_laid_out, cells)):
-        write("\n".join(_plain_table(columns, [[str(cell) for cell in row] for row in cells])))
-        return
-    from rich.table import Table
-    from rich.text import Text
+    import shutil
 
-    lines = [[cell if isinstance(cell, Text) else Text(str(cell)) for cell in row] for row in cells]
-    table = Table(box=None, pad_edge=False, title=title, title_justify="left", header_style="bold")
-    console = stdout()
-    for index, column in enumerate(columns):
-        numeric = bool(lines) and all(_is_number(line[index].plain) for line in lines)
-        widest = max((line[index].cell_len for line in lines), default=0)
-        # what a row is about stays in one piece, unless it leaves too little for the rest
-        whole = index == 0 and widest <= console.width // 2
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold", no_wrap=whole)
-    for line in lines:
-        table.add_row(*line)
-    with console.capture() as captured:
-        console.print(table)
-    write("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    write_segments(table_lines([said(column) for column in columns], rows, width=width, title=title))
 
 
-def _plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The lines that rich would write where it may use neither colours nor the width of a terminal.
-
-    Laying out ten thousand rows takes rich many seconds.
-    """
-    from rich.cells import cell_len
-
-    def width(text: str) -> int:
-        return len(text) if text.isascii() else cell_len(text)
-
-    numeric = [bool(rows) and all(_is_number(row[index]) for row in rows) for index in range(len(columns))]
-    lines = [list(columns), *rows]
-    widths = [max(width(line[index]) for line in lines) for index in range(len(columns))]
-    for line in lines:
-        padded = (
-            " " * (widths[index] - width(cell)) + cell if numeric[index] else cell + " " * (widths[index] - width(cell))
-            for index, cell in enumerate(line)
-        )
-        yield "  ".join(padded).rstrip()
-
-
-def _laid_out(cells: Sequence[object]) -> bool:
-    """Whether a row needs rich: for styled text, or for cells of several lines."""
-    return any(hasattr(cell, "plain") or "\n" in str(cell) for cell in cells)
-
-
-def _is_number(text: str) -> bool:
-    return text.replace(",", "").replace(".", "", 1).lstrip("+-").isdigit()
-
-
-def write_segments(lines: Iterable[Sequence[tuple[str, str]]]) -> None:
+def write_segments(lines: Iterable[Sequence[Segment]]) -> None:
     """Write lines of (style, text) segments; styles are rich's names, empty for plain."""
     if envelope.capturing:
         envelope.lines.extend("".join(text for _, text in line) for line in lines)
         return
     envelope.written = True
-    if not settings.wants_color(sys.stdout.isatty()):
-        for line in lines:
-            _out("".join(text for _, text in line) + "\n")
-        return
-    from rich.text import Text
-
-    console = stdout()
+    styled = settings.wants_color(sys.stdout.isatty())
     for line in lines:
-        console.print(Text.assemble(*((text, style) for style, text in line)), soft_wrap=True)
+        if not styled:
+            _out("".join(text for _, text in line) + "\n")
+        elif None not in (parts := [painted(segment) for segment in line]):
+            _out("".join(filter(None, parts)) + "\n")
+        else:
+            from rich.text import Text  # late: only what colours a terminal has is for rich to find out
+
+            stdout().print(Text.assemble(*((text, style) for style, text in line)), soft_wrap=True)
 
 
 @contextmanager
@@ -322,11 +278,8 @@ def error(problem: PaictlError) -> None:
 def _say(word: str, style: str, message: str) -> None:
     label = said(word) + ("：" if said(word) != word else ": ")
     if settings.wants_color(sys.stderr.isatty()):
-        from rich.text import Text
-
-        stderr().print(Text.assemble((label, style), printable(message)), soft_wrap=True)
-    else:
-        print(label + printable(message), file=sys.stderr)  # noqa: T201
+        label = painted((style, label)) or label
+    print(label + printable(message), file=sys.stderr)  # noqa: T201
 
 
 def stdout() -> Console:

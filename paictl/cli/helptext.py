@@ -1,12 +1,22 @@
-"""Help pages: what a command does, examples, then arguments and options; without boxes, wrapped at words."""
+"""Help pages: what a command does, examples, then arguments and options; without boxes, wrapped at words.
+
+Here, and nowhere else, help is said in the language that is asked for: the key of a paragraph is its English text, with
+single spaces. What has no entry stays English.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
-_ELSEWHERE = "Options of every command (-v, -q, --debug, --no-color, --no-input): paictl -h"
+from paictl.cli.console import language, said
+
+_ELSEWHERE: Final = "Options of every command (-v, -q, --debug, --no-color, --no-input): paictl -h"
+_ADDED: Final = ("default: ", "required")
+_NAMES: Final = 30
+"""Columns that names of options and commands have at most beside what is said of them, as in click."""
 
 
 def write(
@@ -16,24 +26,31 @@ def write(
 
     Lines of the epilog that call paictl are examples; the others are notes, an empty line between two paragraphs.
     """
-    command.format_usage(ctx, formatter)
+    formatter.write_usage(ctx.command_path, " ".join(command.collect_usage_pieces(ctx)), prefix=f"{said('Usage')}: ")
     formatter.write_paragraph()
     with formatter.indentation():
-        formatter.write_text(command.help or "")
+        _write_text(formatter, command.help or "")
     lines = [line.strip() for line in (command.epilog or "").strip().splitlines()]
     examples = [line for line in lines if is_example(line)]
     if examples:
-        with formatter.section("Examples"):
+        with formatter.section(said("Examples")):
             for line in examples:
                 formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
     if commands:
-        with formatter.section("Commands"):
-            formatter.write_dl(commands)
+        with formatter.section(said("Commands")):
+            _write_rows(formatter, [(name, _paragraph(text)) for name, text in commands])
     _write_params(command, ctx, formatter, hidden)
     notes = "\n".join(line for line in lines if not is_example(line)).strip()
     for note in [*[notes] * bool(notes), *[_ELSEWHERE] * bool(hidden)]:
         formatter.write_paragraph()
-        formatter.write_text(note)
+        _write_text(formatter, note)
+
+
+def paragraphs(text: str) -> Iterator[str]:
+    """The paragraphs of a help text, as the catalogue has them for keys."""
+    for one in re.split(r"\n\s*\n", text.strip()):
+        if one:
+            yield " ".join(one.split())
 
 
 def is_example(line: str) -> bool:
@@ -48,13 +65,54 @@ def _write_params(command: Any, ctx: Any, formatter: Any, hidden: Sequence[Any])
         if record is None:
             continue
         if param.param_type_name == "argument":
-            arguments.append((argument_word(param), (param.help or "")))
+            arguments.append((argument_word(param), _paragraph(param.help or "")))
         else:
-            options.append(record)
+            options.append((record[0], _of_option(record[1], param.help or "")))
     for title, rows in (("Arguments", arguments), ("Options", options)):
         if rows:
-            with formatter.section(title):
-                formatter.write_dl(rows)
+            with formatter.section(said(title)):
+                _write_rows(formatter, rows)
+
+
+def _of_option(written: str, own: str) -> str:
+    """What is said of an option; what typer has added in brackets stays behind it."""
+    added = written.removeprefix(own)
+    for word in _ADDED:
+        added = added.replace(word, said(word))
+    return _paragraph(own) + added
+
+
+def _paragraph(text: str) -> str:
+    """A text of one paragraph in the language that is asked for; English as it was written."""
+    return text if language() == "en" else said(" ".join(text.split()))
+
+
+def _write_text(formatter: Any, text: str) -> None:
+    """Paragraphs, wrapped."""
+    if language() == "en":
+        formatter.write_text(text)
+        return
+    from paictl.cli.paragraphs import wrapped  # which English does not need
+
+    indent = " " * formatter.current_indent
+    lines = [wrapped(said(one), formatter.width, indent=indent) for one in paragraphs(text)]
+    formatter.write("\n".join("".join(f"{line}\n" for line in of_one) for of_one in lines))
+
+
+def _write_rows(formatter: Any, rows: Sequence[tuple[str, str]]) -> None:
+    """Names, and beside each what is said of it: click breaks lines at spaces, which Chinese has none of."""
+    if language() == "en":
+        formatter.write_dl(rows)
+        return
+    from paictl.cli.paragraphs import wrapped
+
+    indent = " " * formatter.current_indent
+    beside = len(indent) + min(max(len(name) for name, _ in rows), _NAMES) + 2
+    for name, text in rows:
+        own_line = len(indent) + len(name) + 2 > beside
+        first = " " * beside if own_line else f"{indent}{name}".ljust(beside)
+        lines = [f"{indent}{name}"] * own_line + wrapped(text, formatter.width, indent=first, hang=" " * beside)
+        formatter.write("".join(f"{line.rstrip()}\n" for line in lines))
 
 
 def argument_word(param: Any) -> str:

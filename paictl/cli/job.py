@@ -27,7 +27,7 @@ from paictl.cluster.interface import Cluster, HandClock, Jobs, JobState, JobView
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import counted, text
 from paictl.operate import jobs as operate
-from paictl.operate.jobs import Filter, Taking, find_job
+from paictl.operate.jobs import Filter, SubmitPorts, find_job
 from paictl.operate.jobs import list_jobs as chosen
 from paictl.units import span_text
 from paictl.words import did_you_mean
@@ -64,7 +64,7 @@ def submit(
     state: StateOption = None,
 ) -> None:
     """Submit jobs: all of the files, or none."""
-    from paictl.operate.jobfiles import Wishes, files_listed  # late: only what reads job files needs the linter
+    from paictl.operate.jobfiles import SubmitOptions, files_listed  # late: only what reads job files needs the linter
 
     paths = [*(files or []), *(files_listed(listed) if listed else [])]
     if not paths:
@@ -72,7 +72,7 @@ def submit(
     if name is not None and len(paths) > 1:
         raise PaictlError("--name goes with one file only")
     with showing_reports(), console.progress("submitting"):
-        wishes = Wishes(vc, priority, duration, name, repeat)
+        wishes = SubmitOptions(vc, priority, duration, name, repeat)
         done = operate.submit(_taking(state), paths, user or _me(), wishes)
     warn(done.warnings, "paictl config validate FILE")
     if output is not Output.TABLE:
@@ -84,7 +84,7 @@ def submit(
         write(f"… and {len(done.jobs) - 20} more")
 
 
-def _taking(state: Path | None) -> Taking:
+def _taking(state: Path | None) -> SubmitPorts:
     """The cluster that jobs are submitted to; in a lab at a site they are shorter by its pace."""
     cluster, site = open_cluster(state), lab_site()
     if site is None:
@@ -256,7 +256,9 @@ TaskOption = Annotated[
 def logs(
     job: JobName,
     task: TaskOption = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the task ends, or Ctrl-C.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Wait until the task has started, and go on until it ends.")
+    ] = False,
     tail: Annotated[int | None, typer.Option("--tail", min=0, metavar="LINES", help="Only the last lines.")] = None,
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
@@ -266,10 +268,11 @@ def logs(
 
     cluster = open_cluster(state)
     found = _find(cluster, job)
-    if task is None and isinstance(cluster, HandClock) and not follow:
+    imagined = isinstance(cluster, HandClock)  # nothing happens there by waiting
+    if task is None and imagined and not follow:
         show_events(cluster, f"job/{found.key}", output)
         return
-    jobstreams.show_log(cluster, found, task, output, follow=follow, lines=tail)
+    jobstreams.show_log(cluster, found, task, output, follow=follow and not imagined, lines=tail)
 
 
 @app.command()

@@ -6,23 +6,29 @@ import contextlib
 import os
 import select
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Final, TypeVar
 
 from paictl.cli import console
 from paictl.cli.console import Output, write_data
-from paictl.cluster.interface import ClusterError, Jobs, JobView, TaskPlace
+from paictl.cluster.interface import Jobs, JobView, NotStartedError, TaskPlace
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.remote.pipes import Pipes
 
-_PIECE = 1 << 14
+_Answer = TypeVar("_Answer")
+_PIECE: Final = 1 << 14
+_LOOK: Final = 1.0
+"""Seconds between two looks whether a task has started."""
 
 
 def place_of(job: JobView, word: str | None) -> TaskPlace:
     """The task that ``ROLE:INDEX``, ``ROLE`` or nothing stands for; said where there were others to choose from."""
     if word is None:
         if not job.tasks:
-            raise ClusterError(
+            raise NotStartedError(
                 text("job {job} has no tasks yet", job=job.key),
                 hint=text("why: paictl job explain {job}", job=job.key),
             )  # fmt: skip
@@ -38,14 +44,37 @@ def place_of(job: JobView, word: str | None) -> TaskPlace:
 
 def show_log(cluster: Jobs, job: JobView, word: str | None, output: Output, *, follow: bool, lines: int | None) -> None:
     """Print what a task has written, as it comes; as data once it has ended."""
-    task = place_of(job, word)
-    pieces = cluster.output(job.key, task, follow=follow, lines=lines)
+    started = _awaited if follow else _asked
+    task = started(lambda: place_of(cluster.job(job.key), word))
+    pieces = started(lambda: _begun(cluster.output(job.key, task, follow=follow, lines=lines)))
     if output is not Output.TABLE:
         written = b"".join(pieces).decode(errors="replace").splitlines()
         write_data({"job": job.key, "task": str(task), "lines": written}, output)
         return
     for piece in pieces:
         _out(piece)
+
+
+def _asked(ask: Callable[[], _Answer]) -> _Answer:
+    return ask()
+
+
+def _awaited(ask: Callable[[], _Answer]) -> _Answer:
+    """The answer about a task once it has started; why it has not is said each time that changes."""
+    told = ""
+    while True:
+        try:
+            return ask()
+        except NotStartedError as error:
+            if error.message != told:
+                told = error.message
+                console.info(text("{why}; waiting until it starts (Ctrl-C ends this)", why=told))
+        time.sleep(_LOOK)
+
+
+def _begun(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The same pieces, the first of them at hand: what cannot be read is refused here."""
+    return chain([next(pieces, b"")], pieces)
 
 
 def run(cluster: Jobs, job: JobView, word: str | None, command: Sequence[str], *, stdin: bool, terminal: bool) -> int:

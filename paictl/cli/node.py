@@ -12,7 +12,7 @@ from paictl.cli import names as names_of
 from paictl.cli.clusters import OutputOption, StateOption, clock_text, confirm, open_cluster, plain
 from paictl.cli.command import App
 from paictl.cli.console import Output, spoken, write, write_data, write_table
-from paictl.cluster.interface import Machine, NodeChange, NodeCondition, NodeView
+from paictl.cluster.interface import MachineSpec, NodeChange, NodeCondition, NodeView
 from paictl.errors import PaictlError
 from paictl.operate.nodes import add_worker, change_nodes, find_node
 from paictl.units import rfc3339, span_text
@@ -70,7 +70,7 @@ def show(name: Name, output: OutputOption = Output.TABLE, state: StateOption = N
         write(spoken("runs:     {pod}", pod=pod))
 
 
-def _hardware(machine: Machine) -> str:
+def _hardware(machine: MachineSpec) -> str:
     if not machine.cpu:
         return "not described"
     return f"{machine.sku or 'no SKU'}, {machine.cpu} cores, {machine.memory // 2**30} GiB"

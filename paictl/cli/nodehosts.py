@@ -18,7 +18,7 @@ from paictl.errors import PaictlError
 
 if TYPE_CHECKING:
     from paictl.remote.inventory import Inventory, Login
-    from paictl.remote.ssh.fleet import Fleet, Listener, Manner
+    from paictl.remote.ssh.fleet import CommandOptions, Fleet, Listener
     from paictl.remote.ssh.results import HostResult
 
 RUN_EPILOG = """
@@ -154,8 +154,8 @@ def _of_files(masters: str, workers: str, config: str) -> Inventory:
 
 
 def _of_cluster(config: str | None) -> Inventory:
-    from paictl.cluster.targets import Kind, chosen_name, find_target, open_target
-    from paictl.config.reading.kinds import Kind as FileKind
+    from paictl.cluster.targets import ClusterKind, chosen_name, find_target, open_target
+    from paictl.config.reading.kinds import FileKind
     from paictl.config.reading.load import load_file
     from paictl.deploy.reach import sign_in
     from paictl.deploy.settings import settings_of
@@ -163,7 +163,7 @@ def _of_cluster(config: str | None) -> Inventory:
     from paictl.remote.inventory import Login
 
     name = chosen_name(settings.cluster, state_given=settings.state_given)
-    if find_target(name).kind is Kind.EMBEDDED:
+    if find_target(name).kind is ClusterKind.EMBEDDED:
         hint = "name the hosts: -m master.csv -w worker.csv -c config.yaml; or a real cluster: --cluster NAME"
         raise PaictlError("the nodes of a cluster on this machine are no machines of their own", hint=hint)
     if config is None:
@@ -212,20 +212,20 @@ def _listener(inventory: Inventory, output: Output) -> Listener:
     return Listener(heard, ended)
 
 
-def _manner(sudo: bool, timeout: float | None) -> Manner:
-    from paictl.remote.ssh.fleet import Manner
+def _manner(sudo: bool, timeout: float | None) -> CommandOptions:
+    from paictl.remote.ssh.fleet import CommandOptions
 
-    return Manner(sudo, timeout)
+    return CommandOptions(sudo, timeout)
 
 
 def _end(results: dict[str, HostResult], output: Output) -> None:
     """Say what went wrong where, and end with the exit code of all of them."""
-    from paictl.remote.ssh.results import Reach, exit_code
+    from paictl.remote.ssh.results import CommandStatus, exit_code
 
     if output is not Output.TABLE:
         console.write_data([_data(one) for one in results.values()], output)
     for one in results.values():
-        if one.reach is not Reach.DONE:
+        if one.reach is not CommandStatus.DONE:
             console.error(PaictlError(said(one.message), where=one.host, hint=said(one.hint) or None))
         elif one.code:
             console.info(spoken("{host}: exit code {code}", host=one.host, code=one.code))

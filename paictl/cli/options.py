@@ -8,18 +8,18 @@ from typing import Annotated, Any
 import typer
 
 from paictl.cli.console import Output, take_form
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.errors import PaictlError
 from paictl.i18n import text
 
-KINDS = tuple(kind.value for kind in Kind if kind is not Kind.UNKNOWN)
+KINDS = tuple(kind.value for kind in FileKind if kind is not FileKind.UNKNOWN)
 """What ``--kind`` takes."""
 
 
-def kind_named(word: str) -> Kind:
+def kind_named(word: str) -> FileKind:
     """The kind of file with a name; raises `PaictlError` with the nearest one, or all of them, otherwise."""
     if word in KINDS:
-        return Kind(word)
+        return FileKind(word)
     raise PaictlError(text("there is no kind of file {word!r}", word=word), hint=meant(word, KINDS))
 
 
@@ -60,4 +60,4 @@ def kind_option(text: str) -> Any:
     )
 
 
-KindOption = Annotated[Kind | None, kind_option("Kind of the files, where name and content do not tell")]
+KindOption = Annotated[FileKind | None, kind_option("Kind of the files, where name and content do not tell")]

@@ -54,11 +54,11 @@ def serve(
 
     from paictl.cluster.targets import chosen_name, find_target, open_in_cluster, open_target, stamp_of
     from paictl.operate.users.bootstrap import bootstrap
-    from paictl.server.serving import Settings, check, log_to_stderr, networks_of
+    from paictl.server.serving import ServerSettings, check, log_to_stderr, networks_of
     from paictl.server.serving import serve as answer
 
     host, port = _address(listen)
-    chosen = Settings(host, port, tls_cert, tls_key, networks_of(behind_proxy or ()))
+    chosen = ServerSettings(host, port, tls_cert, tls_key, networks_of(behind_proxy or ()))
     check(chosen)
     name = "" if in_cluster else chosen_name(settings.cluster, state_given=settings.state_given)
 

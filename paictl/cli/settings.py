@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Settings:
+class GlobalOptions:
     """The global options; set while a command line is read, looked at by `console` and by prompts."""
 
     verbosity: int = 0
@@ -48,4 +48,4 @@ class Settings:
         return self.color is True or (terminal and os.environ.get("TERM") != "dumb")
 
 
-settings = Settings()
+settings = GlobalOptions()

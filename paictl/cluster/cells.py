@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from paictl.cluster.picture import ChainPicture, PromisedCell, PromiseState, VcPicture
-from paictl.scheduler.inspection import Inspection, Preassigned
+from paictl.scheduler.inspection import Inspection, PreassignedStatus
 
 
 def chain_pictures(seen: Inspection) -> tuple[ChainPicture, ...]:
@@ -22,7 +22,7 @@ def vc_pictures(seen: Inspection, waiting: Mapping[str, int]) -> tuple[VcPicture
     )
 
 
-def _promise(top: Preassigned) -> PromisedCell:
+def _promise(top: PreassignedStatus) -> PromisedCell:
     cell = top.cell
     users = tuple(part.job for part in cell.cells() if not part.parts)
     return PromisedCell(

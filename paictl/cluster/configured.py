@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Configuration:
+class ConfigSnapshot:
     """One version: file name → text."""
 
     number: int
@@ -26,11 +26,11 @@ class Configuration:
     def spec(self) -> ClusterSpec:
         """The cluster that the hivedscheduler configuration describes; raises `PaictlError` if there is none."""
         from paictl.cells.spec import ClusterSpec  # late: who only looks at jobs needs no configuration
-        from paictl.config.reading.kinds import Kind
+        from paictl.config.reading.kinds import FileKind
         from paictl.config.reading.load import load_memory
 
         loaded = load_memory({name: text.encode() for name, text in self.files.items()})
-        found = [document for document in loaded.documents if document.kind is Kind.HIVED]
+        found = [document for document in loaded.documents if document.kind is FileKind.HIVED]
         if not found or not isinstance(found[0].data, dict):
             raise ClusterError(
                 "there is no hivedscheduler configuration in it", where=f"configuration {self.number}",

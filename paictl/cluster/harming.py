@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from paictl.cluster.scheduling import Harm
+from paictl.cluster.scheduling import JobImpact
 from paictl.scheduler.engine import Engine
 
 
-def harm_of_running(groups: Iterable[str], now: Engine | None, then: Engine) -> Harm | None:
+def harm_of_running(groups: Iterable[str], now: Engine | None, then: Engine) -> JobImpact | None:
     """What its `groups` lose of the guarantees that they have `now`; None if nothing."""
     for name in groups:
         before = None if now is None else now.state.groups.by_name.get(name)
@@ -16,7 +16,7 @@ def harm_of_running(groups: Iterable[str], now: Engine | None, then: Engine) -> 
         if before is None or before.virtual is None:
             continue
         if after is None:
-            return Harm.NO_CELL
+            return JobImpact.NO_CELL
         if after.virtual is None:
-            return Harm.NO_GUARANTEE
+            return JobImpact.NO_GUARANTEE
     return None

@@ -35,11 +35,12 @@ from paictl.cluster.values import (
     JobRequest,
     JobState,
     JobView,
-    Machine,
+    MachineSpec,
     NodeChange,
     NodeCondition,
     NodeRole,
     NodeView,
+    NotStartedError,
     Port,
     ServiceView,
     TaskPlace,
@@ -71,12 +72,13 @@ __all__ = [
     "JobState",
     "JobView",
     "Jobs",
-    "Machine",
+    "MachineSpec",
     "NodeChange",
     "NodeCondition",
     "NodeRole",
     "NodeView",
     "Nodes",
+    "NotStartedError",
     "OpenPaiLeft",
     "OpenPaiStore",
     "Port",
@@ -126,7 +128,7 @@ class Nodes(Protocol):
     def set_node(self, name: str, change: NodeChange) -> NodeView:
         """Change a node; a cluster of real machines refuses to let one fail or heal."""
 
-    def add_node(self, machine: Machine) -> NodeView:
+    def add_node(self, machine: MachineSpec) -> NodeView:
         """A machine joins; `ConflictError` if its name or address is taken."""
 
     def remove_node(self, name: str) -> None:
@@ -155,8 +157,8 @@ class Jobs(Protocol):
     def output(self, key: str, task: TaskPlace, *, follow: bool = False, lines: int | None = None) -> Iterator[bytes]:
         """What a task's newest pod has written, in pieces; also of one that has ended, while the cluster has it.
 
-        With `follow` until it ends, `lines` only the last ones. Raises `ClusterError` for a task that is not there, or
-        has not started.
+        With `follow` until it ends, `lines` only the last ones. Raises `ClusterError` for a task that is not there or
+        has no pod any more, `NotStartedError` where its pod may yet come.
         """
 
     def execute(self, key: str, task: TaskPlace, command: Sequence[str], pipes: Pipes) -> int:

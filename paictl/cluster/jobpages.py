@@ -12,7 +12,7 @@ from paictl.cluster.interface import JobState, JobView
 from paictl.units import Millis
 
 
-class Order(StrEnum):
+class JobOrder(StrEnum):
     """By what jobs are ordered; where that is equal, by submission."""
 
     SUBMITTED = "submitted"
@@ -32,7 +32,7 @@ class JobQuery:
     vcs: frozenset[str] = frozenset()
     states: frozenset[JobState] = frozenset()
     keyword: str = ""
-    order: Order = Order.SUBMITTED
+    order: JobOrder = JobOrder.SUBMITTED
     descending: bool = True
     offset: int = 0
     limit: int = 100
@@ -49,15 +49,15 @@ class JobQuery:
     def place(self, key: str, vc: str, state: JobState, ended: datetime | int | None) -> str | float:
         """What a job is ordered by before its number; an instant as a number of any clock, the same for all jobs."""
         match self.order:
-            case Order.NAME:
+            case JobOrder.NAME:
                 return key.partition("~")[2]
-            case Order.USER:
+            case JobOrder.USER:
                 return key.partition("~")[0]
-            case Order.VC:
+            case JobOrder.VC:
                 return vc
-            case Order.STATE:
+            case JobOrder.STATE:
                 return state.value
-            case Order.ENDED:
+            case JobOrder.ENDED:
                 at = ended.timestamp() if isinstance(ended, datetime) else ended
                 return float("inf") if at is None else at
         return 0

@@ -26,7 +26,7 @@ LOCAL: Final = "local"
 """The name of the cluster on this machine."""
 FILE: Final = "clusters.json"
 _SCHEMA: Final = 1
-_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
+_NAME: Final = r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def add(cluster: Pinned, *, force: bool = False) -> None:
     """Keep a cluster under its name; raises `ConflictError` for a name that another one has, unless `force`."""
     if cluster.name == LOCAL:
         raise ClusterError(text("{local!r} is the cluster on this machine", local=LOCAL), hint="take another name")
-    if not _NAME.fullmatch(cluster.name):
+    if not re.fullmatch(_NAME, cluster.name):
         raise ClusterError(
             text("{name!r} is no name for a cluster", name=cluster.name),
             hint="small letters, digits, '-' and '.', at most 63",

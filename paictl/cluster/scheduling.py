@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from paictl.scheduler.explain.data import Explanation
 
 
-class Situation(StrEnum):
+class JobSituation(StrEnum):
     """Why a job is where it is."""
 
     NOT_WAITING = "not waiting"
@@ -37,7 +37,7 @@ class JobExplanation:
 
     job: str
     state: JobState
-    situation: Situation
+    situation: JobSituation
     service: str = ""
     reason: str = ""
     waiting: int = 0
@@ -58,11 +58,11 @@ def from_data(data: Mapping[str, Any]) -> JobExplanation:
     from paictl.scheduler.explain.data import from_data as explanation_from
 
     scheduler = None if data["scheduler"] is None else explanation_from(data["scheduler"])
-    words = {"state": JobState(data["state"]), "situation": Situation(data["situation"])}
+    words = {"state": JobState(data["state"]), "situation": JobSituation(data["situation"])}
     return JobExplanation(**{**data, **words, "scheduler": scheduler})
 
 
-class Harm(StrEnum):
+class JobImpact(StrEnum):
     """What another configuration would do to a job once the scheduler loads it."""
 
     NO_GUARANTEE = "runs on without its guarantee"
@@ -77,4 +77,4 @@ class Impact:
 
     job: str
     vc: str
-    harm: Harm
+    harm: JobImpact

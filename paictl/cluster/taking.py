@@ -15,7 +15,7 @@ from paictl.workload.pods import JobPlan, plan_job
 from paictl.workload.template import MASK, masked
 
 if TYPE_CHECKING:
-    from paictl.cluster.configured import Configuration
+    from paictl.cluster.configured import ConfigSnapshot
 
 MOST_WAITING: Final = 100_000
 """Most tasks that may wait or run on a cluster on this machine at once."""
@@ -38,7 +38,7 @@ class Taken:
     durations: dict[str, Millis | None]
 
 
-def taken(request: JobRequest, configuration: Configuration) -> Taken:
+def taken(request: JobRequest, configuration: ConfigSnapshot) -> Taken:
     """The job of a request.
 
     Raises `JobError` for one that cannot be read, asks for what the configuration does not have, or can never run.

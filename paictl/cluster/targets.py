@@ -29,7 +29,7 @@ BOUND: Final = "cluster-name"
 """File of a state folder that names the cluster which is meant there: that of a lab on a cluster of another kind."""
 
 
-class Kind(StrEnum):
+class ClusterKind(StrEnum):
     """What can be behind a name."""
 
     EMBEDDED = "embedded"
@@ -41,7 +41,7 @@ class Target:
     """A cluster that can be named: one in a `folder` of this machine, or one that was added (`pinned`)."""
 
     name: str
-    kind: Kind
+    kind: ClusterKind
     folder: Path | None = None
     pinned: Pinned | None = None
 
@@ -53,8 +53,8 @@ class Target:
 
 def targets(folder: Path | None = None) -> dict[str, Target]:
     """All clusters that can be named; the local one lives in `folder`, else in this shell's state folder."""
-    local = Target(LOCAL, Kind.EMBEDDED, folder if folder is not None else state_folder())
-    added = {name: Target(name, Kind.KUBERNETES, pinned=one) for name, one in read_registry().clusters.items()}
+    local = Target(LOCAL, ClusterKind.EMBEDDED, folder if folder is not None else state_folder())
+    added = {name: Target(name, ClusterKind.KUBERNETES, pinned=one) for name, one in read_registry().clusters.items()}
     return {LOCAL: local, **added}
 
 
@@ -139,9 +139,9 @@ def _open_kubernetes(target: Target) -> Cluster:
     return open_pinned(target.pinned)
 
 
-_OPENERS: Final[Mapping[Kind, Callable[[Target], Cluster]]] = {
-    Kind.EMBEDDED: _open_embedded,
-    Kind.KUBERNETES: _open_kubernetes,
+_OPENERS: Final[Mapping[ClusterKind, Callable[[Target], Cluster]]] = {
+    ClusterKind.EMBEDDED: _open_embedded,
+    ClusterKind.KUBERNETES: _open_kubernetes,
 }
 
 
@@ -161,7 +161,7 @@ def open_in_cluster() -> Cluster:
 
 def stamp_of(target: Target) -> object:
     """What changes when another cluster takes the place of one on this machine; None for every other kind."""
-    if target.kind is not Kind.EMBEDDED:
+    if target.kind is not ClusterKind.EMBEDDED:
         return None
     from paictl.cluster.embedded.store import file_of
 

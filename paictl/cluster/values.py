@@ -20,6 +20,10 @@ class ConflictError(ClusterError):
     """The cluster is not as the request supposes: somebody else was faster, or a name is taken."""
 
 
+class NotStartedError(ClusterError):
+    """What is asked about a task cannot be answered before it has started, which it may yet: ask again later."""
+
+
 class UnreachableError(ClusterError):
     """What should answer does not: no cluster here, or a service that is stopped."""
 
@@ -59,7 +63,7 @@ class NodeRole(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MachineSpec:
     """A machine as its administrator describes it; `memory` in bytes, `devices` counts accelerators."""
 
     name: str
@@ -96,7 +100,7 @@ class NodeView:
     `reason` says why no new pod can come here although the condition allows it.
     """
 
-    machine: Machine
+    machine: MachineSpec
     condition: NodeCondition
     since: datetime
     used: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from paictl.cluster.scheduling import JobExplanation, Situation
+from paictl.cluster.scheduling import JobExplanation, JobSituation
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain import explain
@@ -19,9 +19,9 @@ def explained(known: JobExplanation, engine: Engine, request: PodRequest, siblin
     try:
         found = explain(engine, request, siblings=siblings)
     except RequestError as error:
-        return replace(known, situation=Situation.UNKNOWN_TERMS, reason=error.message)
+        return replace(known, situation=JobSituation.UNKNOWN_TERMS, reason=error.message)
     found = replace(found, changes=tuple(_with_classes(engine, found)))
-    return replace(known, situation=Situation.NO_ROOM, scheduler=found)
+    return replace(known, situation=JobSituation.NO_ROOM, scheduler=found)
 
 
 def _with_classes(engine: Engine, explanation: Explanation) -> Iterator[Change]:

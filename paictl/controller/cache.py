@@ -10,9 +10,9 @@ from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.cluster.kubernetes.paijob.names import SELECTOR
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.kubernetes.paijob.seen import PodSeen, WorkSeen, read_pod, read_work
-from paictl.controller.observing import Seen
+from paictl.controller.observing import JobObjects
 from paictl.remote.kube.client import Json, KubeClient
-from paictl.remote.kube.informer import Informer, Times
+from paictl.remote.kube.informer import Informer, InformerTimes
 
 WORKS: Final = f"/apis/batch/v1/namespaces/{JOBS_NAMESPACE}/jobs"
 
@@ -20,7 +20,7 @@ WORKS: Final = f"/apis/batch/v1/namespaces/{JOBS_NAMESPACE}/jobs"
 class Cache(JobMirror):
     """A mirror that keeps the Jobs, too, and how the pods ended that are gone: nobody else tells of it."""
 
-    def __init__(self, client: KubeClient, changed: Callable[[str], None], times: Times | None = None) -> None:
+    def __init__(self, client: KubeClient, changed: Callable[[str], None], times: InformerTimes | None = None) -> None:
         super().__init__(client, changed, times)
         self._works: dict[str, dict[str, WorkSeen]] = {}
         self._works_home: dict[str, str] = {}
@@ -30,12 +30,12 @@ class Cache(JobMirror):
         works = Informer(client, WORKS, Relay(self._work, self._work_gone), query=OURS, times=times)
         self.informers = (jobs, works, pods)
 
-    def seen(self, pai: PaiJob) -> Seen:
+    def seen(self, pai: PaiJob) -> JobObjects:
         """The Jobs and pods of a job, those that ended and are gone among them."""
         with self._lock:
             works = {key: one for key, one in self._works.get(pai.name, {}).items() if one.owner == pai.uid}
             here, gone = self._pods.get(pai.name, {}), self._ghosts.get(pai.name, {})
-            return Seen(works, [one for one in (*here.values(), *gone.values()) if one.owner == pai.uid])
+            return JobObjects(works, [one for one in (*here.values(), *gone.values()) if one.owner == pai.uid])
 
     def forget_ghosts(self, name: str, before: int) -> None:
         """Forget pods that are gone of the attempts before one: they are in the record."""
@@ -74,7 +74,7 @@ class Cache(JobMirror):
             self._ghosts.setdefault(pod.job, {})[pod.uid] = pod
 
 
-def ask(client: KubeClient, pai: PaiJob) -> Seen:
+def ask(client: KubeClient, pai: PaiJob) -> JobObjects:
     """The Jobs and pods of a job as the API server has them now."""
     query = {"labelSelector": f"{SELECTOR},paictl.io/job={pai.name}"}
 
@@ -84,4 +84,4 @@ def ask(client: KubeClient, pai: PaiJob) -> Seen:
 
     works = [one for one in map(read_work, all_of(WORKS)) if one is not None and one.owner == pai.uid]
     pods = [one for one in map(read_pod, all_of(PODS)) if one is not None and one.owner == pai.uid]
-    return Seen({work.name: work for work in works}, pods, sure=True)
+    return JobObjects({work.name: work for work in works}, pods, sure=True)

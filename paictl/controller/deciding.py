@@ -14,13 +14,13 @@ from typing import Final
 from paictl.cluster.kubernetes.paijob.record import (
     KEPT_TASKS,
     AttemptLine,
+    JobRecord,
     LastRun,
     Place,
-    Record,
     with_attempt,
 )
 from paictl.cluster.kubernetes.paijob.seen import PodSeen
-from paictl.controller.observing import Attempt, News, Seen
+from paictl.controller.observing import AttemptObjects, JobObjects, PodTransition
 from paictl.workload import lifecycle
 from paictl.workload.job import Job
 from paictl.workload.lifecycle import JobStatus, PodChange, RunState
@@ -36,12 +36,12 @@ _ENDS: Final = frozenset({PodChange.FAILED, PodChange.PREEMPTED, PodChange.LOST}
 class Followed:
     """The record after what was seen; `ask`: some tasks are gone without a word, so the API server has to be asked."""
 
-    record: Record
+    record: JobRecord
     ask: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class JobActions:
     """What is to be done, the record being written: all of it can be done twice.
 
     `roles` and `tasks` (with the number of the try) are to get Jobs; `suspend` and `delete` are names of Jobs.
@@ -56,14 +56,14 @@ class Wanted:
     later: float | None = None
 
 
-def follow(name: str, job: Job, record: Record, seen: Seen, now: datetime, *, stopped: bool) -> Followed:
+def follow(name: str, job: Job, record: JobRecord, seen: JobObjects, now: datetime, *, stopped: bool) -> Followed:
     """The record after all that is seen; `stopped` is the user's wish."""
     status = record.status
     if status.state.final:
         return Followed(record)
     if stopped:
         return Followed(_updated(record, lifecycle.stop(status).status, (), seen, now))
-    found = Attempt(name, job, status, seen).observe()
+    found = AttemptObjects(name, job, status, seen).observe()
     after = lifecycle.catch_up(job, status, ((one.ref, one.what) for one in found.news))
     goes_on = not after.state.final and after.attempt == status.attempt
     if found.missing and goes_on and not seen.sure:
@@ -74,7 +74,9 @@ def follow(name: str, job: Job, record: Record, seen: Seen, now: datetime, *, st
     return Followed(_updated(record, after, found.news, seen, now))
 
 
-def _updated(record: Record, after: JobStatus, news: Sequence[News], seen: Seen, now: datetime) -> Record:
+def _updated(
+    record: JobRecord, after: JobStatus, news: Sequence[PodTransition], seen: JobObjects, now: datetime
+) -> JobRecord:
     before = record.status
     if after == before:
         return record
@@ -92,12 +94,12 @@ def _updated(record: Record, after: JobStatus, news: Sequence[News], seen: Seen,
     return found
 
 
-def _said(one: News) -> str:
+def _said(one: PodTransition) -> str:
     task = f"{one.ref.role}[{one.ref.index}]"
     return f"{task}: {one.reason}" if one.reason else f"{task}: {one.what.value}"
 
 
-def _first_start(before: JobStatus, after: JobStatus, seen: Seen, now: datetime) -> datetime | None:
+def _first_start(before: JobStatus, after: JobStatus, seen: JobObjects, now: datetime) -> datetime | None:
     """When the attempt began to run, if it has."""
     if after.state is RunState.WAITING or (before.attempt != after.attempt and before.state is RunState.WAITING):
         return None
@@ -105,14 +107,14 @@ def _first_start(before: JobStatus, after: JobStatus, seen: Seen, now: datetime)
     return min(times, default=now)
 
 
-def _runs(before: JobStatus, seen: Seen, now: datetime) -> Iterator[tuple[Place, LastRun]]:
+def _runs(before: JobStatus, seen: JobObjects, now: datetime) -> Iterator[tuple[Place, LastRun]]:
     """Where the tasks of the last attempt ran; those that run still are about to end."""
     for place, pod in _newest(before, seen).items():
         run = pod.run
         yield place, run if pod.over else replace(run, ended=now, reason="the job is over")
 
 
-def _past_runs(before: JobStatus, seen: Seen, now: datetime) -> Iterator[tuple[Place, LastRun]]:
+def _past_runs(before: JobStatus, seen: JobObjects, now: datetime) -> Iterator[tuple[Place, LastRun]]:
     """How the tasks of an attempt ran after which another comes: what happened to each, or that it ends with it."""
     for place, pod in _newest(before, seen).items():
         run = pod.run
@@ -120,7 +122,7 @@ def _past_runs(before: JobStatus, seen: Seen, now: datetime) -> Iterator[tuple[P
         yield place, ended if pod.over else replace(run, ended=now, reason="its gang starts again")
 
 
-def _newest(before: JobStatus, seen: Seen) -> dict[Place, PodSeen]:
+def _newest(before: JobStatus, seen: JobObjects) -> dict[Place, PodSeen]:
     """The newest pod of each task in the last attempt that has started."""
     newest: dict[Place, PodSeen] = {}
     for pod in seen.pods:
@@ -131,20 +133,20 @@ def _newest(before: JobStatus, seen: Seen) -> dict[Place, PodSeen]:
     return newest
 
 
-def wanted(name: str, job: Job, record: Record, seen: Seen, now: datetime) -> Wanted:
+def wanted(name: str, job: Job, record: JobRecord, seen: JobObjects, now: datetime) -> JobActions:
     """What the record asks for that is not there yet, or is and should not be."""
     status = record.status
     if status.state.final:
         stop = tuple(work.name for work in seen.works.values() if not (work.suspended or work.over or work.deleting))
         busy = [pod for pod in seen.pods if not _is_gone(pod, now)]
-        return Wanted(suspend=stop, waits=bool(stop or busy), later=_later(busy, now))
+        return JobActions(suspend=stop, waits=bool(stop or busy), later=_later(busy, now))
     old = [work for work in seen.works.values() if work.attempt < status.attempt and not work.deleting]
     forgotten = tuple(work.name for work in old if work.attempt < status.attempt - KEPT)
     stop = tuple(work.name for work in old if not (work.suspended or work.over or work.name in forgotten))
     busy = [pod for pod in seen.pods if pod.attempt < status.attempt and not _is_gone(pod, now)]
     if stop or busy:  # a gang's devices are to be free before it asks for others
-        return Wanted(suspend=stop, delete=forgotten, waits=True, later=_later(busy, now))
-    attempt = Attempt(name, job, status, seen)
+        return JobActions(suspend=stop, delete=forgotten, waits=True, later=_later(busy, now))
+    attempt = AttemptObjects(name, job, status, seen)
     roles = tuple(
         role.name for role in job.roles
         if attempt.main(role.name) is None and attempt.is_fresh(role.name)
@@ -153,10 +155,10 @@ def wanted(name: str, job: Job, record: Record, seen: Seen, now: datetime) -> Wa
         (task.role, task.index, task.retries) for task in status.tasks
         if task.state is RunState.WAITING and task.retries and attempt.present(task) is None and attempt.is_left(task)
     )  # fmt: skip
-    return Wanted(roles, tasks, delete=(*forgotten, *_past_tries(status, attempt)))
+    return JobActions(roles, tasks, delete=(*forgotten, *_past_tries(status, attempt)))
 
 
-def _past_tries(status: JobStatus, attempt: Attempt) -> Iterator[str]:
+def _past_tries(status: JobStatus, attempt: AttemptObjects) -> Iterator[str]:
     """Jobs of single tries before the last two of a task."""
     tries = {(task.role, task.index): task.retries for task in status.tasks}
     for work in attempt.works.values():
@@ -176,7 +178,7 @@ def _later(busy: Sequence[PodSeen], now: datetime) -> float | None:
     return max(min(ends), 0.0) + 1 if ends else None
 
 
-def closed(record: Record, asked: Wanted) -> Record:
+def closed(record: JobRecord, asked: JobActions) -> JobRecord:
     """The record once a job that has ended holds nothing any more."""
     over = record.status.state.final and not asked.waits
     return replace(record, closed=True) if over and not record.closed else record

@@ -8,13 +8,13 @@ from urllib.parse import quote
 
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.cluster.kubernetes.paijob.names import API_VERSION, KIND, paijobs_path
-from paictl.cluster.kubernetes.paijob.record import Record, status_json
+from paictl.cluster.kubernetes.paijob.record import JobRecord, status_json
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.kubernetes.paijob.secrets import read_secret
 from paictl.controller import manifests
 from paictl.controller.cache import WORKS
-from paictl.controller.deciding import Wanted
-from paictl.controller.manifests import Kit
+from paictl.controller.deciding import JobActions
+from paictl.controller.manifests import JobContext
 from paictl.errors import PaictlError
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
 from paictl.remote.kube.objects import CONFLICT, NOT_FOUND, create, find, path_of
@@ -30,7 +30,7 @@ class RefusedError(PaictlError):
     """The API server will never take an object of this job: the job has failed."""
 
 
-def write_record(client: KubeClient, pai: PaiJob, record: Record) -> Json:
+def write_record(client: KubeClient, pai: PaiJob, record: JobRecord) -> Json:
     """Write the status over the version that was read; raises `LaterError` if that is not the newest any more."""
     body = {
         "apiVersion": API_VERSION, "kind": KIND,
@@ -45,7 +45,7 @@ def write_record(client: KubeClient, pai: PaiJob, record: Record) -> Json:
         raise
 
 
-def secrets_of(client: KubeClient, kit: Kit) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+def secrets_of(client: KubeClient, kit: JobContext) -> tuple[Mapping[str, Any], Mapping[str, str]]:
     """The values of the job's secrets, and passwords of its registries; the Secret is adopted, to go with the job.
 
     Raises `LaterError` while the Secret is not there.
@@ -64,7 +64,7 @@ def secrets_of(client: KubeClient, kit: Kit) -> tuple[Mapping[str, Any], Mapping
         raise RefusedError(f"Secret {kit.pai.secret} does not hold the job's secrets") from None
 
 
-def do(client: KubeClient, kit: Kit, attempt: int, wanted: Wanted) -> int:
+def do(client: KubeClient, kit: JobContext, attempt: int, wanted: JobActions) -> int:
     """Whatever is wanted; how many requests that took. Raises `LaterError`, `RefusedError`, `KubeError`."""
     before = client.sent.total()
     for name in wanted.suspend:
@@ -81,7 +81,7 @@ def do(client: KubeClient, kit: Kit, attempt: int, wanted: Wanted) -> int:
     return client.sent.total() - before
 
 
-def _prepare(client: KubeClient, kit: Kit, attempt: int) -> None:
+def _prepare(client: KubeClient, kit: JobContext, attempt: int) -> None:
     """What the pods of an attempt need: scripts, names, and the right to pull their images."""
     secrets, passwords = secrets_of(client, kit)
     kind = path_of(JOBS_NAMESPACE, "secrets")
@@ -93,7 +93,7 @@ def _prepare(client: KubeClient, kit: Kit, attempt: int) -> None:
         _make(client, path_of(JOBS_NAMESPACE, "services"), manifests.service(kit), kit)
 
 
-def _make(client: KubeClient, kind: str, body: Json, kit: Kit) -> None:
+def _make(client: KubeClient, kind: str, body: Json, kit: JobContext) -> None:
     """Make an object unless the job has it; raises `LaterError` if a job of the same name has left one behind."""
     name = str(body["metadata"]["name"])
     try:

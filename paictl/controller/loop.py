@@ -11,19 +11,19 @@ from datetime import UTC, datetime
 from typing import Final
 
 from paictl.cluster.kubernetes.paijob.names import paijobs_path
-from paictl.cluster.kubernetes.paijob.record import Record
+from paictl.cluster.kubernetes.paijob.record import JobRecord
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.values import ClusterError
 from paictl.controller import cache as caches
 from paictl.controller.cache import Cache
 from paictl.controller.deciding import closed, follow, wanted
 from paictl.controller.doing import LaterError, RefusedError, do, write_record
-from paictl.controller.manifests import Kit
+from paictl.controller.manifests import JobContext
 from paictl.controller.planning import Planner
-from paictl.controller.queue import Queue
+from paictl.controller.queue import WorkQueue
 from paictl.errors import PaictlError
 from paictl.remote.kube.client import KubeClient, KubeError
-from paictl.remote.kube.informer import Times
+from paictl.remote.kube.informer import InformerTimes
 from paictl.remote.kube.objects import CONFLICT, NOT_FOUND
 from paictl.units import rfc3339
 from paictl.workload import lifecycle
@@ -38,19 +38,20 @@ WAIT: Final = 2.0
 """Seconds before a job is looked at again for which something is missing."""
 
 
-class Loop:
+class ControlLoop:
     """Keeps all jobs as they should be, from `start` to `stop`. `remaining` says for how many seconds we lead."""
 
     def __init__(
         self, client: KubeClient, remaining: Callable[[], float], log: Callable[[str], None], *,
-        classes: bool = True, times: Times | None = None, clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        classes: bool = True, times: InformerTimes | None = None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:  # fmt: skip
         self.client = client
         self.remaining = remaining
         self.log = log
         self.classes = classes
         self.clock = clock
-        self.queue = Queue()
+        self.queue = WorkQueue()
         self.cache = Cache(client, self.queue.add, times)
         self.planner = Planner(client)
         self.looks: Counter[str] = Counter()
@@ -112,7 +113,7 @@ class Loop:
             pai = self._begin(pai)
         if pai.record is None or pai.record.closed:
             return
-        kit = Kit(pai, pai.job, pai.record.scheduling, self.classes)
+        kit = JobContext(pai, pai.job, pai.record.scheduling, self.classes)
         try:
             self._follow(kit, pai.record)
         except RefusedError as error:
@@ -123,12 +124,12 @@ class Loop:
         try:
             return self._write(pai, self.planner.record(pai))
         except JobError as error:
-            failed = Record(JobStatus(RunState.FAILED, ()), ended=self._now(), reason=str(error), closed=True)
+            failed = JobRecord(JobStatus(RunState.FAILED, ()), ended=self._now(), reason=str(error), closed=True)
             return self._write(pai, failed)
         except ClusterError as error:
             raise PaictlError(f"{pai.key} cannot be planned: {error}") from None
 
-    def _follow(self, kit: Kit, record: Record) -> None:
+    def _follow(self, kit: JobContext, record: JobRecord) -> None:
         pai, now = kit.pai, self._now()
         seen = self.cache.seen(pai)
         found = follow(pai.name, kit.job, record, seen, now, stopped=pai.stopped)
@@ -139,7 +140,7 @@ class Loop:
             pai = self._write(pai, found.record)
             self.cache.forget_ghosts(pai.name, found.record.status.attempt)
         asked = wanted(pai.name, kit.job, found.record, seen, now)
-        do(self.client, Kit(pai, kit.job, kit.scheduling, self.classes), found.record.status.attempt, asked)
+        do(self.client, JobContext(pai, kit.job, kit.scheduling, self.classes), found.record.status.attempt, asked)
         over = closed(found.record, asked)
         if over != found.record:
             self._write(pai, over)
@@ -147,12 +148,12 @@ class Loop:
         elif asked.later is not None:
             self.queue.add(pai.name, asked.later)
 
-    def _fail(self, pai: PaiJob, record: Record, reason: str) -> None:
+    def _fail(self, pai: PaiJob, record: JobRecord, reason: str) -> None:
         """A job of which the API server does not take an object has failed; what it has taken ends."""
         status = replace(lifecycle.stop(record.status).status, state=RunState.FAILED)
         self._write(pai, replace(record, status=status, ended=self._now(), reason=reason))
 
-    def _write(self, pai: PaiJob, record: Record) -> PaiJob:
+    def _write(self, pai: PaiJob, record: JobRecord) -> PaiJob:
         """Write a record; the job as it is now. Raises `LaterError` if somebody was faster."""
         return self.cache.remember(write_record(self.client, pai, record))
 

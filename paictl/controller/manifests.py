@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
+from paictl.cluster.kubernetes.names import FOR_JOBS, JOBS_NAMESPACE
 from paictl.cluster.kubernetes.paijob.names import (
     API_VERSION,
     DURATION,
@@ -31,7 +31,7 @@ from paictl.controller.runtime import (
     COMMANDS,
     FOLDER,
     RUNTIME,
-    Options,
+    RoleOptions,
     commands_script,
     environment,
     options_of,
@@ -50,7 +50,7 @@ _INDEX: Final = "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX"
 
 
 @dataclass(frozen=True, slots=True)
-class Kit:
+class JobContext:
     """A job and what its objects are made from."""
 
     pai: PaiJob
@@ -67,7 +67,7 @@ class Kit:
         reference = {"apiVersion": API_VERSION, "kind": KIND, "name": self.pai.name, "uid": self.pai.uid}
         return [{**reference, "controller": True, "blockOwnerDeletion": False}]
 
-    def options(self) -> dict[str, Options]:
+    def options(self) -> dict[str, RoleOptions]:
         """By role."""
         return {role.name: options_of(self.pai.data, role.name) for role in self.job.roles}
 
@@ -79,7 +79,7 @@ class Kit:
         }  # fmt: skip
 
 
-def scripts(kit: Kit, attempt: int, secrets: Mapping[str, Any]) -> Json:
+def scripts(kit: JobContext, attempt: int, secrets: Mapping[str, Any]) -> Json:
     """The Secret with what the containers of an attempt run, the values of secrets in their places."""
     pai = kit.pai
     whole = Job.from_mapping({**pai.data, "secrets": dict(secrets)} if secrets else pai.data, reveal_secrets=True)
@@ -89,7 +89,7 @@ def scripts(kit: Kit, attempt: int, secrets: Mapping[str, Any]) -> Json:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": about, "immutable": True, "data": data}
 
 
-def pull_secret(kit: Kit, secrets: Mapping[str, Any], passwords: Mapping[str, str]) -> Json | None:
+def pull_secret(kit: JobContext, secrets: Mapping[str, Any], passwords: Mapping[str, str]) -> Json | None:
     """The Secret with which images are pulled; None for a job whose images need none."""
     logins: Json = {}
     for image in kit.pai.data.get("prerequisites") or ():
@@ -109,7 +109,7 @@ def pull_secret(kit: Kit, secrets: Mapping[str, Any], passwords: Mapping[str, st
     }  # fmt: skip
 
 
-def service(kit: Kit) -> Json:
+def service(kit: JobContext) -> Json:
     """The headless Service that gives every pod of the job a name."""
     return {
         "apiVersion": "v1", "kind": "Service", "metadata": kit.about(kit.pai.name),
@@ -117,7 +117,7 @@ def service(kit: Kit) -> Json:
     }  # fmt: skip
 
 
-def work(kit: Kit, role: TaskRole, attempt: int) -> Json:
+def work(kit: JobContext, role: TaskRole, attempt: int) -> Json:
     """The Indexed Job of a role in an attempt.
 
     Kubernetes retries by itself what the state machine would retry, so that both agree: a pod that was disturbed
@@ -139,7 +139,7 @@ def work(kit: Kit, role: TaskRole, attempt: int) -> Json:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": _noted(kit, about, role), "spec": spec}
 
 
-def retry(kit: Kit, role: TaskRole, attempt: int, index: int, again: int) -> Json:
+def retry(kit: JobContext, role: TaskRole, attempt: int, index: int, again: int) -> Json:
     """A Job that runs one task once more, where the Indexed Job of its role has done with it and the job has not."""
     template = _template(kit, role, attempt, index)
     noted = {TASK: str(index), RETRY: str(again)}
@@ -159,11 +159,11 @@ def _disturbed(action: str) -> Json:
     return {"action": action, "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
 
 
-def _noted(kit: Kit, about: Json, role: TaskRole) -> Json:
+def _noted(kit: JobContext, about: Json, role: TaskRole) -> Json:
     return {**about, "annotations": {ROLE: role.name, OWNER: kit.pai.uid}}
 
 
-def _template(kit: Kit, role: TaskRole, attempt: int, index: int | None = None) -> Json:
+def _template(kit: JobContext, role: TaskRole, attempt: int, index: int | None = None) -> Json:
     pai, options = kit.pai, kit.options()
     noted = {
         ROLE: role.name,
@@ -180,6 +180,7 @@ def _template(kit: Kit, role: TaskRole, attempt: int, index: int | None = None) 
         "subdomain": pai.name,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
+        "tolerations": [{"key": FOR_JOBS, "operator": "Exists"}],
         "containers": [_container(kit, role, options, index)],
         "volumes": [
             {
@@ -199,7 +200,7 @@ def _template(kit: Kit, role: TaskRole, attempt: int, index: int | None = None) 
     return {"metadata": {"labels": labels_of(pai.name, attempt), "annotations": noted}, "spec": spec}
 
 
-def _container(kit: Kit, role: TaskRole, options: Mapping[str, Options], index: int | None) -> Json:
+def _container(kit: JobContext, role: TaskRole, options: Mapping[str, RoleOptions], index: int | None) -> Json:
     own, asked = options[role.name], role.resources
     amounts: Json = {ENABLE: "1"}
     if asked.cpu:
@@ -233,7 +234,7 @@ def _field(path: str) -> Json:
     return {"valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
-def _spec(kit: Kit, role: TaskRole, attempt: int) -> Json:
+def _spec(kit: JobContext, role: TaskRole, attempt: int) -> Json:
     """HiveD's spec, the group with the attempt in its name: no gang ever meets what is left of its own past."""
     spec = dict(kit.scheduling[role.name])
     group = spec.get("affinityGroup")

@@ -10,14 +10,14 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 if TYPE_CHECKING:
-    from paictl.controller.loop import Loop
+    from paictl.controller.loop import ControlLoop
     from paictl.remote.kube.client import KubeClient
 
 
-class Metrics:
+class ControllerMetrics:
     """All metrics; `loop` gives what runs now, None while another process leads."""
 
-    def __init__(self, client: KubeClient, loop: Callable[[], Loop | None]) -> None:
+    def __init__(self, client: KubeClient, loop: Callable[[], ControlLoop | None]) -> None:
         self._client = client
         self._loop = loop
         self._registry = CollectorRegistry()

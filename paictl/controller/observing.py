@@ -20,7 +20,7 @@ _LONG_AGO: Final = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class JobObjects:
     """What is there of a job; `sure` says that the API server was asked just now, not what it has told so far."""
 
     works: Mapping[str, WorkSeen]
@@ -29,7 +29,7 @@ class Seen:
     sure: bool = False
 
 
-class News(NamedTuple):
+class PodTransition(NamedTuple):
     """Something that happened to a pod, when (Unix time, 0 for nobody knows), and why; in the order of tasks."""
 
     at: float
@@ -41,17 +41,17 @@ class News(NamedTuple):
 
 
 @dataclass(slots=True)
-class Observed:
+class ObservedJob:
     """What has happened, in order, and the tasks of which neither pod nor Job is there."""
 
-    news: list[News] = field(default_factory=list)
-    missing: list[News] = field(default_factory=list)
+    news: list[PodTransition] = field(default_factory=list)
+    missing: list[PodTransition] = field(default_factory=list)
 
 
-class Attempt:
+class AttemptObjects:
     """The pods and Jobs of the present attempt of a job."""
 
-    def __init__(self, name: str, job: Job, status: JobStatus, seen: Seen) -> None:
+    def __init__(self, name: str, job: Job, status: JobStatus, seen: JobObjects) -> None:
         self.name = name
         self.job = job
         self.status = status
@@ -116,9 +116,9 @@ class Attempt:
 
     # --- what has happened
 
-    def observe(self) -> Observed:
+    def observe(self) -> ObservedJob:
         """Everything that is news to the status."""
-        found = Observed()
+        found = ObservedJob()
         fresh = {role.name: self.is_fresh(role.name) for role in self.job.roles}
         for position, task in enumerate(self.status.tasks):
             if task.state.final:
@@ -133,7 +133,7 @@ class Attempt:
         found.news.sort()
         return found
 
-    def _of_pod(self, task: TaskStatus, pod: PodSeen, position: int) -> Iterator[News]:
+    def _of_pod(self, task: TaskStatus, pod: PodSeen, position: int) -> Iterator[PodTransition]:
         """Of the present pod and of those that came and went before it without having been seen."""
         tries = self.pods[pod.place]
         failures = pod.failures - task.counted
@@ -146,14 +146,16 @@ class Attempt:
             failures -= end not in TRANSIENT
             at = _time(before)
             for what in (PodChange.STARTED, end):
-                yield News(at, position, step, ref, what, before.reason if before else "")
+                yield PodTransition(at, position, step, ref, what, before.reason if before else "")
                 step += 1
             ref = replace_incarnation(ref)
         change = pod.change
         if change is not None:
-            yield News(_time(pod, started=True), position, step, ref, PodChange.STARTED)
+            yield PodTransition(_time(pod, started=True), position, step, ref, PodChange.STARTED)
             if change is not PodChange.STARTED:
-                yield News(max(_time(pod), _time(pod, started=True)), position, step + 1, ref, change, pod.reason)
+                yield PodTransition(
+                    max(_time(pod), _time(pod, started=True)), position, step + 1, ref, change, pod.reason
+                )
 
 
 def replace_incarnation(ref: TaskRef) -> TaskRef:
@@ -161,9 +163,9 @@ def replace_incarnation(ref: TaskRef) -> TaskRef:
     return replace(ref, incarnation=ref.incarnation + 1)
 
 
-def _ended(task: TaskStatus, end: PodChange, position: int) -> Iterator[News]:
-    yield News(_LONG_AGO, position, 0, task.ref, PodChange.STARTED)
-    yield News(_LONG_AGO, position, 1, task.ref, end, "its pod is gone" if end in TRANSIENT else "")
+def _ended(task: TaskStatus, end: PodChange, position: int) -> Iterator[PodTransition]:
+    yield PodTransition(_LONG_AGO, position, 0, task.ref, PodChange.STARTED)
+    yield PodTransition(_LONG_AGO, position, 1, task.ref, end, "its pod is gone" if end in TRANSIENT else "")
 
 
 def _time(pod: PodSeen | None, *, started: bool = False) -> float:

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from paictl.cluster.configured import Configuration
-from paictl.cluster.kubernetes.paijob.record import Record
+from paictl.cluster.configured import ConfigSnapshot
+from paictl.cluster.kubernetes.paijob.record import JobRecord
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.values import ClusterError
@@ -21,26 +21,26 @@ class Planner:
 
     def __init__(self, client: KubeClient) -> None:
         self._store = VersionStore(client)
-        self._known: Configuration | None = None
+        self._known: ConfigSnapshot | None = None
         self._lock = threading.Lock()
 
-    def record(self, pai: PaiJob) -> Record:
+    def record(self, pai: PaiJob) -> JobRecord:
         """The record with which a job begins.
 
         Raises `JobError` for one that cannot be planned, `ClusterError` if there is no configuration to plan by.
         """
         plan = plan_job(pai.job, self._configuration().supply, pai.user)
         devices = sum(group.leaves for group in plan.groups.values())
-        return Record(lifecycle.submit(pai.job).status, scheduling_of(plan), devices)
+        return JobRecord(lifecycle.submit(pai.job).status, scheduling_of(plan), devices)
 
-    def _configuration(self) -> Configuration:
+    def _configuration(self) -> ConfigSnapshot:
         with self._lock:
             head = self._store.head()
             if head is None or not head.newest:
                 raise ClusterError("no configuration was pushed yet", hint="paictl config push -p DIR")
             if self._known is None or self._known.number != head.newest:
                 version = self._store.version(head.newest)
-                self._known = Configuration(version.number, version.files)
+                self._known = ConfigSnapshot(version.number, version.files)
             return self._known
 
 

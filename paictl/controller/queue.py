@@ -16,7 +16,7 @@ BACKOFF: Final = (0.5, 60.0)
 """First and longest pause after an error, in seconds."""
 
 
-class Queue:
+class WorkQueue:
     """Names of jobs. Safe to use from many threads."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

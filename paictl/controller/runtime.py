@@ -33,7 +33,7 @@ MOST_ADDRESSES: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class RoleOptions:
     """What a role asks for beside devices: shared memory in MiB, InfiniBand, ports by label."""
 
     shm: int = 512
@@ -49,14 +49,14 @@ class Options:
         return found
 
 
-def options_of(data: Mapping[str, Any], role: str) -> Options:
+def options_of(data: Mapping[str, Any], role: str) -> RoleOptions:
     """The options of a role in the data of a job that `Job.from_mapping` has read; what is no number is not there."""
     found = data["taskRoles"][role]
     container, asked = found.get("extraContainerOptions"), found["resourcePerInstance"]
     container = container if isinstance(container, Mapping) else {}
     ports = asked.get("ports")
     shm = container.get("shmMB")
-    return Options(
+    return RoleOptions(
         shm=shm if isinstance(shm, int) and shm > 0 else 512,
         infiniband=container.get("infiniband") is True,
         ports={str(key): one for key, one in ports.items() if isinstance(one, int) and one > 0}
@@ -64,7 +64,7 @@ def options_of(data: Mapping[str, Any], role: str) -> Options:
     )  # fmt: skip
 
 
-def environment(name: str, user: str, job: Job, role: TaskRole, options: Mapping[str, Options]) -> list[Json]:
+def environment(name: str, user: str, job: Job, role: TaskRole, options: Mapping[str, RoleOptions]) -> list[Json]:
     """The variables of a role's containers that are known before they start; `name` is that of the `PaiJob`."""
     values: dict[str, str] = {
         "PAI_JOB_NAME": f"{user}~{job.name}",
@@ -108,7 +108,7 @@ def commands_script(commands: tuple[str, ...]) -> str:
     return "".join(parts)
 
 
-def runtime_script(name: str, job: Job, attempt: int, options: Mapping[str, Options]) -> str:
+def runtime_script(name: str, job: Job, attempt: int, options: Mapping[str, RoleOptions]) -> str:
     """What a container runs: addresses and ports of all tasks, then the commands with bash, or sh where it has none."""
     lines = ["#!/bin/sh", _HEAD % {"seconds": BARRIER if job.gang else 0}]
     small = sum(role.instances for role in job.roles) <= MOST_ADDRESSES

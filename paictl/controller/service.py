@@ -17,11 +17,11 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from paictl.controller import manifests
-from paictl.controller.loop import Loop
-from paictl.controller.metrics import Metrics
+from paictl.controller.loop import ControlLoop
+from paictl.controller.metrics import ControllerMetrics
 from paictl.errors import PaictlError
 from paictl.remote.kube.client import KubeClient, KubeError
-from paictl.remote.kube.informer import Times
+from paictl.remote.kube.informer import InformerTimes
 from paictl.remote.kube.leases import LeaderElector, LeaseTimes
 from paictl.workload.job import PRIORITIES
 
@@ -31,7 +31,7 @@ CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ControllerSettings:
     """What the command line says; `keep` is in seconds."""
 
     host: str = "127.0.0.1"
@@ -39,19 +39,19 @@ class Settings:
     elect: bool = False
     lease: tuple[str, str] = ("paictl-system", "frameworkcontroller")
     keep: float = 30 * 86_400.0
-    times: Times = field(default_factory=Times)
+    times: InformerTimes = field(default_factory=InformerTimes)
     terms: LeaseTimes = field(default_factory=LeaseTimes)
 
 
-class Service:
+class ControllerService:
     """From `start` to `stop`; `run` does both around the HTTP server."""
 
-    def __init__(self, client: KubeClient, settings: Settings, log: Callable[[str], None]) -> None:
+    def __init__(self, client: KubeClient, settings: ControllerSettings, log: Callable[[str], None]) -> None:
         self.client = client
         self.settings = settings
         self.log = log
-        self.current: Loop | None = None
-        self.metrics = Metrics(client, lambda: self.current)
+        self.current: ControlLoop | None = None
+        self.metrics = ControllerMetrics(client, lambda: self.current)
         self.elector = self._elector() if settings.elect else None
         self._lock = threading.RLock()
         self._stop = threading.Event()
@@ -71,7 +71,9 @@ class Service:
         with self._lock:
             self.end()
             classes = self._make_classes()
-            self.current = Loop(self.client, self.remaining, self.log, classes=classes, times=self.settings.times)
+            self.current = ControlLoop(
+                self.client, self.remaining, self.log, classes=classes, times=self.settings.times
+            )
             self.current.start()
             self.log("leading")
 

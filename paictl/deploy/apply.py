@@ -15,15 +15,15 @@ from paictl.deploy.desired import Desired, desired_of
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Deployment
 from paictl.deploy.looking import refuse_other_version
-from paictl.deploy.phases import LOOKING, PHASES, Change, phases, planned
-from paictl.deploy.site import TIMEOUT, Invitation, Site
+from paictl.deploy.phases import LOOKING, PHASES, HostChange, phases, planned
+from paictl.deploy.site import TIMEOUT, JoinCredentials, Site
 from paictl.errors import PaictlError
 from paictl.files import write_together
 from paictl.i18n import text
 from paictl.places import cache_folder
 from paictl.plan.events import Listener, both
 from paictl.plan.folder import RunFolder, begin_run, fingerprint, unfinished_run
-from paictl.plan.run import Outcome, carry_out
+from paictl.plan.run import PhaseOutcome, carry_out
 from paictl.remote.ansible.run import AnsibleSession
 from paictl.remote.private import private_folder
 
@@ -40,7 +40,7 @@ class PlanFile:
     config: str
     fingerprint: str
     version: str
-    changes: tuple[Change, ...]
+    changes: tuple[HostChange, ...]
 
 
 def wish_of(desired: Desired) -> dict[str, Any]:
@@ -71,11 +71,14 @@ def prepare(deployment: Deployment, artifacts: str = "") -> Desired:
 @contextmanager
 def opened(desired: Desired, folder: Path, timeout: float = TIMEOUT) -> Iterator[Site]:
     """A site with connections and a private folder, for as long as the block lasts."""
-    with private_folder() as private, AnsibleSession(desired.inventory(), folder, Invitation().variables) as session:
+    with (
+        private_folder() as private,
+        AnsibleSession(desired.inventory(), folder, JoinCredentials().variables) as session,
+    ):
         yield Site(desired, session, private, timeout)
 
 
-def make_plan(desired: Desired, root: Path, now: Callable[[], datetime], listen: Listener) -> tuple[Change, ...]:
+def make_plan(desired: Desired, root: Path, now: Callable[[], datetime], listen: Listener) -> tuple[HostChange, ...]:
     """What would change, from a look at all machines; raises `PaictlError` where one does not answer."""
     folder = begin_run(root, "deploy-plan", wish_of(desired), now(), desired.deployment.secrets)
     with opened(desired, folder.path) as site:
@@ -91,8 +94,8 @@ class Applied:
 
     run: RunFolder
     resumed: bool
-    outcomes: tuple[Outcome, ...]
-    changes: tuple[Change, ...]
+    outcomes: tuple[PhaseOutcome, ...]
+    changes: tuple[HostChange, ...]
     facts: tuple[HostFacts, ...] = ()
 
 
@@ -109,8 +112,8 @@ def apply(
     before = unfinished_run(root, KIND, wish, secrets)
     folder = before or begin_run(root, KIND, wish, now(), secrets)
     with opened(desired, folder.path, timeout) as site:
-        found: list[Change] = []
-        times = Times(folder.path, now)
+        found: list[HostChange] = []
+        times = PhaseTimes(folder.path, now)
 
         def note(_: object) -> None:
             if not found and site.facts:
@@ -123,14 +126,14 @@ def apply(
         return Applied(folder, before is not None, outcomes, tuple(found), tuple(site.facts.values()))
 
 
-def raise_first(outcomes: tuple[Outcome, ...]) -> None:
+def raise_first(outcomes: tuple[PhaseOutcome, ...]) -> None:
     """Raise the error of the first phase that failed."""
     for one in outcomes:
         if one.error is not None:
             raise one.error
 
 
-class Times:
+class PhaseTimes:
     """Listens and keeps ``times.json``: seconds by phase, of the last run in a folder."""
 
     def __init__(self, folder: Path, now: Callable[[], datetime]) -> None:
@@ -152,12 +155,12 @@ class Times:
                 write_together(self._folder, {"times.json": text}, force=True, mode=0o600)
 
 
-def _write_plan(folder: RunFolder, changes: list[Change]) -> None:
+def _write_plan(folder: RunFolder, changes: list[HostChange]) -> None:
     text = json.dumps([asdict(one) for one in changes], indent=1) + "\n"
     write_together(folder.path, {"plan.json": text}, force=True, mode=0o600)
 
 
-def plan_data(files: tuple[str, str, str], desired: Desired, changes: tuple[Change, ...]) -> dict[str, Any]:
+def plan_data(files: tuple[str, str, str], desired: Desired, changes: tuple[HostChange, ...]) -> dict[str, Any]:
     """A plan as values of JSON; `plan_from` reads it."""
     masters, workers, config = (str(Path(one).resolve()) for one in files)
     return {
@@ -173,7 +176,7 @@ def plan_from(path: Path) -> PlanFile:
         data: Any = json.loads(path.read_text(encoding="utf-8"))
         if data["schemaVersion"] != _SCHEMA:
             raise PaictlError("was written by another paictl", where=str(path), hint="plan again")
-        changes = tuple(Change(one["phase"], one["host"], tuple(one["what"])) for one in data["changes"])
+        changes = tuple(HostChange(one["phase"], one["host"], tuple(one["what"])) for one in data["changes"])
         return PlanFile(
             data["masters"], data["workers"], data["config"], data["fingerprint"], data["kubernetes"], changes
         )

@@ -39,7 +39,7 @@ class ArchiveError(PaictlError):
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class BackupManifest:
     """What a backup is of.
 
     `authority` is the SHA-256 of the certificate of the cluster's authority: it tells one cluster from another of the
@@ -67,7 +67,7 @@ class Backup:
 
     path: Path
     id: str
-    manifest: Manifest
+    manifest: BackupManifest
     files: Mapping[str, str]
     size: int = 0
 
@@ -77,7 +77,7 @@ def file_name(cluster: str, now: datetime) -> str:
     return f"paictl-{cluster}-{now:%Y%m%dT%H%M%SZ}.tar.gz"
 
 
-def write_backup(target: Path, manifest: Manifest, files: Mapping[str, Path]) -> Backup:
+def write_backup(target: Path, manifest: BackupManifest, files: Mapping[str, Path]) -> Backup:
     """Pack files by the names they have in the archive; it is there as a whole or not at all, and its owner's alone.
 
     Raises `PaictlError` if it cannot be written.
@@ -167,12 +167,12 @@ def _manifest_of(path: Path, packed: tarfile.TarFile) -> Backup:
     if data.pop("schemaVersion") != _SCHEMA:
         raise ArchiveError(text("was written by another paictl"), where=str(path), hint=text("take that one"))
     files = data.pop("files")
-    kinds = {one.name: int if one.type == "int" else str for one in fields(Manifest)}
+    kinds = {one.name: int if one.type == "int" else str for one in fields(BackupManifest)}
     if set(data) != set(kinds) or not all(isinstance(data[name], kind) for name, kind in kinds.items()):
         raise _spoiled(path, text("its manifest lacks something"))
     if SNAPSHOT not in files or not all(isinstance(one, str) for one in files.values()):
         raise _spoiled(path, text("{name} is missing in it", name=SNAPSHOT))
-    return Backup(path, hashlib.sha256(body).hexdigest(), Manifest(**data), files)
+    return Backup(path, hashlib.sha256(body).hexdigest(), BackupManifest(**data), files)
 
 
 def _spoiled(path: Path, why: str) -> ArchiveError:

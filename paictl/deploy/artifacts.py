@@ -55,7 +55,7 @@ class Artifact:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ArtifactFault:
     """Why a file cannot be used."""
 
     artifact: str
@@ -84,7 +84,7 @@ class ArtifactError(PaictlError):
 
     exit_code = ExitCode.NEGATIVE
 
-    def __init__(self, folder: Path, faults: Sequence[Fault]) -> None:
+    def __init__(self, folder: Path, faults: Sequence[ArtifactFault]) -> None:
         hint = "no host was touched; make the folder anew: paictl deploy bundle create"
         first, more = faults[0].said, len(faults) - 1
         told = text("{fault} and {count} more", fault=first, count=more) if more else first
@@ -204,7 +204,7 @@ def write_lock(folder: Path, rows: Iterable[Artifact]) -> None:
     write_together(folder, {LOCK: json.dumps(data, indent=2) + "\n"}, force=True)
 
 
-def faults_of(artifacts: Artifacts, chosen: Iterable[Artifact] | None = None) -> tuple[Fault, ...]:
+def faults_of(artifacts: Artifacts, chosen: Iterable[Artifact] | None = None) -> tuple[ArtifactFault, ...]:
     """Every file that is missing or is not the one of the lock; of all, or of some."""
     wanted = list(artifacts.all if chosen is None else dict.fromkeys(chosen))
     with ThreadPoolExecutor(_HASHING) as pool:
@@ -212,17 +212,17 @@ def faults_of(artifacts: Artifacts, chosen: Iterable[Artifact] | None = None) ->
         return tuple(fault for fault in found if fault is not None)
 
 
-def _fault(path: Path, wanted: Artifact) -> Fault | None:
+def _fault(path: Path, wanted: Artifact) -> ArtifactFault | None:
     try:
         sum_ = sha256_of(path)
     except FileNotFoundError:
-        return Fault(wanted.name, str(path), "is missing")
+        return ArtifactFault(wanted.name, str(path), "is missing")
     except OSError as error:
-        return Fault(wanted.name, str(path), text("cannot be read: {strerror}", strerror=error.strerror))
+        return ArtifactFault(wanted.name, str(path), text("cannot be read: {strerror}", strerror=error.strerror))
     if sum_ == wanted.sha256:
         return None
     said = text("is another file: SHA-256 {found}…, wanted {wanted}…", found=sum_[:12], wanted=wanted.sha256[:12])
-    return Fault(wanted.name, str(path), said)
+    return ArtifactFault(wanted.name, str(path), said)
 
 
 def verify(artifacts: Artifacts, chosen: Iterable[Artifact] | None = None) -> None:

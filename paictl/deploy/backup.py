@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from paictl import __version__
-from paictl.deploy.archive import CONFIGURATION, PKI, SNAPSHOT, Backup, Manifest, file_name, write_backup
+from paictl.deploy.archive import CONFIGURATION, PKI, SNAPSHOT, Backup, BackupManifest, file_name, write_backup
 from paictl.deploy.inventory import Deployment
 from paictl.deploy.masters import TRANSFER, Masters, Told, raise_for
 from paictl.deploy.reach import hosts_of
@@ -18,15 +18,15 @@ from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.plan.phase import Tell
 from paictl.remote.inventory import Host
-from paictl.remote.ssh.fleet import Fleet, Manner
+from paictl.remote.ssh.fleet import CommandOptions, Fleet
 from paictl.remote.ssh.link import SshOptions
 from paictl.units import rfc3339
 
-_MANNER: Final = Manner(sudo=True, timeout=TRANSFER)
+_MANNER: Final = CommandOptions(sudo=True, timeout=TRANSFER)
 
 
 @dataclass(frozen=True, slots=True)
-class Pushed:
+class PushedConfig:
     """The configuration that was pushed last, its secrets sealed; number 0 where there is none."""
 
     number: int = 0
@@ -45,7 +45,12 @@ def place_of(wish: Path, cluster: str, now: datetime) -> Path:
 
 
 def backup(
-    deployment: Deployment, options: SshOptions, target: Path, pushed: Pushed, now: Callable[[], datetime], tell: Tell
+    deployment: Deployment,
+    options: SshOptions,
+    target: Path,
+    pushed: PushedConfig,
+    now: Callable[[], datetime],
+    tell: Tell,
 ) -> Backup:
     """Save etcd, certificates and the pushed configuration; raises `DeployError` if no master can.
 
@@ -93,9 +98,9 @@ def _written(path: Path, body: str) -> Path:
     return path
 
 
-def _manifest(deployment: Deployment, host: Host, told: Told, pushed: Pushed, now: datetime) -> Manifest:
+def _manifest(deployment: Deployment, host: Host, told: Told, pushed: PushedConfig, now: datetime) -> BackupManifest:
     status = told["status"]
-    return Manifest(
+    return BackupManifest(
         cluster=deployment.settings.cluster,
         created=rfc3339(now.replace(microsecond=0)),
         kubernetes=str(told["kubernetes"]),

@@ -16,9 +16,9 @@ from paictl.deploy.inventory import Deployment
 from paictl.deploy.reach import hosts_of
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import text
-from paictl.remote.ssh.fleet import Fleet, Manner
+from paictl.remote.ssh.fleet import CommandOptions, Fleet
 from paictl.remote.ssh.link import SshOptions
-from paictl.remote.ssh.results import HostResult, Reach, exit_code
+from paictl.remote.ssh.results import CommandStatus, HostResult, exit_code
 
 SOON: Final = timedelta(days=30)
 """What ends sooner than this should be renewed now."""
@@ -41,8 +41,8 @@ done
 echo "the API does not answer again" >&2; exit 1
 """
 )
-_ASK: Final = Manner(sudo=True, timeout=60)
-_WAIT: Final = Manner(sudo=True, timeout=240)
+_ASK: Final = CommandOptions(sudo=True, timeout=60)
+_WAIT: Final = CommandOptions(sudo=True, timeout=240)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,5 +142,5 @@ def _stopped(result: HostResult, done: list[str]) -> RenewError:
     hint = result.hint or text("see there: {command}", command="crictl ps -a; journalctl -u kubelet")
     error = RenewError(text("{reason} ({before})", reason=said, before=before), hint=hint, where=result.host)
     if not done:
-        error.exit_code = ExitCode.NEGATIVE if result.reach is Reach.DONE else exit_code([result])
+        error.exit_code = ExitCode.NEGATIVE if result.reach is CommandStatus.DONE else exit_code([result])
     return error

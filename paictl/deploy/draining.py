@@ -60,7 +60,7 @@ def refuse_lonely(pods: Iterable[Json], node: str) -> None:
         raise DeployError(message, exit_code=ExitCode.NEGATIVE, where=node, hint=hint)
 
 
-class Holding:
+class CordonedNodes:
     """The nodes that are held in one run; `release_all` at its end, however it ends."""
 
     def __init__(self, client: KubeClient, seconds: float, purpose: Purpose) -> None:
@@ -172,9 +172,9 @@ class Holding:
 
 
 @contextmanager
-def holding(client: KubeClient, seconds: float, purpose: Purpose) -> Iterator[Holding]:
-    """A `Holding` for as long as the block lasts: however it ends, its nodes are given back."""
-    held = Holding(client, seconds, purpose)
+def holding(client: KubeClient, seconds: float, purpose: Purpose) -> Iterator[CordonedNodes]:
+    """A `CordonedNodes` for as long as the block lasts: however it ends, its nodes are given back."""
+    held = CordonedNodes(client, seconds, purpose)
     try:
         yield held
     finally:

@@ -48,7 +48,7 @@ class DownloadError(PaictlError):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Download:
     """A file to gather: where its makers publish it, and the sums of it (empty where they publish none)."""
 
     artifact: Artifact
@@ -62,7 +62,7 @@ class Wanted:
 
 def catalogue(
     kubernetes: str = "", arches: Sequence[str] = ("amd64",), extras: Iterable[str] = ()
-) -> tuple[Wanted, ...]:
+) -> tuple[Download, ...]:
     """What a cluster takes, for some architectures; `extras` are flannel, calico and gpu."""
     path = resource_folder("playbooks") / "upstream.yaml"
     found: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -74,17 +74,17 @@ def catalogue(
     return tuple(_wanted(row, str(pinned[row.get("of", row["name"])]), arch) for row in rows for arch in arches)
 
 
-def _wanted(row: Mapping[str, str], version: str, arch: str) -> Wanted:
+def _wanted(row: Mapping[str, str], version: str, arch: str) -> Download:
     words = {"version": version, "tag": f"v{version}", "arch": arch}
     url = row["url"].format(**words)
     sums = row.get("sums", "").format(**words, url=url)
     kind = ArtifactKind(row["kind"])
     name = PurePosixPath(url).name
     path = f"{arch}/{name}" if kind is not ArtifactKind.MANIFEST else name
-    return Wanted(Artifact(row["name"], kind, f"v{version}", arch, url, "", path), sums)
+    return Download(Artifact(row["name"], kind, f"v{version}", arch, url, "", path), sums)
 
 
-def gather(wanted: Sequence[Wanted], source: str, into: Path, lock: Path | None, tell: Tell) -> Artifacts:
+def gather(wanted: Sequence[Download], source: str, into: Path, lock: Path | None, tell: Tell) -> Artifacts:
     """Fill a folder and write its lock; files that are there and right are kept.
 
     `source` is empty for the makers' own places, a template of a mirror with {name}, {version}, {arch} and {file}, or
@@ -114,7 +114,7 @@ def _hashes(lock: Path) -> dict[tuple[str, str, str], str]:
     return {(one.name, one.arch, one.version): one.sha256 for one in found.all}
 
 
-def _url(one: Wanted, source: str, folder: Path | None) -> str:
+def _url(one: Download, source: str, folder: Path | None) -> str:
     made = one.artifact
     if folder is not None:
         return (folder / one.file).resolve().as_uri()
@@ -128,7 +128,7 @@ def _url(one: Wanted, source: str, folder: Path | None) -> str:
         raise PaictlError("is no template of a mirror", where=source, hint=hint) from None
 
 
-def _one(one: Wanted, url: str, into: Path, expected: str, tell: Tell) -> str:
+def _one(one: Download, url: str, into: Path, expected: str, tell: Tell) -> str:
     """Get one file; its SHA-256."""
     target = into / one.artifact.path
     sums = f"{url}{one.sums.removeprefix(one.artifact.url)}" if one.sums.startswith(one.artifact.url) else one.sums

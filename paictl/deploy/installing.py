@@ -11,7 +11,7 @@ from paictl.i18n import text
 from paictl.plan.phase import Tell
 
 
-class Push(DeployPhase):
+class PushArtifacts(DeployPhase):
     """Verify the artifacts, push what hosts lack, put programs in their places."""
 
     name, says = "artifacts", "push programs and images"

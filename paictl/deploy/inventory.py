@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from paictl.config.making.generate import Inputs, inventory_of
-from paictl.config.reading.kinds import Kind
-from paictl.deploy.settings import API_PORT, DeploySettings, Login, settings_of
+from paictl.config.making.generate import GenerateInputs, inventory_of
+from paictl.config.reading.kinds import FileKind
+from paictl.deploy.settings import API_PORT, DeploySettings, LoginSettings, settings_of
 from paictl.errors import PaictlError
 from paictl.i18n import text
 
@@ -38,7 +38,7 @@ class Deployment:
     settings: DeploySettings
 
     @property
-    def login(self) -> Login:
+    def login(self) -> LoginSettings:
         """How to get into the machines."""
         return self.settings.login
 
@@ -70,10 +70,10 @@ class Deployment:
         return frozenset({self.login.password} - {""})
 
 
-def deployment_of(inputs: Inputs) -> Deployment:
+def deployment_of(inputs: GenerateInputs) -> Deployment:
     """The machines of the three files; raises `PaictlError` for what cannot become a cluster."""
     named = inventory_of(inputs)
-    document = inputs.of(Kind.CONFIG)
+    document = inputs.of(FileKind.CONFIG)
     settings = settings_of(document)
     machines = (
         *(Machine(one.name, one.address, Role.MASTER) for one in named.masters),

@@ -12,7 +12,7 @@ from paictl.deploy.site import DeployError
 from paictl.errors import ExitCode
 from paictl.i18n import text
 from paictl.remote.inventory import Host
-from paictl.remote.ssh.fleet import Fleet, Manner
+from paictl.remote.ssh.fleet import CommandOptions, Fleet
 from paictl.remote.ssh.results import HostResult, exit_code
 from paictl.resources import resource_folder
 
@@ -36,7 +36,9 @@ class Masters:
     ) -> tuple[dict[str, Told], dict[str, HostResult]]:
         """What each master told, by name, and the results of those that did not."""
         line = f"python3 -B - {verb} {shlex.quote(json.dumps(wish or {}))}"
-        results = self.fleet.run(line, stdin=self._program, manner=Manner(sudo=True, timeout=_VERB), hosts=hosts)
+        results = self.fleet.run(
+            line, stdin=self._program, manner=CommandOptions(sudo=True, timeout=_VERB), hosts=hosts
+        )
         told = {name: json.loads(one.stdout) for name, one in results.items() if one.ok}
         return told, {name: one for name, one in results.items() if not one.ok}
 
@@ -53,7 +55,7 @@ class Masters:
             places.setdefault(target(host.name), []).append(host)
         for place, hosts in places.items():
             results = self.fleet.upload(
-                source, place, mode=0o600, manner=Manner(sudo=True, timeout=TRANSFER), hosts=hosts
+                source, place, mode=0o600, manner=CommandOptions(sudo=True, timeout=TRANSFER), hosts=hosts
             )
             raise_for({name: one for name, one in results.items() if not one.ok}, len(results))
 

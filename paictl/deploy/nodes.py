@@ -16,7 +16,7 @@ from paictl.deploy.site import DeployError
 from paictl.errors import ExitCode
 from paictl.i18n import text
 from paictl.plan.phase import Tell
-from paictl.remote.kube.client import MERGE, KubeClient, UnreachableError
+from paictl.remote.kube.client import MERGE, KubeClient, NoAnswerError
 
 READY_SECONDS: Final = 180.0
 PATIENCE: Final = 60.0
@@ -72,7 +72,7 @@ def nodes_of(client: KubeClient) -> dict[str, Any]:
 
 
 def patiently(ask: Callable[[], Answer]) -> Answer:
-    """Ask a young API until it answers; raises `UnreachableError` if it does not for a minute.
+    """Ask a young API until it answers; raises `NoAnswerError` if it does not for a minute.
 
     Only for what may be asked twice: who has had no answer does not know whether it was heard.
     """
@@ -80,7 +80,7 @@ def patiently(ask: Callable[[], Answer]) -> Answer:
     while True:
         try:
             return ask()
-        except UnreachableError:
+        except NoAnswerError:
             if time.monotonic() > end:
                 raise
             time.sleep(_POLL)
@@ -116,7 +116,7 @@ def not_ready(client: KubeClient, wanted: set[str]) -> dict[str, str]:
     """The nodes that are not Ready, each with the reason; `wanted` that are not there at all, too."""
     try:
         nodes = nodes_of(client)
-    except UnreachableError as error:
+    except NoAnswerError as error:
         return dict.fromkeys(wanted, str(error))
     found: dict[str, str] = {}
     for name in wanted:

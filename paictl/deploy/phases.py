@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from paictl.deploy.installing import Devices, Push, Runtime
+from paictl.deploy.installing import Devices, PushArtifacts, Runtime
 from paictl.deploy.joining import ControlPlane, JoinMasters, JoinWorkers
 from paictl.deploy.looking import Connect, Facts, SameVersion
 from paictl.deploy.network import PodNetwork
@@ -16,8 +16,8 @@ from paictl.deploy.site import Site
 from paictl.plan.phase import Phase
 
 PHASES: Final[tuple[type[DeployPhase], ...]] = (
-    Connect, Facts, SameVersion, Push, Runtime, ControlPlane, JoinMasters, PodNetwork, JoinWorkers, Devices, Labels,
-    AllReady,
+    Connect, Facts, SameVersion, PushArtifacts, Runtime, ControlPlane, JoinMasters, PodNetwork, JoinWorkers, Devices,
+    Labels, AllReady,
 )  # fmt: skip
 """In their order."""
 LOOKING: Final = ("connect", "facts")
@@ -25,7 +25,7 @@ LOOKING: Final = ("connect", "facts")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class HostChange:
     """What a phase would change on a host."""
 
     phase: str
@@ -33,10 +33,10 @@ class Change:
     what: tuple[str, ...]
 
 
-def planned(site: Site) -> tuple[Change, ...]:
+def planned(site: Site) -> tuple[HostChange, ...]:
     """What all phases would change, from the facts."""
     return tuple(
-        Change(kind.name, machine.name, tuple(found))
+        HostChange(kind.name, machine.name, tuple(found))
         for kind in PHASES
         for machine in site.machines
         if (found := kind(site).changes(site.facts[machine.name]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from paictl.deploy.inventory import Deployment, Machine, Role
-from paictl.deploy.settings import Login as Written
+from paictl.deploy.settings import LoginSettings as Written
 from paictl.remote.inventory import Host, Inventory, Login
 
 

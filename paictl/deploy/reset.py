@@ -22,7 +22,7 @@ _OF_EVERY_CLUSTER = frozenset({"kube-system", "kube-public", "kube-node-lease"})
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class ResetLoss:
     """What a reset destroys, as far as the API could be asked; `asked` says whether it answered."""
 
     machines: tuple[str, ...]
@@ -51,20 +51,20 @@ class Loss:
         return tuple(found)
 
 
-def loss_of(deployment: Deployment, chosen: Sequence[Machine], client: KubeClient | None) -> Loss:
+def loss_of(deployment: Deployment, chosen: Sequence[Machine], client: KubeClient | None) -> ResetLoss:
     """Ask what would be lost."""
     names = tuple(one.name for one in chosen)
     whole = len(chosen) == len(deployment.machines)
     if client is None:
-        return Loss(names, whole, asked=False)
+        return ResetLoss(names, whole, asked=False)
     try:
         pods = [item for _, page in client.list("/api/v1/pods") for item in page]
         volumes = [item for _, page in client.list("/api/v1/persistentvolumes") for item in page] if whole else []
     except PaictlError:
-        return Loss(names, whole, asked=False)
+        return ResetLoss(names, whole, asked=False)
     lost = [pod for pod in pods if _lost(pod, names)]
     spaces = tuple(sorted({str(pod["metadata"]["namespace"]) for pod in lost}))
-    return Loss(names, whole, True, len(lost), spaces, len(volumes))
+    return ResetLoss(names, whole, True, len(lost), spaces, len(volumes))
 
 
 def _lost(pod: dict[str, Any], names: Sequence[str]) -> bool:

@@ -24,8 +24,8 @@ from paictl.deploy.versions import version_of
 from paictl.errors import ExitCode, PaictlError
 from paictl.i18n import text
 from paictl.plan.phase import Tell
-from paictl.remote.kube.client import KubeClient, UnreachableError
-from paictl.remote.ssh.fleet import Fleet, Manner
+from paictl.remote.kube.client import KubeClient, NoAnswerError
+from paictl.remote.ssh.fleet import CommandOptions, Fleet
 from paictl.remote.ssh.link import SshOptions
 from paictl.units import rfc3339
 
@@ -34,7 +34,7 @@ _JOBS: Final = "/apis/paictl.io/v1alpha1/paijobs"
 _ROOM: Final = 3
 """The snapshot, what is made of it, and what is kept of the data before, in sizes of the snapshot."""
 _POLL: Final = 0.5
-_KUBELET: Final = Manner(sudo=True, timeout=60)
+_KUBELET: Final = CommandOptions(sudo=True, timeout=60)
 
 
 class OtherClusterError(PaictlError):
@@ -102,7 +102,7 @@ def loss_since(backup: Backup, client: KubeClient | None) -> tuple[str, ...]:
     lines = [text("everything that was written since {at}: jobs, users, tokens, configuration", at=at)]
     try:
         if client is None:
-            raise UnreachableError("")
+            raise NoAnswerError("")
         jobs = _since(client, _JOBS, at)
         nodes = sorted(name for name, one in nodes_of(client).items() if one["metadata"]["creationTimestamp"] > at)
     except PaictlError:

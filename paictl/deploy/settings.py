@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from paictl.config.models.settings import EXTRA, NETWORK_DEFAULTS, cluster_networks, filled, filled_items
 from paictl.config.reading.document import Document
-from paictl.config.reading.nodes import Scalar, to_data
+from paictl.config.reading.nodes import ScalarNode, to_data
 from paictl.errors import PaictlError
 from paictl.i18n import text
 
@@ -45,7 +45,7 @@ _IDLE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class LoginSettings:
     """How to get into every machine; `password` is for sudo too, and never shown."""
 
     user: str
@@ -61,7 +61,7 @@ class DeploySettings:
     `endpoint` is where the API of the cluster is reached, as host:port, empty for the first master's address.
     """
 
-    login: Login
+    login: LoginSettings
     cluster: str = "pai"
     version: str = ""
     artifacts: str = ""
@@ -127,7 +127,7 @@ def settings_of(document: Document) -> DeploySettings:
     )
 
 
-def _login(document: Document, port: int) -> Login:
+def _login(document: Document, port: int) -> LoginSettings:
     user, password, key = (_text(document, name) for name in ("user", "password", "ssh_key_file_path"))
     if not user:
         raise PaictlError("user is missing: who logs in on the machines?", where=document.path)
@@ -136,7 +136,7 @@ def _login(document: Document, port: int) -> Login:
         raise PaictlError(text("there is no way to log in as {user}", user=user), where=document.path, hint=hint)
     if key and not Path(key).expanduser().is_file():
         raise PaictlError("the key to log in with is not there", where=key, hint="correct ssh_key_file_path")
-    return Login(user, password, str(Path(key).expanduser()) if key else "", port)
+    return LoginSettings(user, password, str(Path(key).expanduser()) if key else "", port)
 
 
 def _text(document: Document, key: str) -> str:
@@ -156,7 +156,7 @@ def _mirrors(document: Document) -> dict[str, tuple[str, ...]]:
     return {**found, "docker.io": (*found.get("docker.io", ()), *hub)} if hub else found
 
 
-def _address(value: str, at: Scalar | None) -> str:
+def _address(value: str, at: ScalarNode | None) -> str:
     if not value or at is None:
         return ""
     try:

@@ -20,7 +20,7 @@ from paictl.deploy.inventory import Machine
 from paictl.errors import ExitCode, PaictlError
 from paictl.places import cache_folder
 from paictl.plan.phase import Tell
-from paictl.remote.ansible.outcome import PlaybookResult, TaskEvent, TaskListener, What
+from paictl.remote.ansible.outcome import PlaybookResult, TaskEvent, TaskEventKind, TaskListener
 from paictl.remote.ansible.run import AnsibleSession, PlaybookOptions
 from paictl.resources import resource_folder
 
@@ -37,7 +37,7 @@ class DeployError(PaictlError):
 
 
 @dataclass(frozen=True, slots=True)
-class Invitation:
+class JoinCredentials:
     """What machines join with: made for one run, held in memory, worth nothing after it."""
 
     token: str = field(default_factory=lambda: f"{secrets.token_hex(3)}.{secrets.token_hex(8)}", repr=False)
@@ -95,9 +95,9 @@ def telling(tell: Tell) -> TaskListener:
     """Who tells a phase what a playbook does: tasks as they begin, and what went wrong on which host."""
 
     def listen(event: TaskEvent) -> None:
-        if event.what is What.TASK:
+        if event.what is TaskEventKind.TASK:
             tell(event.task, "")
-        elif event.what in (What.FAILED, What.UNREACHABLE, What.UNFINISHED):
+        elif event.what in (TaskEventKind.FAILED, TaskEventKind.UNREACHABLE, TaskEventKind.UNFINISHED):
             tell(f"{event.what.value}: {event.task}: {event.message}", event.host)
 
     return listen

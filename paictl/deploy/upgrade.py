@@ -9,16 +9,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from paictl.deploy.apply import Times, opened, prepare, raise_first, wish_of
+from paictl.deploy.apply import PhaseTimes, opened, prepare, raise_first, wish_of
 from paictl.deploy.desired import Desired
 from paictl.deploy.inventory import Deployment
-from paictl.deploy.upgrading import Wish, Work, upgrade_phases
-from paictl.deploy.versions import Step, UpgradePlan, Version
+from paictl.deploy.upgrading import UpgradeOptions, UpgradeWork, upgrade_phases
+from paictl.deploy.versions import UpgradePlan, UpgradeStep, Version
 from paictl.files import write_together
 from paictl.plan import events
 from paictl.plan.events import Listener, both
 from paictl.plan.folder import RunFolder, begin_run, unfinished_run
-from paictl.plan.run import Outcome, carry_out
+from paictl.plan.run import PhaseOutcome, carry_out
 
 KIND: Final = "deploy-upgrade"
 
@@ -29,8 +29,8 @@ class Upgraded:
 
     run: RunFolder
     resumed: bool
-    outcomes: tuple[Outcome, ...]
-    steps: tuple[Step, ...]
+    outcomes: tuple[PhaseOutcome, ...]
+    steps: tuple[UpgradeStep, ...]
 
 
 def wished(deployment: Deployment, target: Version, artifacts: str = "") -> Desired:
@@ -40,7 +40,7 @@ def wished(deployment: Deployment, target: Version, artifacts: str = "") -> Desi
 
 
 def upgrade(
-    desired: Desired, wish: Wish, root: Path, now: Callable[[], datetime], listen: Listener
+    desired: Desired, wish: UpgradeOptions, root: Path, now: Callable[[], datetime], listen: Listener
 ) -> Upgraded:  # fmt: skip
     """Upgrade what is left to upgrade; raises `PaictlError` with the first failure.
 
@@ -51,13 +51,13 @@ def upgrade(
     before = unfinished_run(root, KIND, told, secrets)
     folder = before or begin_run(root, KIND, told, now(), secrets)
     with opened(desired, folder.path) as site:
-        work = Work(site, wish)
+        work = UpgradeWork(site, wish)
 
         def note(event: object) -> None:
             if isinstance(event, events.PhaseDone) and event.phase == "versions":
                 _write_plan(folder, work.plan)
 
-        hearing = both(folder.listener(now), both(Times(folder.path, now), both(note, listen)))
+        hearing = both(folder.listener(now), both(PhaseTimes(folder.path, now), both(note, listen)))
         outcomes = carry_out(upgrade_phases(work), hearing)
         raise_first(outcomes)
         return Upgraded(folder, before is not None, outcomes, work.plan.steps)

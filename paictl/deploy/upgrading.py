@@ -12,7 +12,7 @@ from typing import Final
 import yaml
 
 from paictl.deploy.artifacts import verify
-from paictl.deploy.draining import UPGRADE, Holding, is_held
+from paictl.deploy.draining import UPGRADE, CordonedNodes, is_held
 from paictl.deploy.inventory import Machine, Role
 from paictl.deploy.joining import ControlPlane, api, known_access
 from paictl.deploy.looking import Connect, Facts, Preflight
@@ -20,12 +20,12 @@ from paictl.deploy.nodes import READY_SECONDS, nodes_of, not_ready, patiently
 from paictl.deploy.phase import OrderedPhase
 from paictl.deploy.site import DeployError, Site, pack, pack_folder
 from paictl.deploy.versions import (
-    Cluster,
+    ClusterVersions,
     Kubeadm,
-    Present,
-    Step,
+    MachineVersions,
     UpgradePlan,
     UpgradeRefusedError,
+    UpgradeStep,
     Version,
     plan_upgrade,
     version_of,
@@ -33,7 +33,7 @@ from paictl.deploy.versions import (
 from paictl.errors import ExitCode
 from paictl.i18n import text
 from paictl.plan.phase import Tell
-from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError, UnreachableError
+from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError, NoAnswerError
 
 _SYSTEM: Final = "/api/v1/namespaces/kube-system"
 _PROXY: Final = "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy"
@@ -43,7 +43,7 @@ _ORDER: Final = ("connect", "facts", "preflight", "versions", "artifacts", "cont
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class UpgradeOptions:
     """What the administrator asked for: `batch` workers at a time, `seconds` for a node to get empty."""
 
     target: Version
@@ -52,19 +52,19 @@ class Wish:
 
 
 @dataclass(slots=True)
-class Work:
+class UpgradeWork:
     """What the phases of one upgrade share; the plan is there once the versions were looked at."""
 
     site: Site
-    wish: Wish
+    wish: UpgradeOptions
     plan: UpgradePlan = field(default_factory=lambda: UpgradePlan((), ()))
-    _holding: Holding | None = None
+    _holding: CordonedNodes | None = None
 
     @property
-    def holding(self) -> Holding:
+    def holding(self) -> CordonedNodes:
         """The nodes that are held; needs the way in that `Versions` has found."""
         if self._holding is None:
-            self._holding = Holding(api(self.site), self.wish.seconds, UPGRADE)
+            self._holding = CordonedNodes(api(self.site), self.wish.seconds, UPGRADE)
         return self._holding
 
     @property
@@ -87,7 +87,7 @@ class UpgradePhase(OrderedPhase):
 
     order = _ORDER
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: UpgradeWork) -> None:
         self.work = work
 
 
@@ -118,7 +118,7 @@ class Versions(UpgradePhase):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class UpgradeFacts:
     """What the API said: nodes by name, pods of the control plane, kubeadm's notes, kube-proxy's template."""
 
     nodes: Mapping[str, Json]
@@ -127,7 +127,7 @@ class Seen:
     proxy: Json | None
 
 
-def look(client: KubeClient) -> Seen:
+def look(client: KubeClient) -> UpgradeFacts:
     """Ask the API for all that tells versions."""
     query = {"labelSelector": "tier=control-plane"}
     pods = [one for _, page in client.list(f"{_SYSTEM}/pods", query) for one in page]
@@ -137,7 +137,7 @@ def look(client: KubeClient) -> Seen:
         if error.status != 404:
             raise
         proxy = None  # a network without kube-proxy
-    return Seen(nodes_of(client), pods, noted(client), proxy)
+    return UpgradeFacts(nodes_of(client), pods, noted(client), proxy)
 
 
 def noted(client: KubeClient) -> Json:
@@ -146,7 +146,7 @@ def noted(client: KubeClient) -> Json:
     return found
 
 
-def cluster_of(seen: Seen, machines: Iterable[Machine], lacking: Iterable[str] = ()) -> Cluster:
+def cluster_of(seen: UpgradeFacts, machines: Iterable[Machine], lacking: Iterable[str] = ()) -> ClusterVersions:
     """The versions of a cluster, from what its API said; raises `UpgradeRefusedError` for a machine that is no node."""
     lacks = set(lacking)
     programs: dict[str, list[Version]] = {}
@@ -163,9 +163,9 @@ def cluster_of(seen: Seen, machines: Iterable[Machine], lacking: Iterable[str] =
         if one.role is Role.MASTER and not own:
             hint = text("mend it first; see there: {command}", command="crictl ps -a")
             raise UpgradeRefusedError(text("runs no control plane"), where=one.name, hint=hint)
-        found.append(Present(one.name, one.role, kubelet, own, one.name in lacks, is_held(node, UPGRADE)))
+        found.append(MachineVersions(one.name, one.role, kubelet, own, one.name in lacks, is_held(node, UPGRADE)))
     proxy = _tag(seen.proxy["spec"]["template"]["spec"]) if seen.proxy else None
-    return Cluster(tuple(found), version_of(seen.notes["kubernetesVersion"]), proxy)
+    return ClusterVersions(tuple(found), version_of(seen.notes["kubernetesVersion"]), proxy)
 
 
 def _tag(spec: Json) -> Version:
@@ -173,7 +173,7 @@ def _tag(spec: Json) -> Version:
     return version_of(image.rpartition(":")[2])
 
 
-class Push(UpgradePhase):
+class UpgradeArtifacts(UpgradePhase):
     """Bring programs and images to all machines, while they still do their work."""
 
     name, says = "artifacts", "push programs and images of the new version"
@@ -201,7 +201,7 @@ class _Machines(UpgradePhase):
     """What masters and workers have in common: drained, upgraded, Ready, in use again."""
 
     @abstractmethod
-    def batches(self) -> Sequence[Sequence[Step]]:
+    def batches(self) -> Sequence[Sequence[UpgradeStep]]:
         """The steps, those together that are done together."""
 
     def should_run(self) -> str:
@@ -220,15 +220,15 @@ class _Machines(UpgradePhase):
             done += len(batch)
         tell(f"{done}/{of}", "hosts")
 
-    def before(self, batch: Sequence[Step], tell: Tell) -> None:
+    def before(self, batch: Sequence[UpgradeStep], tell: Tell) -> None:
         """What is done while the nodes are in use."""
 
-    def words(self, batch: Sequence[Step]) -> dict[str, list[str]]:
+    def words(self, batch: Sequence[UpgradeStep]) -> dict[str, list[str]]:
         """What kubeadm does on drained nodes."""
         del batch
         return {}
 
-    def replace(self, batch: Sequence[Step], tell: Tell) -> None:
+    def replace(self, batch: Sequence[UpgradeStep], tell: Tell) -> None:
         """Drain nodes, put the programs in place, and wait until they are Ready with them."""
         if not batch:
             return
@@ -239,16 +239,16 @@ class _Machines(UpgradePhase):
         wait_for(self.work.client, names, self.work.wish.target)
 
 
-class Masters(_Machines):
+class UpgradeMasters(_Machines):
     """One master at a time: kubeadm while it works, then kubelet while it is empty."""
 
     name, says = "control-plane", "upgrade one master after the other"
 
-    def batches(self) -> Sequence[Sequence[Step]]:
+    def batches(self) -> Sequence[Sequence[UpgradeStep]]:
         """Each alone."""
         return [(one,) for one in self.work.plan.masters]
 
-    def before(self, batch: Sequence[Step], tell: Tell) -> None:
+    def before(self, batch: Sequence[UpgradeStep], tell: Tell) -> None:
         """Upgrade the programs of the control plane."""
         work = self.work
         for step in batch:
@@ -259,21 +259,21 @@ class Masters(_Machines):
                 work.site.play("upgrade_master", tell, [work.machine(step.host)], {"paictl_upgrade": words})
 
 
-class Workers(_Machines):
+class UpgradeWorkers(_Machines):
     """Workers, as many at a time as were asked for."""
 
     name, says = "workers", "upgrade the workers"
 
-    def batches(self) -> Sequence[Sequence[Step]]:
+    def batches(self) -> Sequence[Sequence[UpgradeStep]]:
         """As planned."""
         return self.work.plan.batches
 
-    def words(self, batch: Sequence[Step]) -> dict[str, list[str]]:
+    def words(self, batch: Sequence[UpgradeStep]) -> dict[str, list[str]]:
         """kubelet's configuration of the new version."""
         return {one.host: kubeadm_words(one, self.work) for one in batch if one.kubeadm}
 
 
-class Images(UpgradePhase):
+class ReleaseImages(UpgradePhase):
     """Nothing of the old version is kept from kubelet's cleaning any more."""
 
     name, says = "images", "release the images of the version before"
@@ -291,7 +291,7 @@ class Images(UpgradePhase):
         self.work.site.play("upgrade_images", tell, self._due())
 
 
-def kubeadm_words(step: Step, work: Work) -> list[str]:
+def kubeadm_words(step: UpgradeStep, work: UpgradeWork) -> list[str]:
     """What follows `kubeadm upgrade` on a machine."""
     ignored = work.site.desired.deployment.settings.ignored_checks
     more = [f"--ignore-preflight-errors={','.join(ignored)}"] if ignored else []
@@ -333,7 +333,7 @@ def _waiting(client: KubeClient, names: Sequence[str], target: Version) -> dict[
     found = not_ready(client, set(names))
     try:
         nodes = nodes_of(client)
-    except UnreachableError as error:
+    except NoAnswerError as error:
         return dict.fromkeys(names, str(error))
     for name in set(names) - set(found):
         said = nodes[name]["status"]["nodeInfo"]["kubeletVersion"]
@@ -342,12 +342,15 @@ def _waiting(client: KubeClient, names: Sequence[str], target: Version) -> dict[
     return found
 
 
-def _names(batch: Iterable[Step]) -> str:
+def _names(batch: Iterable[UpgradeStep]) -> str:
     return ", ".join(one.host for one in batch)
 
 
-def upgrade_phases(work: Work) -> list[OrderedPhase]:
+def upgrade_phases(work: UpgradeWork) -> list[OrderedPhase]:
     """All phases in their order."""
     site = work.site
     looking: list[OrderedPhase] = [Connect(site), Facts(site), Preflight(site)]
-    return [*looking, *(kind(work) for kind in (Versions, Push, Masters, Workers, Images))]
+    return [
+        *looking,
+        *(kind(work) for kind in (Versions, UpgradeArtifacts, UpgradeMasters, UpgradeWorkers, ReleaseImages)),
+    ]

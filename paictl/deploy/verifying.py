@@ -29,7 +29,7 @@ _MOST_PEERS: Final = 8
 Tell = Callable[[str], object]
 
 
-class Verdict(StrEnum):
+class CheckState(StrEnum):
     """What a check came to."""
 
     OK = "ok"
@@ -38,29 +38,29 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class NodeCheck:
     """One check on one node."""
 
     check: str
     node: str
-    verdict: Verdict
+    verdict: CheckState
     message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class VerifyOptions:
     """How to try: the image of the pods (with sh, nc, grep, nslookup, httpd, as busybox has), seconds for each step."""
 
     image: str
     seconds: float = 90.0
 
 
-def verify_cluster(client: KubeClient, trial: Trial, tell: Tell = lambda _: None) -> tuple[Finding, ...]:
+def verify_cluster(client: KubeClient, trial: VerifyOptions, tell: Tell = lambda _: None) -> tuple[NodeCheck, ...]:
     """Try everything and leave nothing behind; raises `PaictlError` if the API does not answer."""
     nodes = {item["metadata"]["name"]: item for _, page in client.list("/api/v1/nodes") for item in page}
     waiting = not_ready(client, set(nodes))
     found = [
-        Finding("node", name, Verdict.FAILED if name in waiting else Verdict.OK, waiting.get(name, ""))
+        NodeCheck("node", name, CheckState.FAILED if name in waiting else CheckState.OK, waiting.get(name, ""))
         for name in sorted(nodes)
     ]
     usable = [name for name in sorted(nodes) if name not in waiting]
@@ -76,11 +76,11 @@ def verify_cluster(client: KubeClient, trial: Trial, tell: Tell = lambda _: None
 class _Trying:
     """The steps, in one namespace that is deleted afterwards."""
 
-    def __init__(self, client: KubeClient, trial: Trial, tell: Tell, space: str) -> None:
+    def __init__(self, client: KubeClient, trial: VerifyOptions, tell: Tell, space: str) -> None:
         self._client, self._trial, self._tell, self._space = client, trial, tell, space
         self._path = f"/api/v1/namespaces/{space}"
 
-    def all(self, names: Sequence[str], nodes: Mapping[str, Any]) -> list[Finding]:
+    def all(self, names: Sequence[str], nodes: Mapping[str, Any]) -> list[NodeCheck]:
         """Servers, then those who ask, then the devices."""
         self._wait_for_account()
         self._tell(text("a pod on each of {count} nodes", count=len(names)))
@@ -89,7 +89,7 @@ class _Trying:
         pods = self._until([f"serve-{number}" for number in range(len(names))], lambda pod: bool(_ip(pod) and _up(pod)))
         found = [self._judged("pod", name, pods[f"serve-{number}"]) for number, name in enumerate(names)]
         serving = {name: _ip(pods[f"serve-{number}"]) for number, name in enumerate(names)
-                   if found[number].verdict is Verdict.OK}  # fmt: skip
+                   if found[number].verdict is CheckState.OK}  # fmt: skip
         address = self._service()
         self._tell("names, service addresses, node to node")
         return [*found, *self._asking(serving, address), *self._devices(nodes)]
@@ -127,10 +127,12 @@ class _Trying:
                 return pods
             time.sleep(_POLL)
 
-    def _judged(self, check: str, node: str, pod: Any) -> Finding:
-        return Finding(check, node, Verdict.OK) if _up(pod) else Finding(check, node, Verdict.FAILED, why(pod))
+    def _judged(self, check: str, node: str, pod: Any) -> NodeCheck:
+        return (
+            NodeCheck(check, node, CheckState.OK) if _up(pod) else NodeCheck(check, node, CheckState.FAILED, why(pod))
+        )
 
-    def _asking(self, serving: Mapping[str, str], address: str) -> list[Finding]:
+    def _asking(self, serving: Mapping[str, str], address: str) -> list[NodeCheck]:
         names = list(serving)
         for number, name in enumerate(names):
             others = (names[number + 1 :] + names[:number])[:_MOST_PEERS]
@@ -141,7 +143,7 @@ class _Trying:
             finding for number, name in enumerate(names) for finding in answers(name, pods.get(f"ask-{number}") or {})
         ]
 
-    def _devices(self, nodes: Mapping[str, Any]) -> list[Finding]:
+    def _devices(self, nodes: Mapping[str, Any]) -> list[NodeCheck]:
         wanted = {
             name: (kind, int(count))
             for name, node in nodes.items()
@@ -184,33 +186,33 @@ def _asked(address: str, port: int) -> str:
     return f"echo 'GET /hostname HTTP/1.0\n' | nc -w 3 {address} {port} | grep -q ' 200 '"
 
 
-def answers(node: str, pod: Mapping[str, Any]) -> list[Finding]:
+def answers(node: str, pod: Mapping[str, Any]) -> list[NodeCheck]:
     """The findings of a pod that asked, from its last words."""
     said = _last_words(pod)
     if not said:
-        return [Finding("dns", node, Verdict.FAILED, why(pod) or "said nothing")]
+        return [NodeCheck("dns", node, CheckState.FAILED, why(pod) or "said nothing")]
     found = []
     for line in said.splitlines():
         check, _, verdict = line.rpartition(" ")
         name, _, peer = check.partition(":")
         words = {"dns": "the name of the API's service is not found", "service": "a service's address does not answer"}
         message = words.get(name) or text("the pod on {node} does not answer", node=peer) if verdict != "ok" else ""
-        found.append(Finding(check, node, Verdict.OK if verdict == "ok" else Verdict.FAILED, message))
+        found.append(NodeCheck(check, node, CheckState.OK if verdict == "ok" else CheckState.FAILED, message))
     return found
 
 
-def device_finding(node: str, wanted: tuple[str, int], pod: Mapping[str, Any]) -> Finding:
+def device_finding(node: str, wanted: tuple[str, int], pod: Mapping[str, Any]) -> NodeCheck:
     """What became of a pod that wanted all devices of a node; where others have some, nothing is said about them."""
     kind, count = wanted
     status = pod.get("status", {})
     if status.get("phase") == "Succeeded":
-        return Finding("devices", node, Verdict.OK, text("{count} of {kind}", count=count, kind=kind))
+        return NodeCheck("devices", node, CheckState.OK, text("{count} of {kind}", count=count, kind=kind))
     if str(status.get("reason", "")).startswith(("OutOf", "UnexpectedAdmission")):
-        return Finding(
-            "devices", node, Verdict.SKIPPED, text("some of {count} of {kind} are in use", count=count, kind=kind)
+        return NodeCheck(
+            "devices", node, CheckState.SKIPPED, text("some of {count} of {kind} are in use", count=count, kind=kind)
         )
     said = why(pod) or text("{count} of {kind} were not given", count=count, kind=kind)
-    return Finding("devices", node, Verdict.FAILED, said)
+    return NodeCheck("devices", node, CheckState.FAILED, said)
 
 
 def why(pod: Mapping[str, Any]) -> str:
@@ -264,9 +266,12 @@ def image_for(references: Iterable[str]) -> str:
     return next((one for one in references if one.rpartition("/")[2].startswith("busybox:")), "")
 
 
-def data_of(findings: Iterable[Finding]) -> dict[str, Any]:
+def data_of(findings: Iterable[NodeCheck]) -> dict[str, Any]:
     """The findings as values of JSON, with what they come to."""
     rows = [
         {"check": one.check, "node": one.node, "verdict": one.verdict.value, "message": one.message} for one in findings
     ]
-    return {"ok": all(row["verdict"] != Verdict.FAILED for row in rows), "findings": json.loads(json.dumps(rows))}
+    return {
+        "ok": all(row["verdict"] != CheckState.FAILED for row in rows),
+        "findings": json.loads(json.dumps(rows)),
+    }

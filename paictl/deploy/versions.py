@@ -47,7 +47,7 @@ class Kubeadm(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
+class MachineVersions:
     """A machine as it is now.
 
     `programs` are the versions of the control plane's programs on a master; `lacks` says that files or programs are not
@@ -63,16 +63,16 @@ class Present:
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class ClusterVersions:
     """All machines in their order, masters first; the version that kubeadm noted last, and kube-proxy's if it runs."""
 
-    machines: tuple[Present, ...]
+    machines: tuple[MachineVersions, ...]
     configured: Version
     proxy: Version | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class UpgradeStep:
     """What is done on a machine: kubeadm first, then the node is drained for kubelet; `what` says it for people."""
 
     host: str
@@ -85,11 +85,11 @@ class Step:
 class UpgradePlan:
     """Masters one after the other, then workers in batches."""
 
-    masters: tuple[Step, ...]
-    batches: tuple[tuple[Step, ...], ...]
+    masters: tuple[UpgradeStep, ...]
+    batches: tuple[tuple[UpgradeStep, ...], ...]
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[UpgradeStep, ...]:
         """All steps in their order."""
         return self.masters + tuple(step for batch in self.batches for step in batch)
 
@@ -100,7 +100,7 @@ class UpgradeRefusedError(PaictlError):
     exit_code = ExitCode.NEGATIVE
 
 
-def plan_upgrade(target: Version, cluster: Cluster, batch: int) -> UpgradePlan:
+def plan_upgrade(target: Version, cluster: ClusterVersions, batch: int) -> UpgradePlan:
     """The steps that are left; raises `UpgradeRefusedError` for downgrades and skipped minor versions."""
     refuse_downgrade(target, cluster)
     refuse_skipped(target, cluster)
@@ -113,7 +113,7 @@ def plan_upgrade(target: Version, cluster: Cluster, batch: int) -> UpgradePlan:
     return UpgradePlan(tuple(step for step in steps if step.what), batches)
 
 
-def refuse_downgrade(target: Version, cluster: Cluster) -> None:
+def refuse_downgrade(target: Version, cluster: ClusterVersions) -> None:
     """Raise `UpgradeRefusedError` where something is newer than the target."""
     newer = [one.host for one in cluster.machines if max((one.kubelet, *one.programs)) > target]
     if newer or cluster.configured > target:
@@ -123,7 +123,7 @@ def refuse_downgrade(target: Version, cluster: Cluster) -> None:
         raise UpgradeRefusedError(message, where=where or None, hint=text("nothing was changed"))
 
 
-def refuse_skipped(target: Version, cluster: Cluster) -> None:
+def refuse_skipped(target: Version, cluster: ClusterVersions) -> None:
     """Raise `UpgradeRefusedError` where something would skip a minor version."""
     oldest = min(cluster.configured, *(min((one.kubelet, *one.programs)) for one in cluster.machines))
     if (oldest.major, oldest.minor + 1) >= (target.major, target.minor):
@@ -135,7 +135,7 @@ def refuse_skipped(target: Version, cluster: Cluster) -> None:
     raise UpgradeRefusedError(message, where=", ".join(hosts[:_SHOWN]) or None, hint=hint)
 
 
-def _needs_apply(target: Version, cluster: Cluster, masters: Sequence[Present]) -> bool:
+def _needs_apply(target: Version, cluster: ClusterVersions, masters: Sequence[MachineVersions]) -> bool:
     """Whether the step for the whole cluster is to be done (again).
 
     kubeadm notes the version once the first control plane runs with it, and takes kube-proxy along with the last one.
@@ -146,22 +146,22 @@ def _needs_apply(target: Version, cluster: Cluster, masters: Sequence[Present]) 
     return not rest and cluster.proxy not in (None, target)
 
 
-def _old(target: Version, machine: Present) -> bool:
+def _old(target: Version, machine: MachineVersions) -> bool:
     return any(one != target for one in machine.programs)
 
 
-def _master(target: Version, machine: Present, *, apply: bool, cluster: Cluster) -> Step:
+def _master(target: Version, machine: MachineVersions, *, apply: bool, cluster: ClusterVersions) -> UpgradeStep:
     kubeadm = Kubeadm.APPLY if apply else Kubeadm.NODE if _old(target, machine) else Kubeadm.NONE
     before = min((*machine.programs, cluster.configured))
     said = [f"control plane {before} -> {target}"] if kubeadm else []
     return _step(target, machine, kubeadm, said)
 
 
-def _worker(target: Version, machine: Present) -> Step:
+def _worker(target: Version, machine: MachineVersions) -> UpgradeStep:
     return _step(target, machine, Kubeadm.NODE if machine.kubelet != target else Kubeadm.NONE, [])
 
 
-def _step(target: Version, machine: Present, kubeadm: Kubeadm, said: list[str]) -> Step:
+def _step(target: Version, machine: MachineVersions, kubeadm: Kubeadm, said: list[str]) -> UpgradeStep:
     kubelet = machine.kubelet != target or machine.lacks
     if machine.kubelet != target:
         said = [*said, f"kubelet {machine.kubelet} -> {target}"]
@@ -169,4 +169,4 @@ def _step(target: Version, machine: Present, kubeadm: Kubeadm, said: list[str]) 
         said = [*said, "programs and files"]
     if machine.held and not kubelet:
         said = [*said, "uncordon"]
-    return Step(machine.host, kubeadm, kubelet, tuple(said))
+    return UpgradeStep(machine.host, kubeadm, kubelet, tuple(said))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from paictl.cells.spec import LEAF_LEVEL
 from paictl.scheduler.binding import UNBOUND
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from paictl.scheduler.state import State
 
 CellKey = tuple[str, str, str, str]
-"""VC, cell type, level, and state: ``Used`` (all or in part), ``Free``, ``Doomed`` (only bad hardware can serve it)."""
+"""VC, cell type, level, and state."""
+STATES: Final = ("Used", "Free", "Doomed")
+"""``Used`` (all or in part), ``Free``, ``Doomed`` (only bad hardware can serve it)."""
 
 
 def count(core: ExtenderCore) -> Counter[CellKey]:

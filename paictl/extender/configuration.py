@@ -9,7 +9,7 @@ from pathlib import Path
 from paictl.cells.spec import ClusterSpec
 from paictl.config.linting.report import FORMATS, plain
 from paictl.config.linting.validate import Choice, validate
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import load
 from paictl.config.reading.problem import Severity
 from paictl.errors import ExitCode, PaictlError
@@ -29,7 +29,7 @@ class FindingsError(PaictlError):
 
 
 @dataclass(frozen=True, slots=True)
-class Configuration:
+class ExtenderConfiguration:
     """What a file says, and the digest of its bytes."""
 
     spec: ClusterSpec
@@ -46,7 +46,7 @@ def digest_of(path: Path) -> str:
         return ""
 
 
-def read(path: Path) -> Configuration:
+def read(path: Path) -> ExtenderConfiguration:
     """Read a services-configuration.yaml or hivedscheduler.yaml.
 
     Raises `FindingsError` if it has errors, `PaictlError` if it cannot be read or holds no hivedscheduler section.
@@ -58,10 +58,10 @@ def read(path: Path) -> Configuration:
         raise failure
     if report.exit_code != ExitCode.OK:
         raise FindingsError(path, plain(FORMATS["text"](report)).rstrip())
-    found = [document for document in loaded.documents if document.kind is Kind.HIVED]
+    found = [document for document in loaded.documents if document.kind is FileKind.HIVED]
     if not found or not isinstance(found[0].data, dict):
         raise PaictlError(
             "there is no hivedscheduler configuration in it", where=str(path),
             hint="give a hivedscheduler.yaml, or a services-configuration.yaml with a hivedscheduler section",
         )  # fmt: skip
-    return Configuration(ClusterSpec.from_mapping(found[0].data), digest, found[0].source.text)
+    return ExtenderConfiguration(ClusterSpec.from_mapping(found[0].data), digest, found[0].source.text)

@@ -44,7 +44,7 @@ class NotServingError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ExtenderOptions:
     """How the extender behaves."""
 
     own_preemption: bool = True
@@ -69,7 +69,7 @@ class ExtenderCore:
     def __init__(
         self,
         spec: ClusterSpec,
-        options: Options,
+        options: ExtenderOptions,
         record: Callable[[PodEvent], None],
         *,
         wall: Callable[[], float] = time.time,

@@ -9,7 +9,7 @@ from paictl.extender.binding import booked
 from paictl.extender.core import ExtenderCore
 from paictl.extender.table import CachedDecision, PodEntry
 from paictl.extender.wire import FilterArgs, FilterResult, PodRef, pod_ref, same_for_all
-from paictl.scheduler.book import Allocation, Answer, Insist
+from paictl.scheduler.book import Allocation, Insist, ScheduleResult
 from paictl.scheduler.decision import Bind, Phase, Preempt, Wait
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.request import PodRequest
@@ -69,7 +69,7 @@ def _decided(core: ExtenderCore, entry: PodEntry, request: PodRequest, names: li
     return cached
 
 
-def _decide(core: ExtenderCore, request: PodRequest, offered: frozenset[str] | None) -> Answer | Allocation:
+def _decide(core: ExtenderCore, request: PodRequest, offered: frozenset[str] | None) -> ScheduleResult | Allocation:
     if core.options.own_preemption:
         return core.book.place(request, offered, core.wall())
     found = core.book.schedule(request, offered, Phase.FILTERING, core.wall())
@@ -77,7 +77,11 @@ def _decide(core: ExtenderCore, request: PodRequest, offered: frozenset[str] | N
 
 
 def _taken(
-    core: ExtenderCore, entry: PodEntry, request: PodRequest, found: Answer | Allocation, offered: frozenset[str] | None
+    core: ExtenderCore,
+    entry: PodEntry,
+    request: PodRequest,
+    found: ScheduleResult | Allocation,
+    offered: frozenset[str] | None,
 ) -> CachedDecision:
     """A decision as it is remembered, with its consequences recorded."""
     core.record_outcomes(found.outcomes)

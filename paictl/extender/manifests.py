@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import yaml
 
-from paictl.cluster.manifests.context import Inputs, Renderer
+from paictl.cluster.manifests.context import Renderer, RenderInputs
 from paictl.config.models.services import STANDARD_NAME
 from paictl.errors import PaictlError
 
@@ -47,7 +47,7 @@ def objects(choices: Choices, version: str) -> list[Json]:
     return found
 
 
-def _inputs(choices: Choices, version: str) -> Inputs:
+def _inputs(choices: Choices, version: str) -> RenderInputs:
     """The choices as a configuration that says nothing else."""
     section: Json = {"scheduler-name": choices.scheduler_name, "replicas": choices.replicas}
     if choices.delete_after is not None:
@@ -56,7 +56,7 @@ def _inputs(choices: Choices, version: str) -> Inputs:
         section["config"] = choices.hived_config
     images = {"kube-scheduler": choices.kube_image, "paictl": choices.image}
     text = yaml.safe_dump({"hivedscheduler": section, "images": {name: one for name, one in images.items() if one}})
-    return Inputs("", choices.namespace, "", version, {STANDARD_NAME: text})
+    return RenderInputs("", choices.namespace, "", version, {STANDARD_NAME: text})
 
 
 def scheduler_configuration(choices: Choices) -> Json:

@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import generate_latest
 from prometheus_client.process_collector import ProcessCollector
 
-from paictl.extender.cells import CellKey, count
+from paictl.extender.cells import STATES, CellKey, count
 from paictl.extender.core import NotServingError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ REASONS: Final = 20
 """Reasons told apart; the rest is ``other``, so that no pod can make the metrics grow."""
 
 
-class Metrics:
+class ExtenderMetrics:
     """Counts of one process; what belongs to a core is read from it when asked."""
 
     def __init__(self, core: Callable[[], ExtenderCore | None]) -> None:
@@ -95,8 +95,8 @@ class Metrics:
         common = reasons.most_common(REASONS)
         for reason, number in sorted(common):
             waiting.add_metric([reason], number)
-        if rest := reasons.total() - sum(number for _, number in common):
-            waiting.add_metric(["other"], rest)
+        # always there, so that a sum over all reasons is 0 while nobody waits, and not nothing
+        waiting.add_metric(["other"], reasons.total() - sum(number for _, number in common))
         yield waiting
         held = GaugeMetricFamily("paictl_extender_pods", "Pods that hold devices.", labels=["state"])
         for state in ("assumed", "bound"):
@@ -115,8 +115,10 @@ class Metrics:
             "paictl_extender_cells", "Cells of virtual clusters by cell type, level and state.",
             labels=["vc", "cell_type", "level", "state"],
         )  # fmt: skip
-        for labels, number in sorted(self._counted(core).items()):
-            family.add_metric(list(labels), number)
+        cells = self._counted(core)
+        for place in sorted({key[:3] for key in cells}):
+            for cell_state in STATES:  # those without cells too: an alert that asks for 0 needs a 0
+                family.add_metric([*place, cell_state], cells[*place, cell_state])
         yield family
 
     def _counted(self, core: ExtenderCore) -> Counter[CellKey]:

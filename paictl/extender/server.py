@@ -30,8 +30,8 @@ from paictl.errors import PaictlError
 from paictl.extender import filtering, preemption, views, wire
 from paictl.extender.bodies import Bodies, HttpError
 from paictl.extender.core import ExtenderCore, NotServingError
-from paictl.extender.metrics import Metrics
-from paictl.extender.term import Term
+from paictl.extender.metrics import ExtenderMetrics
+from paictl.extender.term import LeaderTerm
 from paictl.extender.throttle import BusyError, Throttle
 from paictl.extender.wire import FilterResult, WireError
 from paictl.scheduler.errors import RequestError
@@ -55,8 +55,8 @@ _METHODS: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 class Api:
     """Everything that can be asked over HTTP. `term` gives the term that answers now, or says why there is none."""
 
-    term: Callable[[], Term | str]
-    metrics: Metrics
+    term: Callable[[], LeaderTerm | str]
+    metrics: ExtenderMetrics
     cluster: str = "kubernetes"
     unfit: Callable[[], str] = lambda: ""
     """Why this process neither answers nor could take over."""
@@ -126,7 +126,7 @@ class Api:
         self.metrics.seconds.labels(verb).observe(time.perf_counter() - began)
         return Response(data, media_type="application/json")
 
-    def _serving(self) -> Term:
+    def _serving(self) -> LeaderTerm:
         """The term that answers. Raises `NotServingError`."""
         term = self.term()
         if isinstance(term, str):

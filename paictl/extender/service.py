@@ -19,15 +19,15 @@ from paictl.cluster.pods.labels import DEVICES, Rules
 from paictl.errors import PaictlError
 from paictl.extender import configuration
 from paictl.extender.connections import serving
-from paictl.extender.core import Options
-from paictl.extender.metrics import Metrics
+from paictl.extender.core import ExtenderOptions
+from paictl.extender.metrics import ExtenderMetrics
 from paictl.extender.pod_events import VITAL, PodEvent
 from paictl.extender.routing import Routing
 from paictl.extender.server import Api
-from paictl.extender.term import Term
+from paictl.extender.term import LeaderTerm
 from paictl.remote.kube.client import KubeClient
-from paictl.remote.kube.events import Event, EventRecorder, PodReference
-from paictl.remote.kube.informer import Times
+from paictl.remote.kube.events import EventRecorder, NewEvent, PodReference
+from paictl.remote.kube.informer import InformerTimes
 from paictl.remote.kube.leases import LeaderElector, LeaseTimes
 
 POLL: Final = 1.0
@@ -38,7 +38,7 @@ walking them all again and again took more than half of a restart."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ExtenderSettings:
     """What the command line says."""
 
     config: Path
@@ -56,23 +56,23 @@ class Settings:
     devices: tuple[str, ...] = DEVICES
     events: bool = True
     dump: Path | None = None
-    times: Times = field(default_factory=Times)
+    times: InformerTimes = field(default_factory=InformerTimes)
     terms: LeaseTimes = field(default_factory=LeaseTimes)
 
 
-class Service:
+class ExtenderService:
     """From `start` to `stop`; `run` does both around the HTTP server."""
 
-    def __init__(self, client: KubeClient, settings: Settings, log: Callable[[str], None]) -> None:
+    def __init__(self, client: KubeClient, settings: ExtenderSettings, log: Callable[[str], None]) -> None:
         self.client = client
         self.settings = settings
         self.log = log
         self.read = configuration.read(settings.config)
         self.events = EventRecorder(client, "hivedscheduler-extender", enabled=settings.events)
-        self.metrics = Metrics(lambda: self.current.core if self.current and not self.current.problem else None)
+        self.metrics = ExtenderMetrics(lambda: self.current.core if self.current and not self.current.problem else None)
         self.metrics.evicted = lambda: self._evicted + (self.current.reconciler.evicted if self.current else 0)
         self.metrics.events = lambda: (self.events.dropped, self.events.waiting)
-        self.current: Term | None = None
+        self.current: LeaderTerm | None = None
         self.failed = ""
         """Why the process has to end."""
         self.elector = self._elector() if settings.elect else None
@@ -98,12 +98,12 @@ class Service:
         """Lead: a new core from new lists."""
         with self._lock:
             self.end()
-            options = Options(
+            options = ExtenderOptions(
                 own_preemption=self.settings.own_preemption,
                 deadline=self.settings.deadline,
                 rules=Rules(self.settings.devices, self.read.spec.sku_types),
             )
-            self.current = Term(
+            self.current = LeaderTerm(
                 self.client, self.read.spec, options, self.record,
                 remaining=self.remaining, delete_after=self.settings.delete_after, times=self.settings.times,
             )  # fmt: skip
@@ -121,7 +121,7 @@ class Service:
                 self.current = None
                 gc.unfreeze()  # what the term held can go
 
-    def term(self) -> Term | str:
+    def term(self) -> LeaderTerm | str:
         """Who answers now, or why nobody does."""
         current = self.current
         if current is not None:
@@ -131,7 +131,7 @@ class Service:
         holder = self.elector.holder if self.elector is not None else ""
         return f"this process does not lead{f', {holder} does' if holder else ''}"
 
-    def _answering(self) -> Term | None:
+    def _answering(self) -> LeaderTerm | None:
         current = self.current
         return None if current is None or current.problem else current
 
@@ -148,7 +148,7 @@ class Service:
         """An event of a pod."""
         subject = PodReference(event.pod.namespace, event.pod.name, event.pod.uid)
         vital = event.reason in VITAL
-        self.events.record(Event(subject, event.reason, event.message, event.warning, vital, event.once))
+        self.events.record(NewEvent(subject, event.reason, event.message, event.warning, vital, event.once))
 
     # --- the process
 

@@ -18,30 +18,30 @@ from typing import Final
 from paictl.cells.spec import ClusterSpec
 from paictl.cluster.pods.nodes import node_status
 from paictl.extender.binder import Binder
-from paictl.extender.core import ExtenderCore, NotServingError, Options
+from paictl.extender.core import ExtenderCore, ExtenderOptions, NotServingError
 from paictl.extender.pod_events import PodEvent
 from paictl.extender.reconciler import Reconciler
 from paictl.remote.kube.client import Json, KubeClient
-from paictl.remote.kube.informer import Informer, Times
+from paictl.remote.kube.informer import Informer, InformerTimes
 from paictl.scheduler import snapshot
 
 PODS: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 """A pod that has ended leaves the selection, and so is told as gone."""
 
 
-class Term:
+class LeaderTerm:
     """From `start` to `stop`."""
 
     def __init__(
         self,
         client: KubeClient,
         spec: ClusterSpec,
-        options: Options,
+        options: ExtenderOptions,
         record: Callable[[PodEvent], None],
         *,
         remaining: Callable[[], float],
         delete_after: float | None = None,
-        times: Times | None = None,
+        times: InformerTimes | None = None,
     ) -> None:
         self.core = ExtenderCore(spec, options, record)
         self.binder = Binder(client, self.core, remaining=remaining)
@@ -97,7 +97,7 @@ class Term:
 class _NodeListener:
     """What the informer of nodes tells."""
 
-    def __init__(self, term: Term) -> None:
+    def __init__(self, term: LeaderTerm) -> None:
         self.term = term
 
     def changed(self, thing: Json) -> None:
@@ -117,7 +117,7 @@ class _NodeListener:
 class _PodListener:
     """What the informer of pods tells."""
 
-    def __init__(self, term: Term) -> None:
+    def __init__(self, term: LeaderTerm) -> None:
         self.term = term
 
     def changed(self, thing: Json) -> None:

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cluster.cells import chain_pictures, vc_pictures
-from paictl.cluster.interface import JobState, JobView, Machine, NodeCondition, NodeRole, NodeView
+from paictl.cluster.interface import JobState, JobView, MachineSpec, NodeCondition, NodeRole, NodeView
 from paictl.cluster.picture import Picture
 from paictl.scheduler import inspect, inspection
 from paictl.scheduler.errors import RequestError
-from paictl.scheduler.explain import Verdict, explain, render, to_data
+from paictl.scheduler.explain import PodVerdict, explain, render, to_data
 from paictl.scheduler.groups import Group, GroupState
 from paictl.units import from_unix
 
@@ -114,7 +114,7 @@ def explain_pod(core: ExtenderCore, namespace: str, name: str) -> Json:
             found = explain(core.book.engine, entry.reading.request)
         except RequestError as error:
             return data | {"situation": "refused", "text": [f"Pod {entry.ref.key} was refused: {error.message}"]}
-        kind = {Verdict.BIND: "ready", Verdict.PREEMPT: "preempting"}.get(found.decision, "waiting")
+        kind = {PodVerdict.BIND: "ready", PodVerdict.PREEMPT: "preempting"}.get(found.decision, "waiting")
         return data | {
             "situation": kind,
             "group": entry.reading.request.group,
@@ -189,7 +189,7 @@ def _node(core: ExtenderCore, name: str) -> NodeView:
         cordoned = seen is not None and seen.ready and not seen.schedulable
         condition = NodeCondition.CORDONED if cordoned else NodeCondition.FAILED
     kind = state.physical.chains[state.physical.chain[leaves[0]]].leaf_type if leaves else ""
-    machine = Machine(name, "", NodeRole.WORKER, kind, device_type=kind, devices=len(leaves))
+    machine = MachineSpec(name, "", NodeRole.WORKER, kind, device_type=kind, devices=len(leaves))
     used = sum(leaf in state.occupancy.user for leaf in leaves)
     return NodeView(machine, condition, EPOCH, used, reason=core.bad.get(name, ""))
 

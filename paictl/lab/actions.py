@@ -9,11 +9,11 @@ import difflib
 from collections.abc import Callable
 from pathlib import Path
 
-from paictl.lab.commandlog import Command
+from paictl.lab.commandlog import TypedCommand
 from paictl.lab.errors import LabError
 from paictl.lab.manifest import Act, Lab
 
-Runner = Callable[[str], Command]
+Runner = Callable[[str], TypedCommand]
 """Carries out a command line in a lab and tells how it ended."""
 
 

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from paictl.lab import statements
 from paictl.lab.figures import figures
-from paictl.lab.findings import Finding
+from paictl.lab.findings import Mismatch
 from paictl.lab.manifest import Check, Statement
 from paictl.lab.observation import Observation
 
-KINDS: Final[Mapping[str, Callable[[Observation, Any], Iterator[Finding]]]] = {
+KINDS: Final[Mapping[str, Callable[[Observation, Any], Iterator[Mismatch]]]] = {
     "job": statements.job,
     "placement": statements.placement,
     "events": statements.events,
@@ -39,11 +39,11 @@ KINDS: Final[Mapping[str, Callable[[Observation, Any], Iterator[Finding]]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CheckVerdict:
     """The outcome of one check at one moment."""
 
     check: Check
-    findings: tuple[Finding, ...]
+    findings: tuple[Mismatch, ...]
 
     @property
     def passed(self) -> bool:
@@ -51,12 +51,12 @@ class Verdict:
         return all(finding.ok for finding in self.findings)
 
 
-def judge(seen: Observation, check: Check) -> Verdict:
+def judge(seen: Observation, check: Check) -> CheckVerdict:
     """Compare what a check expects with what is there."""
-    return Verdict(check, tuple(findings(seen, check.expect)))
+    return CheckVerdict(check, tuple(findings(seen, check.expect)))
 
 
-def findings(seen: Observation, expected: Iterable[Statement]) -> Iterator[Finding]:
+def findings(seen: Observation, expected: Iterable[Statement]) -> Iterator[Mismatch]:
     """What was found for each statement."""
     for statement in expected:
         yield from KINDS[statement.kind](seen, statement.says)

@@ -22,7 +22,7 @@ VERB: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class TypedCommand:
     """A command line and its end: exit code, error message and hint (empty where it did its work).
 
     `at` is when it was noted, by the wall clock, as ISO text with the zone's offset.
@@ -126,7 +126,7 @@ def _fits(wanted: str, word: str) -> bool:
     return fnmatchcase(word, wanted) if "*" in wanted else word == wanted
 
 
-def append(folder: Path, command: Command) -> None:
+def append(folder: Path, command: TypedCommand) -> None:
     """Note a command and when it came; lines of two commands at once do not mix."""
     noted = command if command.at else replace(command, at=wall_clock())
     line = json.dumps(asdict(noted), ensure_ascii=False) + "\n"
@@ -135,7 +135,7 @@ def append(folder: Path, command: Command) -> None:
         file.write(line)
 
 
-def read(folder: Path) -> tuple[Command, ...]:
+def read(folder: Path) -> tuple[TypedCommand, ...]:
     """All commands in order; a line that a kill cut short is left out."""
     path = folder / FILE
     if not path.is_file():
@@ -144,7 +144,7 @@ def read(folder: Path) -> tuple[Command, ...]:
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             row = json.loads(line)
-            found.append(Command(**{"line" if key == "command" else key: value for key, value in row.items()}))
+            found.append(TypedCommand(**{"line" if key == "command" else key: value for key, value in row.items()}))
         except (json.JSONDecodeError, TypeError, AttributeError):
             continue
     return tuple(found)

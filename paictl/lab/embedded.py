@@ -15,12 +15,12 @@ from datetime import datetime
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
-from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.cluster import EmbeddedCluster
+from paictl.cluster.embedded.present import plan_beginning
 from paictl.cluster.embedded.store import FILE as STORE
-from paictl.cluster.embedded.store import Store, plan_beginning
+from paictl.cluster.embedded.store import Store
 from paictl.cluster.interface import Cluster, Event
 from paictl.lab.errors import LabError
 from paictl.lab.manifest import Lab
@@ -32,15 +32,14 @@ BEGINNING: Final = datetime(2026, 1, 5, 9, 0)
 ORIGIN: Final = from_unix(0)
 """From when events are dated that are told without their cluster, as in a report."""
 
-Log = list[tuple[Millis, commands.Line]]
+Log = list[tuple[Millis, Mapping[str, Any]]]
 """(instant, command) of everything that changed a cluster."""
 
 
 def bring_up(folder: Path, lab: Lab) -> Cluster:
     """Make a lab's cluster: its services run, and its clock stands until somebody ticks."""
-    from paictl.cluster.machines import (
-        machines_in,  # late, as in `_configuration`: only the beginning of a lab needs it
-    )
+    from paictl.cluster.embedded import commands  # late, as in `_configuration`: only the beginning of a lab needs it
+    from paictl.cluster.machines import machines_in
     from paictl.service.catalogue import load_catalogue
 
     files = _configuration(lab)
@@ -86,6 +85,8 @@ def log_of(folder: Path) -> Log:
 
 def replayed_events(log: Log) -> list[Event]:
     """All events that a command log makes, computed anew, dated from `ORIGIN`."""
+    from paictl.cluster.embedded import commands
+
     return [happened.event(ORIGIN) for happened in commands.replay(log).events]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from paictl.lab.findings import NOTHING, Finding, bounds, span_text
+from paictl.lab.findings import NOTHING, Mismatch, bounds, span_text
 from paictl.lab.messages import Message, literal, message
 from paictl.lab.observation import Observation
 from paictl.units import parse_duration
@@ -33,11 +33,11 @@ _SAME: Final = 0.0005
 """Figures this close are the same: the table has milliseconds."""
 
 
-def figures(seen: Observation, says: Says) -> Iterator[Finding]:
+def figures(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """A figure of a run: `of` (mean) a `column` over its jobs, or over those whose id is as `job` says."""
     subject, written = message("file", name=says["file"]), seen.file(says["file"])
     if written is None:
-        yield Finding(False, subject, "", message("exists"), message("no-such-file"))
+        yield Mismatch(False, subject, "", message("exists"), message("no-such-file"))
         return
     found = _figure(written, says, says.get("run"))
     observed = _told(says, _value(found, says))
@@ -45,13 +45,13 @@ def figures(seen: Observation, says: Says) -> Iterator[Finding]:
         least, most, wanted = bounds(says["is"])
         ok = found is not None and _number(least) - _SAME <= found
         ok = ok and found is not None and (most is None or found <= _number(most) + _SAME)
-        yield Finding(ok, subject, "", _told(says, wanted), observed)
+        yield Mismatch(ok, subject, "", _told(says, wanted), observed)
     for key, words, compares in (("below", "below-run", operator.lt), ("above", "above-run", operator.gt)):
         if key in says:
             other = _figure(written, says, says[key])
             ok = found is not None and other is not None and compares(found, other)
             expected = message(words, run=says[key], value=_value(other, says))
-            yield Finding(ok, subject, "", _told(says, expected), observed)
+            yield Mismatch(ok, subject, "", _told(says, expected), observed)
 
 
 def _figure(written: str, says: Says, run: str | None) -> float | None:

@@ -23,7 +23,7 @@ WHOLE: Final = frozenset({"no-such-job", "not-typed", "not-refused", "not-both"}
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Mismatch:
     """`aspect` (``state``, a key below ``aspect.``) of `subject` should be `expected` and is `observed`."""
 
     ok: bool
@@ -43,10 +43,10 @@ class Finding:
         return [self.subject.data(), self.aspect, self.expected.data(), self.observed.data()]
 
 
-def passed_finding(row: list[Any]) -> Finding:
+def passed_finding(row: list[Any]) -> Mismatch:
     """A finding of a check that passed, from its row; older paictl kept English texts."""
     subject, aspect, expected, observed = row
-    return Finding(True, _stored(subject), aspect, _stored(expected), _stored(observed))
+    return Mismatch(True, _stored(subject), aspect, _stored(expected), _stored(observed))
 
 
 def _stored(value: Any) -> Message:
@@ -57,11 +57,11 @@ def _of(aspect: str, value: Message) -> Message:
     return message(f"aspect.{aspect}", value=value) if aspect else value
 
 
-def exact(subject: Message, aspect: str, wanted: Any, seen: Any) -> Finding:
+def exact(subject: Message, aspect: str, wanted: Any, seen: Any) -> Mismatch:
     """`seen` must be `wanted`, or one of several wanted."""
     several = [_value(one) for one in wanted] if isinstance(wanted, list) else [_value(wanted)]
     expected = several[0] if len(several) == 1 else joined("join.or", several)
-    return Finding(_value(seen) in several, subject, aspect, expected, _value(seen))
+    return Mismatch(_value(seen) in several, subject, aspect, expected, _value(seen))
 
 
 def _value(value: Any) -> Message:
@@ -70,16 +70,16 @@ def _value(value: Any) -> Message:
     return NOTHING if value is None or value == "" else literal(value)
 
 
-def number(subject: Message, aspect: str, wanted: int | Mapping[str, int], seen: int) -> Finding:
+def number(subject: Message, aspect: str, wanted: int | Mapping[str, int], seen: int) -> Mismatch:
     """`seen` must be a number, or at least and at most some."""
     least, most, words = bounds(wanted)
     ok = int(least) <= seen <= (seen if most is None else int(most))
-    return Finding(ok, subject, aspect, words, literal(seen))
+    return Mismatch(ok, subject, aspect, words, literal(seen))
 
 
 def span(
     subject: Message, aspect: str, wanted: str | Mapping[str, str], seen: int | None, tolerance: int = 0
-) -> Finding:
+) -> Mismatch:
     """`seen` (milliseconds, None for not at all) must be a span, or at least and at most one.
 
     With a `tolerance` it may be off by that, or by half of the span if that is more.
@@ -90,14 +90,14 @@ def span(
         low -= max(tolerance, low // 2)
         high = None if high is None else high + max(tolerance, high // 2)
     ok = seen is not None and seen >= low and (high is None or seen <= high)
-    return Finding(ok, subject, aspect, words, NOTHING if seen is None else literal(span_text(seen)))
+    return Mismatch(ok, subject, aspect, words, NOTHING if seen is None else literal(span_text(seen)))
 
 
-def text(subject: Message, aspect: str, pattern: str, seen: str) -> Finding:
+def text(subject: Message, aspect: str, pattern: str, seen: str) -> Mismatch:
     """A pattern must be found in `seen`; of several lines that with the pattern is shown, else the first."""
     found = re.search(pattern, seen)
     line = next((one for one in seen.splitlines() if re.search(pattern, one)), seen.partition("\n")[0]).strip()
-    return Finding(found is not None, subject, aspect, quoted(pattern), quoted(line) if line else NOTHING)
+    return Mismatch(found is not None, subject, aspect, quoted(pattern), quoted(line) if line else NOTHING)
 
 
 def quoted(words: str) -> Message:

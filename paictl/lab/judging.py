@@ -9,14 +9,14 @@ from enum import StrEnum
 from paictl.cluster.interface import JobState
 from paictl.lab.checks import holds, judge
 from paictl.lab.commandlog import VERB, means
-from paictl.lab.findings import Finding, passed_finding
-from paictl.lab.manifest import Check, NearMiss, Text
+from paictl.lab.findings import Mismatch, passed_finding
+from paictl.lab.manifest import BilingualText, Check, NearMiss
 from paictl.lab.observation import Observation
 from paictl.lab.progress import LabProgress
 from paictl.lab.session import Session
 
 
-class Status(StrEnum):
+class CheckStatus(StrEnum):
     """How a check stands."""
 
     PASSED = "passed"
@@ -31,13 +31,13 @@ class CheckResult:
     """A check, how it stands, and what leads on where it failed."""
 
     check: Check
-    status: Status
-    findings: tuple[Finding, ...]
+    status: CheckStatus
+    findings: tuple[Mismatch, ...]
     """What was found: when it passed, else now."""
-    advice: tuple[Text, ...] = ()
+    advice: tuple[BilingualText, ...] = ()
     reason: str = ""
     """Why it was skipped, or when it passed."""
-    guesses: tuple[Text, ...] = ()
+    guesses: tuple[BilingualText, ...] = ()
     """What may have gone wrong; nothing tells for certain."""
     strangers: tuple[str, ...] = ()
     """Jobs in the cluster that the lab does not know, and that may be in the way."""
@@ -78,24 +78,24 @@ def _result(session: Session, check: Check, seen: Observation, done: LabProgress
     lab = session.lab
     if check.id in done.passed:
         then = tuple(map(passed_finding, done.passed[check.id].findings))
-        return CheckResult(check, Status.PASSED, then, reason=done.passed[check.id].at)
+        return CheckResult(check, CheckStatus.PASSED, then, reason=done.passed[check.id].at)
     verdict = judge(seen, check).findings
     skipped = done.skipped.get(check.id) or done.skipped.get(check.after)
     if skipped is not None:
-        return CheckResult(check, Status.SKIPPED, verdict, reason=skipped)
+        return CheckResult(check, CheckStatus.SKIPPED, verdict, reason=skipped)
     if lab.step_ids.index(check.after) > reached:
-        return CheckResult(check, Status.LATER, verdict)
+        return CheckResult(check, CheckStatus.LATER, verdict)
     unpredicted = _unpredicted(seen, check)
     advice = tuple(miss.says for miss in mistakes(session, seen, check))
     if advice or unpredicted:
-        return CheckResult(check, Status.FAILED, verdict, advice, unpredicted=unpredicted)
+        return CheckResult(check, CheckStatus.FAILED, verdict, advice, unpredicted=unpredicted)
     guesses = tuple(miss.says for miss in _suspected(session, seen, check))
     odd = strangers(session, seen)
     step = lab.step(check.after)
     stuck = not guesses and not odd and bool(step.commands) and not session.missing(step)
     left_out = _left_out(session, check, done) if stuck else ()
     return CheckResult(
-        check, Status.FAILED, verdict, guesses=guesses, strangers=odd, stuck=stuck, left_out=left_out
+        check, CheckStatus.FAILED, verdict, guesses=guesses, strangers=odd, stuck=stuck, left_out=left_out
     )  # fmt: skip
 
 

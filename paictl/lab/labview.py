@@ -8,7 +8,7 @@ from datetime import datetime
 
 from paictl.cluster.interface import Cluster, ConfigVersion, Event, JobView, NodeView, ServiceView
 from paictl.cluster.scheduling import JobExplanation
-from paictl.lab.site import Site
+from paictl.lab.site import LabSite
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class LabView:
     """A lab's part of a cluster, in the lab's own names and in its own time, which passes faster by its pace."""
 
     cluster: Cluster
-    site: Site
+    site: LabSite
 
     @property
     def name(self) -> str:

@@ -19,7 +19,7 @@ MANIFEST: Final = "lab.yaml"
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class BilingualText:
     """A text in both languages."""
 
     en: str
@@ -31,7 +31,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class FileEdit:
     """`find` stands once in the student's `file`; `write` takes its place."""
 
     file: str
@@ -46,7 +46,7 @@ class Act:
     Without `commands` those of the step are typed.
     """
 
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[FileEdit, ...] = ()
     copies: Mapping[str, str] = field(default_factory=dict)
     commands: tuple[str, ...] | None = None
 
@@ -60,12 +60,12 @@ class Step:
     """
 
     id: str
-    text: Text
+    text: BilingualText
     commands: tuple[str, ...]
-    hints: tuple[Text, ...] = ()
+    hints: tuple[BilingualText, ...] = ()
     solution: Act = Act()
-    predict: Text | None = None
-    guess: Text | None = None
+    predict: BilingualText | None = None
+    guess: BilingualText | None = None
 
     def done_by(self, act: Act) -> tuple[str, ...]:
         """The commands that an act types in this step."""
@@ -86,7 +86,7 @@ class Check:
 
     id: str
     after: str
-    says: Text
+    says: BilingualText
     look: str
     expect: tuple[Statement, ...]
 
@@ -99,7 +99,7 @@ class NearMiss:
     """
 
     id: str
-    says: Text
+    says: BilingualText
     fails: tuple[str, ...]
     when: tuple[Statement, ...] = ()
     acts: Mapping[str, Act] = field(default_factory=dict)
@@ -110,8 +110,8 @@ class NearMiss:
 class Question:
     """What the student answers in words, and a good answer."""
 
-    text: Text
-    answer: Text
+    text: BilingualText
+    answer: BilingualText
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,8 @@ class Lab:
 
     id: str
     folder: Path
-    title: Text
-    goal: Text
+    title: BilingualText
+    goal: BilingualText
     minutes: int
     preset: str | None
     layout: str | None
@@ -212,10 +212,10 @@ def find_lab(word: str, folder: Path | None = None) -> Lab:
 
 def _data(path: Path) -> Any:
     """What a manifest says, its shape not checked."""
-    from paictl.config.reading.kinds import Kind  # late, like the imports of `read_lab`: most commands remember it
+    from paictl.config.reading.kinds import FileKind  # late, like the imports of `read_lab`: most commands remember it
     from paictl.config.reading.load import load
 
-    return next(load([str(path)], Kind.LAB).documents).data
+    return next(load([str(path)], FileKind.LAB).documents).data
 
 
 def _our_lab(folder: Path) -> Lab:
@@ -229,12 +229,12 @@ def _our_lab(folder: Path) -> Lab:
 def read_lab(folder: Path) -> Lab:
     """The lab in a folder; raises `PaictlError` with the first mistake of its manifest."""
     from paictl.config.linting.validate import Choice, validate
-    from paictl.config.reading.kinds import Kind
+    from paictl.config.reading.kinds import FileKind
     from paictl.config.reading.load import load
     from paictl.config.reading.problem import Severity
 
     path = str(folder / MANIFEST)
-    loaded = load([path], Kind.LAB)
+    loaded = load([path], FileKind.LAB)
     for failure in loaded.failures:
         raise failure
     report = validate(loaded, Choice(severity=Severity.ERROR))
@@ -280,9 +280,9 @@ _FOLD = re.compile(
 )
 
 
-def _text(row: Mapping[str, str]) -> Text:
+def _text(row: Mapping[str, str]) -> BilingualText:
     """A text; where YAML folded a line beside Chinese characters or marks, the space goes."""
-    return Text(row["en"].strip(), _FOLD.sub("", row["zh"].strip()))
+    return BilingualText(row["en"].strip(), _FOLD.sub("", row["zh"].strip()))
 
 
 def _step(row: Mapping[str, Any]) -> Step:
@@ -295,7 +295,7 @@ def _step(row: Mapping[str, Any]) -> Step:
 
 def _act(row: Mapping[str, Any]) -> Act:
     commands = row.get("commands")
-    edits = tuple(Edit(**edit) for edit in row.get("edit", ()))
+    edits = tuple(FileEdit(**edit) for edit in row.get("edit", ()))
     return Act(edits, dict(row.get("copy", {})), None if commands is None else tuple(commands))
 
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from paictl.cluster.interface import ConfigVersion, Event, JobView, NodeView, ServiceView
 from paictl.cluster.scheduling import JobExplanation
-from paictl.lab.commandlog import Command
+from paictl.lab.commandlog import TypedCommand
 from paictl.units import Millis, millis_between
 
 _ENDS = frozenset({"Finished", "Preempted", "Lost", "Killed"})
@@ -65,7 +65,7 @@ class Observation:
     """
 
     cluster: Watched | None
-    typed: tuple[Command, ...] = ()
+    typed: tuple[TypedCommand, ...] = ()
     files: Path | None = None
     predictions: Mapping[str, str] = field(default_factory=dict)
     tolerance: Millis = Millis(0)  # noqa: RUF009 - a number
@@ -164,13 +164,13 @@ class Observation:
 def _promises(files: tuple[tuple[str, str], ...]) -> Mapping[str, int]:
     """VC → devices that a configuration promises to it; read once, for it is asked after every command."""
     from paictl.cells.spec import ClusterSpec  # late: few checks are about promises
-    from paictl.config.reading.kinds import Kind
+    from paictl.config.reading.kinds import FileKind
     from paictl.config.reading.load import load_memory
     from paictl.workload.supply import Supply
 
     loaded = load_memory({name: text.encode() for name, text in files})
     for document in loaded.documents:
-        if document.kind is Kind.HIVED and isinstance(document.data, dict):
+        if document.kind is FileKind.HIVED and isinstance(document.data, dict):
             views = Supply.from_spec(ClusterSpec.from_mapping(document.data)).vcs
             return {vc: sum(view.leaves for view in views[vc]) for vc in views}
     return {}

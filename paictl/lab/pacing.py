@@ -22,14 +22,14 @@ _TURN, _TURNS = 0.2, 20
 """Seconds between two looks whether a job runs, and how many of them."""
 
 
-class Taking(Jobs, Scheduling, Protocol):
+class PacedPorts(Jobs, Scheduling, Protocol):
     """A cluster that takes jobs."""
 
 
 class Paced:
     """Takes jobs for a cluster, each as much shorter as the lab's time is faster."""
 
-    def __init__(self, cluster: Taking, pace: float, nap: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, cluster: PacedPorts, pace: float, nap: Callable[[float], None] = time.sleep) -> None:
         self._cluster = cluster
         self._pace = pace
         self._nap = nap

@@ -26,9 +26,9 @@ from paictl.cluster.targets import open_target, targets
 from paictl.lab.errors import LabError
 from paictl.lab.labview import LabView
 from paictl.lab.manifest import Lab
-from paictl.lab.site import Site, chosen_nodes, renamed
+from paictl.lab.site import LabSite, chosen_nodes, renamed
 from paictl.operate import services
-from paictl.operate.pushing.plan import Order, newest, plan, plan_rollback, send
+from paictl.operate.pushing.plan import PushRequest, newest, plan, plan_rollback, send
 from paictl.service.plan import Action, ServiceRequest
 from paictl.units import rfc3339
 
@@ -43,13 +43,14 @@ _LOOKS, _NAP = 40, 0.5
 _STRANGE: Final = re.compile(r"[^A-Za-z0-9_.-]")
 """What the name of a user of a cluster cannot have, though that of this machine's may."""
 _MARK: Final = re.compile(r"lab [0-9]{2} \(\S+\)")
-"""What messages of versions begin with that a lab has pushed; see `Site.mark`."""
+"""What messages of versions begin with that a lab has pushed; see `LabSite.mark`."""
 
 
 def require_able(lab: Lab) -> None:
-    """Raise `LabError` if a lab is for an embedded cluster only."""
+    """Raise `LabError` if a lab is for an embedded cluster only, or for none: one that it has brought up by itself."""
     if lab.number not in ABLE or not lab.has_cluster:
-        raise LabError("needs-embedded", lab=lab.number, able=", ".join(sorted(ABLE)))
+        why = "needs-embedded" if lab.has_cluster else "begins-without"
+        raise LabError(why, lab=lab.number, able=", ".join(sorted(ABLE)))
 
 
 def require_fit(lab: Lab, cluster: Cluster) -> dict[str, str]:
@@ -64,7 +65,7 @@ def require_fit(lab: Lab, cluster: Cluster) -> dict[str, str]:
     return chosen_nodes(machines_in(_files(lab)), listed)
 
 
-def take(lab: Lab, name: str, user: str, pace: float) -> Site:
+def take(lab: Lab, name: str, user: str, pace: float) -> LabSite:
     """Make a cluster a lab's: its configuration is pushed, its services run.
 
     Raises `LabError` as `require_able` and `require_fit` do, before anything is changed; where a service does not
@@ -75,7 +76,7 @@ def take(lab: Lab, name: str, user: str, pace: float) -> Site:
     nodes = require_fit(lab, cluster)
     running = tuple(view.name for view in cluster.services() if view.running)
     own = f"{_STRANGE.sub('-', user)[:40]}-lab{lab.number}-{secrets.token_hex(2)}"
-    site = Site(name, cluster.name, own, pace, nodes, rfc3339(cluster.now), running)
+    site = LabSite(name, cluster.name, own, pace, nodes, rfc3339(cluster.now), running)
     try:
         _push(cluster, lab, site)
         _perform(cluster, Action.REFRESH, READERS & {*running})
@@ -86,7 +87,7 @@ def take(lab: Lab, name: str, user: str, pace: float) -> Site:
     return replace(site, version=cluster.configuration().number)
 
 
-def leave(site: Site) -> None:
+def leave(site: LabSite) -> None:
     """Stop what a lab has running, give the configuration of before back, and start what the student has stopped.
 
     What others have pushed since then stays. Nothing is left to do on a cluster whose name was removed.
@@ -104,7 +105,7 @@ def leave(site: Site) -> None:
     _await_room(cluster, site)
 
 
-def _await_room(cluster: Cluster, site: Site) -> None:
+def _await_room(cluster: Cluster, site: LabSite) -> None:
     """Wait until the pods of a lab's jobs have gone, for a while: who begins anew would find them in the way."""
     for _ in range(_LOOKS):
         if not any(node.pods for node in cluster.nodes() if node.machine.name in site.nodes.values()):
@@ -112,12 +113,12 @@ def _await_room(cluster: Cluster, site: Site) -> None:
         time.sleep(_NAP)
 
 
-def watched(site: Site) -> LabView:
+def watched(site: LabSite) -> LabView:
     """What a lab sees of its cluster; raises `LabError` if another cluster has the name now."""
     return LabView(_opened(site), site)
 
 
-def _opened(site: Site) -> Cluster:
+def _opened(site: LabSite) -> Cluster:
     cluster = open_target(site.cluster)
     if cluster.name != site.cluster_id:
         raise LabError("other-cluster", cluster=site.cluster, found=cluster.name, wanted=site.cluster_id)
@@ -149,12 +150,12 @@ def _machines(version: ConfigVersion | None) -> set[str]:
     return {one.name for one in machines_in(files)} if LAYOUT in files else set()
 
 
-def _push(cluster: Cluster, lab: Lab, site: Site) -> None:
+def _push(cluster: Cluster, lab: Lab, site: LabSite) -> None:
     """Push the lab's cells, and its layout where there is none; what else the cluster's services are set to stays."""
     with tempfile.TemporaryDirectory(prefix="paictl-lab-") as folder:
         for name, text in _fitted(cluster, _files(lab), site.nodes).items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
-        order = Order(folder)
+        order = PushRequest(folder)
         made = plan(cluster, order)
         if made.changes:
             send(cluster, made, site.mark, order)
@@ -179,7 +180,7 @@ def _fitted(cluster: Cluster, files: Mapping[str, str], nodes: Mapping[str, str]
     return fitted if _machines(newest(cluster)) else {LAYOUT: renamed(files[LAYOUT], words), **fitted}
 
 
-def _give_back(cluster: Cluster, site: Site) -> None:
+def _give_back(cluster: Cluster, site: LabSite) -> None:
     """Store the newest configuration that no lab has pushed again, if the newest of all is this lab's."""
     versions = cluster.configurations()
     before = [one for one in versions if not _MARK.match(one.message)]

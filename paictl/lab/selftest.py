@@ -18,8 +18,8 @@ from paictl.config.linting.validate import validate
 from paictl.config.reading.load import load
 from paictl.lab.actions import Runner, prepare
 from paictl.lab.checks import holds
-from paictl.lab.commandlog import Command
-from paictl.lab.findings import Finding
+from paictl.lab.commandlog import TypedCommand
+from paictl.lab.findings import Mismatch
 from paictl.lab.judging import judged
 from paictl.lab.manifest import MANIFEST, Act, Lab, NearMiss, Step
 from paictl.lab.messages import LANGUAGES
@@ -113,13 +113,13 @@ def _solution_problems(lab: Lab, bench: Bench) -> Iterator[str]:
         yield "the lab is not done after all its steps"
 
 
-def _failing(session: Session, name: str) -> Iterator[Finding]:
+def _failing(session: Session, name: str) -> Iterator[Mismatch]:
     for result in judged(session):
         if result.check.id == name:
             yield from (finding for finding in result.findings if not finding.ok)
 
 
-def _is_meant(lab: Lab, typed: Command) -> bool:
+def _is_meant(lab: Lab, typed: TypedCommand) -> bool:
     """Whether some check is about the end of this command."""
     patterns = [
         statement.says["command"]

@@ -14,14 +14,14 @@ from paictl.errors import ExitCode
 from paictl.lab import commandlog
 from paictl.lab.actions import Runner, prepare
 from paictl.lab.backups import Backups
-from paictl.lab.checks import Verdict, judge
-from paictl.lab.commandlog import VERB, Command, covered, printing_only, wall_clock
+from paictl.lab.checks import CheckVerdict, judge
+from paictl.lab.commandlog import VERB, TypedCommand, covered, printing_only, wall_clock
 from paictl.lab.errors import LabError
 from paictl.lab.folders import lab_of_shell, labs_folder
-from paictl.lab.manifest import Act, Check, Lab, Step, Text, find_lab
+from paictl.lab.manifest import Act, BilingualText, Check, Lab, Step, find_lab
 from paictl.lab.observation import Observation
 from paictl.lab.progress import LabProgress, Passed, ProgressFile, Reset, lab_progress
-from paictl.lab.site import TOLERANCE, Site
+from paictl.lab.site import TOLERANCE, LabSite
 from paictl.lab.workspace import STEPS, Workspace
 from paictl.units import Millis
 
@@ -58,7 +58,7 @@ class Session:
 
     # --- life
 
-    def start(self, *, played: bool = False, site: Site | None = None) -> None:
+    def start(self, *, played: bool = False, site: LabSite | None = None) -> None:
         """Begin the lab, on a cluster of its own or at a `site`; raises `LabError` if it has begun."""
         if self.workspace.started:
             raise LabError("has-begun", lab=self.lab.number)
@@ -132,7 +132,7 @@ class Session:
         self.backups.drop(source)
         return source
 
-    def _site(self) -> Site | None:
+    def _site(self) -> LabSite | None:
         return self.workspace.known_site if self.workspace.started else None
 
     def _require_own_cluster(self) -> None:
@@ -265,7 +265,7 @@ class Session:
                     stopped -= names
         return stopped
 
-    def last_refusal(self) -> Command | None:
+    def last_refusal(self) -> TypedCommand | None:
         """The last command if it did not do its work; one that was interrupted was not refused."""
         typed = commandlog.read(self.workspace.folder)
         harmless = (ExitCode.OK, ExitCode.NEGATIVE, ExitCode.INTERRUPTED)
@@ -279,7 +279,7 @@ class Session:
         edited: Callable[[list[str]], None] | None = None,
         *,
         language: str = "en",
-    ) -> list[Command]:
+    ) -> list[TypedCommand]:
         """Do a step as an act says, observing after each command as if a student typed it.
 
         What the step asks to foretell is foretold first, in `language`, unless the student did that. `edited` is told
@@ -299,7 +299,7 @@ class Session:
 
     def solve(
         self, step: Step, runner: Runner, edited: Callable[[list[str]], None] | None = None, *, language: str = "en"
-    ) -> list[Command]:
+    ) -> list[TypedCommand]:
         """Do a step for the student, or what is left of it; it counts as solved if its checks pass then."""
         left, done = tuple(self.missing(step)), self.is_done(step, self.progress)
         begun = step.solution == Act() and step.id == self.progress.shown and left
@@ -327,7 +327,7 @@ class Session:
             if mine.shown != step.id:
                 mine.shown, mine.since = step.id, len(commandlog.read(self.workspace.folder))
 
-    def hint(self, step: Step) -> tuple[int, Text] | None:
+    def hint(self, step: Step) -> tuple[int, BilingualText] | None:
         """The next layer of help for a step (number from 1, text); the last one again when there is no more."""
         if not step.hints:
             return None
@@ -380,5 +380,5 @@ def session_of(word: str | None) -> Session:
     return Session(find_lab(name), root)
 
 
-def _rows(verdict: Verdict) -> list[list[object]]:
+def _rows(verdict: CheckVerdict) -> list[list[object]]:
     return [one.row() for one in verdict.findings]

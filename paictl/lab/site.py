@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from paictl.cluster.interface import Machine, NodeCondition, NodeRole, NodeView
+from paictl.cluster.interface import MachineSpec, NodeCondition, NodeRole, NodeView
 from paictl.lab.errors import LabError
 
 TOLERANCE: Final = 6.0
@@ -20,7 +20,7 @@ TOLERANCE: Final = 6.0
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class LabSite:
     """The `cluster` by its name here and its `cluster_id`; `nodes` maps the lab's names to those there.
 
     `pace` is how many seconds of the lab pass in one of the cluster; what was before `began` is not the lab's, and
@@ -60,12 +60,12 @@ class Site:
         return {there: here for here, there in self.nodes.items()}.get(node, node)
 
 
-def site_from(data: Mapping[str, Any]) -> Site:
+def site_from(data: Mapping[str, Any]) -> LabSite:
     """A site from plain data."""
-    return Site(**{**data, "services": tuple(data.get("services", ()))})
+    return LabSite(**{**data, "services": tuple(data.get("services", ()))})
 
 
-def chosen_nodes(wanted: Iterable[Machine], there: Iterable[NodeView]) -> dict[str, str]:
+def chosen_nodes(wanted: Iterable[MachineSpec], there: Iterable[NodeView]) -> dict[str, str]:
     """The nodes for a lab's workers, both in order of name; raises `LabError` that says what is lacking or in use."""
     workers = sorted((one for one in wanted if one.role is NodeRole.WORKER), key=lambda one: one.name)
     able = [one for one in there if one.machine.role is NodeRole.WORKER and one.condition is NodeCondition.READY]

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from paictl.cluster.interface import Event, JobView
-from paictl.lab.commandlog import Command, means
-from paictl.lab.findings import NOTHING, YES_OR_NO, Finding, exact, number, quoted, span, text
+from paictl.lab.commandlog import TypedCommand, means
+from paictl.lab.findings import NOTHING, YES_OR_NO, Mismatch, exact, number, quoted, span, text
 from paictl.lab.messages import Message, joined, literal, message
 from paictl.lab.observation import Observation
 
@@ -19,14 +19,14 @@ _EXISTS: Final = message("exists")
 _NO_JOB: Final = message("no-such-job")
 
 
-def job(seen: Observation, says: Says) -> Iterator[Finding]:
+def job(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """How a job is."""
     subject, found = message("job", name=says["name"]), seen.job(says["name"])
     if "absent" in says:
         yield _there(subject, says["absent"], _NO_JOB, found)
         return
     if found is None:
-        yield Finding(False, subject, "", _EXISTS, _NO_JOB)
+        yield Mismatch(False, subject, "", _EXISTS, _NO_JOB)
         return
     numbers = {
         "devices": found.devices,
@@ -46,7 +46,7 @@ def job(seen: Observation, says: Says) -> Iterator[Finding]:
             yield span(subject, key, wanted, _span_of(seen, found, key), seen.tolerance)
 
 
-def _there(subject: Message, absent: bool, missing: Message, found: object) -> Finding:
+def _there(subject: Message, absent: bool, missing: Message, found: object) -> Mismatch:
     """Whether something is there, or is not, as it should be."""
     words = {True: missing, False: _EXISTS}
     return exact(subject, "", words[absent], words[found is None])
@@ -61,7 +61,7 @@ def _span_of(seen: Observation, found: JobView, key: str) -> int | None:
     return (seen.now if found.ended is None else seen.since_up(found.ended)) - started
 
 
-def placement(seen: Observation, says: Says) -> Iterator[Finding]:
+def placement(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """Where the tasks of a job run or ran last."""
     subject = message("job", name=says["job"])
     nodes, devices = _places(seen, says["job"])
@@ -75,14 +75,14 @@ def placement(seen: Observation, says: Says) -> Iterator[Finding]:
         blocks = {device // size for device in devices}
         place = message("on-nodes", devices=_list(devices), nodes=_list(nodes)) if devices else NOTHING
         ok = len(nodes) == 1 and len(blocks) == 1
-        yield Finding(ok, subject, "device numbers", message("one-block", size=size), place)
+        yield Mismatch(ok, subject, "device numbers", message("one-block", size=size), place)
     if "same-node-as" in says:
         others, _ = _places(seen, says["same-node-as"])
-        yield Finding(bool(nodes) and nodes == others, subject, "runs on", _list(others), _list(nodes))
+        yield Mismatch(bool(nodes) and nodes == others, subject, "runs on", _list(others), _list(nodes))
     if "apart-from" in says:
         others, _ = _places(seen, says["apart-from"])
         shared = _list(sorted({*nodes} & {*others})) if nodes and others else _NOT_BOTH
-        yield Finding(shared == NOTHING, subject, "shares nodes with", NOTHING, shared)
+        yield Mismatch(shared == NOTHING, subject, "shares nodes with", NOTHING, shared)
     if "node-count" in says:
         yield number(subject, "nodes", says["node-count"], len(nodes))
 
@@ -102,7 +102,7 @@ def _places(seen: Observation, name: str) -> tuple[list[str], list[int]]:
 # --- what happened
 
 
-def events(seen: Observation, says: list[Says]) -> Iterator[Finding]:
+def events(seen: Observation, says: list[Says]) -> Iterator[Mismatch]:
     """Events in an order."""
     found = 0
     for event in seen.events:
@@ -110,20 +110,20 @@ def events(seen: Observation, says: list[Says]) -> Iterator[Finding]:
             found += 1
     wanted = joined("join.then", map(_event_text, says))
     if found == len(says):
-        yield Finding(True, message("events"), "happened", wanted, wanted)
+        yield Mismatch(True, message("events"), "happened", wanted, wanted)
     else:
         so_far = joined("join.then", map(_event_text, says[:found]))
-        yield Finding(False, message("events"), "happened", wanted,
+        yield Mismatch(False, message("events"), "happened", wanted,
                       message("only", what=so_far) if found else NOTHING)  # fmt: skip
 
 
-def never(seen: Observation, says: Says) -> Iterator[Finding]:
+def never(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """An event that must not have happened."""
     found = sum(_is(seen, event, says) for event in seen.events)
-    yield Finding(not found, _event_text(says), "times", literal(0), literal(found))
+    yield Mismatch(not found, _event_text(says), "times", literal(0), literal(found))
 
 
-def count(seen: Observation, says: Says) -> Iterator[Finding]:
+def count(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """How often an event has happened."""
     found = sum(_is(seen, event, says["event"]) for event in seen.events)
     yield number(_event_text(says["event"]), "times", says["times"], found)
@@ -155,25 +155,25 @@ def _event_text(says: Says) -> Message:
     return joined("join.words", parts)
 
 
-def together(seen: Observation, says: Says) -> Iterator[Finding]:
+def together(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """Whether two jobs ever ran at the same time."""
     first, second = (seen.running_times(name) for name in says["jobs"])
     met = any(_overlap(a, b) for a in first for b in second)
     ok = met is says["ever"] and bool(first and second)
     subject = message("two-jobs", first=says["jobs"][0], second=says["jobs"][1])
     outcome = YES_OR_NO[met] if first and second else _NOT_BOTH
-    yield Finding(ok, subject, "ever at the same time", YES_OR_NO[says["ever"]], outcome)
+    yield Mismatch(ok, subject, "ever at the same time", YES_OR_NO[says["ever"]], outcome)
 
 
 def _overlap(a: tuple[int, int | None], b: tuple[int, int | None]) -> bool:
     return (b[1] is None or a[0] < b[1]) and (a[1] is None or b[0] < a[1])
 
 
-def explain(seen: Observation, says: Says) -> Iterator[Finding]:
+def explain(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """What the scheduler says about a job that waits."""
     subject, found = message("job", name=says["job"]), seen.job(says["job"])
     if found is None or found.state.value != "Waiting" or seen.cluster is None:
-        yield Finding(False, subject, "state", literal("Waiting"), literal(found.state.value) if found else _NO_JOB)
+        yield Mismatch(False, subject, "state", literal("Waiting"), literal(found.state.value) if found else _NO_JOB)
         return
     from paictl.operate import explaining  # late: few checks ask why, and it needs much
 
@@ -185,18 +185,18 @@ def explain(seen: Observation, says: Says) -> Iterator[Finding]:
         yield text(subject, "says", says["text"], "\n".join(explaining.lines(answer)))
     if "change" in says:
         kinds = [str(change["kind"]) for change in data.get("changes", ())]
-        yield Finding(says["change"] in kinds, subject, "possible change", literal(says["change"]), _list(kinds))
+        yield Mismatch(says["change"] in kinds, subject, "possible change", literal(says["change"]), _list(kinds))
 
 
 # --- how things are
 
 
-def service(seen: Observation, says: Says) -> Iterator[Finding]:
+def service(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """How a service is."""
     subject = message("service", name=says["name"])
     found = next((view for view in seen.services if view.name == says["name"]), None)
     if found is None:
-        yield Finding(False, subject, "", _EXISTS, NOTHING)
+        yield Mismatch(False, subject, "", _EXISTS, NOTHING)
         return
     for key, is_so in (("running", found.running), ("ready", found.ready)):
         if key in says:
@@ -210,7 +210,7 @@ def service(seen: Observation, says: Says) -> Iterator[Finding]:
         yield text(subject, "remark", says["reason"], found.reason)
 
 
-def configuration(seen: Observation, says: Says) -> Iterator[Finding]:
+def configuration(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """The newest configuration."""
     newest, subject = seen.configuration, message("configuration")
     if "version" in says:
@@ -220,35 +220,35 @@ def configuration(seen: Observation, says: Says) -> Iterator[Finding]:
     yield from _holds(subject, says, written)
 
 
-def _holds(subject: Message, says: Says, written: str) -> Iterator[Finding]:
+def _holds(subject: Message, says: Says, written: str) -> Iterator[Mismatch]:
     """Whether a text holds what it should, and not what it should not."""
     for key, wanted in (("text", True), ("no-text", False)):
         if key in says:
             there = re.search(says[key], written, re.MULTILINE) is not None
             expected = message("holds" if wanted else "holds-not", what=quoted(says[key]))
-            yield Finding(there is wanted, subject, "", expected, message("holds-it" if there else "holds-it-not"))
+            yield Mismatch(there is wanted, subject, "", expected, message("holds-it" if there else "holds-it-not"))
 
 
-def promise(seen: Observation, says: Says) -> Iterator[Finding]:
+def promise(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """What the newest configuration promises to a VC."""
     subject, found = message("virtual-cluster", name=says["vc"]), seen.promised(says["vc"])
     missing = message("no-such-vc")
     if "absent" in says:
         yield _there(subject, says["absent"], missing, found)
     elif found is None:
-        yield Finding(False, subject, "", _EXISTS, missing)
+        yield Mismatch(False, subject, "", _EXISTS, missing)
     elif "devices" in says:
         yield number(subject, "promised devices", says["devices"], found)
 
 
-def node(seen: Observation, says: Says) -> Iterator[Finding]:
+def node(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """How a node is."""
     subject, missing = message("node", name=says["name"]), message("no-such-node")
     found = next((view for view in seen.nodes if view.machine.name == says["name"]), None)
     if "absent" in says:
         yield _there(subject, says["absent"], missing, found)
     elif found is None:
-        yield Finding(False, subject, "", _EXISTS, missing)
+        yield Mismatch(False, subject, "", _EXISTS, missing)
     else:
         if "condition" in says:
             yield exact(subject, "condition", says["condition"], found.condition.value)
@@ -256,11 +256,11 @@ def node(seen: Observation, says: Says) -> Iterator[Finding]:
             yield number(subject, "devices used", says["used"], found.used)
 
 
-def cluster(seen: Observation, says: Says) -> Iterator[Finding]:
+def cluster(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """The cluster as a whole."""
     subject = message("cluster")
     if seen.cluster is None:
-        yield Finding(False, subject, "", message("is-up"), message("not-up"))
+        yield Mismatch(False, subject, "", message("is-up"), message("not-up"))
         return
     totals = {
         "nodes": len(seen.nodes),
@@ -280,11 +280,11 @@ def cluster(seen: Observation, says: Says) -> Iterator[Finding]:
 # --- what was typed, written and foretold
 
 
-def typed(seen: Observation, says: Says) -> Iterator[Finding]:
+def typed(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """A command that did its work."""
     subject, found = message("command", line=says["command"]), matching(seen.typed, says["command"])
     if not found:
-        yield Finding(False, subject, "", message("was-typed"), message("not-typed"))
+        yield Mismatch(False, subject, "", message("was-typed"), message("not-typed"))
         return
     codes = [one.exit for one in found]
     wanted = says.get("exit", 0)
@@ -292,7 +292,7 @@ def typed(seen: Observation, says: Says) -> Iterator[Finding]:
     yield number(subject, "exit code", wanted, best)
 
 
-def refused(seen: Observation, says: Says) -> Iterator[Finding]:
+def refused(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """A command that was refused, and why."""
     subject = message("command", line=says["command"])
     messages = [f"{one.message}; {one.hint}" for one in matching(seen.typed, says["command"]) if one.message]
@@ -300,26 +300,26 @@ def refused(seen: Observation, says: Says) -> Iterator[Finding]:
     if meant or messages:
         yield text(subject, "was refused", says["reason"], meant or messages[-1])
     else:
-        yield Finding(False, subject, "was refused", quoted(says["reason"]), message("not-refused"))
+        yield Mismatch(False, subject, "was refused", quoted(says["reason"]), message("not-refused"))
 
 
-def file(seen: Observation, says: Says) -> Iterator[Finding]:
+def file(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """A file in the student's folder; `text` is looked for in it."""
     subject, written = message("file", name=says["name"]), seen.file(says["name"])
     if written is None:
-        yield Finding(False, subject, "", _EXISTS, message("no-such-file"))
+        yield Mismatch(False, subject, "", _EXISTS, message("no-such-file"))
     else:
-        yield Finding(True, subject, "", _EXISTS, _EXISTS)
+        yield Mismatch(True, subject, "", _EXISTS, _EXISTS)
         yield from _holds(subject, says, written)
 
 
-def predicted(seen: Observation, says: Says) -> Iterator[Finding]:
+def predicted(seen: Observation, says: Says) -> Iterator[Mismatch]:
     """A prediction that was made before its step was carried out, whatever it says; or with `absent`, that was not."""
     words = {True: message("was-made"), False: message("not-made")}
     there = says["step"] in seen.predictions
     yield exact(message("prediction", step=says["step"]), "", words[not says.get("absent")], words[there])
 
 
-def matching(typed: Iterable[Command], pattern: str) -> list[Command]:
+def matching(typed: Iterable[TypedCommand], pattern: str) -> list[TypedCommand]:
     """The commands that a pattern of a manifest means."""
     return [one for one in typed if means(pattern, one.line)]

@@ -26,7 +26,7 @@ _ANY: Final = "…"
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownCommand:
     """A command line in a text, at a line (from 1), and the lines of output below it."""
 
     line: int
@@ -42,7 +42,7 @@ class Mark:
     step: str
 
 
-def parts(text: str) -> Iterator[Shown | Mark]:
+def parts(text: str) -> Iterator[ShownCommand | Mark]:
     """The commands and marks of a text in order."""
     inside = False
     command: tuple[int, str] | None = None
@@ -51,7 +51,7 @@ def parts(text: str) -> Iterator[Shown | Mark]:
         starts = inside and line.startswith("$ ")
         ends = inside and line.startswith(_FENCE)
         if (starts or ends) and command is not None:
-            yield Shown(*command, tuple(output))
+            yield ShownCommand(*command, tuple(output))
             command, output = None, []
         if starts:
             command = (number, line[2:])
@@ -84,12 +84,12 @@ def same_structure(lab: Lab) -> Iterator[str]:
 
 
 def _outline(text: str) -> list[str]:
-    return [part.command if isinstance(part, Shown) else f"<!-- step: {part.step} -->" for part in parts(text)]
+    return [part.command if isinstance(part, ShownCommand) else f"<!-- step: {part.step} -->" for part in parts(text)]
 
 
 def step_missing(lab: Lab, text: str) -> str | None:
     """The first of the steps' command lines that a text does not show in its place, None if it shows all."""
-    shown = iter([respelled(part.command) for part in parts(text) if isinstance(part, Shown)])
+    shown = iter([respelled(part.command) for part in parts(text) if isinstance(part, ShownCommand)])
     wanted = (command for step in lab.steps for command in step.commands)
     return next((command for command in wanted if respelled(command) not in shown), None)
 

@@ -22,7 +22,7 @@ from paictl.lab.errors import LabError, writing
 from paictl.lab.folders import MARK, is_lab
 from paictl.lab.manifest import Lab
 from paictl.lab.observation import Watched
-from paictl.lab.site import Site, site_from
+from paictl.lab.site import LabSite, site_from
 from paictl.places import state_folder
 
 FILES: Final = "files"
@@ -56,13 +56,13 @@ class Workspace:
         return is_lab(self.folder)
 
     @property
-    def site(self) -> Site | None:
+    def site(self) -> LabSite | None:
         """Where the lab runs if not on a cluster of its own."""
         found = self._mark().get("site")
         return None if found is None else site_from(found)
 
     @property
-    def known_site(self) -> Site | None:
+    def known_site(self) -> LabSite | None:
         """As `site`; None where the mark is damaged, so that nobody can say."""
         try:
             return self.site
@@ -119,7 +119,7 @@ class Workspace:
         """(instant, command) of everything that changed the cluster, for the report."""
         return embedded.log_of(self.folder) if embedded.is_up(self.folder) else []
 
-    def start(self, lab: Lab, site: Site | None = None) -> None:
+    def start(self, lab: Lab, site: LabSite | None = None) -> None:
         """Bring the lab's cluster up, if it begins with one and has no `site`, and lay out the student's files."""
         if site is not None:
             mark: dict[str, Any] = {"lab": lab.id, "events": 0, "site": site.data()}

@@ -24,7 +24,7 @@ ONE_GPU: Final = "GPU=gpu:1,cpu:8,memory:32Gi"
 
 
 @dataclass(frozen=True, slots=True)
-class Lists:
+class HostLists:
     """Host lists and cluster settings, as paths, and what the workers have."""
 
     masters: str
@@ -34,14 +34,16 @@ class Lists:
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class InitialConfiguration:
     """Files by name, secrets in clear, and what there is to say about them."""
 
     files: Mapping[str, str]
     notes: tuple[str, ...] = ()
 
 
-def beginning(*, lists: Lists | None = None, layout: Path | None = None, preset: str | None = None) -> Beginning:
+def beginning(
+    *, lists: HostLists | None = None, layout: Path | None = None, preset: str | None = None
+) -> InitialConfiguration:
     """The files of a new cluster, from one source; without any, those of the default preset.
 
     Raises `PaictlError` for several sources, `RefusedFilesError` for files with errors.
@@ -52,10 +54,10 @@ def beginning(*, lists: Lists | None = None, layout: Path | None = None, preset:
         return _from_lists(lists)
     if layout is not None:
         return _from_layout(layout)
-    return Beginning(preset_files(preset or DEFAULT))
+    return InitialConfiguration(preset_files(preset or DEFAULT))
 
 
-def _from_lists(lists: Lists) -> Beginning:
+def _from_lists(lists: HostLists) -> InitialConfiguration:
     inputs = read_inputs(lists.masters, lists.workers, lists.config)
     if not inputs.usable:
         message = "the files have errors, so no cluster was brought up"
@@ -68,10 +70,10 @@ def _from_lists(lists: Lists) -> Beginning:
             "the embedded cluster schedules with HiveD, and enable_hived_scheduler is false", where=lists.config,
             hint="set it to true, no cluster was brought up",
         )  # fmt: skip
-    return Beginning(render(made), tuple(notes))
+    return InitialConfiguration(render(made), tuple(notes))
 
 
-def _from_layout(layout: Path) -> Beginning:
+def _from_layout(layout: Path) -> InitialConfiguration:
     """The layout (a file, or the folder that holds it), and the service settings that stand beside it."""
     path = layout / LAYOUT if is_folder(str(layout)) else layout
     files = {LAYOUT: read_bytes(str(path)).decode("utf-8", errors="replace")}
@@ -84,6 +86,6 @@ def _from_layout(layout: Path) -> Beginning:
         message = "the files have errors, so no cluster was brought up"
         raise RefusedFilesError(message, report, hint="correct them and try again")
     if SERVICES in files:
-        return Beginning(files)
+        return InitialConfiguration(files)
     note = f"there is no {SERVICES} beside the layout, so each kind of worker is in a VC of its own"
-    return Beginning({**files, SERVICES: services_for(files)}, (note,))
+    return InitialConfiguration({**files, SERVICES: services_for(files)}, (note,))

@@ -10,7 +10,7 @@ from pathlib import Path
 from paictl import __version__
 from paictl.cluster.interface import Cluster, Services
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
-from paictl.cluster.manifests.context import Inputs, Renderer
+from paictl.cluster.manifests.context import Renderer, RenderInputs
 from paictl.config.making.generate import SERVICES_FILE, inventory_of, plan, read_inputs, recheck
 from paictl.config.making.generate_text import render
 from paictl.config.making.skus import MachineSku
@@ -19,7 +19,7 @@ from paictl.deploy.desired import Desired
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Role
 from paictl.files import write_together
-from paictl.operate.pushing.plan import Order, send
+from paictl.operate.pushing.plan import PushRequest, send
 from paictl.operate.pushing.plan import plan as plan_push
 from paictl.operate.services import LeftOut, perform, prepare
 from paictl.plan.events import Listener
@@ -61,7 +61,7 @@ def make_configuration(files: Sequence[str], facts: Iterable[HostFacts], folder:
 
 def push_configuration(cluster: Cluster, folder: Path) -> int | None:
     """Push a folder; the number of the new version, None if the cluster has it already."""
-    order = Order(str(folder))
+    order = PushRequest(str(folder))
     made = plan_push(cluster, order)
     return send(cluster, made, "deployed", order).number if made.changes else None
 
@@ -89,7 +89,7 @@ def address_of(cluster: Cluster, service: str) -> Address:
 
 def _renderer(cluster: Cluster) -> Renderer:
     files = cluster.configuration().files
-    return Renderer(Inputs(cluster.name, NAMESPACE, JOBS_NAMESPACE, __version__, files))
+    return Renderer(RenderInputs(cluster.name, NAMESPACE, JOBS_NAMESPACE, __version__, files))
 
 
 @dataclass(frozen=True, slots=True)

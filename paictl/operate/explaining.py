@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from paictl.cluster.scheduling import JobExplanation, Situation
+from paictl.cluster.scheduling import JobExplanation, JobSituation
 from paictl.i18n import Text, text
 from paictl.scheduler.explain import Names, render, to_data
 from paictl.workload.job import PRIORITIES
@@ -37,26 +37,26 @@ def data(found: JobExplanation) -> dict[str, Any]:
 def _plain(found: JobExplanation) -> tuple[Text, Text | None]:
     """(text, hint) where the scheduler has not looked."""
     match found.situation:
-        case Situation.SERVICE_STOPPED:
+        case JobSituation.SERVICE_STOPPED:
             said = text("job {job} waits because {service} is stopped: {consequence}", job=found.job,
                         service=found.service, consequence=_without(found.service))  # fmt: skip
             return said, text("start it: paictl service start -n {service}", service=found.service)
-        case Situation.UNKNOWN_TERMS:
+        case JobSituation.UNKNOWN_TERMS:
             return (
                 text("job {job} waits because it asks for what the scheduler's configuration does not have: {reason}",
                      job=found.job, reason=found.reason),
                 text("stop it and submit it again for what there is: paictl job stop {job}", job=found.job),
             )  # fmt: skip
-        case Situation.STARTING if found.reason:
+        case JobSituation.STARTING if found.reason:
             return (
                 text("job {job} has its devices, but cannot start: {reason}", job=found.job, reason=found.reason),
                 text("stop it and submit it again with what is right: paictl job stop {job}", job=found.job),
             )  # fmt: skip
-        case Situation.STARTING:
+        case JobSituation.STARTING:
             return text("job {job} has its devices, and its containers are being started", job=found.job), None
-        case Situation.NO_SCHEDULER | Situation.NO_ROOM:
+        case JobSituation.NO_SCHEDULER | JobSituation.NO_ROOM:
             return text("job {job} waits because the cluster has no scheduler", job=found.job), None
-        case Situation.NOT_WAITING:
+        case JobSituation.NOT_WAITING:
             return text("job {job} does not wait: it is {state}", job=found.job, state=found.state.value), None
 
 

@@ -6,12 +6,12 @@ import hashlib
 from collections.abc import Sequence
 
 from paictl.cluster.interface import JobState, JobView
-from paictl.sim.job import BadRow, Fate, Job, JobError, Share, Trace
+from paictl.sim.job import BadRow, Job, Share, Trace, TraceJobError, TraceStatus
 from paictl.sim.traces.native import written
 from paictl.units import millis_between
 from paictl.workload.job import PRIORITIES
 
-_FATES = {JobState.FAILED: Fate.FAILED, JobState.STOPPED: Fate.KILLED}
+_FATES = {JobState.FAILED: TraceStatus.FAILED, JobState.STOPPED: TraceStatus.KILLED}
 
 
 def history(jobs: Sequence[JobView], cluster: str) -> Trace:
@@ -19,7 +19,7 @@ def history(jobs: Sequence[JobView], cluster: str) -> Trace:
 
     Work is the time of the last attempt, and what a job did before it was preempted is not in it: the simulator adds
     its own preemptions. Jobs that still wait or run, never ran, or have times that cannot be are in `Trace.bad` by
-    their number. The hash is that of the jobs as a table (`native.written`). Raises `JobError` if no job ended.
+    their number. The hash is that of the jobs as a table (`native.written`). Raises `TraceJobError` if no job ended.
     """
     first = min((job.submitted for job in jobs), default=None)
     found: list[Job] = []
@@ -41,11 +41,11 @@ def history(jobs: Sequence[JobView], cluster: str) -> Trace:
                 pod=job.pod if job.pod and job.devices % job.pod == 0 else 0,
                 priority=max(priority, 0),
                 share=Share.OPPORTUNISTIC if priority < 0 else Share.GUARANTEED,
-                fate=_FATES.get(job.state, Fate.PASSED),
+                fate=_FATES.get(job.state, TraceStatus.PASSED),
             )
         )
     if not found:
-        raise JobError(
+        raise TraceJobError(
             "no job of it has ended yet",
             where=f"cluster {cluster}",
             hint="jobs that wait or run are not played: paictl job list",

@@ -11,7 +11,7 @@ from paictl.cluster.interface import FOREVER as ENDLESS
 from paictl.cluster.interface import JobRequest
 from paictl.config.linting.validate import Choice, validate
 from paictl.config.reading.document import Bundle, Document
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import Loaded, is_folder, load, load_memory
 from paictl.config.reading.problem import Problem, Severity
 from paictl.config.reading.source import read_bytes
@@ -23,7 +23,7 @@ from paictl.workload.job import PRIORITIES
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class SubmitOptions:
     """What the command line says instead of the files; `repeat` submits each file so often, as NAME-1, NAME-2, …"""
 
     vc: str | None = None
@@ -42,7 +42,9 @@ Warn = Callable[[Problem], object]
 """Told what is most likely a mistake, though the job can be submitted; once a file, however often it is submitted."""
 
 
-def requests_in(paths: Iterable[str], user: str, wishes: Wishes, warn: Warn = lambda _: None) -> Iterator[JobRequest]:
+def requests_in(
+    paths: Iterable[str], user: str, wishes: SubmitOptions, warn: Warn = lambda _: None
+) -> Iterator[JobRequest]:
     """What to submit, in the order of the files; a folder stands for the jobs in it and below.
 
     Raises `RefusedFilesError` for a file with errors, `PaictlError` for one that cannot be read and for a wrong wish.
@@ -83,11 +85,11 @@ def requests_in(paths: Iterable[str], user: str, wishes: Wishes, warn: Warn = la
 
 def jobs_in(path: str, warn: Warn) -> list[Mapping[str, object]]:
     """The data of a job file, or of all job files in a folder; raises `RefusedFilesError` if one has errors."""
-    loaded = load([path], None if is_folder(path) else Kind.JOB)
+    loaded = load([path], None if is_folder(path) else FileKind.JOB)
     for failure in loaded.failures:
         if not (is_folder(path) and failure.where == path):  # the folder itself, of which is said below what it lacks
             raise failure
-    jobs = [document for document in loaded.documents if document.kind is Kind.JOB]
+    jobs = [document for document in loaded.documents if document.kind is FileKind.JOB]
     if not jobs:
         raise PaictlError("there is no job file in this folder", where=path, hint="jobs have protocolVersion: 2")
     return _sound(jobs, path, warn)
@@ -95,12 +97,12 @@ def jobs_in(path: str, warn: Warn) -> list[Mapping[str, object]]:
 
 def job_in_text(data: bytes, warn: Warn) -> Mapping[str, object]:
     """The job that somebody wrote or sent, not in a file; raises as `jobs_in` does."""
-    return _sound(list(load_memory({TYPED: data}, Kind.JOB).documents), TYPED, warn)[0]
+    return _sound(list(load_memory({TYPED: data}, FileKind.JOB).documents), TYPED, warn)[0]
 
 
 def findings(data: bytes) -> tuple[Problem, ...]:
     """What the validator says of such a job; raises `PaictlError` for one that holds too much."""
-    return validate(load_memory({TYPED: data}, Kind.JOB), Choice(severity=Severity.INFO)).problems
+    return validate(load_memory({TYPED: data}, FileKind.JOB), Choice(severity=Severity.INFO)).problems
 
 
 def _sound(jobs: Sequence[Document], where: str, warn: Warn) -> list[Mapping[str, object]]:

@@ -13,7 +13,7 @@ from paictl.words import did_you_mean
 
 if TYPE_CHECKING:
     from paictl.config.reading.problem import Problem
-    from paictl.operate.jobfiles import Wishes
+    from paictl.operate.jobfiles import SubmitOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,23 +24,26 @@ class Submitted:
     warnings: tuple[Problem, ...]
 
 
-class Taking(Protocol):
+class SubmitPorts(Protocol):
     """What takes jobs."""
 
     def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
         """Take them all, or none."""
 
 
-def submit(cluster: Taking, paths: Iterable[str], user: str, wishes: Wishes | None = None) -> Submitted:
+def submit(cluster: SubmitPorts, paths: Iterable[str], user: str, wishes: SubmitOptions | None = None) -> Submitted:
     """Submit the jobs of some files (a folder: all below it) as `user`: all of them or none.
 
     Raises `RefusedFilesError` for a file with errors, `PaictlError` for one without a job, `ClusterError` for what the
     cluster refuses.
     """
-    from paictl.operate.jobfiles import Wishes, requests_in  # late: it needs the linter, which no other request does
+    from paictl.operate.jobfiles import (  # late: it needs the linter, which no other request does
+        SubmitOptions,
+        requests_in,
+    )
 
     warnings: list[Problem] = []
-    requests = list(requests_in(paths, user, wishes or Wishes(), warnings.append))
+    requests = list(requests_in(paths, user, wishes or SubmitOptions(), warnings.append))
     return Submitted(tuple(cluster.submit(requests)), tuple(warnings))
 
 
@@ -104,11 +107,11 @@ class Filter:
         )
 
 
-class Ports(Jobs, Scheduling, Protocol):
+class JobListPorts(Jobs, Scheduling, Protocol):
     """What is needed of a cluster to list jobs by virtual cluster."""
 
 
-def list_jobs(cluster: Ports, wanted: Filter) -> Sequence[JobView]:
+def list_jobs(cluster: JobListPorts, wanted: Filter) -> Sequence[JobView]:
     """The jobs that are wanted, in order of submission, without tasks.
 
     Raises `ClusterError` for a virtual cluster of which neither the scheduler nor any job knows.

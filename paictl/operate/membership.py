@@ -10,14 +10,14 @@ from paictl.cluster.interface import Cluster, ConfigVersion
 from paictl.config.models.layout import layout_of
 from paictl.config.pushing.machines import csv_with, csv_without, with_machine, without_machine
 from paictl.config.quotas.breaking import broken
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import load_memory
 from paictl.deploy.inventory import Deployment, Machine, Role
 from paictl.deploy.site import DeployError
 from paictl.errors import ExitCode, PaictlError
 from paictl.files import write_together
 from paictl.i18n import text
-from paictl.operate.pushing.plan import Plan, newest, plan_of, send
+from paictl.operate.pushing.plan import PushPlan, newest, plan_of, send
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Membership:
     """A machine that comes or goes; `plan` is the change of the configuration, None where it needs none."""
 
     machine: Machine
-    plan: Plan | None
+    plan: PushPlan | None
 
     @property
     def harmed(self) -> dict[str, int]:
@@ -84,7 +84,7 @@ def plan_joining(cluster: Cluster, machine: Machine, like: str | None) -> Member
 def _any_worker(now: ConfigVersion, name: str) -> str | None:
     """A worker of the layout that stands for all; None where there is no layout, or the machine is in it."""
     loaded = load_memory({file: body.encode() for file, body in now.files.items()})
-    layouts = [layout_of(one) for one in loaded.documents if one.kind is Kind.LAYOUT]
+    layouts = [layout_of(one) for one in loaded.documents if one.kind is FileKind.LAYOUT]
     workers = [one for layout in layouts for one in layout.with_role("pai-worker")]
     same = [one.key for one in workers if one.key == name]
     if same or not layouts:
@@ -94,7 +94,7 @@ def _any_worker(now: ConfigVersion, name: str) -> str | None:
     return workers[-1].key
 
 
-def _plan(cluster: Cluster, now: ConfigVersion, after: dict[str, str]) -> Plan | None:
+def _plan(cluster: Cluster, now: ConfigVersion, after: dict[str, str]) -> PushPlan | None:
     return plan_of(cluster, now, after) if after != dict(now.files) else None
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from paictl.cluster.interface import ClusterError, Machine, NodeChange, NodeRole, Nodes, NodeView
+from paictl.cluster.interface import ClusterError, MachineSpec, NodeChange, NodeRole, Nodes, NodeView
 from paictl.config.making.skus import parse_sku
 from paictl.errors import PaictlError
 from paictl.i18n import text
@@ -55,7 +55,7 @@ def add_worker(cluster: Nodes, name: str, address: str, *, like: str | None = No
         )  # fmt: skip
     has = parse_sku(sku or "")
     return cluster.add_node(
-        Machine(
+        MachineSpec(
             name, address, NodeRole.WORKER, has.name, has.cpus, has.memory.bytes,
             has.device_type if has.devices else "", has.devices,
         )

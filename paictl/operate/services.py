@@ -12,8 +12,8 @@ from paictl.i18n import Text, text
 from paictl.plan.events import Listener
 from paictl.service.carry_out import Patience, ServiceOutcome, carry_out
 from paictl.service.catalogue import Catalogue, Service, load_catalogue
-from paictl.service.live import Ports, losses_on, observe
-from paictl.service.plan import Action, Plan, ServiceRequest, chosen_services, make_plan
+from paictl.service.live import LiveServicePorts, losses_on, observe
+from paictl.service.plan import Action, ServicePlan, ServiceRequest, chosen_services, make_plan
 from paictl.service.readiness import Readiness, readiness_of
 
 WORKERS: Final = 8
@@ -21,7 +21,7 @@ WORKERS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedService:
     """A service of the catalogue, and what the cluster shows of it; None where it was never started or was deleted."""
 
     service: Service
@@ -49,7 +49,7 @@ class LeftOut:
 class Prepared:
     """A plan for a cluster, with what it would destroy there."""
 
-    plan: Plan
+    plan: ServicePlan
     catalogue: Catalogue
     stale: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Objects that the services of the plan lose, because the newest configuration has them no more."""
@@ -78,13 +78,13 @@ class Condition:
         return self.readiness.ready and not self.drift
 
 
-def list_services(cluster: Services) -> list[Listed]:
+def list_services(cluster: Services) -> list[ListedService]:
     """All services in the order in which they start."""
     views = {view.name: view for view in cluster.services(closely=True)}
-    return [Listed(service, views.get(service.name)) for service in load_catalogue()]
+    return [ListedService(service, views.get(service.name)) for service in load_catalogue()]
 
 
-def conditions(cluster: Ports, request: ServiceRequest) -> list[Condition]:
+def conditions(cluster: LiveServicePorts, request: ServiceRequest) -> list[Condition]:
     """How the services of a request are, in start order; raises `ServiceError` for unknown names."""
     catalogue = load_catalogue()
     names, views = chosen_services(request, catalogue), {view.name: view for view in cluster.services(closely=True)}
@@ -93,7 +93,7 @@ def conditions(cluster: Ports, request: ServiceRequest) -> list[Condition]:
     return [Condition(readiness_of(one, catalogue, observed), views.get(one), drift.get(one, ())) for one in names]
 
 
-def prepare(cluster: Ports, request: ServiceRequest) -> Prepared:
+def prepare(cluster: LiveServicePorts, request: ServiceRequest) -> Prepared:
     """The steps that fulfil a request on a cluster; raises `ServiceError` for unknown names.
 
     A start of all leaves out what has to pull an image where machines reach no registry: it would wait in vain.

@@ -24,7 +24,7 @@ from paictl.plan.events import (
 from paictl.plan.phase import Phase
 
 
-class Status(StrEnum):
+class PhaseStatus(StrEnum):
     """What became of a phase."""
 
     DONE = "done"
@@ -34,18 +34,18 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PhaseOutcome:
     """What became of a phase; `error` is why it failed, `by` the phase whose failure blocked it."""
 
     phase: str
-    status: Status
+    status: PhaseStatus
     error: PaictlError | None = None
     by: str = ""
 
 
 def carry_out(
     phases: Sequence[Phase], listen: Listener = lambda _: None, *, done: Collection[str] = (), workers: int = 1
-) -> tuple[Outcome, ...]:
+) -> tuple[PhaseOutcome, ...]:
     """Do phases; those in `done` were done by the run that this one resumes.
 
     One after the other as they stand, or up to `workers` at a time, each as soon as those that it needs or follows have
@@ -58,7 +58,7 @@ def carry_out(
     listen(RunBegan(tuple((phase.id, phase.title) for phase in phases)))
     left = [phase for phase in phases if phase.id not in done]
     began: list[Phase] = []
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, PhaseOutcome] = {}
     interrupted = True
     try:
         for phase in left:
@@ -66,7 +66,7 @@ def carry_out(
         for phase in phases:
             if phase not in left:
                 listen(PhaseSkipped(phase.id, "was done before"))
-                outcomes[phase.id] = Outcome(phase.id, Status.DONE)
+                outcomes[phase.id] = PhaseOutcome(phase.id, PhaseStatus.DONE)
         run = _Run(phases, outcomes, listen, began)
         run.one_by_one(left) if workers == 1 else run.side_by_side(left, workers)
         interrupted = False
@@ -80,14 +80,14 @@ def carry_out(
     return tuple(outcomes[phase.id] for phase in phases)
 
 
-_FINE = (Status.DONE, Status.SKIPPED)
+_FINE = (PhaseStatus.DONE, PhaseStatus.SKIPPED)
 
 
 class _Run:
     """The phases of a run while they are done; `outcomes` and `began` grow."""
 
     def __init__(
-        self, phases: Sequence[Phase], outcomes: dict[str, Outcome], listen: Listener, began: list[Phase]
+        self, phases: Sequence[Phase], outcomes: dict[str, PhaseOutcome], listen: Listener, began: list[Phase]
     ) -> None:
         self._places = {phase.id: (number, len(phases)) for number, phase in enumerate(phases, 1)}
         self._outcomes = outcomes
@@ -102,7 +102,7 @@ class _Run:
 
     def side_by_side(self, phases: Sequence[Phase], workers: int) -> None:
         """Each as soon as it can; if somebody interrupts, those under way are told so and waited for."""
-        waiting, running = list(phases), dict[Future[Outcome], Phase]()
+        waiting, running = list(phases), dict[Future[PhaseOutcome], Phase]()
         with ThreadPoolExecutor(workers, thread_name_prefix="phase") as pool:
             try:
                 while waiting or running:
@@ -116,7 +116,9 @@ class _Run:
                 pool.shutdown(cancel_futures=True)
                 raise
 
-    def _begin(self, waiting: list[Phase], running: dict[Future[Outcome], Phase], pool: ThreadPoolExecutor) -> None:
+    def _begin(
+        self, waiting: list[Phase], running: dict[Future[PhaseOutcome], Phase], pool: ThreadPoolExecutor
+    ) -> None:
         """Begin all that can; a circle of phases that follow each other is cut at the first of them."""
         ready = [phase for phase in waiting if not self._pending(phase, waiting, running)]
         for phase in ready or (waiting[:1] if not running else ()):
@@ -128,7 +130,7 @@ class _Run:
                 running[pool.submit(self._one, phase)] = phase
 
     @staticmethod
-    def _pending(phase: Phase, waiting: Sequence[Phase], running: Mapping[Future[Outcome], Phase]) -> bool:
+    def _pending(phase: Phase, waiting: Sequence[Phase], running: Mapping[Future[PhaseOutcome], Phase]) -> bool:
         before = phase.needs | phase.follows
         return any(one.id in before for one in (*waiting, *running.values()) if one is not phase)
 
@@ -136,16 +138,16 @@ class _Run:
         with self._lock:
             self._hear(event)
 
-    def _blocked(self, phase: Phase) -> Outcome | None:
+    def _blocked(self, phase: Phase) -> PhaseOutcome | None:
         """That a phase cannot be tried, because one that it needs was not done."""
         blocking = [one for one in self._outcomes.values() if one.phase in phase.needs and one.status not in _FINE]
         if not blocking:
             return None
         cause = blocking[0].by or blocking[0].phase
         self._listen(PhaseBlocked(phase.id, cause))
-        return Outcome(phase.id, Status.BLOCKED, by=cause)
+        return PhaseOutcome(phase.id, PhaseStatus.BLOCKED, by=cause)
 
-    def _one(self, phase: Phase) -> Outcome:
+    def _one(self, phase: Phase) -> PhaseOutcome:
         def tell(text: str, about: str = "") -> None:
             self._listen(PhaseSaid(phase.id, text, about))
 
@@ -153,15 +155,15 @@ class _Run:
             why = phase.should_run()
             if why:
                 self._listen(PhaseSkipped(phase.id, why))
-                return Outcome(phase.id, Status.SKIPPED)
+                return PhaseOutcome(phase.id, PhaseStatus.SKIPPED)
             self._listen(PhaseBegan(phase.id, *self._places[phase.id]))
             self._began.append(phase)
             phase.run(tell)
         except PaictlError as error:
             self._listen(PhaseFailed(phase.id, error.message, error.hint or "", error.where or ""))
-            return Outcome(phase.id, Status.FAILED, error)
+            return PhaseOutcome(phase.id, PhaseStatus.FAILED, error)
         self._listen(PhaseDone(phase.id))
-        return Outcome(phase.id, Status.DONE)
+        return PhaseOutcome(phase.id, PhaseStatus.DONE)
 
 
 def _clean_up(began: Sequence[Phase], listen: Listener) -> None:

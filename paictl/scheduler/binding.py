@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from paictl.scheduler.views import Views
 
 UNBOUND: Final = -1
-"""What `Binding` holds for a cell that is not bound, in either direction; to compare with."""
+"""What `CellBinding` holds for a cell that is not bound, in either direction; to compare with."""
 
 RootKey = tuple[str, ChainIndex, int]
 """VC, index of the chain, level."""
 
 
-class Binding:
+class CellBinding:
     """The two directions of the binding, and the preassigned cells that are not bound."""
 
     __slots__ = (

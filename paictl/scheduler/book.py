@@ -69,7 +69,7 @@ class Insist:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ScheduleResult:
     """What is to be done about a pod.
 
     `info` is the bind annotation if the decision is a `Bind` or `Insist`; `outcomes` are the changes that came
@@ -124,7 +124,7 @@ class Book:
         suggested: Collection[str] | None = None,
         phase: Phase = Phase.FILTERING,
         now: float | None = None,
-    ) -> Answer:
+    ) -> ScheduleResult:
         """Decide about one pod.
 
         A `Bind` takes effect with `allocate`; all else is done at once: in the preempting phase a `Preempt`
@@ -134,12 +134,12 @@ class Book:
         known = self.pods.get(request.uid)
         if known is not None and known.info is not None:
             if phase is Phase.FILTERING and not known.bound:
-                return Answer(Insist(known.request, known.info), known.info)
+                return ScheduleResult(Insist(known.request, known.info), known.info)
             raise RequestError(known.request.name, "uid", f"the pod is already bound to node {known.info.node}")
         decision = self.engine.plan(request, suggested, phase)
         if not isinstance(decision, Bind):
             self.pods[request.uid] = BookedPod(request)
-            return Answer(decision, outcomes=tuple(self._carry_out(decision, now)))
+            return ScheduleResult(decision, outcomes=tuple(self._carry_out(decision, now)))
         planned = self._planned(decision)
         outcomes: list[Outcome] = []
         if decision.joins:  # the preemption lives as long as the pod, until the binding takes effect
@@ -147,11 +147,11 @@ class Book:
         elif phase is Phase.PREEMPTING and decision.cancel:  # kube-scheduler will filter again
             outcomes = self.engine.apply(Wait(request, decision.version, cancel=decision.cancel), now)
         self.pods[request.uid] = BookedPod(request, planned)
-        return Answer(decision, planned.info, tuple(outcomes))
+        return ScheduleResult(decision, planned.info, tuple(outcomes))
 
     def place(
         self, request: PodRequest, suggested: Collection[str] | None = None, now: float | None = None
-    ) -> Answer | Allocation:
+    ) -> ScheduleResult | Allocation:
         """Decide about one pod and carry it out: for a scheduler that binds and preempts by itself.
 
         A `Bind` takes effect at once (an `Allocation` comes back); where victims have to go first, the place is
@@ -167,7 +167,7 @@ class Book:
             self.pods[request.uid] = BookedPod(request, self._planned(decision))
             return self.allocate(request.uid, now)
         self.pods[request.uid] = BookedPod(request)
-        return Answer(decision, outcomes=tuple(self._carry_out(decision, now)))
+        return ScheduleResult(decision, outcomes=tuple(self._carry_out(decision, now)))
 
     def _planned(self, decision: Bind) -> Planned:
         return Planned(decision, self.engine.bind_info(decision))

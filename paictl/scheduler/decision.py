@@ -74,7 +74,7 @@ class Failure(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class RejectedView:
     """One view that was tried in vain. `view` is ``chain NAME`` or ``pinned cell ID``."""
 
     view: str
@@ -124,11 +124,11 @@ class Preempt:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing fits now: one `Attempt` per view, in the order tried."""
+    """Nothing fits now: one `RejectedView` per view, in the order tried."""
 
     request: PodRequest
     version: int
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[RejectedView, ...] = ()
     cancel: tuple[str, ...] = field(default=())
 
     @property

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from paictl.cells.ids import NO_PHYSICAL
-from paictl.scheduler.binding import UNBOUND, Binding, RootKey
+from paictl.scheduler.binding import UNBOUND, CellBinding, RootKey
 from paictl.scheduler.buddy import by_level
 from paictl.scheduler.views import members
 
@@ -46,7 +46,7 @@ class Doomed:
     KEPT: Final = 256
     """So many doomed cells keep their virtual cells when a chain is settled; more get new ones, at half the cost."""
 
-    def __init__(self, ledger: Ledger, binding: Binding, counts: Counts, journal: Journal) -> None:
+    def __init__(self, ledger: Ledger, binding: CellBinding, counts: Counts, journal: Journal) -> None:
         self.ledger = ledger
         self.buddy: Buddy = ledger.buddy
         self.binding = binding

@@ -96,7 +96,7 @@ class VirtualCellStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Preassigned:
+class PreassignedStatus:
     """A preassigned cell, the unit of a virtual cluster's quota."""
 
     cell: VirtualCellStatus
@@ -118,7 +118,7 @@ class Inspection:
 
     chains: Mapping[str, tuple[str, ...]]
     tops: tuple[PhysicalCellStatus, ...]
-    vcs: Mapping[str, tuple[Preassigned, ...]]
+    vcs: Mapping[str, tuple[PreassignedStatus, ...]]
     without_guarantee: Mapping[str, tuple[PhysicalCellStatus, ...]]
 
 
@@ -156,12 +156,12 @@ class _Looking:
         for cell in (cell for cell in tree.cells() if tree.parent[cell] == NO_PARENT):
             tops.append(self.cell(cell))
             between()
-        vcs: dict[str, list[Preassigned]] = {}
+        vcs: dict[str, list[PreassignedStatus]] = {}
         for root, top in state.virtual.preassigned.items():
             bound = state.binding.physical[root]
             doomed = bound != UNBOUND and state.doomed.is_doomed(bound, top.vc)
             chain = tree.chains[state.virtual.chain[root]].name
-            found = Preassigned(self.promise(root), doomed, top.pinned_id or "", chain)
+            found = PreassignedStatus(self.promise(root), doomed, top.pinned_id or "", chain)
             vcs.setdefault(top.vc, []).append(found)
             between()
         extra: dict[str, list[PhysicalCellStatus]] = {}

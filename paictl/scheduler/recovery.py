@@ -39,7 +39,7 @@ def adopt(
     """
     physical = _own(state, physical)
     _cancel_in_the_way(state, physical)
-    claim = Claim(request.group, request.vc, request.priority, request.pinned_id)
+    claim = LeafClaim(request.group, request.vc, request.priority, request.pinned_id)
     wanted = request.guaranteed and not any(UNGUARANTEED in row for pods in levels for row in pods)
     virtual = _guarantee(state, claim, physical, levels, now) if wanted else None
     group = new_group(request, GroupState.ALLOCATED, physical, virtual)
@@ -68,7 +68,7 @@ def _own(state: State, physical: Placed[PhysicalCell]) -> Placed[PhysicalCell]:
 
 
 def _guarantee(
-    state: State, claim: Claim, physical: Placed[PhysicalCell], levels: Placed[int], now: float | None
+    state: State, claim: LeafClaim, physical: Placed[PhysicalCell], levels: Placed[int], now: float | None
 ) -> Placed[VirtualCell] | None:
     """Enter the leaves of a group with virtual ones; None (and no change) if not all of them can have one.
 
@@ -105,7 +105,7 @@ def promote(state: State, group: Group) -> bool:
             here = [leaf for leaf in leaves if leaf != NO_LEAF]
             if here:
                 state.occupancy.unrank(here)
-    claim = Claim(group.name, group.vc, group.priority, group.pinned_id, gentle=True)
+    claim = LeafClaim(group.name, group.vc, group.priority, group.pinned_id, gentle=True)
     virtual = _guarantee(state, claim, group.physical, levels, None)
     if virtual is None:
         state.journal.rollback(mark)
@@ -125,7 +125,7 @@ def _cancel_in_the_way(state: State, physical: Placed[PhysicalCell]) -> None:
         cancel_preemption(state, state.groups.by_name[name])
 
 
-def _occupy(state: State, claim: Claim, leaves: tuple[PhysicalCell, ...], *, guaranteed: bool) -> None:
+def _occupy(state: State, claim: LeafClaim, leaves: tuple[PhysicalCell, ...], *, guaranteed: bool) -> None:
     """The physical leaves of a pod get their user and priority."""
     here = [leaf for leaf in leaves if leaf != NO_LEAF]
     state.occupancy.use(here, claim.group)
@@ -134,7 +134,7 @@ def _occupy(state: State, claim: Claim, leaves: tuple[PhysicalCell, ...], *, gua
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class LeafClaim:
     """On whose behalf virtual leaves are looked for; `gentle` takes none that somebody uses."""
 
     group: str
@@ -147,7 +147,7 @@ class Claim:
 class _VirtualFinder:
     """Finds (and binds, and counts as used) virtual leaves for physical ones on behalf of one group."""
 
-    def __init__(self, state: State, claim: Claim, now: float | None) -> None:
+    def __init__(self, state: State, claim: LeafClaim, now: float | None) -> None:
         self.state = state
         self.claim = claim
         self.now = now

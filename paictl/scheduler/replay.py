@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from paictl.cells.spec import ClusterSpec
-    from paictl.scheduler.book import Answer
+    from paictl.scheduler.book import ScheduleResult
 
 Json = dict[str, Any]
 
@@ -242,7 +242,7 @@ class Replayer:
         return {"r": "ok"}
 
 
-def _answer_json(answer: Answer) -> Json:
+def _answer_json(answer: ScheduleResult) -> Json:
     match answer.decision:
         case Bind():
             assert answer.info is not None  # noqa: S101 (a Bind has one)

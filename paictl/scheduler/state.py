@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from paictl.cells.quota import shortfall
 from paictl.cells.spec import ClusterSpec, SpecError
 from paictl.cells.tree import build_physical, build_virtual
-from paictl.scheduler.binding import Binding
+from paictl.scheduler.binding import CellBinding
 from paictl.scheduler.buddy import Buddy
 from paictl.scheduler.doomed import Doomed
 from paictl.scheduler.groups import Groups
@@ -47,7 +47,7 @@ class State:
         self.buddy = Buddy(self.physical, journal, self.counts.bad, self.counts.opportunistic)
         self.ledger = Ledger(self.physical, self.virtual, self.buddy, journal)
         self._check_quotas()
-        self.binding = Binding(self.physical, self.virtual, journal, self.views)
+        self.binding = CellBinding(self.physical, self.virtual, journal, self.views)
         self.occupancy = Occupancy(self.views, self.buddy, self.binding.physical, journal)
         self.doomed = Doomed(self.ledger, self.binding, self.counts, journal)
         self.health = Health(self.doomed, journal)

@@ -62,7 +62,7 @@ class NodeIndex(Generic[C]):
         _take(self.rows[row], column, slot, self.journal)
 
 
-class Weaker:
+class PriorityView:
     """The nodes of a VC's view as a request of one priority sees them: what is used at a lower one counts as free.
 
     `rows` as in `NodeIndex`, but with these free leaves as columns; `free` holds them for every slot.
@@ -90,7 +90,7 @@ class VirtualIndex(NodeIndex[VirtualCell]):
     def __init__(self, name: str, cells: list[VirtualCell], leaves: int, journal: Journal) -> None:
         super().__init__(name, cells, leaves, journal)
         self.by_priority: dict[int, int] = journal.table(f"views/{name}/by_priority", {})
-        self.weaker: dict[int, Weaker] = {}
+        self.weaker: dict[int, PriorityView] = {}
 
     def insert(self, slot: int, row: int, column: int) -> None:
         """Add a node."""
@@ -186,7 +186,7 @@ class Views:
                 self.nodes[cell] = (view, slot)
                 view.insert(slot, 0, len(tree.shape(cell).leaves))
 
-    def weaker(self, view: VirtualIndex, priority: int, held: dict[VirtualCell, int]) -> Weaker:
+    def weaker(self, view: VirtualIndex, priority: int, held: dict[VirtualCell, int]) -> PriorityView:
         """`view` as a request of `priority` sees it; `held` is the priority of used virtual leaves."""
         found = view.weaker.get(priority)
         if found is not None:
@@ -198,7 +198,7 @@ class Views:
                 free.append(len([leaf for leaf in tree.leaves(cell) if held.get(leaf, low) < priority]))
             else:
                 free.append(len(tree.shape(cell).leaves))
-        found = Weaker(view.leaves, free)
+        found = PriorityView(view.leaves, free)
         for row, by_column in zip(found.rows, view.rows, strict=True):
             for slots in by_column.values():
                 for slot in members(slots):

@@ -22,10 +22,10 @@ from paictl.i18n import text
 from paictl.operate.users.tokens import Caller, caller_of
 from paictl.server import credentials
 from paictl.server.calls import Answer, ApiError, Call, form_of, redirect
-from paictl.server.credentials import Network, Sender, Shown
+from paictl.server.credentials import Credential, Network, Sender
 from paictl.server.errors import answer_to, error_data
 from paictl.server.portal.rendering import error_page, page_headers, sign_in_address
-from paictl.server.routing import Route, Router, Who, authorise
+from paictl.server.routing import Access, Route, Router, authorise
 from paictl.server.workers import Workers, busy
 
 PATIENCE: Final = 10.0
@@ -64,7 +64,7 @@ class _Asked:
         return "text/html" in self.request.headers.get("accept", "")
 
 
-class App:
+class ServerApp:
     """The ASGI application; `trusted` are the proxies whose word about the sender counts."""
 
     def __init__(
@@ -121,7 +121,7 @@ class App:
         body = b""
         if not route.reads_body:
             return await self._workers.ask(handled)
-        if route.who is not Who.ANYBODY:  # before anything big is taken from somebody unknown
+        if route.who is not Access.ANYBODY:  # before anything big is taken from somebody unknown
             await self._workers.ask(lambda cluster: _allowed(cluster, asked, route, shown))
         body = await self._body(request, route)
         if not route.slow:
@@ -136,7 +136,7 @@ class App:
 
     @staticmethod
     def _handled(
-        cluster: Cluster, asked: _Asked, route: Route, shown: Shown, query: Mapping[str, str], body: bytes
+        cluster: Cluster, asked: _Asked, route: Route, shown: Credential, query: Mapping[str, str], body: bytes
     ) -> Answer:
         """In a thread: who it is, whether they may, and the answer."""
         caller = _allowed(cluster, asked, route, shown)
@@ -183,11 +183,11 @@ class App:
         return response
 
 
-def _allowed(cluster: Cluster, asked: _Asked, route: Route, shown: Shown) -> Caller | None:
+def _allowed(cluster: Cluster, asked: _Asked, route: Route, shown: Credential) -> Caller | None:
     """Who asks, who may: the one call of `authorise`. Raises `ApiError`."""
     caller = caller_of(cluster.users, shown.token) if shown.token else None
     asked.user = caller.name if caller else ""
-    if caller is None and shown.token and not shown.session and route.who is not Who.ANYBODY:
+    if caller is None and shown.token and not shown.session and route.who is not Access.ANYBODY:
         raise ApiError(401, "UnauthorizedUserError", text("this token is not valid (any more): sign in again"))
     authorise(route, caller, asked.path)
     return caller

@@ -63,7 +63,7 @@ def _plain(address: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class Credential:
     """The token that a request shows; `session` says that a cookie held it, as a browser sends by itself."""
 
     token: str = field(default="", repr=False)
@@ -83,15 +83,15 @@ def cookies_of(header: str) -> dict[str, str]:
         return {}
 
 
-def shown_by(authorization: list[str], cookies: Mapping[str, str], *, secure: bool) -> Shown:
+def shown_by(authorization: list[str], cookies: Mapping[str, str], *, secure: bool) -> Credential:
     """The token of the header, else that of the cookie. Raises `ApiError` for more than one header."""
     if len(authorization) > 1:
         raise ApiError(400, "InvalidParametersError", text("more than one Authorization"))
     if authorization:
         scheme, _, token = authorization[0].partition(" ")
-        return Shown(token.strip() if scheme.lower() == "bearer" else "?")
+        return Credential(token.strip() if scheme.lower() == "bearer" else "?")
     token = cookies.get(cookie_name(secure=secure), "")
-    return Shown(token, session=bool(token))
+    return Credential(token, session=bool(token))
 
 
 def session_cookie(token: str, *, secure: bool, seconds: int) -> str:

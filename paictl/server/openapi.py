@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from paictl import __version__
 from paictl.server.calls import Answer, Call, json_answer
-from paictl.server.routing import Route, Told, Who
+from paictl.server.routing import Access, Operation, Route
 
 _VARIABLE: Final = re.compile(r"\{(\w+)\}")
 _MEANINGS: Final = {
@@ -61,7 +61,7 @@ def _operation(route: Route) -> dict[str, Any]:
     query = [{"name": name, "in": "query", "schema": {"type": kind}} for name, kind in told.query.items()]
     if variables or query:
         made["parameters"] = variables + query
-    if route.who is not Who.ANYBODY:
+    if route.who is not Access.ANYBODY:
         made["security"] = [{"bearerAuth": []}]
     if told.takes:
         content = {media: {"schema": schema} for media, schema in told.takes.items()}
@@ -71,7 +71,7 @@ def _operation(route: Route) -> dict[str, Any]:
 
 def _statuses(route: Route) -> set[int]:
     found = {*route.told.answers, *_ALWAYS}
-    if route.who is not Who.ANYBODY:
+    if route.who is not Access.ANYBODY:
         found |= {401, 403}
     if route.reads_body:
         found |= {408, 413}
@@ -80,7 +80,7 @@ def _statuses(route: Route) -> set[int]:
     return found
 
 
-def _response(told: Told, status: int) -> dict[str, Any]:
+def _response(told: Operation, status: int) -> dict[str, Any]:
     if status < 300:
         content = {told.gives: {"schema": {} if told.gives == "application/json" else {"type": "string"}}}
     else:
@@ -95,4 +95,4 @@ def route_of(described: Iterable[Route]) -> Route:
     def openapi(_call: Call) -> Answer:
         return json_answer(made)
 
-    return Route("GET", "/openapi.json", Who.ANYBODY, openapi, Told("This description", "info"))
+    return Route("GET", "/openapi.json", Access.ANYBODY, openapi, Operation("This description", "info"))

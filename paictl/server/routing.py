@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
 from paictl.i18n import text
-from paictl.operate.users.tokens import Caller, Kind
+from paictl.operate.users.tokens import Caller, TokenKind
 from paictl.server.calls import Answer, ApiError, Call
 
 Handler = Callable[[Call], Answer]
@@ -19,7 +19,7 @@ BODY: Final = 64 * 1024
 """Bytes of a body, unless a route says otherwise."""
 
 
-class Who(StrEnum):
+class Access(StrEnum):
     """Who may ask."""
 
     ANYBODY = "anybody"
@@ -31,7 +31,7 @@ class Who(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Operation:
     """What the description of the API says of a route; `answers` are the codes beside those that every route has."""
 
     summary: str
@@ -50,9 +50,9 @@ class Route:
 
     method: str
     path: str
-    who: Who
+    who: Access
     handle: Handler
-    told: Told
+    told: Operation
     jobs: bool = False
     slow: bool = False
     size: int = BODY
@@ -145,19 +145,19 @@ def _nothing() -> ApiError:
 def authorise(route: Route, caller: Caller | None, variables: Mapping[str, str]) -> None:
     """Raise `ApiError` unless a caller may ask for a route. Nothing else in this package decides that.
 
-    What a user sees of answers about all (`Who.USER`) is the handler's to narrow down, by `Call.me`.
+    What a user sees of answers about all (`Access.USER`) is the handler's to narrow down, by `Call.me`.
     """
-    if route.who is Who.ANYBODY:
+    if route.who is Access.ANYBODY:
         return
     if caller is None:
         raise ApiError(401, "UnauthorizedUserError", text("sign in first"))
-    if caller.token.kind == Kind.APPLICATION and not route.jobs:
+    if caller.token.kind == TokenKind.APPLICATION and not route.jobs:
         raise ApiError(403, "ForbiddenUserError", text("a token of an application is for jobs only"))
-    allowed = caller.admin or route.who is Who.USER
-    if route.who is Who.OWNER:
+    allowed = caller.admin or route.who is Access.USER
+    if route.who is Access.OWNER:
         allowed = allowed or variables["user"] == caller.name
     if not allowed:
         what = text("this is for administrators")
-        if route.who is Who.OWNER:
+        if route.who is Access.OWNER:
             what = text("this is for {user} and for administrators", user=variables["user"])
         raise ApiError(403, "ForbiddenUserError", what)

@@ -16,7 +16,7 @@ from paictl.cluster.interface import Cluster
 from paictl.errors import PaictlError
 from paictl.extender.connections import serving
 from paictl.i18n import text
-from paictl.server.app import App
+from paictl.server.app import ServerApp
 from paictl.server.credentials import Network
 from paictl.server.routes import routes
 from paictl.server.routing import Router
@@ -24,7 +24,7 @@ from paictl.server.workers import Workers
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ServerSettings:
     """How to serve; `proxies` are the addresses or networks whose X-Forwarded-… headers count."""
 
     host: str
@@ -47,7 +47,7 @@ def networks_of(words: Iterable[str]) -> tuple[Network, ...]:
     return tuple(found)
 
 
-def check(settings: Settings) -> None:
+def check(settings: ServerSettings) -> None:
     """Raise `PaictlError` for settings by which passwords would cross a network in clear."""
     if (settings.certificate is None) != (settings.key is None):
         raise PaictlError("--tls-cert and --tls-key belong together")
@@ -71,14 +71,14 @@ def _on_this_machine(host: str) -> bool:
 def application(
     connect: Callable[[], Cluster], stamp: Callable[[], object] = lambda: None, proxies: tuple[Network, ...] = (),
     *, encrypted: bool = False,
-) -> tuple[App, Workers]:  # fmt: skip
+) -> tuple[ServerApp, Workers]:  # fmt: skip
     """The application over a cluster, and its threads, which the caller closes."""
     workers = Workers(connect, stamp)
-    return App(workers, Router(routes()), proxies, hsts=encrypted), workers
+    return ServerApp(workers, Router(routes()), proxies, hsts=encrypted), workers
 
 
 def serve(
-    settings: Settings, connect: Callable[[], Cluster], stamp: Callable[[], object] = lambda: None,
+    settings: ServerSettings, connect: Callable[[], Cluster], stamp: Callable[[], object] = lambda: None,
     ready: Callable[[str], object] = lambda _: None,
 ) -> None:  # fmt: skip
     """Answer until a signal ends the process; `ready` is told the address. Raises `PaictlError` if it cannot begin."""
@@ -111,14 +111,14 @@ class _Server(uvicorn.Server):
             self._ready(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}")
 
 
-def _cannot_listen(settings: Settings) -> PaictlError:
+def _cannot_listen(settings: ServerSettings) -> PaictlError:
     return PaictlError(
         text("cannot listen on {host}:{port}", host=settings.host, port=settings.port),
         hint="choose another with --listen HOST:PORT",
     )
 
 
-def _http(settings: Settings, app: App) -> uvicorn.Config:
+def _http(settings: ServerSettings, app: ServerApp) -> uvicorn.Config:
     """How HTTP is spoken. Raises `PaictlError` if the certificate or its key cannot be used."""
     try:
         return serving(app, settings.host, settings.port, settings.certificate, settings.key)

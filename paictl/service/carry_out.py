@@ -15,7 +15,7 @@ from paictl.plan.events import Listener
 from paictl.plan.phase import Phase, Tell
 from paictl.service.catalogue import Catalogue
 from paictl.service.order import ServiceError, needed_by, users_of
-from paictl.service.plan import Action, Plan, ServiceRequest, ServiceStep
+from paictl.service.plan import Action, ServicePlan, ServiceRequest, ServiceStep
 
 
 class NotReadyError(PaictlError):
@@ -46,7 +46,7 @@ class ServiceOutcome:
     dependants: tuple[str, ...] = ()
 
 
-class Looks:
+class SharedPoll:
     """What several who wait see of the services: who asks while somebody looks shares the next look with all others."""
 
     def __init__(self, cluster: Services) -> None:
@@ -66,7 +66,7 @@ class Looks:
 
 
 def wait_ready(
-    looks: Looks, name: str, patience: Patience, tell: Tell, stop: threading.Event | None = None
+    looks: SharedPoll, name: str, patience: Patience, tell: Tell, stop: threading.Event | None = None
 ) -> None:  # fmt: skip
     """Wait until a service does its work, telling why it does not yet whenever that changes.
 
@@ -92,7 +92,7 @@ def wait_ready(
 
 
 def wait_stopped(
-    looks: Looks, name: str, patience: Patience, tell: Tell, stop: threading.Event | None = None
+    looks: SharedPoll, name: str, patience: Patience, tell: Tell, stop: threading.Event | None = None
 ) -> None:  # fmt: skip
     """Wait until nothing of a service runs any more; raises `NotReadyError` after the deadline."""
     end, said = patience.clock() + patience.deadline, ""
@@ -114,7 +114,7 @@ def _reason(view: ServiceView | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class PhaseOrder:
     """What a phase needs done, and what has to have ended before it."""
 
     needs: frozenset[str] = frozenset()
@@ -122,13 +122,13 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ground:
+class _RunContext:
     """What all phases of a run share."""
 
     cluster: Services
     patience: Patience
     request: ServiceRequest
-    looks: Looks
+    looks: SharedPoll
     stop: threading.Event = field(default_factory=threading.Event)
 
 
@@ -137,8 +137,8 @@ class ServicePhase(Phase):
     """One step, or several of a restart that the cluster takes as one request."""
 
     steps: tuple[ServiceStep, ...]
-    ground: _Ground
-    order: Order
+    ground: _RunContext
+    order: PhaseOrder
 
     @property
     def id(self) -> str:
@@ -186,7 +186,7 @@ class ServicePhase(Phase):
 
 
 def carry_out(
-    plan: Plan, catalogue: Catalogue, cluster: Services, listen: Listener = lambda _: None,
+    plan: ServicePlan, catalogue: Catalogue, cluster: Services, listen: Listener = lambda _: None,
     patience: Patience | None = None, *, workers: int = 1,
 ) -> tuple[ServiceOutcome, ...]:  # fmt: skip
     """Do the steps of a plan in their order, up to `workers` at a time; `listen` hears of everything.
@@ -194,14 +194,14 @@ def carry_out(
     A step that the cluster refuses does not keep others from being done, but nothing is started that needs a service
     whose start was refused or that does not get ready. Whoever calls has asked before data are destroyed.
     """
-    ground = _Ground(cluster, patience or Patience(), plan.request, Looks(cluster))
+    ground = _RunContext(cluster, patience or Patience(), plan.request, SharedPoll(cluster))
     phases = list(_phases(plan, catalogue, ground))
     found = run.carry_out(phases, listen, workers=workers)
     outcomes: list[ServiceOutcome] = []
     lost: dict[str, list[str]] = {}
     for phase, outcome in zip(phases, found, strict=True):
         error = outcome.error
-        if outcome.status is run.Status.BLOCKED:
+        if outcome.status is run.PhaseStatus.BLOCKED:
             missing = outcome.by.rpartition(" ")[2]
             lost.setdefault(missing, []).extend(step.service for step in phase.steps)
             error = ServiceError(
@@ -211,7 +211,7 @@ def carry_out(
     return tuple(replace(one, dependants=tuple(lost.get(one.step.service, ()))) for one in outcomes)
 
 
-def _phases(plan: Plan, catalogue: Catalogue, ground: _Ground) -> Iterator[ServicePhase]:
+def _phases(plan: ServicePlan, catalogue: Catalogue, ground: _RunContext) -> Iterator[ServicePhase]:
     known: dict[tuple[Action, str], str] = {}
     for steps in _together(plan):
         action, names = steps[-1].action, [step.service for step in steps]
@@ -222,21 +222,21 @@ def _phases(plan: Plan, catalogue: Catalogue, ground: _Ground) -> Iterator[Servi
 
 def _order(
     action: Action, names: Sequence[str], catalogue: Catalogue, known: dict[tuple[Action, str], str]
-) -> Order:  # fmt: skip
+) -> PhaseOrder:  # fmt: skip
     """A start needs the starts of its prerequisites and follows all stops; a stop follows those of its users."""
     needed, users = needed_by(catalogue.graph, names), users_of(catalogue.graph, names)
     same = {name: one for (what, name), one in known.items() if what is action}
     match action:
         case Action.START:
             stops = frozenset(one for (what, _), one in known.items() if what is Action.STOP)
-            return Order(frozenset(same[name] for name in needed if name in same), stops)
+            return PhaseOrder(frozenset(same[name] for name in needed if name in same), stops)
         case Action.REFRESH:
-            return Order(follows=frozenset(same[name] for name in needed if name in same))
+            return PhaseOrder(follows=frozenset(same[name] for name in needed if name in same))
         case _:
-            return Order(follows=frozenset(same[name] for name in users if name in same))
+            return PhaseOrder(follows=frozenset(same[name] for name in users if name in same))
 
 
-def _together(plan: Plan) -> Iterator[tuple[ServiceStep, ...]]:
+def _together(plan: ServicePlan) -> Iterator[tuple[ServiceStep, ...]]:
     """Steps by what is asked for at once: all of a restart, unless it starts what did not run; else each alone."""
     started = {step.service for step in plan.steps if step.action is Action.START}
     stopped = {step.service for step in plan.steps if step.action is Action.STOP}

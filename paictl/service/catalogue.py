@@ -8,9 +8,9 @@ from pathlib import Path
 
 from paictl.config.models.services import GONE
 from paictl.config.reading.document import Document
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import load_file
-from paictl.config.reading.nodes import Mapping as MappingNode
+from paictl.config.reading.nodes import MappingNode
 from paictl.config.reading.source import place_of
 from paictl.i18n import text
 from paictl.resources import resource_folder
@@ -101,7 +101,7 @@ def load_catalogue(folder: Path | None = None) -> Catalogue:
 
 
 def _read(path: Path) -> Service:
-    document = load_file(str(path), Kind.SERVICE)[0]
+    document = load_file(str(path), FileKind.SERVICE)[0]
     if document.fatal or not isinstance(document.root, MappingNode):
         raise ServiceError(
             "is no service description", where=str(path), hint=text("see: paictl config validate {path}", path=path)

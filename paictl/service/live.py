@@ -9,21 +9,21 @@ from paictl.cluster.interface import Configuration, Services, ServiceView
 from paictl.config.pushing.compare import FileDifference
 from paictl.config.reading.keypath import parse_dotted
 from paictl.service.catalogue import Catalogue
-from paictl.service.plan import Action, Loss, Plan, ServiceState
-from paictl.service.readiness import Observed
+from paictl.service.plan import Action, DataLoss, ServicePlan, ServiceState
+from paictl.service.readiness import ObservedCluster
 
 
-class Ports(Services, Configuration, Protocol):
+class LiveServicePorts(Services, Configuration, Protocol):
     """What is looked at to know how services are."""
 
 
-def observe(cluster: Ports, seen: Iterable[ServiceView] | None = None) -> Observed:
+def observe(cluster: LiveServicePorts, seen: Iterable[ServiceView] | None = None) -> ObservedCluster:
     """States, reasons and pushed files of a cluster, of what was `seen` just now where it was."""
     views = {view.name: view for view in (cluster.services() if seen is None else seen)}
     versions = cluster.configurations()
     files = tuple(versions[-1].files) if versions else ()
     details = {name: view.reason for name, view in views.items() if (view.running or view.failed) and not view.ready}
-    return Observed({name: _state(view) for name, view in views.items()}, files, details)
+    return ObservedCluster({name: _state(view) for name, view in views.items()}, files, details)
 
 
 def _state(view: ServiceView) -> ServiceState:
@@ -49,14 +49,14 @@ def _top(path: str) -> str:
     return path.partition(".")[0] if not path.startswith('"') else parse_dotted(path)[0]
 
 
-def losses_on(plan: Plan, cluster: Services) -> tuple[Loss, ...]:
+def losses_on(plan: ServicePlan, cluster: Services) -> tuple[DataLoss, ...]:
     """What a plan destroys on a cluster: as the cluster says, else as the descriptions of the services say."""
     described = {loss.service: loss.data for loss in plan.losses}
-    found: list[Loss] = []
+    found: list[DataLoss] = []
     for step in plan.steps:
         if step.action is Action.DELETE:
             there = cluster.losses(step.service)
             data = described.get(step.service, ()) if there is None else tuple(there)
             if data:
-                found.append(Loss(step.service, data))
+                found.append(DataLoss(step.service, data))
     return tuple(found)

@@ -84,7 +84,7 @@ class Blocked:
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class DataLoss:
     """Data that goes with a service that is deleted."""
 
     service: str
@@ -92,7 +92,7 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ServicePlan:
     """What a request comes to.
 
     `steps` stand in the order in which they are to be done; `settled` says which services need nothing and why;
@@ -105,12 +105,12 @@ class Plan:
     settled: tuple[Remark, ...] = ()
     warnings: tuple[Remark, ...] = ()
     blocked: tuple[Blocked, ...] = ()
-    losses: tuple[Loss, ...] = ()
+    losses: tuple[DataLoss, ...] = ()
 
 
 def make_plan(
     request: ServiceRequest, catalogue: Catalogue, states: States, unchanged: Collection[str] = ()
-) -> Plan:  # fmt: skip
+) -> ServicePlan:  # fmt: skip
     """The steps that fulfil a request; raises `ServiceError` for unknown names, or names and skipped names together.
 
     Stopping goes from the services that nobody needs down, starting the other way round. A blocked start leaves the
@@ -162,11 +162,11 @@ class _Context:
         return tuple(name for name in self.in_order(names) if not self.state(name).up)
 
 
-def _start(context: _Context) -> Plan:
+def _start(context: _Context) -> ServicePlan:
     there = [name for name in context.in_order(context.chosen) if context.state(name) is ServiceState.RUNNING]
     settled = tuple(Remark(name, f"is {context.state(name)} already") for name in there)
     steps, blocked = _starts(context, context.chosen - frozenset(there))
-    return Plan(context.request, steps, settled, blocked=blocked)
+    return ServicePlan(context.request, steps, settled, blocked=blocked)
 
 
 def _starts(context: _Context, names: Collection[str]) -> tuple[tuple[ServiceStep, ...], tuple[Blocked, ...]]:
@@ -206,12 +206,12 @@ def _blocked(context: _Context, name: str, missing: tuple[str, ...]) -> Blocked:
     )
 
 
-def _stop(context: _Context) -> Plan:
+def _stop(context: _Context) -> ServicePlan:
     there = context.there
     steps = tuple(ServiceStep(name, Action.STOP, f"is {context.state(name)}") for name in reversed(there))
     rest = context.in_order(context.chosen - frozenset(there))
     settled = tuple(Remark(name, f"is {context.state(name)} already") for name in rest)
-    return Plan(context.request, steps, settled, _left_alone(context, there, _FOR_GOOD))
+    return ServicePlan(context.request, steps, settled, _left_alone(context, there, _FOR_GOOD))
 
 
 _FOR_GOOD = ("runs on without it", "run on without it")
@@ -228,35 +228,37 @@ def _left_alone(context: _Context, going: Collection[str], consequence: tuple[st
     return tuple(warnings)
 
 
-def _restart(context: _Context) -> Plan:
+def _restart(context: _Context) -> ServicePlan:
     starts, blocked = _starts(context, context.chosen)
     # A service that could not be started again keeps running: half a restart is worse than none.
     going = frozenset(context.there) - {found.service for found in blocked}
     stops = tuple(
         ServiceStep(name, Action.STOP, "is started again afterwards") for name in reversed(context.in_order(going))
     )
-    return Plan(context.request, stops + starts, (), _left_alone(context, going, _MEANWHILE), blocked)
+    return ServicePlan(context.request, stops + starts, (), _left_alone(context, going, _MEANWHILE), blocked)
 
 
-def _delete(context: _Context) -> Plan:
+def _delete(context: _Context) -> ServicePlan:
     there = [name for name in context.in_order(context.chosen) if context.state(name) is not ServiceState.ABSENT]
     steps = tuple(ServiceStep(name, Action.DELETE, f"is {context.state(name)}") for name in reversed(there))
     settled = tuple(Remark(name, "is absent already") for name in context.in_order(context.chosen - frozenset(there)))
-    losses = tuple(Loss(name, context.catalogue[name].data) for name in reversed(there) if context.catalogue[name].data)
-    return Plan(context.request, steps, settled, _left_alone(context, there, _FOR_GOOD), losses=losses)
+    losses = tuple(
+        DataLoss(name, context.catalogue[name].data) for name in reversed(there) if context.catalogue[name].data
+    )
+    return ServicePlan(context.request, steps, settled, _left_alone(context, there, _FOR_GOOD), losses=losses)
 
 
-def _refresh(context: _Context) -> Plan:
+def _refresh(context: _Context) -> ServicePlan:
     same = [name for name in context.up(context.chosen) if name in context.unchanged]
     running = [name for name in context.up(context.chosen) if name not in context.unchanged]
     steps = tuple(ServiceStep(name, Action.REFRESH, "reads the configuration that was pushed last") for name in running)
     rest = context.down(context.chosen)
     settled = [Remark(name, "is what the configuration says already") for name in same]
     settled += [Remark(name, f"is {context.state(name)} and reads the configuration when it starts") for name in rest]
-    return Plan(context.request, steps, tuple(settled))
+    return ServicePlan(context.request, steps, tuple(settled))
 
 
-_PLANNERS: dict[Action, Callable[[_Context], Plan]] = {
+_PLANNERS: dict[Action, Callable[[_Context], ServicePlan]] = {
     Action.START: _start,
     Action.STOP: _stop,
     Action.RESTART: _restart,

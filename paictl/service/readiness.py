@@ -10,7 +10,7 @@ from paictl.service.plan import ServiceState, States
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ObservedCluster:
     """What can be seen of a cluster.
 
     `details` holds what the cluster itself says about a service (why it failed, what it waits for); `files` are the
@@ -36,7 +36,7 @@ class Readiness:
         return not self.reasons
 
 
-def readiness_of(name: str, catalogue: Catalogue, observed: Observed) -> Readiness:
+def readiness_of(name: str, catalogue: Catalogue, observed: ObservedCluster) -> Readiness:
     """The readiness of one service; raises `ServiceError` for an unknown one.
 
     A running service without one of its prerequisites is not ready: it is there, but cannot do its work.
@@ -48,7 +48,7 @@ def readiness_of(name: str, catalogue: Catalogue, observed: Observed) -> Readine
     return Readiness(name, state, (*_own(service, state, observed), *_configuration(service, observed), *chains))
 
 
-def _own(service: Service, state: ServiceState, observed: Observed) -> list[str]:
+def _own(service: Service, state: ServiceState, observed: ObservedCluster) -> list[str]:
     detail = observed.details.get(service.name)
     if detail:
         return [f"is {state}: {detail}"]
@@ -59,13 +59,13 @@ def _own(service: Service, state: ServiceState, observed: Observed) -> list[str]
     return [f"is {state}: start it with paictl service start -n {service.name}"]
 
 
-def _configuration(service: Service, observed: Observed) -> list[str]:
+def _configuration(service: Service, observed: ObservedCluster) -> list[str]:
     """Files that it reads and nobody pushed; a missing section is no reason, each section has defaults."""
     files = dict.fromkeys(reference.partition(":")[0] for reference in service.configuration)
     return [f"reads {file}, which was never pushed" for file in files if file not in observed.files]
 
 
-def _chain(need: str, catalogue: Catalogue, observed: Observed) -> str:
+def _chain(need: str, catalogue: Catalogue, observed: ObservedCluster) -> str:
     """A service that does not run, and behind it the one to blame: the first that lacks nothing itself."""
     state = observed.states.get(need, ServiceState.ABSENT)
     for deeper in catalogue[need].prerequisites:

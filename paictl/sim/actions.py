@@ -71,7 +71,7 @@ Action = Start | Colocate | Preempt | Stop | Migrate | Resize
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class Trigger:
     """Why the policy is asked: everything that happened at this instant."""
 
     now: Millis

@@ -11,7 +11,7 @@ Devices = tuple[int, ...]
 """Devices by number, rising; numbers are given in the order of the tree, so that neighbours are near."""
 
 
-class ClusterError(PaictlError, ValueError):
+class ClusterShapeError(PaictlError, ValueError):
     """A cluster that cannot be."""
 
 
@@ -29,7 +29,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterSpec:
+class ClusterShape:
     """What a `--cluster` says, after reading. The engine runs on `Cluster(spec)`."""
 
     text: str
@@ -41,17 +41,17 @@ class ClusterSpec:
     """The HiveD configuration (YAML text) that it is from, for `hived`."""
 
 
-def homogeneous(nodes: int, devices: int, type: str = "gpu", text: str = "") -> ClusterSpec:  # noqa: A002 the field
+def homogeneous(nodes: int, devices: int, type: str = "gpu", text: str = "") -> ClusterShape:  # noqa: A002 the field
     """`nodes` machines with `devices` each, without racks."""
     return mixed([(type, nodes, devices)], text or f"{nodes}x{devices}")
 
 
-def mixed(rows: Sequence[tuple[str, int, int]], text: str = "") -> ClusterSpec:
+def mixed(rows: Sequence[tuple[str, int, int]], text: str = "") -> ClusterShape:
     """Machines of several types: rows of (type, nodes, devices of each)."""
     if any(nodes < 1 or devices < 1 for _, nodes, devices in rows) or not rows:
-        raise ClusterError("a cluster has at least one node, and each at least one device", where=text or None)
+        raise ClusterShapeError("a cluster has at least one node, and each at least one device", where=text or None)
     made = [Node(f"{kind}-{number}", devices, kind) for kind, nodes, devices in rows for number in range(1, nodes + 1)]
-    return ClusterSpec(text or ",".join(f"{kind}={nodes}x{devices}" for kind, nodes, devices in rows), tuple(made))
+    return ClusterShape(text or ",".join(f"{kind}={nodes}x{devices}" for kind, nodes, devices in rows), tuple(made))
 
 
 class Cluster:
@@ -63,7 +63,7 @@ class Cluster:
 
     __slots__ = ("first", "groups", "levels", "node_of", "nodes", "size", "spec", "type_of", "types")
 
-    def __init__(self, spec: ClusterSpec) -> None:
+    def __init__(self, spec: ClusterShape) -> None:
         self.spec = spec
         self.nodes = spec.nodes
         self.first: list[int] = []

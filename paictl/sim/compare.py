@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 from paictl.i18n import text
 from paictl.sim.metrics import Figures
-from paictl.sim.run import Ending, Outcome, RunResult
+from paictl.sim.run import Ending, JobOutcome, RunResult
 
 ALIKE = 0.001
 """Part of the mean completion time by which runs must differ for a workload to tell policies apart."""
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class JobDifference:
     """One job under two runs; milliseconds, negative: done earlier under the second."""
 
     id: str
@@ -49,14 +49,14 @@ class Pair:
     largest_loss: float
 
 
-def differences(first: RunResult, second: RunResult) -> list[Difference]:
+def differences(first: RunResult, second: RunResult) -> list[JobDifference]:
     """Job by job in the order of arrival; jobs that did not complete under both are left out."""
     others = {outcome.id: outcome for outcome in second.outcomes}
     found = []
     for one in first.outcomes:
         other = others.get(one.id)
         if other is not None and one.jct is not None and other.jct is not None:
-            found.append(Difference(one.id, one.vc, one.gpus, other.jct - one.jct))
+            found.append(JobDifference(one.id, one.vc, one.gpus, other.jct - one.jct))
     return found
 
 
@@ -117,7 +117,7 @@ def _alike(runs: Sequence[RunResult], figures: Sequence[Figures]) -> list[str]:
     ]  # fmt: skip
 
 
-def _waits(outcome: Outcome) -> bool:
+def _waits(outcome: JobOutcome) -> bool:
     return bool(outcome.waiting)
 
 

@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-from paictl.sim.actions import Action, Colocate, Migrate, Moment, PolicyError, Preempt, Resize, Start, Stop
+from paictl.sim.actions import Action, Colocate, Migrate, PolicyError, Preempt, Resize, Start, Stop, Trigger
 from paictl.sim.cluster import Cluster, Devices
 from paictl.sim.interface import Scheduler
-from paictl.sim.job import Fate, Job
-from paictl.sim.loop import Loop, Urgency
+from paictl.sim.job import Job, TraceStatus
+from paictl.sim.loop import EventLoop, EventPriority
 from paictl.sim.occupancy import FREE, occupancy
-from paictl.sim.run import Ending, Entry, Outcome
-from paictl.sim.state import ONE, JobState
-from paictl.sim.timeline import Timeline
+from paictl.sim.run import Ending, JobOutcome, LogEntry
+from paictl.sim.state import ONE, JobProgress
+from paictl.sim.timeline import AreaTimeline
 from paictl.sim.view import JobView, view_for
 from paictl.units import Millis
 
@@ -29,10 +29,10 @@ BARREN: Final = 10_000
 
 _TAKERS = (Preempt, Stop)
 """What only takes devices away."""
-_ENDINGS = {Fate.PASSED: Ending.PASSED, Fate.KILLED: Ending.KILLED, Fate.FAILED: Ending.FAILED}
+_ENDINGS = {TraceStatus.PASSED: Ending.PASSED, TraceStatus.KILLED: Ending.KILLED, TraceStatus.FAILED: Ending.FAILED}
 
 
-class Engine:
+class Simulation:
     """One cluster, one policy, one trace.
 
     `jobs` come by (submit, id), see `job.in_order`; outcomes leave through `finish` as soon as they are known, so that
@@ -44,24 +44,24 @@ class Engine:
         cluster: Cluster,
         policy: Scheduler,
         jobs: Iterable[Job],
-        finish: Callable[[Outcome], None],
+        finish: Callable[[JobOutcome], None],
         *,
-        log: list[Entry] | None = None,
-        check: Callable[[Engine], None] | None = None,
+        log: list[LogEntry] | None = None,
+        check: Callable[[Simulation], None] | None = None,
     ) -> None:
         self.cluster = cluster
         self.policy = policy
         self.finish = finish
         self.log = log
         self.check = check
-        self.live: dict[int, JobState] = {}
+        self.live: dict[int, JobProgress] = {}
         """Jobs that are there, by number."""
         rates = policy.rates
         self.occupancy = occupancy(cluster, located=rates.located, groups=rates.vicinity())
         self.counters = dict.fromkeys(("events", "decisions", "preemptions", "migrations", "resizes", "impossible"), 0)
-        self.timeline = Timeline(Millis(0))
+        self.timeline = AreaTimeline(Millis(0))
         self.now = Millis(0)
-        self._loop: Loop[tuple[JobState, int]] = Loop()
+        self._loop: EventLoop[tuple[JobProgress, int]] = EventLoop()
         self._view_class = view_for(policy.knows)
         self._views: dict[int, JobView] = {}
         self._coming: Iterator[Job] = iter(jobs)
@@ -82,7 +82,7 @@ class Engine:
         """Play it to the end: until no job is there or comes, or nothing can happen any more."""
         if self._next is not None:
             self.now = self._next.submit
-            self.timeline = Timeline(self.now)
+            self.timeline = AreaTimeline(self.now)
         while (at := self._ahead()) is not None:
             self._pass(at)
             ended = self._ends()
@@ -92,7 +92,7 @@ class Engine:
                 self._wake = None
             if not (ended or arrived or woken):
                 continue  # only ends that were void
-            self._ask(Moment(at, tuple(ended), tuple(arrived), woken))
+            self._ask(Trigger(at, tuple(ended), tuple(arrived), woken))
             if self.check is not None:
                 self.check(self)
             if self._barren and self._barren % BARREN == 0 and not self._progresses():
@@ -133,7 +133,7 @@ class Engine:
 
     def _ends(self) -> list[JobView]:
         loop, ended = self._loop, []
-        touched: dict[int, JobState] = {}
+        touched: dict[int, JobProgress] = {}
         while loop.peek() == self.now and (event := loop.pop()) is not None:
             state, version = event
             if state.version != version:
@@ -154,7 +154,7 @@ class Engine:
             job = self._next
             if job.submit < self.now:
                 raise PolicyError(f"job {job.id} comes after {self.now} ms was reached", hint="sort them: job.in_order")
-            state = JobState(job, self._number)
+            state = JobProgress(job, self._number)
             self._number += 1
             self._next = next(self._coming, None)
             self._note("submit", state)
@@ -179,7 +179,7 @@ class Engine:
 
     # --- decisions
 
-    def _ask(self, moment: Moment) -> None:
+    def _ask(self, moment: Trigger) -> None:
         actions = self.policy.decide(moment)
         self.counters["events"] += len(moment.ended) + len(moment.arrived) + moment.woken
         self.counters["decisions"] += 1
@@ -232,7 +232,7 @@ class Engine:
         """Jobs on devices that have several: they were co-located, and may stay so when they move or grow."""
         return {job for device in devices if len(on := self.occupancy.on(device)) > 1 for job in on}
 
-    def _shape(self, action: Start | Colocate | Migrate | Resize, state: JobState, has: Devices) -> None:
+    def _shape(self, action: Start | Colocate | Migrate | Resize, state: JobProgress, has: Devices) -> None:
         """Whether a job can have that set of devices at all."""
         job, devices, what = state.job, action.devices, type(action).__name__
         number = len(devices)
@@ -253,7 +253,7 @@ class Engine:
             raise PolicyError(f"job {job.id} moves from {len(has)} devices to {number}: that is a Resize", where=what)
 
     def _apply(self, actions: Sequence[Action]) -> None:
-        touched: dict[int, JobState] = {}
+        touched: dict[int, JobProgress] = {}
         for action in actions:
             state = self.live[action.job.number]
             match action:
@@ -283,7 +283,7 @@ class Engine:
         for state in touched.values():
             self._pace(state)
 
-    def _start(self, state: JobState, action: Start | Colocate, touched: dict[int, JobState]) -> None:
+    def _start(self, state: JobProgress, action: Start | Colocate, touched: dict[int, JobProgress]) -> None:
         state.limit = action.limit
         if state.devices:
             self._move(state, action.devices, 0, touched)
@@ -303,7 +303,7 @@ class Engine:
         self._around(state, touched)
         touched[state.number] = state
 
-    def _preempt(self, state: JobState, touched: dict[int, JobState], *, keep: bool) -> None:
+    def _preempt(self, state: JobProgress, touched: dict[int, JobProgress], *, keep: bool) -> None:
         self._around(state, touched)
         state.settle(self.now)
         self._drop(state)
@@ -316,7 +316,7 @@ class Engine:
         self.counters["preemptions"] += 1
         self._note("preempt", state)
 
-    def _move(self, state: JobState, devices: Devices, delay: int, touched: dict[int, JobState]) -> None:
+    def _move(self, state: JobProgress, devices: Devices, delay: int, touched: dict[int, JobProgress]) -> None:
         """Other devices for a job that runs; it progresses again after the delay."""
         state.settle(self.now)
         state.book(self.now)
@@ -328,12 +328,12 @@ class Engine:
         state.begins = Millis(max(state.begins, self.now + delay))
         touched[state.number] = state
 
-    def _around(self, state: JobState, touched: dict[int, JobState]) -> None:
+    def _around(self, state: JobProgress, touched: dict[int, JobProgress]) -> None:
         """Those whose rate a job's coming or going changes."""
         for number in self.occupancy.company(state.number, state.devices):
             touched[number] = self.live[number]
 
-    def _pace(self, state: JobState) -> None:
+    def _pace(self, state: JobProgress) -> None:
         """Give a running job the rate that it has from now on, and queue its end."""
         company = [self.live[number] for number in self.occupancy.company(state.number, state.devices)]
         rate = self.policy.rates.rate(state, company)
@@ -341,11 +341,11 @@ class Engine:
         state.rate = rate
         state.version += 1
         if (due := state.due()) is not None:
-            self._loop.schedule(due, Urgency.END, (state, state.version))
+            self._loop.schedule(due, EventPriority.END, (state, state.version))
 
     # --- leaving
 
-    def _drop(self, state: JobState) -> None:
+    def _drop(self, state: JobProgress) -> None:
         """Its devices are free, and it stands still."""
         state.book(self.now)
         self.occupancy.leave(state.number, state.devices)
@@ -355,7 +355,7 @@ class Engine:
         self._running -= 1
         self._queued += state.job.gpus
 
-    def _leave(self, state: JobState, ending: Ending) -> JobView:
+    def _leave(self, state: JobProgress, ending: Ending) -> JobView:
         view = self._views.pop(state.number)
         del self.live[state.number]
         self._queued -= state.job.gpus
@@ -363,14 +363,14 @@ class Engine:
         self.finish(self._outcome(state, view, ending))
         return view
 
-    def _outcome(self, state: JobState, view: JobView, ending: Ending) -> Outcome:
+    def _outcome(self, state: JobProgress, view: JobView, ending: Ending) -> JobOutcome:
         job = state.job
-        return Outcome(
+        return JobOutcome(
             job.id, job.user, job.vc, job.model, job.gpus, job.submit, job.true_work, job.share, job.urge,
             job.deadlines, ending, state.first_start, state.end, Millis(state.ran), state.service,
             state.preemptions, state.migrations, state.resizes, state.lost, self.policy.notes(view),
         )  # fmt: skip
 
-    def _note(self, what: str, state: JobState) -> None:
+    def _note(self, what: str, state: JobProgress) -> None:
         if self.log is not None:
-            self.log.append(Entry(self.now, what, state.job.id, state.devices))
+            self.log.append(LogEntry(self.now, what, state.job.id, state.devices))

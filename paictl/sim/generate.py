@@ -13,7 +13,7 @@ from typing import Final
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.sim.dice import Dice
-from paictl.sim.job import Deadline, Job, Share, Urge, in_order
+from paictl.sim.job import Deadline, DeadlineKind, Job, Share, in_order
 from paictl.sim.traces.profiles import SKEW
 from paictl.units import Millis
 from paictl.words import did_you_mean
@@ -150,7 +150,7 @@ _CHRONUS_FACTORS: Final = ((0, 110), (50, 128), (100, 140), (250, 164), (500, 19
 _CHRONUS_MODELS: Final = ("alexnet", "inception_v3", "mobilenet_v2", "resnet101", "vgg16")
 
 
-def _chronus(urges: tuple[tuple[Urge, int], ...]) -> Callable[[Streams, int, Millis], Job]:
+def _chronus(urges: tuple[tuple[DeadlineKind, int], ...]) -> Callable[[Streams, int, Millis], Job]:
     def make(streams: Streams, number: int, at: Millis) -> Job:
         minutes = streams.span.quantile(_CHRONUS_SPANS)
         urge = streams.deadline.weighted(urges)
@@ -158,9 +158,11 @@ def _chronus(urges: tuple[tuple[Urge, int], ...]) -> Callable[[Streams, int, Mil
         steps = [streams.deadline.between(2, 6) * 10 * MINUTE for _ in range(3)]
         times = [first, first + steps[0], first + sum(steps[:2]), first + sum(steps)]
         deadlines = {
-            Urge.STRICT: (Deadline(Millis(first), 10.0),),
-            Urge.SOFT: tuple(Deadline(Millis(time), value) for time, value in zip(times, _REWARDS, strict=True)),
-            Urge.BEST_EFFORT: (),
+            DeadlineKind.STRICT: (Deadline(Millis(first), 10.0),),
+            DeadlineKind.SOFT: tuple(
+                Deadline(Millis(time), value) for time, value in zip(times, _REWARDS, strict=True)
+            ),
+            DeadlineKind.BEST_EFFORT: (),
         }[urge]
         return Job(
             str(number), Millis(at // MINUTE * MINUTE), streams.size.weighted(_CHRONUS_SIZES), Millis(minutes * MINUTE),
@@ -228,12 +230,13 @@ MIXES: Final = {
         Mix("philly", "like the 82,247 jobs of Philly", "sizes, tenants, run times by size measured in philly.csv",
             "arrivals are Poisson: no days, nights or weekends", 114_400, _philly),
         Mix("chronus-slo", "Chronus' trace with strict deadlines", "measured in the artifact's SLO trace (SoCC'21)",
-            "arrivals are Poisson", 39_100, _chronus(((Urge.STRICT, 1),))),
+            "arrivals are Poisson", 39_100, _chronus(((DeadlineKind.STRICT, 1),))),
         Mix("chronus-mix1", "Chronus' strict deadlines and best effort", "measured in the artifact's MIX1 trace",
-            "arrivals are Poisson", 39_100, _chronus(((Urge.STRICT, 21_724), (Urge.BEST_EFFORT, 9_216)))),
+            "arrivals are Poisson", 39_100,
+            _chronus(((DeadlineKind.STRICT, 21_724), (DeadlineKind.BEST_EFFORT, 9_216)))),
         Mix("chronus-mix2", "Chronus' soft and strict deadlines, best effort", "measured in the artifact's MIX2 trace",
             "arrivals are Poisson; soft deadlines 20 to 60 minutes apart", 39_100,
-            _chronus(((Urge.SOFT, 18_525), (Urge.STRICT, 9_276), (Urge.BEST_EFFORT, 3_139)))),
+            _chronus(((DeadlineKind.SOFT, 18_525), (DeadlineKind.STRICT, 9_276), (DeadlineKind.BEST_EFFORT, 3_139)))),
         Mix("sc17", "Caffe jobs of the topology-aware scheduler", "measured in its workloads (SC'17)",
             "all with batch size 1, rounded times", 10 * SECOND, _sc17),
         Mix("tenants", "two tenants of our own", "paictl",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from paictl.sim.actions import Action, Moment
-from paictl.sim.knowledge import Knows
+from paictl.sim.actions import Action, Trigger
+from paictl.sim.knowledge import Knowledge
 from paictl.sim.rates import Costs, Rates
 from paictl.sim.view import JobView
 from paictl.units import Millis
@@ -15,13 +15,13 @@ from paictl.units import Millis
 class Scheduler(Protocol):
     """Who decides. It gets views and returns actions; it has no way to touch the engine's state."""
 
-    knows: frozenset[Knows]
+    knows: frozenset[Knowledge]
     costs: Costs
     rates: Rates
     transparent: bool
     """Any job may run on fewer devices than it asked for, without knowing it; else only those that are elastic."""
 
-    def decide(self, moment: Moment) -> Sequence[Action]:
+    def decide(self, moment: Trigger) -> Sequence[Action]:
         """What to do now; called once for each instant at which something happened."""
 
     def wake(self) -> Millis | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from paictl.sim.engine import Engine
+from paictl.sim.engine import Simulation
 from paictl.sim.job import Share
-from paictl.sim.state import ONE, JobState
+from paictl.sim.state import ONE, JobProgress
 from paictl.units import Millis
 
 
@@ -32,18 +32,18 @@ class Invariants:
         self._done: dict[int, tuple[Millis, int, int, int]] = {}
         """By job: when it was looked at, work left then, its rate then, preemptions then."""
 
-    def __call__(self, engine: Engine) -> None:
+    def __call__(self, engine: Simulation) -> None:
         """Raise `BrokenError` with all that is wrong."""
         found = self._clock(engine) + self._devices(engine) + self._paces(engine) + self._work(engine)
         found += self._quotas(engine)
         if found:
             raise BrokenError(f"at {engine.now} ms: " + "; ".join(found))
 
-    def _clock(self, engine: Engine) -> list[str]:
+    def _clock(self, engine: Simulation) -> list[str]:
         before, self._now = self._now, engine.now
         return [f"the clock went back from {before}"] if engine.now < before else []
 
-    def _devices(self, engine: Engine) -> list[str]:
+    def _devices(self, engine: Simulation) -> list[str]:
         held = [(state.number, state.devices) for state in engine.live.values() if state.devices]
         found = engine.occupancy.problems(held)
         if not self.shared:
@@ -60,7 +60,7 @@ class Invariants:
                 found.append(f"job {state.job.id} has {number} devices of {state.job.gpus}")
         return found
 
-    def _paces(self, engine: Engine) -> list[str]:
+    def _paces(self, engine: Simulation) -> list[str]:
         rates = engine.policy.rates
         groups = rates.vicinity() or range(engine.cluster.size)
         running = [state for state in engine.live.values() if state.devices]
@@ -74,7 +74,7 @@ class Invariants:
                 found.append(f"job {state.job.id} goes at {state.rate} and should at {pace}")
         return found
 
-    def _work(self, engine: Engine) -> list[str]:
+    def _work(self, engine: Simulation) -> list[str]:
         found = []
         for state in engine.live.values():
             found += self._progress(engine.now, state)
@@ -83,7 +83,7 @@ class Invariants:
             del self._done[number]
         return found
 
-    def _progress(self, now: Millis, state: JobState) -> list[str]:
+    def _progress(self, now: Millis, state: JobProgress) -> list[str]:
         left, total = state.left_at(now), state.job.true_work * ONE
         found = []
         if not 0 <= left <= total:
@@ -99,7 +99,7 @@ class Invariants:
                 found.append(f"job {state.job.id} lost {left - was} units of work")
         return found
 
-    def _quotas(self, engine: Engine) -> list[str]:
+    def _quotas(self, engine: Simulation) -> list[str]:
         if self.quotas is None:
             return []
         used: dict[str, int] = defaultdict(int)

@@ -21,7 +21,7 @@ NO_SCALING: Mapping[int, float] = {}
 """One of each for all jobs; plain dicts, because a mapping proxy can neither be a default nor be sent to a process."""
 
 
-class JobError(PaictlError, ValueError):
+class TraceJobError(PaictlError, ValueError):
     """A job that cannot be: `where` is its id."""
 
 
@@ -32,7 +32,7 @@ class Share(StrEnum):
     OPPORTUNISTIC = "opportunistic"
 
 
-class Urge(StrEnum):
+class DeadlineKind(StrEnum):
     """What its deadline means."""
 
     STRICT = "strict"
@@ -43,7 +43,7 @@ class Urge(StrEnum):
     """It has none."""
 
 
-class Fate(StrEnum):
+class TraceStatus(StrEnum):
     """How the job ended in the trace; a policy learns it when it happens."""
 
     PASSED = "passed"
@@ -62,7 +62,7 @@ class Deadline:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job of a trace; raises `JobError` if it cannot be. What is not known of a job has the default."""
+    """One job of a trace; raises `TraceJobError` if it cannot be. What is not known of a job has the default."""
 
     id: str
     submit: Millis
@@ -79,7 +79,7 @@ class Job:
     priority: int = 0
     """Higher is more urgent."""
     share: Share = Share.GUARANTEED
-    urge: Urge = Urge.BEST_EFFORT
+    urge: DeadlineKind = DeadlineKind.BEST_EFFORT
     deadlines: tuple[Deadline, ...] = ()
     """By rising time."""
     elastic: tuple[int, int] | None = None
@@ -108,7 +108,7 @@ class Job:
     """The only device type it may run on."""
     iterations: int = 0
     """Steps in `work`, 0 if not known: steps per second on the reference are 1000 * iterations / work."""
-    fate: Fate = Fate.PASSED
+    fate: TraceStatus = TraceStatus.PASSED
     dies_after: Millis | None = None
     """Work after which it is killed or fails, if that is before it is done."""
     facts: Mapping[str, float] = field(default_factory=lambda: NO_RATES)
@@ -116,16 +116,16 @@ class Job:
 
     def __post_init__(self) -> None:
         if self.gpus < 1:
-            raise JobError(
+            raise TraceJobError(
                 i18n.text("a job needs at least 1 device, not {gpus}", gpus=self.gpus), where=f"job {self.id}"
             )
         if self.pod < 0 or (self.pod and self.gpus % self.pod):
-            raise JobError(
+            raise TraceJobError(
                 i18n.text("{gpus} devices are no whole number of pods of {pod}", gpus=self.gpus, pod=self.pod),
                 where=f"job {self.id}",
             )
         if self.work < 0 or self.submit < 0:
-            raise JobError("its work and submission cannot be before 0", where=f"job {self.id}")
+            raise TraceJobError("its work and submission cannot be before 0", where=f"job {self.id}")
 
     @property
     def true_work(self) -> Millis:

@@ -7,7 +7,7 @@ from enum import Enum
 from paictl.errors import PaictlError
 
 
-class Knows(Enum):
+class Knowledge(Enum):
     """A kind of knowledge; the value is what it lets a policy read, as `paictl sim policies` shows it."""
 
     DURATION = "how long a job will run: work, remaining"
@@ -24,14 +24,14 @@ class Knows(Enum):
     FACTS = "numbers for one policy alone: facts"
 
 
-NOTHING: frozenset[Knows] = frozenset()
+NOTHING: frozenset[Knowledge] = frozenset()
 """What a policy without prior knowledge declares: it sees requests, and what it can measure of time and devices."""
 
 
 class KnowledgeError(PaictlError, TypeError):
     """A policy read what it has not declared."""
 
-    def __init__(self, field: str, needed: Knows) -> None:
+    def __init__(self, field: str, needed: Knowledge) -> None:
         super().__init__(
             f"the policy reads {field!r} of a job and does not declare that it knows it",
             hint=f"add Knows.{needed.name} to its `knows`, or do without",

@@ -14,7 +14,7 @@ START: Final = Millis(0)
 E = TypeVar("E")
 
 
-class Urgency(IntEnum):
+class EventPriority(IntEnum):
     """What goes first at the same instant: hardware, then ends (they free devices), then everything that wants some,
     then who only wanted to be woken."""
 
@@ -24,7 +24,7 @@ class Urgency(IntEnum):
     TIMER = 3
 
 
-class Loop(Generic[E]):
+class EventLoop(Generic[E]):
     """A queue of future events and the present instant; events are data, the caller acts on them."""
 
     __slots__ = ("_queue", "_sequence", "now")
@@ -37,7 +37,7 @@ class Loop(Generic[E]):
     def __len__(self) -> int:
         return len(self._queue)
 
-    def schedule(self, at: Millis, urgency: Urgency, event: E) -> None:
+    def schedule(self, at: Millis, urgency: EventPriority, event: E) -> None:
         """Queue an event; one in the past happens now."""
         self._sequence += 1
         heapq.heappush(self._queue, (max(at, self.now), int(urgency), self._sequence, event))
@@ -67,6 +67,9 @@ class Loop(Generic[E]):
             self.now = until
         return None
 
-    def pending(self) -> Iterator[tuple[Millis, Urgency, E]]:
+    def pending(self) -> Iterator[tuple[Millis, EventPriority, E]]:
         """The queued events in the order in which they will happen; scheduling them anew keeps that order."""
-        return ((at, Urgency(urgency), event) for at, urgency, _, event in sorted(self._queue, key=lambda row: row[:3]))
+        return (
+            (at, EventPriority(urgency), event)
+            for at, urgency, _, event in sorted(self._queue, key=lambda row: row[:3])
+        )

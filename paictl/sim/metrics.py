@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from paictl.sim.job import Urge
-from paictl.sim.run import FINISHED, Outcome, RunResult
+from paictl.sim.job import DeadlineKind
+from paictl.sim.run import FINISHED, JobOutcome, RunResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def figures(result: RunResult) -> Figures:
     jcts = sorted(outcome.jct or 0 for outcome in done)
     ends = [outcome.end for outcome in result.outcomes if outcome.end is not None]
     span = max(ends) - min(outcome.submit for outcome in result.outcomes) if ends else None
-    slo = [outcome for outcome in result.outcomes if outcome.deadlines and outcome.urge is not Urge.BEST_EFFORT]
+    slo = [outcome for outcome in result.outcomes if outcome.deadlines and outcome.urge is not DeadlineKind.BEST_EFFORT]
     admitted = [outcome for outcome in slo if outcome.notes.get("admitted")]
     judged = any("admitted" in outcome.notes for outcome in slo)
     area = result.devices * span if span else 0
@@ -100,7 +100,7 @@ def figures(result: RunResult) -> Figures:
         deadline_misses=sum(_worth(one) <= 0 for one in slo) if slo else None,
         weighted_miss=_weighted_miss(slo),
         slo_jct=_mean([one.jct for one in slo if one.jct is not None]),
-        best_effort_jct=_mean([one.jct for one in done if one.urge is Urge.BEST_EFFORT and one.jct is not None])
+        best_effort_jct=_mean([one.jct for one in done if one.urge is DeadlineKind.BEST_EFFORT and one.jct is not None])
         if slo
         else None,
         admitted=len(admitted) if judged else None,
@@ -119,15 +119,15 @@ def by_size(result: RunResult) -> list[GroupFigures]:
     return [GroupFigures(str(int(row.name)), *_rest(row)) for row in rows]
 
 
-def grouped(outcomes: Iterable[Outcome], name: Callable[[Outcome], str]) -> list[GroupFigures]:
+def grouped(outcomes: Iterable[JobOutcome], name: Callable[[JobOutcome], str]) -> list[GroupFigures]:
     """A row for each name, sorted."""
-    groups: dict[str, list[Outcome]] = defaultdict(list)
+    groups: dict[str, list[JobOutcome]] = defaultdict(list)
     for outcome in outcomes:
         groups[name(outcome)].append(outcome)
     return [_group(key, groups[key]) for key in sorted(groups)]
 
 
-def _group(name: str, outcomes: list[Outcome]) -> GroupFigures:
+def _group(name: str, outcomes: list[JobOutcome]) -> GroupFigures:
     done = [one for one in outcomes if one.ending in FINISHED]
     jcts = sorted(one.jct or 0 for one in done)
     return GroupFigures(
@@ -144,14 +144,14 @@ def _rest(row: GroupFigures) -> tuple[int, float | None, float | None, float | N
     return row.jobs, row.mean_jct, row.p95_jct, row.mean_waiting, row.service
 
 
-def _worth(outcome: Outcome) -> float:
+def _worth(outcome: JobOutcome) -> float:
     """Value of the first deadline that it met."""
     if outcome.end is None or outcome.ending not in FINISHED:
         return 0.0
     return next((one.value for one in outcome.deadlines if outcome.end <= one.time), 0.0)
 
 
-def _weighted_miss(slo: Sequence[Outcome]) -> float | None:
+def _weighted_miss(slo: Sequence[JobOutcome]) -> float | None:
     most = sum(max(one.value for one in outcome.deadlines) for outcome in slo)
     return 1 - sum(map(_worth, slo)) / most if most else None
 

@@ -9,7 +9,7 @@ from paictl.sim.cluster import Cluster, Devices
 FREE = -1
 
 
-class Occupancy:
+class Allocations:
     """Which jobs (by number) are on which devices.
 
     `used` counts devices with at least one job; `stray` the free ones on nodes that are partly used, kept only when
@@ -95,7 +95,7 @@ class Occupancy:
         return found
 
 
-class Vicinity(Occupancy):
+class NeighbourAllocations(Allocations):
     """The same where jobs feel each other without sharing a device: those with devices in one group are company.
 
     The groups are those of `Rates.vicinity`. A class of its own, so that models without one pay nothing for it.
@@ -134,8 +134,8 @@ class Vicinity(Occupancy):
                     del self._here[group]
 
 
-def occupancy(cluster: Cluster, *, located: bool, groups: Sequence[int] | None) -> Occupancy:
+def occupancy(cluster: Cluster, *, located: bool, groups: Sequence[int] | None) -> Allocations:
     """The book for a model whose jobs are company within those groups; None: on the same devices only."""
     if groups is None:
-        return Occupancy(cluster, located=located)
-    return Vicinity(cluster, located=located, groups=groups)
+        return Allocations(cluster, located=located)
+    return NeighbourAllocations(cluster, located=located, groups=groups)

@@ -13,8 +13,10 @@ from paictl.resources import filled_page
 from paictl.sim.compare import Pair, differences
 from paictl.sim.metrics import Figures, percentile
 from paictl.sim.pagewords import PAGE_WORDS
-from paictl.sim.report import Compared, label
-from paictl.sim.run import FINISHED, Interval, Outcome, RunResult
+from paictl.sim.policies.parameters import as_data
+from paictl.sim.policies.table import policy_class
+from paictl.sim.report import Compared, label, plain
+from paictl.sim.run import FINISHED, Interval, JobOutcome, RunResult
 
 POINTS: Final = 240
 """Most points of a curve: what a screen can show."""
@@ -100,6 +102,7 @@ def _run(name: str, run: RunResult) -> dict[str, Any]:
     size = run.devices
     return {
         "label": name,
+        "parameters": _chosen(run),
         "located": run.located,
         "jct": _distribution(done, len(run.outcomes)),
         "queue": curve(lambda row: row.waiting / (row.end - row.start)),
@@ -107,6 +110,12 @@ def _run(name: str, run: RunResult) -> dict[str, Any]:
         "fragments": curve(lambda row: row.stray / (row.end - row.start) / size),
         "tenants": _tenants(run.outcomes),
     }
+
+
+def _chosen(run: RunResult) -> str:
+    """The parameters of a run that are not the policy's own, as they are written."""
+    usual = as_data(policy_class(run.policy).Parameters())
+    return ", ".join(f"{key}={plain(value)}" for key, value in run.parameters.items() if value != usual.get(key))
 
 
 def _distribution(done: Sequence[float], jobs: int) -> list[list[float]]:
@@ -128,9 +137,9 @@ def _merged(intervals: Sequence[Interval]) -> list[Interval]:
     return [row for row in rows if row.end > row.start]
 
 
-def _tenants(outcomes: Sequence[Outcome]) -> list[list[Any]]:
+def _tenants(outcomes: Sequence[JobOutcome]) -> list[list[Any]]:
     """VC, jobs, mean wait, longest wait, mean completion, 95 % of them, device hours."""
-    groups: dict[str, list[Outcome]] = {}
+    groups: dict[str, list[JobOutcome]] = {}
     for outcome in outcomes:
         groups.setdefault(outcome.vc, []).append(outcome)
     rows = []

@@ -46,6 +46,7 @@ PAGE_WORDS: Final = (
     "{count} better",
     "{count} same",
     "{count} worse",
+    "{label} with {parameters}",
     "{number} job",
     "{number} jobs",
     "{percent}% of the jobs",

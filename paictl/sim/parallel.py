@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from paictl.errors import PaictlError
-from paictl.sim.cluster import ClusterSpec
+from paictl.sim.cluster import ClusterShape
 from paictl.sim.job import Job
 from paictl.sim.run import RunResult
 from paictl.sim.simulate import simulate
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RunRequest:
     """One run."""
 
     policy: str
-    cluster: ClusterSpec
+    cluster: ClusterShape
     seed: int = 0
 
 
@@ -35,7 +35,7 @@ _jobs: Sequence[Job] = ()
 
 def play(
     jobs: Sequence[Job],
-    wanted: Sequence[Wanted],
+    wanted: Sequence[RunRequest],
     *,
     processes: int | None = None,
     done: Callable[[int], None] | None = None,
@@ -78,7 +78,7 @@ def _begin(jobs: Sequence[Job]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asked
 
 
-def _one(wanted: Wanted) -> RunResult:
+def _one(wanted: RunRequest) -> RunResult:
     try:
         return simulate(_jobs, wanted.cluster, wanted.policy, seed=wanted.seed)
     except PaictlError as error:

@@ -10,7 +10,7 @@ from paictl.cells.chain import Chain, build_chains, pinned_levels, preassigned_l
 from paictl.cells.spec import ClusterSpec as HivedSpec
 from paictl.errors import PaictlError
 from paictl.i18n import text
-from paictl.sim.cluster import Cluster, ClusterSpec, Devices, Node
+from paictl.sim.cluster import Cluster, ClusterShape, Devices, Node
 from paictl.sim.job import Job
 from paictl.sim.run import FINISHED, RunResult
 from paictl.sim.simulate import simulate
@@ -18,7 +18,7 @@ from paictl.sim.traces.source import TraceError
 from paictl.units import Millis
 
 
-class Kind(StrEnum):
+class PromiseKind(StrEnum):
     """The kinds of promises that can be compared."""
 
     PRIVATE = "private"
@@ -29,7 +29,7 @@ class Kind(StrEnum):
     """One cluster; a VC is promised cells."""
 
 
-_POLICIES = {Kind.PRIVATE: "quota", Kind.QUOTA: "quota", Kind.CELLS: "hived"}
+_POLICIES = {PromiseKind.PRIVATE: "quota", PromiseKind.QUOTA: "quota", PromiseKind.CELLS: "hived"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class JobRun:
 class PolicyRun:
     """A trace under one kind of promise."""
 
-    policy: Kind
+    policy: PromiseKind
     jobs: tuple[JobRun, ...]
     """In the order of the trace."""
     pieces: float
@@ -58,10 +58,10 @@ class PolicyRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Tenant:
+class TenantResult:
     """What one VC got under one policy; spans are in milliseconds."""
 
-    policy: Kind
+    policy: PromiseKind
     vc: str
     jobs: int
     wait: int
@@ -73,13 +73,13 @@ class Tenant:
     """Jobs that waited although the count of the VC left enough devices free."""
 
 
-def play(kind: Kind, jobs: Sequence[Job], hived: HivedSpec, spec: ClusterSpec) -> PolicyRun:
+def play(kind: PromiseKind, jobs: Sequence[Job], hived: HivedSpec, spec: ClusterShape) -> PolicyRun:
     """Play a trace under a kind of promise; `spec` is the cluster of the configuration `hived`.
 
     Raises `TraceError` if a job could never run there.
     """
     _check(jobs, spec)
-    if kind is not Kind.PRIVATE:
+    if kind is not PromiseKind.PRIVATE:
         _comparable(hived, spec)
         return _course(kind, jobs, [(spec, simulate(jobs, spec, _POLICIES[kind], log=True))])
     runs = []
@@ -91,13 +91,13 @@ def play(kind: Kind, jobs: Sequence[Job], hived: HivedSpec, spec: ClusterSpec) -
     return _course(kind, jobs, runs)
 
 
-def tenants(course: PolicyRun) -> list[Tenant]:
+def tenants(course: PolicyRun) -> list[TenantResult]:
     """What each VC got, in the order in which they first appear in the trace."""
     rows = []
     for vc in dict.fromkeys(ran.job.vc for ran in course.jobs):
         mine = [ran for ran in course.jobs if ran.job.vc == vc]
         rows.append(
-            Tenant(
+            TenantResult(
                 course.policy,
                 vc,
                 len(mine),
@@ -141,7 +141,7 @@ def _node_size(chain: Chain) -> int:
     return chain.leaves[chain.node_level]
 
 
-def _comparable(hived: HivedSpec, spec: ClusterSpec) -> None:
+def _comparable(hived: HivedSpec, spec: ClusterShape) -> None:
     if len({node.type for node in spec.nodes}) != 1 or pinned_levels(hived, build_chains(hived)):
         raise PaictlError(
             "counts can be compared with cells on one kind of device without pinned cells only",
@@ -149,7 +149,7 @@ def _comparable(hived: HivedSpec, spec: ClusterSpec) -> None:
         )
 
 
-def _check(jobs: Sequence[Job], spec: ClusterSpec) -> None:
+def _check(jobs: Sequence[Job], spec: ClusterShape) -> None:
     for i, job in enumerate(jobs):
         if job.vc not in spec.quotas:
             known = ", ".join(spec.quotas)
@@ -170,7 +170,7 @@ def _never(job: Job) -> TraceError:
 # --- what happened
 
 
-def _course(kind: Kind, jobs: Sequence[Job], runs: Sequence[tuple[ClusterSpec, RunResult]]) -> PolicyRun:
+def _course(kind: PromiseKind, jobs: Sequence[Job], runs: Sequence[tuple[ClusterShape, RunResult]]) -> PolicyRun:
     found: dict[str, JobRun] = {}
     pieces = 0.0
     known = {job.id: job for job in jobs}
@@ -191,7 +191,7 @@ def _course(kind: Kind, jobs: Sequence[Job], runs: Sequence[tuple[ClusterSpec, R
 class _Story:
     """The log of a run, told once: who had what when, and who could have had it by count."""
 
-    def __init__(self, spec: ClusterSpec, known: Mapping[str, Job]) -> None:
+    def __init__(self, spec: ClusterShape, known: Mapping[str, Job]) -> None:
         self.known = known
         self.cluster = Cluster(spec)
         self.left = dict(spec.quotas)

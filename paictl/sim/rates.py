@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from paictl.sim.cluster import Cluster, Devices
 from paictl.sim.job import Job
-from paictl.sim.state import ONE, JobState
+from paictl.sim.state import ONE, JobProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Rates:
         """
         return None
 
-    def rate(self, state: JobState, company: Sequence[JobState]) -> int:
+    def rate(self, state: JobProgress, company: Sequence[JobProgress]) -> int:
         """Units of work a millisecond of a job on its devices; `company`: the jobs near it, see `vicinity`.
 
         It may look at nothing but these, or the rates of jobs would depend on what happened elsewhere.

@@ -12,7 +12,7 @@ from typing import Any
 from paictl.sim.compare import Pair, pairs, warnings
 from paictl.sim.job import Trace
 from paictl.sim.metrics import Figures, by_tenant, figures
-from paictl.sim.run import Outcome, RunResult
+from paictl.sim.run import JobOutcome, RunResult
 
 _OPTIONAL = (
     "deadline_misses", "weighted_miss", "slo_jct", "best_effort_jct", "admitted", "admitted_misses",
@@ -46,7 +46,7 @@ def label(run: RunResult, runs: Sequence[RunResult]) -> str:
     differing = [key for key in run.parameters if len({repr(other.parameters.get(key)) for other in same}) > 1]
     name = run.policy
     if differing:
-        name += ":" + ",".join(f"{key}={_plain(run.parameters[key])}" for key in differing)
+        name += ":" + ",".join(f"{key}={plain(run.parameters[key])}" for key in differing)
     if len({other.cluster for other in runs}) > 1:
         name += f" on {run.cluster}"
     if len({other.seed for other in runs}) > 1:
@@ -54,9 +54,10 @@ def label(run: RunResult, runs: Sequence[RunResult]) -> str:
     return name
 
 
-def _plain(value: object) -> str:
+def plain(value: object) -> str:
+    """The value of a parameter as it is written after `key=`."""
     if isinstance(value, list):
-        return "/".join(map(_plain, value))
+        return "/".join(map(plain, value))
     if isinstance(value, bool):
         return str(value).lower()
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
@@ -129,7 +130,7 @@ def jobs_csv(runs: Sequence[RunResult]) -> str:
     return out.getvalue()
 
 
-def _row(one: Outcome) -> Iterator[object]:
+def _row(one: JobOutcome) -> Iterator[object]:
     yield from (one.id, one.user, one.vc, one.model, one.gpus, one.share.value, one.urge.value)
     yield from map(_seconds, (one.submit, one.first_start, one.end))
     yield one.ending.value
@@ -137,10 +138,10 @@ def _row(one: Outcome) -> Iterator[object]:
     yield from (one.preemptions, one.migrations, one.resizes, _seconds(one.lost))
 
 
-def _noted(outcome: Outcome, names: Iterable[str]) -> Iterator[str]:
+def _noted(outcome: JobOutcome, names: Iterable[str]) -> Iterator[str]:
     for name in names:
         value = outcome.notes.get(name)
-        yield "" if value is None else _plain(float(value))
+        yield "" if value is None else plain(float(value))
 
 
 def _seconds(millis: int | None) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from paictl.sim.job import Deadline, Share, Urge
+from paictl.sim.job import Deadline, DeadlineKind, Share
 from paictl.units import Millis
 
 
@@ -35,7 +35,7 @@ FINISHED = frozenset({Ending.PASSED, Ending.KILLED, Ending.FAILED})
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class JobOutcome:
     """One job in one run."""
 
     id: str
@@ -47,7 +47,7 @@ class Outcome:
     work: Millis
     """Until its end in the trace, at the reference rate."""
     share: Share
-    urge: Urge
+    urge: DeadlineKind
     deadlines: tuple[Deadline, ...]
     ending: Ending
     first_start: Millis | None
@@ -111,7 +111,7 @@ class RunResult:
     """As the user wrote it."""
     devices: int
     seed: int
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[JobOutcome, ...]
     """By (submission, id)."""
     intervals: tuple[Interval, ...]
     """Without gaps from the first submission to the last event."""
@@ -120,14 +120,14 @@ class RunResult:
     `stranded`, `delay_causes.VC.fragmentation`, …)."""
     located: bool = False
     """Whether it mattered where the devices are; if not, there are no fragments."""
-    log: tuple[Entry, ...] = ()
+    log: tuple[LogEntry, ...] = ()
     """What happened, one by one; empty unless asked for."""
     wall_seconds: float = 0.0
     """On this machine; never part of what is compared."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LogEntry:
     """One line of the log of a run."""
 
     time: Millis

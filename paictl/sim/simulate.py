@@ -6,24 +6,24 @@ import time
 from collections.abc import Callable, Sequence
 
 from paictl.i18n import text
-from paictl.sim.cluster import Cluster, ClusterError, ClusterSpec
-from paictl.sim.engine import Engine
+from paictl.sim.cluster import Cluster, ClusterShape, ClusterShapeError
+from paictl.sim.engine import Simulation
 from paictl.sim.job import Job, in_order
-from paictl.sim.knowledge import Knows
+from paictl.sim.knowledge import Knowledge
 from paictl.sim.policies.base import Setup
 from paictl.sim.policies.parameters import as_data
 from paictl.sim.policies.table import parse
-from paictl.sim.run import Entry, Outcome, RunResult
+from paictl.sim.run import JobOutcome, LogEntry, RunResult
 
 
 def simulate(
     jobs: Sequence[Job],
-    spec: ClusterSpec,
+    spec: ClusterShape,
     policy: str,
     *,
     seed: int = 0,
     log: bool = False,
-    check: Callable[[Engine], None] | None = None,
+    check: Callable[[Simulation], None] | None = None,
 ) -> RunResult:
     """Play jobs (in any order) under `name:key=value,…`.
 
@@ -35,14 +35,14 @@ def simulate(
     ordered = in_order(list(jobs))
     cluster = Cluster(spec)
     _foreign(ordered, cluster)
-    history = tuple(job.gpus * job.true_work for job in ordered) if Knows.DISTRIBUTION in kind.knows else ()
+    history = tuple(job.gpus * job.true_work for job in ordered) if Knowledge.DISTRIBUTION in kind.knows else ()
     tenants: dict[str, int] = {}
     for job in ordered:
         tenants[job.vc] = tenants.get(job.vc, 0) + job.gpus * job.true_work
     made = kind(parameters, Setup(cluster, seed, history, tenants))
-    entries: list[Entry] | None = [] if log else None
-    outcomes: dict[str, Outcome] = {}
-    engine = Engine(
+    entries: list[LogEntry] | None = [] if log else None
+    outcomes: dict[str, JobOutcome] = {}
+    engine = Simulation(
         cluster, made, ordered, lambda outcome: outcomes.__setitem__(outcome.id, outcome), log=entries, check=check
     )
     start = time.perf_counter()
@@ -67,7 +67,7 @@ def _foreign(jobs: Sequence[Job], cluster: Cluster) -> None:
     """Refuse a cluster on which no job of the trace can make any progress."""
     kinds = sorted({kind for job in jobs for kind, rate in job.throughput.items() if rate > 0})
     if jobs and all(job.throughput for job in jobs) and not any(kind in cluster.types for kind in kinds):
-        raise ClusterError(
+        raise ClusterShapeError(
             text(
                 "no job of the trace runs on devices of type {names}: their rates are for {kinds}",
                 names=", ".join(cluster.types),

@@ -25,84 +25,93 @@ from paictl.cells.tree import PhysicalTree, build_physical
 from paictl.config.models.layout import layout_of
 from paictl.config.quotas.capacity import configuration
 from paictl.config.reading.document import Document
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import Loaded, is_folder, load
 from paictl.config.reading.nodes import to_data
-from paictl.sim.cluster import ClusterError, ClusterSpec, Node, mixed
+from paictl.sim.cluster import ClusterShape, ClusterShapeError, Node, mixed
 from paictl.words import did_you_mean
 
-_COUNT: Final = re.compile(r"(?:(?P<type>[^=,\s]+)=)?(?P<nodes>\d{1,6})x(?P<devices>\d{1,4})", re.ASCII)
+_COUNT: Final = re.compile(r"(?:(?P<type>[^=,\s]+)=)?(?P<nodes>\d{1,9})x(?P<devices>\d{1,9})", re.ASCII)
 _HINT: Final = "write 15x4 (nodes x devices), V100=2x4,P100=4x4, or the path of a file"
 _KEYS: Final = frozenset({"name", "nodes", "devices", "type", "inside", "around"})
 MOST: Final = 1_000_000
 """Devices of a cluster: a simulator that is asked for more was asked by mistake."""
 
 
-def cluster_named(text: str) -> ClusterSpec:
-    """The cluster that a SPEC says; raises `ClusterError` (or another `PaictlError` of the file) with what to write."""
+def cluster_named(text: str) -> ClusterShape:
+    """The cluster that a SPEC says; raises `ClusterShapeError` (`PaictlError` of the file) with what to write."""
     spec = _from_file(text) if text and (Path(text).is_file() or is_folder(text)) else _counted(text)
-    if sum(node.devices for node in spec.nodes) > MOST:
-        raise ClusterError(i18n.text("more than {most:,} devices", most=MOST), where=text, hint="is a number wrong?")
+    _limited(sum(node.devices for node in spec.nodes), text)
     return spec
 
 
-def _counted(text: str) -> ClusterSpec:
+def _limited(devices: int, text: str) -> None:
+    if devices > MOST:
+        raise ClusterShapeError(
+            i18n.text("more than {most:,} devices", most=MOST), where=text, hint="is a number wrong?"
+        )
+
+
+def _counted(text: str) -> ClusterShape:
     parts = [(_COUNT.fullmatch(part.strip()), part.strip()) for part in text.split(",")]
     rows = []
     for found, part in parts:
         if found is None:
             what = i18n.text("there is no such file, and it is not a number of nodes and devices")
-            raise ClusterError(f"{part!r}: {what}" if len(parts) > 1 else what, where=text, hint=_HINT)
+            raise ClusterShapeError(f"{part!r}: {what}" if len(parts) > 1 else what, where=text, hint=_HINT)
         rows.append((found["type"] or "gpu", int(found["nodes"]), int(found["devices"])))
     if any(min(nodes, devices) < 1 for _, nodes, devices in rows):
-        raise ClusterError("a cluster has at least one node, and each at least one device", where=text, hint=_HINT)
+        raise ClusterShapeError("a cluster has at least one node, and each at least one device", where=text, hint=_HINT)
     if len({kind for kind, _, _ in rows}) < len(rows):
-        raise ClusterError("a type stands there twice", where=text, hint=_HINT)
+        raise ClusterShapeError("a type stands there twice", where=text, hint=_HINT)
+    _limited(sum(nodes * devices for _, nodes, devices in rows), text)  # before that many nodes are made
     return mixed(rows, text)
 
 
-def _from_file(text: str) -> ClusterSpec:
+def _from_file(text: str) -> ClusterShape:
     loaded = load([text], skip_unknown=is_folder(text))
     for failure in loaded.failures:
         raise failure
     kinds = {document.kind for document in loaded.documents}
-    if Kind.HIVED in kinds:
+    if FileKind.HIVED in kinds:
         return from_hived(configuration(loaded), text)
-    if Kind.LAYOUT in kinds:
+    if FileKind.LAYOUT in kinds:
         return _from_layout(loaded, text)
     for document in loaded.documents:
         if isinstance(document.data, Mapping) and "cluster" in document.data:
             return _own(document.data, text)
-    raise ClusterError("is no description of a cluster", where=text, hint=_HINT + " (layout, HiveD, or `cluster:`)")
+    raise ClusterShapeError(
+        "is no description of a cluster", where=text, hint=_HINT + " (layout, HiveD, or `cluster:`)"
+    )
 
 
 # --- HiveD
 
 
-def from_hived(document: Document, text: str) -> ClusterSpec:
+def from_hived(document: Document, text: str) -> ClusterShape:
     """Nodes, levels and quotas of a HiveD configuration; raises `SpecError` where it cannot be a cluster."""
     if not isinstance(document.data, Mapping):
-        raise ClusterError("the hivedscheduler configuration is not a mapping", where=text)
+        raise ClusterShapeError("the hivedscheduler configuration is not a mapping", where=text)
     data = to_data(document.root) if document.root is not None else {}
     assert isinstance(data, Mapping)  # noqa: S101 - narrows the type
     return hived_cluster(HivedSpec.from_mapping(data), text, _yaml(data))
 
 
-def hived_cluster(spec: HivedSpec, text: str, written: str) -> ClusterSpec:
+def hived_cluster(spec: HivedSpec, text: str, written: str) -> ClusterShape:
     """The same from a specification that was read; `written` is it as YAML, for the scheduler core."""
     tree = build_physical(spec)
     nodes = []
     for name, cells in tree.nodes.items():
         chains = {tree.chains[tree.chain[cell]].name for cell in cells}
         if len(chains) > 1:
-            raise ClusterError(
+            raise ClusterShapeError(
                 i18n.text(
                     "node {name} has devices of several chains: {names}", name=name, names=", ".join(sorted(chains))
                 ),
                 where=text,
             )
         nodes.append(_hived_node(tree, name, cells[0], len(cells)))
-    return ClusterSpec(text, tuple(nodes), _quotas(spec), written)
+    return ClusterShape(text, tuple(nodes), _quotas(spec), written)
 
 
 def _hived_node(tree: PhysicalTree, name: str, cell: Any, cells: int) -> Node:
@@ -140,8 +149,8 @@ def _yaml(data: Mapping[str, Any]) -> str:
 # --- layout
 
 
-def _from_layout(loaded: Loaded, text: str) -> ClusterSpec:
-    document = next(document for document in loaded.documents if document.kind is Kind.LAYOUT)
+def _from_layout(loaded: Loaded, text: str) -> ClusterShape:
+    document = next(document for document in loaded.documents if document.kind is FileKind.LAYOUT)
     layout = layout_of(document)
     nodes = []
     for number, machine in enumerate(layout.with_role("pai-worker"), 1):
@@ -153,43 +162,44 @@ def _from_layout(loaded: Loaded, text: str) -> ClusterSpec:
         nodes.append(Node(machine.name.text if machine.name else f"worker-{number}", count,
                           model.text if model else sku.name))  # fmt: skip
     if not nodes:
-        raise ClusterError("the layout has no worker with devices", where=text, hint="see: paictl config validate")
-    return ClusterSpec(text, tuple(nodes))
+        raise ClusterShapeError("the layout has no worker with devices", where=text, hint="see: paictl config validate")
+    return ClusterShape(text, tuple(nodes))
 
 
 # --- our own
 
 
-def _own(data: Mapping[str, Any], text: str) -> ClusterSpec:
+def _own(data: Mapping[str, Any], text: str) -> ClusterShape:
     listed = data["cluster"]
     if not isinstance(listed, list) or not listed:
-        raise ClusterError("expected a list of nodes", where=f"{text}: cluster", hint="- {nodes: 4, devices: 8}")
+        raise ClusterShapeError("expected a list of nodes", where=f"{text}: cluster", hint="- {nodes: 4, devices: 8}")
     nodes = [node for place, row in enumerate(listed) for node in _row(row, place, f"{text}: cluster[{place}]")]
     if len({node.name for node in nodes}) < len(nodes):
-        raise ClusterError("two nodes have the same name", where=f"{text}: cluster", hint="give each row a name")
+        raise ClusterShapeError("two nodes have the same name", where=f"{text}: cluster", hint="give each row a name")
     quotas = data.get("quotas") or {}
-    if not isinstance(quotas, Mapping) or not all(isinstance(value, int) for value in quotas.values()):
-        raise ClusterError("expected devices by virtual cluster", where=f"{text}: quotas", hint="quotas: {vc1: 8}")
-    return ClusterSpec(text, tuple(nodes), {str(name): int(value) for name, value in quotas.items()})
+    if not isinstance(quotas, Mapping) or not all(isinstance(value, int) and value >= 0 for value in quotas.values()):
+        raise ClusterShapeError("expected devices by virtual cluster", where=f"{text}: quotas", hint="quotas: {vc1: 8}")
+    return ClusterShape(text, tuple(nodes), {str(name): int(value) for name, value in quotas.items()})
 
 
 def _row(row: Any, place: int, where: str) -> list[Node]:
     if not isinstance(row, Mapping):
-        raise ClusterError("expected a node", where=where, hint="{nodes: 4, devices: 8, type: V100}")
+        raise ClusterShapeError("expected a node", where=where, hint="{nodes: 4, devices: 8, type: V100}")
     for key in row:
         if key not in _KEYS:
             near = did_you_mean(str(key), _KEYS)
-            raise ClusterError(
+            raise ClusterShapeError(
                 i18n.text("unknown key {key!r}", key=key),
                 where=where,
                 hint=near or i18n.text("one of: {names}", names=", ".join(sorted(_KEYS))),
             )
     number, devices = _whole(row.get("nodes", 1), f"{where}.nodes"), _whole(row.get("devices"), f"{where}.devices")
+    _limited(number * devices, where)
     inside = tuple((str(level), _whole(size, f"{where}.inside")) for level, size in _levels(row, "inside", where))
     around = tuple((str(level), str(group)) for level, group in _levels(row, "around", where))
     for level, size in inside:
         if devices % size:
-            raise ClusterError(
+            raise ClusterShapeError(
                 i18n.text(
                     "{devices} devices are no whole number of a {level} of {size}",
                     devices=devices,
@@ -206,11 +216,11 @@ def _row(row: Any, place: int, where: str) -> list[Node]:
 def _levels(row: Mapping[str, Any], key: str, where: str) -> list[tuple[Any, Any]]:
     found = row.get(key) or {}
     if not isinstance(found, Mapping):
-        raise ClusterError("expected levels with a value each", where=f"{where}.{key}", hint="{socket: 4}")
+        raise ClusterShapeError("expected levels with a value each", where=f"{where}.{key}", hint="{socket: 4}")
     return list(found.items())
 
 
 def _whole(value: Any, where: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ClusterError("expected a whole number of at least 1", where=where)
+        raise ClusterShapeError("expected a whole number of at least 1", where=where)
     return value

@@ -16,7 +16,7 @@ ONE: Final = 1_000_000
 """The rate of a job on its reference: units of work a millisecond."""
 
 
-class JobState:
+class JobProgress:
     """A job between its arrival and its end."""
 
     __slots__ = (

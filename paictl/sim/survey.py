@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from paictl.sim.cluster import ClusterSpec
-from paictl.sim.job import BadRow, Job, Share, Trace, Urge
+from paictl.sim.cluster import ClusterShape
+from paictl.sim.job import BadRow, DeadlineKind, Job, Share, Trace
 from paictl.sim.metrics import percentile
 
 
@@ -21,7 +21,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Tenant:
+class TenantDemand:
     """Jobs of one tenant; demand in device seconds."""
 
     name: str
@@ -30,7 +30,7 @@ class Tenant:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class TraceSurvey:
     """All of it; times are seconds."""
 
     path: str
@@ -45,7 +45,7 @@ class Survey:
     durations: tuple[tuple[str, float], ...]
     """(which, seconds)."""
     sizes: tuple[Size, ...]
-    tenants: tuple[Tenant, ...]
+    tenants: tuple[TenantDemand, ...]
     models: int
     deadlines: int
     opportunistic: int
@@ -56,20 +56,20 @@ class Survey:
     bad: tuple[BadRow, ...]
 
 
-def survey(trace: Trace, cluster: ClusterSpec | None = None) -> Survey:
+def survey(trace: Trace, cluster: ClusterShape | None = None) -> TraceSurvey:
     """What is in a trace, and what load it is on a cluster."""
     jobs = trace.jobs
     spans = sorted(job.true_work for job in jobs)
     first, last = min(job.submit for job in jobs), max(job.submit for job in jobs)
     demand = sum(job.gpus * job.true_work for job in jobs)
     devices = sum(node.devices for node in cluster.nodes) if cluster else None
-    return Survey(
+    return TraceSurvey(
         trace.path, trace.sha256, trace.format, len(jobs), (last - first) / 1000, demand / 1000,
         sum(spans) / len(spans) / 1000,
         tuple((words, (percentile(spans, part) or 0) / 1000) for words, part in _PARTS),
         tuple(Size(*row) for row in _grouped(jobs, lambda job: job.gpus)),
-        tuple(Tenant(*row) for row in _grouped(jobs, lambda job: job.vc)),
-        len({job.model for job in jobs if job.model}), sum(job.urge is not Urge.BEST_EFFORT for job in jobs),
+        tuple(TenantDemand(*row) for row in _grouped(jobs, lambda job: job.vc)),
+        len({job.model for job in jobs if job.model}), sum(job.urge is not DeadlineKind.BEST_EFFORT for job in jobs),
         sum(job.share is Share.OPPORTUNISTIC for job in jobs), cluster.text if cluster else None, devices,
         demand / (devices * (last - first)) if devices and last > first else None, trace.bad,
     )  # fmt: skip
@@ -87,6 +87,6 @@ def _grouped(jobs: tuple[Job, ...], key: Callable[[Job], Any]) -> list[tuple[Any
     return [(name, counted[name][0], counted[name][1] / 1000) for name in sorted(counted)]
 
 
-def survey_data(found: Survey) -> dict[str, Any]:
+def survey_data(found: TraceSurvey) -> dict[str, Any]:
     """As plain data."""
     return {**asdict(found), "durations": dict(found.durations)}

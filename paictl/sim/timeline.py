@@ -12,7 +12,7 @@ FIELDS = 5
 """used, running, waiting, queued, stray."""
 
 
-class Timeline:
+class AreaTimeline:
     """Areas by stretch of time, from the first `add` on."""
 
     def __init__(self, start: Millis) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import cache
 
 from paictl.sim.cluster import Devices
-from paictl.sim.job import Deadline, Share, Urge
-from paictl.sim.knowledge import KnowledgeError, Knows
-from paictl.sim.state import ONE, JobState
+from paictl.sim.job import Deadline, DeadlineKind, Share
+from paictl.sim.knowledge import Knowledge, KnowledgeError
+from paictl.sim.state import ONE, JobProgress
 from paictl.units import Millis
 
 
@@ -20,7 +20,7 @@ class JobView:
 
     __slots__ = ("_state", "gpus", "number", "pod", "priority", "submit", "user", "vc")
 
-    def __init__(self, state: JobState) -> None:
+    def __init__(self, state: JobProgress) -> None:
         job = state.job
         self._state = state
         self.number = state.number
@@ -141,7 +141,7 @@ class JobView:
         return self._state.job.skew
 
     @property
-    def urge(self) -> Urge:
+    def urge(self) -> DeadlineKind:
         """What its deadline means (DEADLINE)."""
         return self._state.job.urge
 
@@ -186,22 +186,23 @@ class JobView:
         return self._state.job.facts
 
 
-GUARDED: Mapping[str, Knows] = {
-    "work": Knows.DURATION, "remaining": Knows.DURATION, "due": Knows.DURATION, "throughput": Knows.THROUGHPUT,
-    "iterations": Knows.THROUGHPUT, "scaling": Knows.SCALING, "sensitivity": Knows.LOCALITY,
-    "spread": Knows.LOCALITY, "skew": Knows.SKEW, "urge": Knows.DEADLINE, "deadlines": Knows.DEADLINE,
-    "gpu_util": Knows.UTILISATION, "gpu_mem": Knows.UTILISATION, "coloc": Knows.COLOCATION, "beside": Knows.COLOCATION,
-    "model": Knows.MODEL,
-    "rate": Knows.RATE, "facts": Knows.FACTS,
+GUARDED: Mapping[str, Knowledge] = {
+    "work": Knowledge.DURATION, "remaining": Knowledge.DURATION, "due": Knowledge.DURATION,
+    "throughput": Knowledge.THROUGHPUT, "iterations": Knowledge.THROUGHPUT, "scaling": Knowledge.SCALING,
+    "sensitivity": Knowledge.LOCALITY, "spread": Knowledge.LOCALITY, "skew": Knowledge.SKEW,
+    "urge": Knowledge.DEADLINE, "deadlines": Knowledge.DEADLINE,
+    "gpu_util": Knowledge.UTILISATION, "gpu_mem": Knowledge.UTILISATION, "coloc": Knowledge.COLOCATION,
+    "beside": Knowledge.COLOCATION, "model": Knowledge.MODEL,
+    "rate": Knowledge.RATE, "facts": Knowledge.FACTS,
 }  # fmt: skip
 """Which declaration each field needs; fields that are not listed need none."""
 
 
 @cache
-def view_for(knows: frozenset[Knows]) -> type[JobView]:
+def view_for(knows: frozenset[Knowledge]) -> type[JobView]:
     """The class of views for a policy: fields it has not declared raise `KnowledgeError`, the others cost nothing."""
 
-    def forbidden(field: str, needed: Knows) -> property:
+    def forbidden(field: str, needed: Knowledge) -> property:
         def read(_: JobView) -> object:
             raise KnowledgeError(field, needed)
 

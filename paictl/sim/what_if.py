@@ -9,7 +9,7 @@ from typing import Any
 from paictl.sim.job import Trace
 from paictl.sim.metrics import Figures, figures, percentile
 from paictl.sim.report import run_data
-from paictl.sim.run import Outcome, RunResult
+from paictl.sim.run import JobOutcome, RunResult
 
 MOST = 5
 """Jobs that are named of each tenant, in each direction."""
@@ -88,7 +88,7 @@ def what_if(trace: Trace, old: RunResult, new: RunResult, promised: tuple[dict[s
     )  # fmt: skip
 
 
-def _waited(outcome: Outcome) -> int | None:
+def _waited(outcome: JobOutcome) -> int | None:
     return outcome.waiting if outcome.jct is not None else None
 
 

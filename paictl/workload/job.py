@@ -57,7 +57,7 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class HivedExtras:
     """What HiveD is told about a task role, from ``extras.hivedScheduler``."""
 
     sku_type: str | None = None
@@ -79,7 +79,7 @@ class TaskRole:
     completion: Completion
     retry_count: int
     """-1: any number of retries after failures; -2: also after successes (FrameworkController's meaning)."""
-    wishes: Wishes
+    wishes: HivedExtras
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,10 +216,10 @@ class _RoleReader:
                 out.append(text.strip())
         return tuple(out)
 
-    def _wishes(self, name: str) -> Wishes:
+    def _wishes(self, name: str) -> HivedExtras:
         """Wishes of one role. The flags stand one level higher, for all roles: rest-server reads them nowhere else."""
         own = self.hived.mapping("taskRoles").mapping(name)
-        wishes = Wishes(
+        wishes = HivedExtras(
             sku_type=own.optional_text("skuType"),
             pinned_id=own.optional_text("pinnedCellId"),
             affinity_group=own.optional_text("affinityGroupName"),

@@ -114,7 +114,7 @@ class Transition:
     start: tuple[TaskRef, ...] = ()
 
 
-class Verdict(StrEnum):
+class RetryVerdict(StrEnum):
     """Of a retry policy."""
 
     FINAL = "final"
@@ -130,17 +130,17 @@ class RetryPolicy:
     free_if_transient: bool
     """Whether a transient end is always retried, without counting."""
 
-    def verdict(self, end: PodChange, counted: int) -> Verdict:
+    def verdict(self, end: PodChange, counted: int) -> RetryVerdict:
         """What follows an end after `counted` retries."""
         if self.free_if_transient and end in TRANSIENT:
-            return Verdict.RETRY
+            return RetryVerdict.RETRY
         failed = end is not PodChange.SUCCEEDED
         if self.limit == -2 or (failed and (self.limit == -1 or counted < self.limit)):
-            return Verdict.RETRY_COUNTED
-        return Verdict.FINAL
+            return RetryVerdict.RETRY_COUNTED
+        return RetryVerdict.FINAL
 
 
-_AFTER: Final = {Verdict.RETRY: 0, Verdict.RETRY_COUNTED: 1}
+_AFTER: Final = {RetryVerdict.RETRY: 0, RetryVerdict.RETRY_COUNTED: 1}
 """What a retry adds to the count."""
 
 
@@ -220,7 +220,7 @@ def _step(job: Job, tasks: list[TaskStatus], position: int, pod: TaskRef, what: 
         tasks[position] = replace(task, state=after)
         return _Step.STARTED
     verdict = task_policy(job, pod.role).verdict(what, task.counted)
-    if verdict is Verdict.FINAL:
+    if verdict is RetryVerdict.FINAL:
         tasks[position] = replace(task, state=after)
         return _Step.ENDED
     tasks[position] = replace(
@@ -289,7 +289,7 @@ def _outcome(roles: Iterable[TaskRole], counts: Mapping[tuple[str, RunState], in
 def _end_attempt(job: Job, status: JobStatus, end: PodChange) -> Transition:
     """The job is over, or starts again from the beginning; progress is lost."""
     verdict = RetryPolicy(job.retry_count, free_if_transient=True).verdict(end, status.counted)
-    if verdict is Verdict.FINAL:
+    if verdict is RetryVerdict.FINAL:
         return _close(status, RunState.SUCCEEDED if end is PodChange.SUCCEEDED else RunState.FAILED)
     kill = tuple(task.ref for task in status.tasks if not task.state.final)
     tasks = tuple(TaskStatus(task.role, task.index, incarnation=task.incarnation + 1) for task in status.tasks)

@@ -82,11 +82,11 @@ function linear(low, high, words, steps) {
 
 function logarithmic(low, high, words) {
   const bottom = Math.log(low), width = Math.log(high) - bottom || 1;
-  const all = [0.1, 1, 10, 60, 300, 1800, 7200, 36000, 86400, 432000, 2592000, 12960000];
+  const all = [0.1, 1, 10, 60, 300, 1800, 7200, 36000, 172800, 864000, 2592000, 12960000];
   return {
     place: (value) => (Math.log(Math.max(value, low)) - bottom) / width,
     value: (part) => Math.exp(bottom + part * width),
-    ticks: all.filter((tick) => tick >= low && tick <= high), words,
+    ticks: (high > 1000 * low ? all : STEPS).filter((tick) => tick >= low && tick <= high), words,
   };
 }
 
@@ -117,7 +117,11 @@ function chart(box, given) {
   function draw() {
     drawing.replaceChildren();
     set(drawing, { viewBox: `0 0 ${W} ${H}`, height: H });
+    const base = given.base ?? 0;
+    let last = Infinity; // no label over another, and none over that of the axis
     for (const tick of given.y.ticks) {
+      if (tick !== base && (last - y(tick) < 12 || Math.abs(y(tick) - y(base)) < 12)) continue;
+      last = y(tick);
       drawing.append(svg("line", { class: "grid", x1: LEFT, x2: W - RIGHT, y1: y(tick), y2: y(tick) }));
       drawing.append(svg("text", { x: LEFT - 6, y: y(tick) + 4, "text-anchor": "end", text: given.y.words(tick) }));
     }
@@ -128,7 +132,7 @@ function chart(box, given) {
       drawing.append(svg("line", { class: "grid", x1: x(tick), x2: x(tick), y1: TOP, y2: H - BOTTOM }));
       drawing.append(svg("text", { x: x(tick), y: H - 8, "text-anchor": "middle", text: given.x.words(tick) }));
     }
-    drawing.append(svg("line", { class: "axis", x1: LEFT, x2: W - RIGHT, y1: y(given.base ?? 0), y2: y(given.base ?? 0) }));
+    drawing.append(svg("line", { class: "axis", x1: LEFT, x2: W - RIGHT, y1: y(base), y2: y(base) }));
     for (const [run, curve] of given.curves) {
       if (given.always || shown.has(run)) drawing.append(path(run, curve));
     }
@@ -200,7 +204,7 @@ function head() {
     });
     $("shown").append(el("label", {}, box, key(place), run.label));
   });
-  if (data.runs.length < 2) $("shown").hidden = true;
+  $("shown").hidden = data.runs.length < 2;
 }
 
 const WORDS = { span, count, share };
@@ -219,6 +223,10 @@ function figures() {
     body.append(row);
   }
   $("figure-table").append(el("thead", {}, first), body);
+  for (const run of data.runs.filter((one) => one.parameters)) {
+    $("parameters").append(el("li", { text: said("{label} with {parameters}", run) }));
+  }
+  $("parameters").hidden = !$("parameters").children.length;
 }
 
 function curves(name) {
@@ -310,6 +318,7 @@ function symmetric(limit) {
 
 function pairs() {
   $("pairs").hidden = !data.pairs.length;
+  $("to-pairs").hidden = !data.pairs.length;
   data.pairs.forEach((pair, place) => {
     const all = pair.better + pair.worse + pair.same || 1;
     const split = el("div", { class: "split", role: "img", "aria-label": said("{better} better, {same} same, {worse} worse", pair) });

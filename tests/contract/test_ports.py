@@ -13,7 +13,7 @@ from paictl.cluster.interface import (
     ConflictError,
     EventKind,
     JobState,
-    Machine,
+    MachineSpec,
     NodeChange,
     NodeCondition,
     NodeRole,
@@ -21,8 +21,8 @@ from paictl.cluster.interface import (
     UnsupportedError,
 )
 from paictl.cluster.picture import picture_data
-from paictl.cluster.scheduling import Situation
-from paictl.cluster.targets import Kind
+from paictl.cluster.scheduling import JobSituation
+from paictl.cluster.targets import ClusterKind
 from paictl.errors import PaictlError
 from paictl.operate import explaining
 from tests.contract.conftest import KINDS, Contract
@@ -36,7 +36,7 @@ together = pytest.mark.together
 
 
 def test_every_kind_that_can_be_opened_is_under_contract() -> None:
-    assert set(KINDS) == {kind.value for kind in Kind}
+    assert set(KINDS) == {kind.value for kind in ClusterKind}
 
 
 # --- identity and time
@@ -170,7 +170,7 @@ def test_a_name_or_address_is_taken_once_and_a_node_leaves(contract: Contract) -
         return
     with pytest.raises(ConflictError):
         cluster.add_node(like)
-    added = cluster.add_node(Machine("worker9", "10.0.9.9", NodeRole.WORKER, like.sku, like.cpu, like.memory))
+    added = cluster.add_node(MachineSpec("worker9", "10.0.9.9", NodeRole.WORKER, like.sku, like.cpu, like.memory))
     assert added.machine.name == "worker9"
     assert added.reason, "no configuration names it, so that nothing can run there, and it says so"
     cluster.remove_node("worker9")
@@ -237,12 +237,12 @@ def test_a_waiting_job_is_explained_and_a_running_one_is_not_waiting(contract: C
     contract.job_in(runs, JobState.RUNNING)
     waits = contract.submit("waits")
     answer = contract.until(lambda: contract.cluster.explain(waits), lambda found: found.scheduler is not None)
-    assert (answer.job, answer.situation, answer.waiting) == (waits, Situation.NO_ROOM, 1)
+    assert (answer.job, answer.situation, answer.waiting) == (waits, JobSituation.NO_ROOM, 1)
     assert explaining.data(answer)["decision"] == "wait"
     crossed = scheduling.from_data(json.loads(json.dumps(scheduling.to_data(answer))))
     assert explaining.lines(crossed) == explaining.lines(answer)
     assert crossed == answer
-    assert contract.cluster.explain(runs).situation is Situation.NOT_WAITING
+    assert contract.cluster.explain(runs).situation is JobSituation.NOT_WAITING
 
 
 @needs(Port.JOBS, Port.SCHEDULING, Port.SERVICES)
@@ -253,7 +253,7 @@ def test_a_job_that_waits_for_a_stopped_service_says_for_which(contract: Contrac
     contract.until(lambda: contract.cluster.explain(waits), lambda found: found.scheduler is not None)
     contract.cluster.set_service("hivedscheduler", running=False)
     stopped = contract.cluster.explain(waits)
-    assert (stopped.situation, stopped.service) == (Situation.SERVICE_STOPPED, "hivedscheduler")
+    assert (stopped.situation, stopped.service) == (JobSituation.SERVICE_STOPPED, "hivedscheduler")
     assert "start it: paictl service start -n hivedscheduler" in explaining.lines(stopped)[1]
 
 
@@ -263,7 +263,7 @@ def test_what_would_become_of_a_job_is_told_and_nothing_is_submitted(contract: C
     assert (free.job, free.state, explaining.data(free)["decision"]) == ("ann~one", JobState.WAITING, "bind")
     contract.job_in(contract.submit("runs"), JobState.RUNNING)
     full = contract.cluster.foresee(contract.request("one"))
-    assert (full.situation, explaining.data(full)["decision"]) == (Situation.NO_ROOM, "wait")
+    assert (full.situation, explaining.data(full)["decision"]) == (JobSituation.NO_ROOM, "wait")
     assert [job.key for job in contract.cluster.jobs()] == ["ann~runs"]
     assert contract.submit("one") == "ann~one"
     told = contract.until(lambda: contract.cluster.explain("ann~one"), lambda found: found.scheduler is not None)

@@ -1,6 +1,6 @@
 """A user who submits jobs one after the other and asks again where nobody answered: ``submitting.py CLUSTER NUMBER``.
 
-Prints a line for each job that was taken: its number, and how often nobody had answered before.
+Prints a line for each job that was taken: its number, for how many milliseconds nobody had answered before, and why.
 """
 
 from __future__ import annotations
@@ -31,19 +31,20 @@ def main(cluster: str, jobs: int) -> None:
     """Submit them."""
     opened = open_target(cluster)
     for number in range(jobs):
-        unanswered = 0
+        began, reasons = time.monotonic(), set[str]()
         while True:
             try:
                 opened.submit([request(number)])
-            except UnreachableError:
-                unanswered += 1
+            except UnreachableError as error:
+                reasons.add(error.message)
                 time.sleep(0.1)
                 continue
             except ConflictError:  # it was taken by the master that could not say so any more
-                if not unanswered:
+                if not reasons:
                     raise
             break
-        print(number, unanswered, flush=True)  # noqa: T201 - what the test reads
+        silence = round((time.monotonic() - began) * 1000) if reasons else 0
+        print(number, silence, *sorted(reasons), flush=True)  # noqa: T201 - what the test reads
 
 
 if __name__ == "__main__":

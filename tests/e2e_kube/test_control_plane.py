@@ -13,8 +13,8 @@ from paictl.errors import PaictlError
 from paictl.remote.kube import client as client_module
 from paictl.remote.kube import pods
 from paictl.remote.kube.client import Json, KubeError, connect
-from paictl.remote.kube.events import Event, EventRecorder, PodReference
-from paictl.remote.kube.informer import Informer, Times
+from paictl.remote.kube.events import EventRecorder, NewEvent, PodReference
+from paictl.remote.kube.informer import Informer, InformerTimes
 from paictl.remote.kube.leases import LeaderElector, LeaseTimes
 from tests.e2e_kube.controlplane import ControlPlane
 from tests.e2e_kube.kubeapi import ApiError, KubeApi, hived_pod, until
@@ -71,7 +71,7 @@ def test_a_watch_goes_on_after_the_server_was_away_and_nothing_is_lost(plane: Co
 
 def test_a_silent_connection_is_given_up(plane: ControlPlane, api: KubeApi) -> None:
     seen = Seen()
-    times = Times(silence=2, watch=300, relist=600)
+    times = InformerTimes(silence=2, watch=300, relist=600)
     informer = Informer(connect(plane.kubeconfig, "x"), "/api/v1/namespaces/default/pods", seen, times=times)
     informer.start()
     assert informer.ready.wait(10)
@@ -104,7 +104,7 @@ def test_a_binding_carries_its_annotations_and_names_one_pod_only(plane: Control
 
 def test_an_event_is_one_object_however_often_it_is_told(plane: ControlPlane, api: KubeApi) -> None:
     client, now = connect(plane.kubeconfig, "x"), [0.0]
-    event = Event(PodReference("default", "someone", "uid-1"), "Waiting", "no room")
+    event = NewEvent(PodReference("default", "someone", "uid-1"), "Waiting", "no room")
     events = EventRecorder(client, "test", clock=lambda: now[0])
     for _ in range(24 * 360):  # every ten seconds, a whole day
         events.send(event)

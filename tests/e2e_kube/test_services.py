@@ -330,7 +330,7 @@ def test_killed_in_the_middle_it_says_so_and_goes_on(bench: Bench, monkeypatch: 
 def test_who_died_holds_a_service_only_for_a_while(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record, "SILENCE", 0.5)
     records = record.Records(bench.client)
-    assert records.write(record.Record("web", holder="ann@dead 1")) is not None
+    assert records.write(record.ServiceRecord("web", holder="ann@dead 1")) is not None
     assert bench.start().ready
 
 

@@ -10,6 +10,13 @@ from urllib.parse import quote
 import pytest
 
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
+from paictl.cluster.kubernetes.services.applying import Applier
+from paictl.cluster.kubernetes.services.drift import drift_of
+from paictl.cluster.kubernetes.services.kinds import Kinds
+from paictl.cluster.kubernetes.services.record import Item
+from paictl.cluster.values import ClusterError
+from paictl.remote.kube.client import connect
+from tests.e2e_kube.controlplane import ControlPlane
 from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi
 from tests.unit.cluster.catalogue import CONFIGURATIONS, rendered
 
@@ -67,29 +74,57 @@ def test_the_server_takes_every_object(
     assert len(found) > 60
 
 
-def test_labels_of_nodes_come_and_go_beside_those_of_others(
-    api: KubeApi, paths: Paths, monkeypatch: pytest.MonkeyPatch
+def test_labels_and_taints_of_nodes_come_and_go_beside_those_of_others(
+    api: KubeApi, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("paictl.config.secrets.sealing.COST", (4, 1, 1))
     nodes = [one.body for one in rendered(CONFIGURATIONS["all options"])["cluster-configuration"] if one.kind == "Node"]
     (body,) = [one for one in nodes if one["metadata"]["name"] == "w-1.lab"]
-    path = paths.of(body)
+    client = connect(plane.kubeconfig, "x")
+    applier, path = Applier(client, Kinds(client)), "/api/v1/nodes/w-1.lab"
     api.call("POST", "/api/v1/nodes", {
         "metadata": {"name": "w-1.lab", "labels": {"kubernetes.io/hostname": "w-1.lab", "own": "kept"}},
-        "spec": {"taints": [{"key": "own", "effect": "NoSchedule"}]},
+        "spec": {"unschedulable": True, "taints": [{"key": "own", "effect": "NoSchedule"}]},
     })  # fmt: skip
+
+    def taints() -> set[str]:
+        """But for those of the server, which come when it has seen that nobody keeps the node."""
+        found = api.get(path)["spec"].get("taints") or ()
+        words = {f"{one['key']}={one.get('value', '')}:{one['effect']}" for one in found}
+        return {word for word in words if not word.startswith("node.kubernetes.io/")}
+
+    def labels() -> dict[str, str]:
+        return {key: one for key, one in api.get(path)["metadata"]["labels"].items() if key.startswith("paictl.io/")}
+
+    def check_drift() -> list[str]:
+        return drift_of(applier.live(Item.of(body)), applier.dry(body) or {}, body)
+
     try:
-        without_force = "?fieldManager=paictl&force=false&fieldValidation=Strict"
-        labels = api.call("PATCH", path + without_force, body, APPLY)["metadata"]["labels"]
-        assert {key: one for key, one in labels.items() if key.startswith("paictl.io/")} == body["metadata"]["labels"]
-        assert labels["own"] == "kept"
-        bare = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "w-1.lab"}}
-        after = api.call("PATCH", path + without_force, bare, APPLY)
-        assert not [key for key in after["metadata"]["labels"] if key.startswith("paictl.io/")]
-        assert after["metadata"]["labels"]["own"] == "kept"
-        assert [one["key"] for one in after["spec"]["taints"] if one["key"] == "own"] == ["own"]
-        taints = {**bare, "spec": {"taints": [{"key": "ours", "effect": "NoSchedule"}]}}
-        with pytest.raises(ApiError, match="conflict"):  # why taints are left alone: the list has one owner
-            api.call("PATCH", path + without_force, taints, APPLY)
+        applier.check([body], lambda: None)
+        assert taints() == {"own=:NoSchedule"}, "a check changes nothing"
+        applier.apply([body], lambda: None)
+        ours = {"paictl.io/jobs=:NoSchedule", "owner=lab-2:PreferNoSchedule"}
+        assert taints() == {"own=:NoSchedule"} | ours
+        assert labels() == body["metadata"]["labels"]
+        assert check_drift() == []
+        version = api.get(path)["metadata"]["resourceVersion"]
+        applier.apply([body], lambda: None)
+        assert api.get(path)["metadata"]["resourceVersion"] == version, "nothing to write"
+
+        api.patch(path, {"spec": {"taints": [{"key": "own", "effect": "NoSchedule"}]}})  # somebody takes ours away
+        assert [line for line in check_drift() if "spec.taints" in line]
+        changed = {**body, "spec": {"taints": [{"key": "owner", "value": "lab-3", "effect": "PreferNoSchedule"}]}}
+        applier.apply([changed], lambda: None)
+        assert taints() == {"own=:NoSchedule", "owner=lab-3:PreferNoSchedule"}
+
+        wrong = {**body, "spec": {"taints": [{"key": "no key", "effect": "NoSchedule"}]}}
+        with pytest.raises(ClusterError, match="no key"):
+            applier.check([wrong], lambda: None)
+        applier.remove(Item.of(body))
+        assert taints() == {"own=:NoSchedule"}
+        assert labels() == {}
+        about = api.get(path)["metadata"]
+        assert about["labels"]["own"] == "kept"
+        assert not [key for key in about.get("annotations") or () if key.startswith("paictl.io/")]
     finally:
         api.call("DELETE", path)

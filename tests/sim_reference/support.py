@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from paictl.sim.cluster import ClusterSpec
+from paictl.sim.cluster import ClusterShape
 from paictl.sim.job import Trace
 from paictl.sim.metrics import Figures, figures
 from paictl.sim.run import RunResult
@@ -24,9 +24,9 @@ def trace(archive: str, member: str, kind: str) -> Trace:
     return load(f"{packed}/{archive}/{member}", kind)
 
 
-def run(jobs: Trace, cluster: ClusterSpec, policy: str) -> RunResult:
+def run(jobs: Trace, cluster: ClusterShape, policy: str) -> RunResult:
     return simulate(jobs.jobs, cluster, policy)
 
 
-def measure(jobs: Trace, cluster: ClusterSpec, policy: str) -> Figures:
+def measure(jobs: Trace, cluster: ClusterShape, policy: str) -> Figures:
     return figures(run(jobs, cluster, policy))

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from paictl.sim.cluster import homogeneous
-from paictl.sim.run import Outcome, RunResult
+from paictl.sim.run import JobOutcome, RunResult
 from tests.sim_reference.support import run, trace
 
 MINUTE = 60_000
@@ -18,7 +18,7 @@ def play(name: str, policy: str, nodes: int = 6) -> RunResult:
     return run(trace("derived", f"chronus_small_{name}.csv", "chronus"), homogeneous(nodes, 8), policy)
 
 
-def worth(one: Outcome) -> float:
+def worth(one: JobOutcome) -> float:
     if one.end is None:
         return 0.0
     return next((deadline.value for deadline in one.deadlines if one.end <= deadline.time), 0.0)

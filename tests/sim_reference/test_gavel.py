@@ -14,7 +14,9 @@ KNOWN = {
     "gavel:aware=false": (18705.4, 70929.1),
     "gavel:objective=water-filling": (13712.0, 61717.8),
     "gavel:objective=finish-time": (14170.5, 61833.4),
+    "gavel:objective=finish-time,aware=false": (18517.8, 72761.4),
     "gavel:objective=makespan": (21391.9, 58494.1),
+    "gavel:objective=makespan,aware=false": (19861.9, 70491.9),
     "gavel:objective=max-sum": (15665.5, 63445.3),
 }
 """Mean JCT and makespan."""

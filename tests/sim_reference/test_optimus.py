@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import fmean
+
 import pytest
 
 from paictl.sim.cluster import homogeneous
@@ -24,3 +26,16 @@ def test_tiresias_is_better_there() -> None:
     assert ours is not None
     assert other is not None
     assert other < ours
+
+
+@pytest.mark.slow  # eight workloads under two policies
+def test_all_eight_workloads() -> None:
+    """Published means of eight: Optimus 5681.9, Tiresias 4038.2 (ours is 10 % lower, one workload 18 %)."""
+    means: dict[str, list[float]] = {OPTIMUS: [], TIRESIAS: []}
+    for number in range(1, 9):
+        jobs = trace("pollux", f"workloads/workload-{number}.csv", "pollux")
+        for policy, found in means.items():
+            found.append(measure(jobs, CLUSTER, policy).mean_jct or 0)
+    assert fmean(means[OPTIMUS]) == pytest.approx(5681.9, rel=0.05)
+    assert fmean(means[TIRESIAS]) == pytest.approx(4038.2, rel=0.12)
+    assert fmean(means[TIRESIAS]) < fmean(means[OPTIMUS])

@@ -2,6 +2,7 @@
 # build.sh [COMPONENT...]: builds Kubernetes and what runs beside it as Go modules, once, into a cache outside the tree.
 #   Components: etcd kube-apiserver kube-controller-manager kube-scheduler kwok (what `make e2e` needs; the default);
 #   kubectl kubelet kubeadm kube-proxy etcdctl containerd runc cni crictl coredns pause deviceplugin; "hosts" is all that test hosts need;
+#   prometheus alertmanager node-exporter, in the versions of templates/images.yaml; "monitoring" is these three.
 #   flannel (another network of pods, for a test of its own).
 #   Versions: versions.env beside this file, or the environment. PAICTL_KUBE is the folder of Kubernetes' own binaries
 #   (default: ${XDG_CACHE_HOME:-~/.cache}/paictl/kube/VERSION); the others are in COMPONENT-VERSION beside it.
@@ -19,6 +20,11 @@ while IFS='=' read -r name value; do
 done <"$HERE/versions.env"
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/paictl/kube
 PLUGIN=$HERE/../hosts/gpu/plugin.go
+# image_version NAME: of an image that the services use; its program is built in the same version.
+image_version() { sed -n "s/^$1: .*://p" "$HERE/../../templates/images.yaml"; }
+PROMETHEUS_VERSION=$(image_version prometheus)
+ALERTMANAGER_VERSION=$(image_version alertmanager)
+NODE_EXPORTER_VERSION=$(image_version node-exporter)
 STAMP=${KUBE_STAMP:-$KUBE_VERSION}
 OWN=${PAICTL_KUBE:-$CACHE/$KUBE_VERSION}
 OUT=$OWN
@@ -27,6 +33,7 @@ JOBS=${JOBS:-$(nproc)}
 DEFAULT=(etcd kube-apiserver kube-scheduler kube-controller-manager kwok)
 KUBERNETES=(kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubectl kubelet kubeadm)
 BESIDE=(etcd kwok runc cni containerd crictl etcdctl coredns pause deviceplugin)
+MONITORING=(prometheus alertmanager node-exporter)
 APART=(flannel)
 
 say() { printf 'kube: %s\n' "$*" >&2; }
@@ -96,6 +103,9 @@ folder_of() {
     pause) echo "$CACHE/pause-$PAUSE_VERSION" ;;
     flannel) echo "$CACHE/flannel-$FLANNEL_VERSION" ;;
     deviceplugin) echo "$CACHE/deviceplugin-$KUBE_VERSION-$(sha256sum <"$PLUGIN" | cut -c 1-8)" ;;
+    prometheus) echo "$CACHE/prometheus-$PROMETHEUS_VERSION" ;;
+    alertmanager) echo "$CACHE/alertmanager-$ALERTMANAGER_VERSION" ;;
+    node-exporter) echo "$CACHE/node-exporter-$NODE_EXPORTER_VERSION" ;;
     etcd | kwok) echo "$OWN" ;;
     *) echo "$OUT" ;;
   esac
@@ -106,6 +116,8 @@ last_of() {
   case $1 in
     etcdctl) echo etcdutl ;;
     containerd) echo ctr ;;
+    prometheus) echo promtool ;;
+    alertmanager) echo amtool ;;
     cni) echo firewall ;;
     flannel) echo flanneld ;;
     deviceplugin) echo nvidia-device-plugin ;;
@@ -164,6 +176,33 @@ crictl() {
 coredns() {
   module coredns github.com/coredns/coredns "$COREDNS_VERSION"
   compile "$(folder_of coredns)/coredns" github.com/coredns/coredns "-s -w"
+}
+
+# Its release 3.11.3 is the module's 0.311.3. Of its discoveries the one that our configuration uses; without pages, which npm makes.
+prometheus() {
+  local name root=github.com/prometheus/prometheus major minor patch version
+  IFS=. read -r major minor patch <<<"${PROMETHEUS_VERSION#v}"
+  version=v0.$(printf '%d%02d' "$major" "$minor").$patch
+  module prometheus $root "$version"
+  for name in prometheus promtool; do
+    compile "$(folder_of prometheus)/$name" $root/cmd/$name \
+      "-s -w -X github.com/prometheus/common/version.Version=${PROMETHEUS_VERSION#v}" -tags remove_all_sd,enable_kubernetes_sd
+  done
+}
+
+alertmanager() {
+  local name root=github.com/prometheus/alertmanager
+  module alertmanager $root "$ALERTMANAGER_VERSION"
+  for name in alertmanager amtool; do
+    compile "$(folder_of alertmanager)/$name" $root/cmd/$name \
+      "-s -w -X github.com/prometheus/common/version.Version=${ALERTMANAGER_VERSION#v}"
+  done
+}
+
+node-exporter() {
+  module node-exporter github.com/prometheus/node_exporter "$NODE_EXPORTER_VERSION"
+  compile "$(folder_of node-exporter)/node-exporter" github.com/prometheus/node_exporter \
+    "-s -w -X github.com/prometheus/common/version.Version=${NODE_EXPORTER_VERSION#v}"
 }
 
 # A C program in the module of Kubernetes.
@@ -248,10 +287,13 @@ exec 9>"$OUT/.lock"
 flock -n 9 || { say "another build runs; waiting for it"; flock 9; }
 find_go
 [ $# -gt 0 ] || set -- "${DEFAULT[@]}"
-[ "$*" != hosts ] || set -- "${KUBERNETES[@]}" "${BESIDE[@]}"
+case $* in
+  hosts) set -- "${KUBERNETES[@]}" "${BESIDE[@]}" ;;
+  monitoring) set -- "${MONITORING[@]}" ;;
+esac
 for component in "$@"; do
   is_there "$component" && continue
-  case " ${KUBERNETES[*]} | ${BESIDE[*]} ${APART[*]} " in
+  case " ${KUBERNETES[*]} | ${BESIDE[*]} ${MONITORING[*]} ${APART[*]} " in
     *" $component "*"|"*) (kubernetes "$component") ;;
     *" $component "*) ("$component") ;;
     *) die "unknown component $component" ;;

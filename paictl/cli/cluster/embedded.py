@@ -17,9 +17,9 @@ from paictl.cluster.interface import ClusterError, UnreachableError, Unsupported
 from paictl.cluster.machines import machines_in
 from paictl.config.pushing.fileset import seal_files
 from paictl.errors import PaictlError
-from paictl.lab.site import Site
+from paictl.lab.site import LabSite
 from paictl.operate import clock
-from paictl.operate.beginning import Lists, beginning
+from paictl.operate.beginning import HostLists, beginning
 from paictl.operate.status import remarks
 from paictl.places import state_folder
 from paictl.service.catalogue import load_catalogue
@@ -62,7 +62,7 @@ def up(
     if masters or workers or config:
         if not (masters and workers and config):
             raise PaictlError("all three files are needed", hint="-m master.csv -w worker.csv -c config.yaml")
-        lists = Lists(masters, workers, config, tuple(sku or ()))
+        lists = HostLists(masters, workers, config, tuple(sku or ()))
     if folder is not None and layout is not None:
         raise PaictlError("the cluster is described twice", hint="name the folder, or --layout")
     clock, place = parse_speed(speed) if speed else None, state if state is not None else state_folder()
@@ -84,7 +84,7 @@ def up(
     console.info("next: paictl job submit FILE, paictl cluster view")
 
 
-def _wait(site: Site, span: Millis | None) -> None:
+def _wait(site: LabSite, span: Millis | None) -> None:
     """Let a span of a lab pass where nobody can set the clock; told is the instant there."""
     from paictl.lab.pacing import wait  # late: few labs run there
 

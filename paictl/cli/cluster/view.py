@@ -14,9 +14,9 @@ from paictl.cli import console
 from paictl.cli.cluster.picture.by import By
 from paictl.cli.cluster.picture.lines import picture_lines
 from paictl.cli.cluster.picture.marks import marks
-from paictl.cli.cluster.picture.text import Line
 from paictl.cli.clusters import OutputOption, StateOption, open_cluster
 from paictl.cli.console import PIPE_WIDTH, Output, write_data, write_segments
+from paictl.cli.segments import Line
 from paictl.cluster.interface import Cluster
 from paictl.cluster.page import page
 from paictl.errors import PaictlError

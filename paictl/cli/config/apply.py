@@ -11,7 +11,7 @@ from paictl.cli import console
 from paictl.cli.clusters import ClusterId, StateOption, Yes, check_id, confirm, noted, open_cluster
 from paictl.cli.config.push import Base, Drop, Message, planned, say_readers, show_plan
 from paictl.operate.pushing.mode import Mode
-from paictl.operate.pushing.plan import Order, send
+from paictl.operate.pushing.plan import PushRequest, send
 from paictl.operate.pushing.planfile import read_plan, write_plan
 
 
@@ -32,7 +32,7 @@ def plan(
     """Show what a push would change and for whom, and keep it for `config apply`; nothing is sent."""
     cluster = open_cluster(state)
     check_id(cluster, cluster_id)
-    made = planned(cluster, Order(path, mode, tuple(drop or ()), base))
+    made = planned(cluster, PushRequest(path, mode, tuple(drop or ()), base))
     if not made.changes:
         console.info(f"cluster {cluster.name} has this configuration already")
         return

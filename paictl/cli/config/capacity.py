@@ -14,10 +14,10 @@ from paictl.cli.config.push import diff_with_cluster
 from paictl.cli.console import Output, info, progress, write, write_data, write_table
 from paictl.cli.options import KindOption, OutputOption
 from paictl.config.linting.validate import Choice, validate
-from paictl.config.quotas.capacity import Capacity, Share, configuration
+from paictl.config.quotas.capacity import Capacity, VcShare, configuration
 from paictl.config.quotas.capacity import capacity as capacity_of
-from paictl.config.quotas.diff import CellChange, ChainChange, Difference, compare
-from paictl.config.reading.kinds import Kind
+from paictl.config.quotas.diff import CellChange, ChainChange, QuotaDifference, compare
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import load
 from paictl.config.reading.problem import Severity
 from paictl.errors import ExitCode
@@ -50,7 +50,7 @@ def capacity(
     write_table(("VC", "CHAIN", "CELLS", "DEVICES", "LARGEST POD", "LARGEST GANG"), _vc_rows(found))
 
 
-def _capacity_of(path: str, kind: Kind | None) -> Capacity:
+def _capacity_of(path: str, kind: FileKind | None) -> Capacity:
     """The capacity in a file; says on stderr if the configuration has errors, because then it is not what will be."""
     gc.disable()  # as in `validate`: what is read stays
     with progress("reading"):
@@ -81,7 +81,7 @@ def _vc_rows(found: Capacity) -> Iterator[tuple[object, ...]]:
             yield first, share.chain, _cells(share), share.devices, share.largest_pod, share.largest_gang
 
 
-def _cells(share: Share) -> str:
+def _cells(share: VcShare) -> str:
     return " + ".join(
         f"{cell.number} {cell.type}"
         if cell.pinned is None
@@ -118,7 +118,7 @@ def diff(
     raise typer.Exit(ExitCode.OK if found.same else ExitCode.NEGATIVE)
 
 
-def _show(found: Difference) -> None:
+def _show(found: QuotaDifference) -> None:
     if found.vcs:
         write_table(("VC", "CHANGE", "CHAIN", "CELLS", "BEFORE", "AFTER", "DEVICES"), _change_rows(found))
     if found.vcs and found.chains:
@@ -131,7 +131,7 @@ def _show(found: Difference) -> None:
         write_table(("CHAIN", "CHANGE", "DEVICES BEFORE", "AFTER", "NODES"), rows)
 
 
-def _change_rows(found: Difference) -> Iterator[tuple[object, ...]]:
+def _change_rows(found: QuotaDifference) -> Iterator[tuple[object, ...]]:
     for vc in found.vcs:
         if not vc.cells:
             yield vc.name, vc.change, "-", "-", 0, 0, "+0"

@@ -16,7 +16,7 @@ from paictl.cli.config import push as config_push
 from paictl.cli.config import validate as config_validate
 from paictl.cli.console import Output, info, reflowed, write, write_data, write_table
 from paictl.cli.options import OutputOption, kind_option, meant, rule_ids
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.schema import SCHEMA_NAMES, load_schema, schema_file, schema_text
 from paictl.errors import PaictlError
 from paictl.files import write_together
@@ -39,7 +39,7 @@ app.command("rollback", epilog="paictl config rollback 3 --dry-run")(config_push
 
 @app.command(epilog="paictl config rules -o json")
 def rules(
-    kind: Annotated[Kind | None, kind_option("Only the rules for one kind of file")] = None,
+    kind: Annotated[FileKind | None, kind_option("Only the rules for one kind of file")] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List the rules: id, name, severity, what is wrong."""
@@ -148,5 +148,5 @@ def export_schemas(
     """Write all schemas as NAME.schema.json: on top of a file, `# yaml-language-server: $schema=PATH` names one."""
     for path in write_together(folder, {schema_file(n): schema_text(n) for n in SCHEMA_NAMES.values()}, force=force):
         write(str(path))
-    example = folder / schema_file(SCHEMA_NAMES[Kind.LAYOUT])
+    example = folder / schema_file(SCHEMA_NAMES[FileKind.LAYOUT])
     info(f"an editor uses one if the first line of a file is: # yaml-language-server: $schema={example}")

@@ -10,7 +10,7 @@ import typer
 from paictl.cli import console
 from paictl.cli.console import Output
 from paictl.config.linting.report import FORMATS
-from paictl.config.making.generate import Inputs, Plan, inventory_of, plan, read_inputs, recheck
+from paictl.config.making.generate import GeneratedFiles, GenerateInputs, inventory_of, plan, read_inputs, recheck
 from paictl.config.making.generate_text import render
 from paictl.config.making.skus import parse_sku
 from paictl.config.reading.schema import named_schemas
@@ -58,14 +58,14 @@ def generate(
     _show(made, written, form)
 
 
-def _refuse(inputs: Inputs) -> None:
+def _refuse(inputs: GenerateInputs) -> None:
     """Show what is wrong with the inputs, in the words of `config validate`."""
     console.write_segments(FORMATS["text"](inputs.report))
     console.info("nothing was written: correct the errors first")
     raise typer.Exit(ExitCode.NEGATIVE)
 
 
-def _show(made: Plan, written: list[Path], form: Output) -> None:
+def _show(made: GeneratedFiles, written: list[Path], form: Output) -> None:
     if form is not Output.TABLE:
         console.write_data(_data(made, written), form)
         return
@@ -79,7 +79,7 @@ def _show(made: Plan, written: list[Path], form: Output) -> None:
         console.info(f"note: {note}")
 
 
-def _data(made: Plan, written: list[Path]) -> dict[str, Any]:
+def _data(made: GeneratedFiles, written: list[Path]) -> dict[str, Any]:
     return {
         "files": [str(path) for path in written],
         "pools": [

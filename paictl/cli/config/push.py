@@ -26,7 +26,7 @@ from paictl.cli.clusters import (
 )
 from paictl.cli.console import Output, write, write_data, write_table
 from paictl.cluster.interface import Cluster, OpenPaiStore, UnsupportedError
-from paictl.cluster.scheduling import Harm
+from paictl.cluster.scheduling import JobImpact
 from paictl.config.pushing.compare import FileDifference, value_text
 from paictl.config.quotas.diff import VcChange
 from paictl.config.reading.schema import named_schemas
@@ -35,7 +35,7 @@ from paictl.files import write_together
 from paictl.i18n import counted
 from paictl.operate.pushing.folder import note_base
 from paictl.operate.pushing.mode import Mode
-from paictl.operate.pushing.plan import Order, Plan, StaleFilesError, compare, plan, plan_rollback, send
+from paictl.operate.pushing.plan import PushPlan, PushRequest, StaleFilesError, compare, plan, plan_rollback, send
 from paictl.units import rfc3339
 from paictl.words import listed
 
@@ -87,7 +87,7 @@ def push(
     """Check configuration files, merge them into those of the cluster, and store the result as a new version."""
     cluster = open_cluster(state)
     check_id(cluster, cluster_id)
-    order = Order(path, mode, tuple(drop or ()), base)
+    order = PushRequest(path, mode, tuple(drop or ()), base)
     made = planned(cluster, order)
     if not made.changes:
         console.info(f"cluster {cluster.name} has this configuration already")
@@ -103,7 +103,7 @@ def push(
     say_readers(made)
 
 
-def planned(cluster: Cluster, order: Order) -> Plan:
+def planned(cluster: Cluster, order: PushRequest) -> PushPlan:
     """The plan of a push; what is wrong with the files, or stands against them, is shown before the error."""
     with showing_reports(), showing_contested():
         return plan(cluster, order)
@@ -128,7 +128,7 @@ def _show_contested(error: StaleFilesError) -> None:
     write_table(("FILE", "KEY", "BASE", "CLUSTER", "YOURS"), rows)
 
 
-def show_plan(made: Plan) -> None:
+def show_plan(made: PushPlan) -> None:
     """Show what a push changes, for whom, and what is most likely a mistake."""
     for note in made.notes:
         console.info(f"note: {note}")
@@ -143,19 +143,19 @@ def show_plan(made: Plan) -> None:
 
 
 HARM: Final = {
-    Harm.NO_GUARANTEE: (
+    JobImpact.NO_GUARANTEE: (
         "{count} job then runs on without its guarantee: {jobs}",
         "{count} jobs then run on without their guarantee: {jobs}",
     ),
-    Harm.NO_CELL: (
+    JobImpact.NO_CELL: (
         "{count} job then runs on devices of which the scheduler knows nothing: {jobs}",
         "{count} jobs then run on devices of which the scheduler knows nothing: {jobs}",
     ),
-    Harm.NO_VC: (
+    JobImpact.NO_VC: (
         "{count} job then waits for a virtual cluster that is gone: {jobs}",
         "{count} jobs then wait for a virtual cluster that is gone: {jobs}",
     ),
-    Harm.NEVER: (
+    JobImpact.NEVER: (
         "{count} job then waits and can never run: {jobs}",
         "{count} jobs then wait and can never run: {jobs}",
     ),
@@ -163,8 +163,8 @@ HARM: Final = {
 """What a push does to one job, and to several."""
 
 
-def _by_harm(made: Plan) -> dict[Harm, list[str]]:
-    jobs: dict[Harm, list[str]] = {}
+def _by_harm(made: PushPlan) -> dict[JobImpact, list[str]]:
+    jobs: dict[JobImpact, list[str]] = {}
     for one in made.harmed:
         jobs.setdefault(one.harm, []).append(f"{one.job} ({one.vc})")
     return jobs
@@ -198,7 +198,7 @@ def write_differences(differences: Sequence[FileDifference]) -> None:
         write_table(("FILE", "CHANGE", "KEY", "CLUSTER", "NEW"), rows)
 
 
-def say_readers(made: Plan) -> None:
+def say_readers(made: PushPlan) -> None:
     """Say how the services that read what changed come to load it; until then they go on with what they have."""
     for verb, chosen in (("refresh", made.readers.to_refresh), ("start", made.readers.to_start)):
         if chosen:

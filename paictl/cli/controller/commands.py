@@ -39,7 +39,7 @@ def serve(
     """
     from paictl.cli import console
     from paictl.cli.options import address
-    from paictl.controller.service import Service, Settings
+    from paictl.controller.service import ControllerService, ControllerSettings
     from paictl.errors import PaictlError
     from paictl.remote.kube.client import connect
     from paictl.units import parse_duration
@@ -53,6 +53,6 @@ def serve(
     except ValueError as error:
         raise PaictlError(f"--keep {keep!r}: {error}") from None
     client = connect(kubeconfig, context)
-    settings = Settings(host=host, port=port, elect=leader_elect, lease=(space, name), keep=seconds)
+    settings = ControllerSettings(host=host, port=port, elect=leader_elect, lease=(space, name), keep=seconds)
     console.info(f"probes and metrics on {listen}, jobs of {client.where}")
-    Service(client, settings, console.info).run()
+    ControllerService(client, settings, console.info).run()

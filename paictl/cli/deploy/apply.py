@@ -134,9 +134,9 @@ def apply(
     done = carry_out(desired, runs_folder(), _now, PhaseLines(), lambda site: _give_access(site, cluster), timeout)
     _say(done, cluster, form)
     if not kubernetes_only:
-        from paictl.cli.deploy.services import Wish, deploy_services
+        from paictl.cli.deploy.services import StartOptions, deploy_services
 
-        deploy_services(desired, files, done, Wish(folder, tuple(services or ()), tuple(skip or ()), timeout))
+        deploy_services(desired, files, done, StartOptions(folder, tuple(services or ()), tuple(skip or ()), timeout))
 
 
 def _desired(deployment: Deployment, artifacts: str, *, accept_new: bool) -> Desired:

@@ -16,7 +16,7 @@ from paictl.cli.deploy.reset import api_of, other_cluster
 from paictl.errors import PaictlError
 
 if TYPE_CHECKING:
-    from paictl.deploy.backup import Pushed
+    from paictl.deploy.backup import PushedConfig
 
 BACKUP_EPILOG = """
     paictl deploy backup -m master.csv -w worker.csv -c config.yaml /srv/backups/
@@ -56,17 +56,17 @@ def backup(
     )  # fmt: skip
 
 
-def _pushed(cluster: str) -> Pushed:
+def _pushed(cluster: str) -> PushedConfig:
     """The configuration that was pushed last; without one, or where it cannot be asked for, the snapshot has it."""
     from paictl.cluster.targets import open_target
-    from paictl.deploy.backup import Pushed
+    from paictl.deploy.backup import PushedConfig
 
     try:
         versions = open_target(cluster).configurations()
     except PaictlError as error:
         console.warning(spoken("the configuration is in the snapshot only: {why}", why=str(error)))
-        return Pushed()
-    return Pushed(versions[-1].number, versions[-1].files) if versions else Pushed()
+        return PushedConfig()
+    return PushedConfig(versions[-1].number, versions[-1].files) if versions else PushedConfig()
 
 
 def restore(

@@ -15,8 +15,8 @@ from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_de
 from paictl.cli.options import OutputOption
 
 if TYPE_CHECKING:
-    from paictl.deploy.preflight.checking import HostChecks, Preflight
-    from paictl.deploy.preflight.verdict import Verdict
+    from paictl.deploy.preflight.checking import HostChecks, PreflightReport
+    from paictl.deploy.preflight.verdict import PreflightVerdict
 
 EPILOG = """
     paictl deploy check -m master.csv -w worker.csv -c config.yaml
@@ -69,7 +69,7 @@ def check(
     raise typer.Exit(found.exit_code)
 
 
-def data_of(found: Preflight) -> dict[str, Any]:
+def data_of(found: PreflightReport) -> dict[str, Any]:
     """The result for programs."""
     return {
         "exitCode": int(found.exit_code),
@@ -81,7 +81,7 @@ def data_of(found: Preflight) -> dict[str, Any]:
     }
 
 
-def _show(found: Preflight) -> None:
+def _show(found: PreflightReport) -> None:
     rows = list(_matrix(found))
     console.write_table(rows[0], rows[1:])
     for hosts, check_name, verdict in _together(found):
@@ -94,9 +94,9 @@ def _show(found: Preflight) -> None:
     console.info(_summary(found))
 
 
-def _together(found: Preflight) -> Iterator[tuple[list[str], str, Verdict]]:
+def _together(found: PreflightReport) -> Iterator[tuple[list[str], str, PreflightVerdict]]:
     """What is not well: hosts of which a check says the same stand together."""
-    same: dict[tuple[str, Verdict], list[str]] = {}
+    same: dict[tuple[str, PreflightVerdict], list[str]] = {}
     for host, check_name, verdict in found.failures:
         same.setdefault((check_name, verdict), []).append(host)
     for (check_name, verdict), hosts in same.items():
@@ -104,7 +104,7 @@ def _together(found: Preflight) -> Iterator[tuple[list[str], str, Verdict]]:
         yield [*hosts[:_MOST], *([spoken("and {count} more", count=more)] if more > 0 else [])], check_name, verdict
 
 
-def _matrix(found: Preflight) -> Iterator[Sequence[str]]:
+def _matrix(found: PreflightReport) -> Iterator[Sequence[str]]:
     """Heading and rows: a check a row and a host a column where that fits, else a host a row and a group a column."""
     from paictl.deploy.preflight.checking import GROUPS
 
@@ -135,7 +135,7 @@ def _of_group(host: HostChecks, names: Sequence[str]) -> str:
     return ", ".join(bad) or ("ok" if known else "-")
 
 
-def _summary(found: Preflight) -> str:
+def _summary(found: PreflightReport) -> str:
     levels = [verdict.level.value for _, _, verdict in found.failures]
     silent = sum(not one.answered for one in found.hosts)
     parts = [

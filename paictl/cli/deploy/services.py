@@ -36,7 +36,7 @@ PORTAL = "webportal"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class StartOptions:
     """What is pushed (made from the machines without `folder`), and which services are started."""
 
     folder: Path | None = None
@@ -46,7 +46,7 @@ class Wish:
     """Seconds that each may take to get ready."""
 
 
-def deploy_services(desired: Desired, files: Sequence[str], done: Applied, wish: Wish) -> None:
+def deploy_services(desired: Desired, files: Sequence[str], done: Applied, wish: StartOptions) -> None:
     """Make and push the configuration, start the services, say what runs, what does not and why, and what to try."""
     settings = desired.deployment.settings
     where = wish.folder or Path.home() / "pai-deploy" / "cluster-cfg"

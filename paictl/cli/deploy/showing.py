@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from paictl.cli import console
 from paictl.cli.console import said, spoken
-from paictl.deploy.phases import Change
+from paictl.deploy.phases import HostChange
 from paictl.plan import events
 from paictl.plan.events import Event
 
@@ -44,7 +44,7 @@ class PhaseLines:
         return f"{time.monotonic() - self._began:.1f} s"
 
 
-def show_changes(changes: Iterable[Change]) -> None:
+def show_changes(changes: Iterable[HostChange]) -> None:
     """What would change, by phase and host."""
     before = ""
     for one in changes:

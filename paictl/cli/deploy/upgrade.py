@@ -48,7 +48,7 @@ def upgrade(
     from paictl.deploy.artifacts import verify
     from paictl.deploy.upgrade import upgrade as carry_out
     from paictl.deploy.upgrade import wished
-    from paictl.deploy.upgrading import Wish
+    from paictl.deploy.upgrading import UpgradeOptions
     from paictl.deploy.versions import version_of
 
     target = version_of(to)
@@ -62,7 +62,7 @@ def upgrade(
                       count=machines, cluster=cluster, version=target)  # fmt: skip
     confirm(question, cluster, yes=yes)
     done = carry_out(
-        desired, Wish(target, batch, drain_timeout), runs_folder(), lambda: datetime.now(UTC), PhaseLines()
+        desired, UpgradeOptions(target, batch, drain_timeout), runs_folder(), lambda: datetime.now(UTC), PhaseLines()
     )
     _keep_images(desired, cluster)
     _say(done, cluster, str(target), output)

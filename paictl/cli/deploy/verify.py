@@ -36,7 +36,7 @@ def verify(
     """Try the cluster: pods on every node, names, service addresses, node to node, all devices of a node."""
     from paictl.deploy.apply import prepare
     from paictl.deploy.kubeconfig import context_name, default_kubeconfig
-    from paictl.deploy.verifying import Trial, Verdict, data_of, image_for, verify_cluster
+    from paictl.deploy.verifying import CheckState, VerifyOptions, data_of, image_for, verify_cluster
     from paictl.remote.kube.client import connect
 
     deployment = read_deployment(masters, workers, config)
@@ -45,21 +45,21 @@ def verify(
         image = (
             image_for(one.reference for one in prepare(deployment, artifacts).images) or "docker.io/library/busybox:1"
         )
-    findings = verify_cluster(client, Trial(image, seconds), console.detail)
+    findings = verify_cluster(client, VerifyOptions(image, seconds), console.detail)
     missing = {one.name for one in deployment.machines} - {one.node for one in findings}
     if missing:
         names = ", ".join(sorted(missing))
         raise PaictlError(
             text("no node of the cluster: {names}", names=names), hint="paictl deploy apply lets them join"
         )
-    bad = [one for one in findings if one.verdict is Verdict.FAILED]
+    bad = [one for one in findings if one.verdict is CheckState.FAILED]
     if output is not Output.TABLE:
         console.write_data(data_of(findings), output)
     else:
         rows = [
             (one.node, one.check, one.verdict.value, said(one.message))
             for one in findings
-            if one.verdict is not Verdict.OK
+            if one.verdict is not CheckState.OK
         ]
         if rows:
             console.write_table(("NODE", "CHECK", "VERDICT", "WHY"), rows)

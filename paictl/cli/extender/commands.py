@@ -22,7 +22,7 @@ HELP = "The scheduler core behind kube-scheduler: serve its questions, make its 
 app = App(help=HELP)
 
 
-class Preemption(StrEnum):
+class Evictor(StrEnum):
     """Who evicts victims."""
 
     EXTENDER = "extender"
@@ -51,8 +51,8 @@ def serve(
         str,
         typer.Option(metavar="NAMESPACE/NAME", help="Pod to be labelled paictl.io/leader while it leads."),
     ] = "",
-    preemption: Annotated[Preemption, typer.Option(help="Who evicts; kube-scheduler can from 1.38 on.")] = (
-        Preemption.EXTENDER
+    preemption: Annotated[Evictor, typer.Option(help="Who evicts; kube-scheduler can from 1.38 on.")] = (
+        Evictor.EXTENDER
     ),
     delete_after: Annotated[
         float | None,
@@ -76,7 +76,7 @@ def serve(
     from paictl.cluster.pods.labels import DEVICES
     from paictl.errors import PaictlError
     from paictl.extender.configuration import FindingsError
-    from paictl.extender.service import Service, Settings
+    from paictl.extender.service import ExtenderService, ExtenderSettings
     from paictl.remote.kube.client import connect
 
     host, port = address(listen)
@@ -85,14 +85,14 @@ def serve(
     for path in filter(None, (tls_cert, tls_key)):
         if not path.is_file():
             raise PaictlError("there is no such file", where=str(path))
-    settings = Settings(
+    settings = ExtenderSettings(
         config=config, host=host, port=port, certificate=tls_cert, key=tls_key, elect=leader_elect,
         lease=_named("--lease", lease), pod=_named("--pod", pod) if pod else None,
-        own_preemption=preemption is Preemption.EXTENDER, delete_after=delete_after,
+        own_preemption=preemption is Evictor.EXTENDER, delete_after=delete_after,
         deadline=bind_deadline, devices=tuple(device) if device else DEVICES, dump=dump,
     )  # fmt: skip
     try:
-        service = Service(connect(kubeconfig, context), settings, console.info)
+        service = ExtenderService(connect(kubeconfig, context), settings, console.info)
     except FindingsError as error:
         console.info(error.report)
         raise

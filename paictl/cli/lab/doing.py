@@ -16,7 +16,7 @@ from paictl.cli.lab.playing import play_labs
 from paictl.cli.lab.sessions import LabOption, LabWord, begun, present_step, session_of
 from paictl.cli.lab.shown import show_edits, show_questions, show_step, tell
 from paictl.errors import ExitCode
-from paictl.lab.commandlog import Command
+from paictl.lab.commandlog import TypedCommand
 from paictl.lab.errors import LabError
 from paictl.lab.manifest import all_labs
 from paictl.lab.messages import say
@@ -54,7 +54,7 @@ def solve(
     session, words = begun(lab), speaks(lang)
     session.observe()
 
-    def runner(command: str) -> Command:
+    def runner(command: str) -> TypedCommand:
         write(f"$ {command}")
         return type_words(session, shlex.split(command)[1:])
 

@@ -30,7 +30,7 @@ from paictl.cli.options import OutputOption
 from paictl.cli.settings import settings
 from paictl.errors import ExitCode
 from paictl.lab.folders import labs_folder
-from paictl.lab.judging import Status, judged
+from paictl.lab.judging import CheckStatus, judged
 from paictl.lab.language import choose
 from paictl.lab.messages import say
 from paictl.lab.session import Session
@@ -84,7 +84,7 @@ def next_step(lab: LabWord = None, lang: LangOption = None) -> None:
         for command in session.missing(step):
             tell("not-yet", words, sign="→ ", command=command)
         for one in results:
-            if one.check.after == step.id and one.status is Status.FAILED:
+            if one.check.after == step.id and one.status is CheckStatus.FAILED:
                 show_result(one, session, words)
         show_trouble(session, words)
         blank()
@@ -165,15 +165,15 @@ def _verify(session: Session, words: str, output: Output) -> bool:
     """Judge and show; whether the lab is complete."""
 
     results = judged(session)
-    complete = all(one.status in (Status.PASSED, Status.SKIPPED) for one in results)
+    complete = all(one.status in (CheckStatus.PASSED, CheckStatus.SKIPPED) for one in results)
     if output is not Output.TABLE:
         write_data([result_data(one, words) for one in results], output)
         return complete
     brief = settings.verbosity <= 0
-    failed = [one for one in results if one.status is Status.FAILED]
+    failed = [one for one in results if one.status is CheckStatus.FAILED]
     for one in results:
         show_result(one, session, words, brief=brief)
-    passed = sum(one.status is Status.PASSED for one in results)
+    passed = sum(one.status is CheckStatus.PASSED for one in results)
     tell("tally", words, passed=passed, of=len(results))
     if brief and failed:
         blank()

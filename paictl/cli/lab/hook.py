@@ -11,7 +11,7 @@ from paictl.cli.command import without_globals
 from paictl.cluster.interface import ConflictError
 from paictl.errors import ExitCode, PaictlError
 from paictl.lab import commandlog
-from paictl.lab.commandlog import Command, spelled
+from paictl.lab.commandlog import TypedCommand, spelled
 from paictl.lab.errors import LabError
 from paictl.lab.language import language_of
 from paictl.lab.manifest import find_lab
@@ -62,9 +62,9 @@ def _is_elsewhere(word: str, files: Path) -> bool:
     return bool(word) and not Path(word).is_absolute() and not Path(word).exists() and (files / word).is_file()
 
 
-def noted(words: Sequence[str], code: int, error: PaictlError | None) -> Command:
+def noted(words: Sequence[str], code: int, error: PaictlError | None) -> TypedCommand:
     """A command line as the lab remembers it."""
 
     if error is not None:
-        return Command(spelled(words), code, str(error), error.hint or "")
-    return Command(spelled(words), code)
+        return TypedCommand(spelled(words), code, str(error), error.hint or "")
+    return TypedCommand(spelled(words), code)

@@ -12,12 +12,12 @@ from pathlib import Path
 from paictl.cli.console import PIPE_WIDTH
 from paictl.cli.lab.hook import noted
 from paictl.cli.run import attempt
-from paictl.cli.settings import Settings, settings
+from paictl.cli.settings import GlobalOptions, settings
 from paictl.cluster.targets import STATE_VARIABLE, VARIABLE
 from paictl.errors import ExitCode, PaictlError
 from paictl.lab import commandlog
 from paictl.lab.actions import Runner
-from paictl.lab.commandlog import Command
+from paictl.lab.commandlog import TypedCommand
 from paictl.lab.language import language_of
 from paictl.lab.manifest import find_lab
 from paictl.lab.selftest import USER, Bench, problems
@@ -28,7 +28,7 @@ from paictl.lab.session import Session
 def in_workspace(session: Session) -> Iterator[None]:
     """As in the lab's own shell: its state, its folder, and nobody to ask."""
     files = session.workspace.require_files()
-    before = {name: getattr(settings, name) for name in Settings.__slots__}
+    before = {name: getattr(settings, name) for name in GlobalOptions.__slots__}
     try:
         Path.cwd()
     except FileNotFoundError:  # the shell stands in a folder that somebody took away
@@ -42,7 +42,7 @@ def in_workspace(session: Session) -> Iterator[None]:
             setattr(settings, name, value)
 
 
-def type_words(session: Session, words: Sequence[str]) -> Command:
+def type_words(session: Session, words: Sequence[str]) -> TypedCommand:
     """Carry a command line out in a lab, printing what it prints; the caller notes it."""
 
     with in_workspace(session):
@@ -52,7 +52,7 @@ def type_words(session: Session, words: Sequence[str]) -> Command:
     return noted(words, int(code), error)
 
 
-def type_silently(session: Session, words: Sequence[str]) -> Command:
+def type_silently(session: Session, words: Sequence[str]) -> TypedCommand:
     """The same without printing."""
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         return type_words(session, words)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from paictl.cli.command import Group
+from paictl.cli.command import LazyGroup
 from paictl.cli.settings import settings
 from paictl.cli.userconfig import setting
 from paictl.lab.errors import LabError
@@ -40,7 +40,7 @@ LangOption = Annotated[
 ]
 
 
-class InLanguage(Group):
+class InLanguage(LazyGroup):
     """The lab commands: their errors are said in the language of the labs."""
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]

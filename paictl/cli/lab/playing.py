@@ -20,9 +20,9 @@ from paictl.cli.lab.shown import (
     show_step,
     tell,
 )
-from paictl.lab.commandlog import Command
+from paictl.lab.commandlog import TypedCommand
 from paictl.lab.folders import labs_folder
-from paictl.lab.judging import Status, judged
+from paictl.lab.judging import CheckStatus, judged
 from paictl.lab.manifest import Lab
 from paictl.lab.session import Session
 
@@ -47,7 +47,7 @@ def _play(session: Session, lang: str, pause: float) -> int:
     heading(f"== {lab.number} {lab.title.of(lang)}")
     paragraph(lab.goal.of(lang).strip())
 
-    def runner(command: str) -> Command:
+    def runner(command: str) -> TypedCommand:
         write_segments([[("", "$ "), ("cyan", command)]])
         ended = type_words(session, shlex.split(command)[1:])
         time.sleep(pause)
@@ -62,7 +62,7 @@ def _play(session: Session, lang: str, pause: float) -> int:
                 show_result(result, session, lang)
     blank()
     results = judged(session)
-    passed = sum(one.status is Status.PASSED for one in results)
+    passed = sum(one.status is CheckStatus.PASSED for one in results)
     tell("tally", lang, passed=passed, of=len(results))
     show_questions(session, lang, solutions=True)
     blank()

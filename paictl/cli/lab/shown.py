@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from paictl.cli.console import write, write_segments
-from paictl.cli.lab.paragraphs import columns, wrapped
+from paictl.cli.paragraphs import columns, wrapped
 from paictl.cluster.interface import ServiceView
 from paictl.lab import commandlog
 from paictl.lab.judging import CheckResult

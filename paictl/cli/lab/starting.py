@@ -13,10 +13,10 @@ from paictl.lab.manifest import all_labs
 from paictl.lab.messages import say
 from paictl.lab.progress import ProgressFile
 from paictl.lab.session import Session
-from paictl.lab.site import Site
+from paictl.lab.site import LabSite
 
 
-def taken(session: Session, words: str, name: str | None, cluster_id: str | None, pace: float) -> Site | None:
+def taken(session: Session, words: str, name: str | None, cluster_id: str | None, pace: float) -> LabSite | None:
     """The cluster that `--cluster` names, made the lab's once its id was said; None without one.
 
     Raises `LabError` for a lab that cannot run there, and a cluster that lacks what it needs or where jobs run.
@@ -38,7 +38,7 @@ def taken(session: Session, words: str, name: str | None, cluster_id: str | None
         return registered.take(session.lab, name, user_here(), pace)
 
 
-def begin(session: Session, words: str, *, opening: bool = False, site: Site | None = None) -> None:
+def begin(session: Session, words: str, *, opening: bool = False, site: LabSite | None = None) -> None:
     """Start a lab, at a `site` if given, and show its first step; `opening` if a shell is about to open in it."""
     with console.progress(say("begun", words)):
         session.start(site=site)

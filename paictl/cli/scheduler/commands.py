@@ -21,7 +21,7 @@ from paictl.cli.scheduler.input import STDIN, load_dump, load_spec, located, ope
 from paictl.config.reading.text import printable
 from paictl.errors import PaictlError
 from paictl.scheduler.errors import InvariantError
-from paictl.scheduler.explain.pod import History, Situation, report, report_data, report_lines
+from paictl.scheduler.explain.pod import PodHistory, PodSituation, report, report_data, report_lines
 from paictl.scheduler.invariants import validate as check
 from paictl.scheduler.replay import Replayer
 
@@ -96,7 +96,7 @@ def _stopped(dump: Path, replayer: Replayer, ops: Path | None, number: int, erro
     return PaictlError(f"the scheduler has stopped: {reason}", where=where, hint=hint)
 
 
-class Form(StrEnum):
+class ExplainFormat(StrEnum):
     """Forms of an explanation."""
 
     TEXT = "text"
@@ -110,24 +110,24 @@ def explain(
     ops: Annotated[Path, typer.Argument(help="Operations, one JSON object a line.")],
     pod: Annotated[str, typer.Argument(help="Uid or name of a pod.")],
     *,
-    output: Annotated[Form, typer.Option("--output", "-o", help="Form of the result.")] = Form.TEXT,
+    output: Annotated[ExplainFormat, typer.Option("--output", "-o", help="Form of the result.")] = ExplainFormat.TEXT,
 ) -> None:
     """Say what a pod does after some operations; if it waits, why, and what would let it run now.
 
     The exit code is 0 if it runs or could, 1 if it does not, 2 if the input is unusable.
     """
-    history = History(_replayer(config, validate=False))
+    history = PodHistory(_replayer(config, validate=False))
     try:
         history.run(operations(ops))
         found = report(history, pod)
     except InvariantError as error:
         hint = "this is a bug in paictl: `paictl scheduler replay` on the same operations writes a dump to report"
         raise PaictlError(f"the scheduler has stopped: {error}", where=str(ops), hint=hint) from error
-    if output is Form.TEXT:
+    if output is ExplainFormat.TEXT:
         console.write("\n".join(map(printable, report_lines(found))))
     else:
         console.write_data(report_data(found), console.Output(output))
-    if found.situation not in (Situation.RUNNING, Situation.READY):
+    if found.situation not in (PodSituation.RUNNING, PodSituation.READY):
         raise typer.Exit(1)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from paictl.cells.spec import ClusterSpec, SpecError
-from paictl.config.reading.nodes import Mapping, Node, Scalar, Sequence, to_data
+from paictl.config.reading.nodes import MappingNode, Node, ScalarNode, SequenceNode, to_data
 from paictl.config.reading.source import MAX_BYTES, Source
 from paictl.config.reading.yamltree import IssueKind
 from paictl.config.reading.yamltree import parse_yaml as read_yaml
@@ -45,7 +45,7 @@ def _root(name: str, text: str) -> Node | None:
         issue = tree.issues[-1]
         line, column = issue.at.source.position(issue.at.start)
         raise PaictlError(f"not YAML: {_READ[issue.kind].format(issue.detail)}", where=f"{name}:{line}:{column}")
-    return None if isinstance(tree.root, Scalar) and tree.root.value is None else tree.root
+    return None if isinstance(tree.root, ScalarNode) and tree.root.value is None else tree.root
 
 
 _READ: Final = defaultdict(
@@ -73,15 +73,15 @@ def _placed(error: SpecError, path: Path, root: Node | None) -> PaictlError:
 def _find(node: Node, path: str) -> Node:
     """The node at a path like ``a.b[1].c``, or the last one on the way that is there."""
     while path:
-        if isinstance(node, Mapping):
+        if isinstance(node, MappingNode):
             fits = [entry for entry in node if _starts(path, entry.name)]
             if not fits:
                 return node
             entry = max(fits, key=lambda one: len(one.name))  # names may hold dots
             path, node = path[len(entry.name) :], entry.value
             if not path:  # a collection is best found by its name
-                return node if isinstance(node, Scalar) else entry.key
-        elif isinstance(node, Sequence) and path.startswith("["):
+                return node if isinstance(node, ScalarNode) else entry.key
+        elif isinstance(node, SequenceNode) and path.startswith("["):
             number, _, path = path[1:].partition("]")
             if not number.isdecimal() or int(number) >= len(node.items):
                 return node

@@ -73,7 +73,7 @@ def compare(
         raise PaictlError(
             "a comparison needs policies and a cluster", hint="--policy fifo --policy srtf --cluster 15x4"
         )
-    from paictl.sim.parallel import Wanted, play
+    from paictl.sim.parallel import RunRequest, play
     from paictl.sim.policies.table import parse
     from paictl.sim.report import compared, compared_data, label
     from paictl.sim.specify import cluster_named
@@ -82,7 +82,7 @@ def compare(
         parse(policy)
     specs = [cluster_named(cluster) for cluster in dict.fromkeys(clusters)]
     wanted = [
-        Wanted(policy, spec, seed)
+        RunRequest(policy, spec, seed)
         for spec in specs for policy in dict.fromkeys(policies) for seed in dict.fromkeys(seeds or [0])
     ]  # fmt: skip
     with progressing(f"reading {trace}") as say:

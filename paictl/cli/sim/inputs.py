@@ -20,7 +20,7 @@ from paictl.units import span_text
 
 if TYPE_CHECKING:
     from paictl.config.reading.load import Loaded
-    from paictl.sim.cluster import ClusterSpec
+    from paictl.sim.cluster import ClusterShape
     from paictl.sim.job import Trace
 
 
@@ -62,14 +62,14 @@ def jobs_that_ended(cluster: Cluster) -> Trace:
     return found
 
 
-def from_files(path: str) -> ClusterSpec | None:
+def from_files(path: str) -> ClusterShape | None:
     """The cluster of the hivedscheduler configuration in a file or folder; as `_sound`."""
     from paictl.config.reading.load import load
 
     return _sound(load([path]), path)
 
 
-def from_pushed(cluster: Configuration) -> ClusterSpec | None:
+def from_pushed(cluster: Configuration) -> ClusterShape | None:
     """The cluster of the configuration that was pushed last; raises `ClusterError` if none was, else as `_sound`."""
     from paictl.config.reading.load import load_memory
 
@@ -78,7 +78,7 @@ def from_pushed(cluster: Configuration) -> ClusterSpec | None:
     return _sound(load_memory(files), f"configuration {version.number}", pushed=True)
 
 
-def _sound(loaded: Loaded, where: str, *, pushed: bool = False) -> ClusterSpec | None:
+def _sound(loaded: Loaded, where: str, *, pushed: bool = False) -> ClusterShape | None:
     """The cluster of the hivedscheduler configuration among files; None, with the findings on stdout, for errors."""
     from paictl.config.linting.report import FORMATS
     from paictl.config.linting.validate import Choice, validate

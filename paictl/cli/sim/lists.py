@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from paictl.cli import names as names_of
 from paictl.cli.console import Output, progress, reflowed, said, spoken, write, write_data, write_table
 from paictl.cli.options import OutputOption
 from paictl.cli.sim.shared import FormatOption, say_bad_rows, share, span, write_files
 
 if TYPE_CHECKING:
     from paictl.sim.policies.base import Policy
-    from paictl.sim.survey import Survey
+    from paictl.sim.survey import TraceSurvey
 
 
 POLICIES_EPILOG = """
@@ -33,7 +34,10 @@ paictl sim generate tiresias --jobs 480 --seed 1 -o trace.csv
 
 def policies(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Only this one, with all there is to say.")
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", autocompletion=names_of.policy_names, help="Only this one, with all there is to say."
+        ),
     ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -51,7 +55,7 @@ def policies(
     if output is not Output.TABLE:
         write_data([_policy(kind) for kind in kinds], output)
         return
-    write_table(("POLICY", "KNOWS", "WHAT IT DOES"), ((kind.id, _knows(kind), kind.title) for kind in kinds))
+    write_table(("POLICY", "KNOWS", "WHAT IT DOES"), ((kind.id, _knows(kind), said(kind.title)) for kind in kinds))
 
 
 def _knows(kind: type[Policy]) -> str:
@@ -70,40 +74,47 @@ def _policy(kind: type[Policy]) -> dict[str, Any]:
         "knows": sorted(one.name.lower() for one in kind.knows),
         "parameters": [asdict(one) for one in described(kind.Parameters)],
         "choices": list(kind.choices),
-        "about": " ".join((kind.__doc__ or "").split()),
+        "about": " ".join(_about(kind)),
     }
+
+
+def _about(kind: type[Policy]) -> list[str]:
+    """The paragraphs of what a policy says about itself, each on one line."""
+    return [" ".join(paragraph.split()) for paragraph in (kind.__doc__ or "").split("\n\n")]
 
 
 def _write_policy(kind: type[Policy]) -> None:
     from paictl.sim.policies.parameters import described
 
-    write(f"{kind.id}: {kind.title}")
+    write(f"{kind.id}: {said(kind.title)}")
     write(spoken("from: {paper}", paper=kind.paper))
     write("")
-    for paragraph in (kind.__doc__ or "").split("\n\n"):
-        write(reflowed(paragraph))
+    for paragraph in _about(kind):
+        write(reflowed(said(paragraph)))
         write("")
     knows = sorted(kind.knows, key=lambda one: one.name)
     if knows:
         write(said("It knows of a job, beside what its user asked for:"))
         for one in knows:
-            write(f"  {one.name.lower()}: {one.value}")
+            write(f"  {one.name.lower()}: {said(one.value)}")
     else:
         write(said("It knows nothing of a job but what its user asked for."))
     write("")
     write_table(
         ("PARAMETER", "DEFAULT", "VALUES", "WHAT IT DOES"),
-        ((one.name, one.default, one.allowed, one.help) for one in described(kind.Parameters)),
+        ((one.name, one.default, said(one.allowed), said(one.help)) for one in described(kind.Parameters)),
     )
     if kind.choices:
         write("")
         write(said("Where the paper leaves something open:"))
         for choice in kind.choices:
-            write(reflowed(f"- {choice}"))
+            write(reflowed(f"- {said(choice)}"))
 
 
 def traces(
-    name: Annotated[str | None, typer.Argument(metavar="[TRACE]", help="What is in this one.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[TRACE]", autocompletion=names_of.traces, help="What is in this one.")
+    ] = None,
     cluster: Annotated[str | None, typer.Option("--cluster", metavar="SPEC", help="Say what load it is there.")] = None,
     kind: FormatOption = None,
     output: OutputOption = Output.TABLE,
@@ -127,7 +138,7 @@ def traces(
     _write_survey(found)
 
 
-def _write_survey(found: Survey) -> None:
+def _write_survey(found: TraceSurvey) -> None:
     write(
         spoken(
             "{path}: {format}, {jobs:,} jobs, sha256 {sha256}",
@@ -183,16 +194,24 @@ def _write_formats(output: Output) -> None:
     write_table(
         ("FORMAT", "OF", "UNIT", "TESTED ON"),
         (
-            (one.name, one.title, one.unit, said("published file" if one.published else "documented columns"))
+            (
+                one.name,
+                said(one.title),
+                said(one.unit),
+                said("published file" if one.published else "documented columns"),
+            )
             for one in FORMATS
         ),
-    )
+    )  # fmt: skip
     write("")
     write(spoken("Our own, by name: {names}", names=", ".join(own)))
 
 
 def generate(
-    mix: Annotated[str | None, typer.Argument(metavar="[MIX]", help="Which jobs; without it, what there is.")] = None,
+    mix: Annotated[
+        str | None,
+        typer.Argument(metavar="[MIX]", autocompletion=names_of.mixes, help="Which jobs; without it, what there is."),
+    ] = None,
     jobs: Annotated[int, typer.Option("--jobs", min=1, max=1_000_000, help="How many.")] = 100,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same jobs.")] = 0,
     load: Annotated[float | None, typer.Option("--load", help="Arrivals so many times as dense.")] = None,
@@ -214,7 +233,7 @@ def generate(
             return
         write_table(
             ("MIX", "WHAT IT IS", "FROM", "OUR CHOICE"),
-            ((m.name, m.title, m.source, m.choices) for m in MIXES.values()),
+            ((m.name, said(m.title), said(m.source), said(m.choices)) for m in MIXES.values()),
         )
         return
     text = written(made(mix, jobs, seed, load))

@@ -21,15 +21,15 @@ def compare_promises(trace: str, config: str, policies: list[str], *, each_job: 
     from paictl.cells.spec import ClusterSpec
     from paictl.config.quotas.capacity import configuration
     from paictl.config.reading.load import load
-    from paictl.sim.promises import Kind, play, worse_off
+    from paictl.sim.promises import PromiseKind, play, worse_off
     from paictl.sim.specify import from_hived
     from paictl.sim.traces.source import TraceError
 
-    kinds = [kind for kind in Kind if not policies or kind in policies]
-    if unknown := [name for name in policies or () if name not in list(Kind)]:
+    kinds = [kind for kind in PromiseKind if not policies or kind in policies]
+    if unknown := [name for name in policies or () if name not in list(PromiseKind)]:
         raise PaictlError(
             text("there is no policy {name!r}", name=unknown[0]),
-            hint=text("one of: {names}", names=", ".join(Kind)),
+            hint=text("one of: {names}", names=", ".join(PromiseKind)),
         )
     document = configuration(load([config]))
     spec = from_hived(document, config)
@@ -37,7 +37,7 @@ def compare_promises(trace: str, config: str, policies: list[str], *, each_job: 
     jobs = read_trace(trace, None).jobs
     try:
         courses = [play(kind, jobs, hived, spec) for kind in kinds]
-        private = play(Kind.PRIVATE, jobs, hived, spec)
+        private = play(PromiseKind.PRIVATE, jobs, hived, spec)
     except TraceError as error:
         where = f"{trace}: {error.where}" if error.where else trace
         raise TraceError(error.message, where=where, hint=error.hint) from None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from paictl import i18n
+from paictl.cli import names as names_of
 from paictl.cli.console import info, language, said, warning, write_table
 from paictl.errors import PaictlError
 
@@ -20,17 +21,32 @@ if TYPE_CHECKING:
 TraceArgument = Annotated[
     str,
     typer.Argument(
-        metavar="TRACE", help="File, file in an archive (x.tar.gz/inner.csv), or a trace of ours (paictl sim traces)."
+        metavar="TRACE",
+        autocompletion=names_of.traces,
+        help="File, file in an archive (x.tar.gz/inner.csv), or a trace of ours (paictl sim traces).",
     ),
 ]
 PolicyOption = Annotated[
-    list[str] | None, typer.Option("--policy", "-p", metavar="NAME[:KEY=VALUE,…]", help="See paictl sim policies.")
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        "-p",
+        metavar="NAME[:KEY=VALUE,…]",
+        autocompletion=names_of.policies,
+        help="See paictl sim policies.",
+    ),
 ]
 ClusterOption = Annotated[
     str, typer.Option("--cluster", metavar="SPEC", help="15x4, V100=2x4,P100=4x4, layout, HiveD or cluster file.")
 ]
 FormatOption = Annotated[
-    str | None, typer.Option("--format", metavar="NAME", help="Format of the trace, where its beginning does not tell.")
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="NAME",
+        autocompletion=names_of.trace_formats,
+        help="Format of the trace, where its beginning does not tell.",
+    ),
 ]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="For policies that draw.")]
 JobsOption = Annotated[Path | None, typer.Option("--jobs", metavar="FILE.csv", help="Write a row for each job there.")]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from paictl.cli import names as names_of
 from paictl.cli.clusters import StateOption
 from paictl.cli.console import (
     Output,
@@ -36,7 +37,7 @@ from paictl.i18n import text
 
 if TYPE_CHECKING:
     from paictl.cluster.interface import Cluster
-    from paictl.sim.cluster import ClusterSpec
+    from paictl.sim.cluster import ClusterShape
     from paictl.sim.job import Trace
     from paictl.sim.what_if import Moved, TenantChange, WhatIf
 
@@ -55,6 +56,7 @@ def what_if(
         str | None,
         typer.Argument(
             metavar="[TRACE]",
+            autocompletion=names_of.traces,
             help="The jobs, as for run; their VC says whose they are. With --from-cluster the name of a cluster.",
         ),
     ] = None,
@@ -111,15 +113,15 @@ def what_if(
 
 
 def _played(
-    trace: str, kind: str | None, cluster: Cluster | None, specs: tuple[ClusterSpec, ClusterSpec]
+    trace: str, kind: str | None, cluster: Cluster | None, specs: tuple[ClusterShape, ClusterShape]
 ) -> tuple[Trace, WhatIf]:
-    from paictl.sim.parallel import Wanted, play
+    from paictl.sim.parallel import RunRequest, play
     from paictl.sim.what_if import what_if as compare_both
 
     with progressing("reading the jobs") as say:
         found = read_trace(trace, kind) if cluster is None else jobs_that_ended(cluster)
         say(f"playing {len(found.jobs):,} jobs twice")
-        old, new = play(found.jobs, [Wanted("hived", spec) for spec in specs])
+        old, new = play(found.jobs, [RunRequest("hived", spec) for spec in specs])
         return found, compare_both(found, old, new, (dict(specs[0].quotas), dict(specs[1].quotas)))
 
 

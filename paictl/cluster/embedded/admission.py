@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from paictl.cluster.configured import Configuration
+from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.embedded.configs import Configurations
 from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.services import READERS
@@ -16,7 +16,7 @@ from paictl.workload import lifecycle
 from paictl.workload.fields import JobError
 
 
-def admitted(request: JobRequest, configuration: Configuration, now: Millis) -> LiveJob:
+def admitted(request: JobRequest, configuration: ConfigSnapshot, now: Millis) -> LiveJob:
     """The job as it begins, without a number yet; raises as `taking.taken` does."""
     found = taken(request, configuration)
     return LiveJob(
@@ -49,7 +49,7 @@ def take(requests: Sequence[JobRequest], configs: Configurations, version: int |
         raise
 
 
-def _would_take(requests: Iterable[JobRequest], configuration: Configuration, now: Millis) -> bool:
+def _would_take(requests: Iterable[JobRequest], configuration: ConfigSnapshot, now: Millis) -> bool:
     try:
         for request in requests:
             admitted(request, configuration, now)

@@ -1,60 +1,73 @@
-"""The embedded cluster behind the interface: every command loads the state, lets time pass, acts and stores it."""
+"""The embedded cluster behind the interface.
+
+What was written down answers who only looks, as long as nothing has happened since (`still`); for all else the cluster
+comes to life (`live`), which loads the scheduler and everything around it. Most short commands never need that.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from paictl.cluster.embedded import commands, written
-from paictl.cluster.embedded.clock import Clock, anchor_row, steady, wall_time
-from paictl.cluster.embedded.commands import Command, Line, RunOut, Submit, Tick, Up
-from paictl.cluster.embedded.imagined import ImaginedPods
-from paictl.cluster.embedded.jobcodec import load_job, view_from
-from paictl.cluster.embedded.jobpages import WithPages
-from paictl.cluster.embedded.jobrows import row_of
-from paictl.cluster.embedded.jobs import LiveJob
-from paictl.cluster.embedded.jobviews import view_of
-from paictl.cluster.embedded.records import History
-from paictl.cluster.embedded.services import Alone
-from paictl.cluster.embedded.store import Store, planned_beginning, whole
-from paictl.cluster.embedded.users import WithUsers
-from paictl.cluster.embedded.views import losses_of, node_views, service_view
-from paictl.cluster.embedded.world import World
-from paictl.cluster.interface import About, ConfigVersion, Event, JobRequest, JobView, Machine, NodeChange, Port
-from paictl.cluster.jobwords import name_taken, no_job
-from paictl.cluster.versions import moved_on, no_version
-from paictl.units import Millis, from_unix, instant
+from paictl.cluster.embedded.clock import Clock, wall_time
+from paictl.cluster.embedded.present import Present
+from paictl.cluster.embedded.still import Still
+from paictl.cluster.embedded.store import Store
+from paictl.cluster.embedded.viewrows import view_from
+from paictl.cluster.interface import About, ConfigVersion, Event, JobRequest, JobView, MachineSpec, NodeChange, Port
+from paictl.cluster.versions import no_version
+from paictl.units import Millis, instant
 
 if TYPE_CHECKING:
-    from paictl.cluster.interface import NodeView, ServiceView
+    from paictl.cluster.embedded.commands import BringUp, Line, LoggedCommand
+    from paictl.cluster.embedded.live import Live
+    from paictl.cluster.embedded.users import EmbeddedUsers
+    from paictl.cluster.interface import NodeView, ServiceView, TaskPlace
+    from paictl.cluster.jobpages import JobPage, JobQuery
     from paictl.cluster.picture import Picture
     from paictl.cluster.scheduling import Impact, JobExplanation
+    from paictl.remote.pipes import Pipes
 
-Given = TypeVar("Given")
 
-
-class EmbeddedCluster(WithUsers, WithPages, Alone, ImaginedPods):
+class EmbeddedCluster:
     """A cluster in a folder of this machine. `wall` gives Unix time in seconds (tests have their own)."""
 
     lacks: Mapping[Port, str] = MappingProxyType({})
+    keeps_data = False
+    """Data are where the service is, and go with it."""
 
     def __init__(self, store: Store, wall: Callable[[], float] = wall_time) -> None:
-        super().__init__(store.folder)
         self._store = store
-        self._clock = wall
-        self._seen: tuple[int, World] | None = None
-        """Version of the file, and the world that was read from it: answers in a row need not read it again."""
+        self._present = Present(store, wall)
+        self._alive: Live | None = None
+
+    @property
+    def _live(self) -> Live:
+        """The cluster at work, from the first request on that needs it."""
+        if self._alive is None:
+            from paictl.cluster.embedded.live import Live  # late: most of what a command could load
+
+            self._alive = Live(self._store, self._present)
+        return self._alive
+
+    @contextmanager
+    def _still(self) -> Iterator[Still | None]:
+        """What was written down, in one view of the file; None where that does not hold, or the world is at hand."""
+        if self._alive is not None:
+            yield None
+            return
+        with self._store.reading():
+            yield Still.of(self._store, self._present)
 
     # --- life
 
     @classmethod
     def up(
-        cls, folder: Path, command: Up, then: Iterable[Command] = (), *,
+        cls, folder: Path, command: BringUp, then: Iterable[LoggedCommand] = (), *,
         clock: tuple[float, bool] | None = None, wall: Callable[[], float] = wall_time,
     ) -> EmbeddedCluster:  # fmt: skip
         """Bring a cluster up; `clock` is (speed, run out), as fast as time passes by default.
@@ -63,24 +76,9 @@ class EmbeddedCluster(WithUsers, WithPages, Alone, ImaginedPods):
         The cluster begins with the commands in `then` carried out, or does not begin. Raises `ConflictError` if one is
         up in the folder.
         """
-        world = command.begin()
-        planned = planned_beginning(folder)
-        start = wall() if planned is None else planned
-        clock = clock or ((1.0, False) if planned is None else (0.0, False))
+        from paictl.cluster.embedded.live import Live
 
-        def fill(store: Store) -> None:
-            store.set_meta("name", world.name)
-            store.set_meta("epoch", start)
-            store.set_meta("clock", [0, start, *clock])
-            if wall is wall_time:
-                store.set_meta("anchor", anchor_row(start))
-            store.append_log(Millis(0), command.line())
-            for further in then:
-                commands.apply(world, Millis(0), further)
-                store.append_log(Millis(0), further.line())
-            cls(store, wall)._keep(world)
-
-        return cls(Store.create(folder, fill), wall)
+        return cls(Live.up(folder, command, then, clock, wall), wall)
 
     @classmethod
     def at(cls, folder: Path, wall: Callable[[], float] = wall_time) -> EmbeddedCluster:
@@ -107,19 +105,23 @@ class EmbeddedCluster(WithUsers, WithPages, Alone, ImaginedPods):
         return About("embedded", str(self._store.folder))
 
     @property
+    def users(self) -> EmbeddedUsers:
+        """Accounts and tokens, in a file of their own."""
+        from paictl.cluster.embedded.users import EmbeddedUsers  # late: few commands are about users
+
+        return EmbeddedUsers(self._store.folder)
+
+    # --- time
+
+    @property
     def epoch(self) -> datetime:
         """When the cluster came up."""
-        return from_unix(float(self._store.meta("epoch")))
+        return self._present.epoch
 
     @property
     def clock(self) -> Clock:
         """The clock as the last command left it."""
-        instant, wall, speed, run_out = self._store.meta("clock")
-        return Clock(Millis(instant), wall, speed, run_out)
-
-    def _wall(self) -> float:
-        """Unix time as it goes on from when the cluster came up, or from the first command after a reboot."""
-        return steady(self._store.meta("anchor"), wall_time()) if self._clock is wall_time else self._clock()
+        return self._present.clock
 
     @property
     def now(self) -> datetime:
@@ -129,7 +131,7 @@ class EmbeddedCluster(WithUsers, WithPages, Alone, ImaginedPods):
     @property
     def present(self) -> Millis:
         """The present on the cluster's own clock."""
-        return self.clock.at(self._wall())
+        return self._present.instant
 
     @property
     def pace(self) -> float | None:
@@ -139,124 +141,104 @@ class EmbeddedCluster(WithUsers, WithPages, Alone, ImaginedPods):
 
     def tick(self, span: Millis | None) -> datetime:
         """Advance the clock by hand: by a span, or (None) until nothing more will happen; returns the new instant."""
-        command: Command = RunOut() if span is None else Tick(span)
-        return instant(self.epoch, self._write(command, lambda world: world.now))
+        return self._live.tick(span)
 
     def set_speed(self, speed: float, *, run_out: bool) -> None:
         """Let the clock run at another speed from now on."""
         with self._store.writing():
-            now, wall = self.present, self._wall()
-            self._store.set_meta("clock", [now, wall, speed, run_out])
-            self._seen = None
+            self._present.set_speed(speed, run_out=run_out)
+            self._alive = None
 
     # --- nodes
 
     def nodes(self) -> Sequence[NodeView]:
         """All nodes by name."""
-        with self._world() as world:
-            return node_views(world, self.epoch)
+        with self._still() as still:
+            if still is not None:
+                return still.nodes()
+        return self._live.nodes()
 
     def set_node(self, name: str, change: NodeChange) -> NodeView:
         """Cordon, uncordon, fail or heal a node."""
-        return self._write(commands.SetNode(name, change), lambda world: _one(node_views(world, self.epoch), name))
+        return self._live.set_node(name, change)
 
-    def add_node(self, machine: Machine) -> NodeView:
+    def add_node(self, machine: MachineSpec) -> NodeView:
         """A machine joins."""
-        return self._write(commands.AddNode(machine), lambda world: _one(node_views(world, self.epoch), machine.name))
+        return self._live.add_node(machine)
 
     def remove_node(self, name: str) -> None:
         """A machine leaves; its pods are lost."""
-        self._write(commands.RemoveNode(name), lambda _: None)
+        self._live.remove_node(name)
 
     # --- jobs
 
     def submit(self, requests: Sequence[JobRequest]) -> Sequence[JobView]:
         """Take jobs, all or none."""
-        from paictl.cluster.taking import refuse_excess  # late, as below: only this request needs it
-
-        refuse_excess(requests)  # before the file is locked for others
-        keys = [f"{request.user}~{request.data.get('name')}" for request in requests]
-
-        def check() -> None:
-            taken = self._store.taken_keys(keys)
-            if taken:
-                raise name_taken(taken[0])
-
-        def act(world: World) -> list[JobView]:
-            ended = {job.key: job for job in world.ended}
-            return [view_of(world.jobs.get(key) or ended[key], self.epoch) for key in keys]
-
-        return self._write(Submit.hiding(requests), act, check)
+        return self._live.submit(requests)
 
     def stop_job(self, key: str) -> None:
         """End a job; nothing to do for one that has ended."""
-        with self._world() as world:
-            ended = self._job(world, key).status.state.final
-        if not ended:
-            self._write(commands.StopJob(key), lambda _: None)
+        self._live.stop_job(key)
 
     def jobs(self, *, ended: bool = True) -> Sequence[JobView]:
         """Jobs in order of submission, without tasks."""
-        with self._world() as world:
-            fresh = [*world.jobs.values(), *(world.ended if ended else ())]
-            found = [(job.number, view_of(job, self.epoch, tasks=False)) for job in fresh]
-            if ended:
-                found += [(number, view_from(view, self.epoch)) for number, view in self._store.ended_views()]
-            return [view for _, view in sorted(found, key=lambda pair: pair[0])]
+        with self._still() as still:
+            if still is not None:
+                found, epoch = still.jobs(), self.epoch
+                if ended:
+                    rows = self._store.ended_views()
+                    found += [(number, view_from(row, epoch, tasks=False)) for number, row in rows]
+                return [view for _, view in sorted(found, key=lambda pair: pair[0])]
+        return self._live.jobs(ended=ended)
 
     def job(self, key: str) -> JobView:
         """One job with its tasks."""
-        with self._world() as world:
-            return view_of(self._job(world, key), self.epoch)
+        with self._still() as still:
+            if still is not None and (found := still.job(key)) is not None:
+                return found
+        return self._live.job(key)
 
-    def explain(self, key: str) -> JobExplanation:
-        """Why a job waits, and what would let it run."""
-        from paictl.cluster.embedded.explain import explain_job
+    def job_data(self, key: str) -> Mapping[str, object]:
+        """What a job was submitted with, secrets masked."""
+        return self._live.job_data(key)
 
-        with self._world() as world:
-            return explain_job(world, self._job(world, key))
+    def job_page(self, query: JobQuery) -> JobPage:
+        """The jobs of a page: views are made of these only, however many jobs there are."""
+        return self._live.job_page(query)
 
-    def foresee(self, request: JobRequest) -> JobExplanation:
-        """What would become of a job that was submitted now."""
-        from paictl.cluster.embedded.explain import foresee_job
+    def output(self, key: str, task: TaskPlace, *, follow: bool = False, lines: int | None = None) -> Iterator[bytes]:
+        """When a task ran and where, and that its pod is imagined."""
+        return self._live.output(key, task, follow=follow, lines=lines)
 
-        with self._world() as world:
-            return foresee_job(world, request)
-
-    def _job(self, world: World, key: str) -> LiveJob:
-        for job in [*world.jobs.values(), *world.ended]:
-            if job.key == key:
-                return job
-        row = self._store.job(key)
-        if row is not None:
-            return load_job(row.data)
-        raise no_job([*self._store.job_keys(), *(job.key for job in world.ended), *world.jobs], key)
-
-    def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
-        """The jobs that would be worse off by other configuration files."""
-        from paictl.cluster.embedded.impact import impact_of
-
-        with self._world() as world:
-            return list(impact_of(world, files))
-
-    def picture(self, *, history: bool = False) -> Picture:
-        """Cells, virtual clusters, nodes and jobs at one instant; with `history` ended jobs and the timeline, too."""
-        from paictl.cluster.embedded.picture import picture
-
-        with self._world() as world:
-            epoch, nodes = self.epoch, node_views(world, self.epoch)
-            if not history:
-                return picture(world, epoch, nodes)
-            ended = [*(load_job(row.data) for row in self._store.ended_jobs()), *world.ended]
-            events = [happened.event(epoch) for happened in (*self._store.events(), *world.events)]
-            return picture(world, epoch, nodes, ended, events)
+    def execute(self, key: str, task: TaskPlace, command: Sequence[str], pipes: Pipes) -> int:
+        """Nothing runs in a pod that is imagined."""
+        return self._live.execute(key, task, command, pipes)
 
     def events(self, subject: str | None = None, after: int = 0) -> Sequence[Event]:
         """Events in order, of one object or of all."""
-        with self._world() as world:
-            fresh = [event for event in world.events if subject in (None, event.subject) and event.number > after]
-            epoch = self.epoch
-            return [happened.event(epoch) for happened in (*self._store.events(subject, after), *fresh)]
+        with self._still() as still:
+            if still is not None:
+                epoch = self.epoch
+                return [happened.event(epoch) for happened in self._store.events(subject, after)]
+        return self._live.events(subject, after)
+
+    # --- scheduling
+
+    def explain(self, key: str) -> JobExplanation:
+        """Why a job waits, and what would let it run."""
+        return self._live.explain(key)
+
+    def foresee(self, request: JobRequest) -> JobExplanation:
+        """What would become of a job that was submitted now."""
+        return self._live.foresee(request)
+
+    def impact(self, files: Mapping[str, str]) -> Sequence[Impact]:
+        """The jobs that would be worse off by other configuration files."""
+        return self._live.impact(files)
+
+    def picture(self, *, history: bool = False) -> Picture:
+        """Cells, virtual clusters, nodes and jobs at one instant; with `history` ended jobs and the timeline, too."""
+        return self._live.picture(history=history)
 
     # --- configuration
 
@@ -284,103 +266,53 @@ class EmbeddedCluster(WithUsers, WithPages, Alone, ImaginedPods):
 
         Raises `ConflictError` if `base` is given and is not the newest version any more.
         """
-
-        def check() -> None:
-            newest = self._store.newest_config()
-            if base not in (None, newest):
-                raise moved_on(newest)
-
-        return self._write(commands.Push(files, message), lambda world: world.pushed[-1].version(self.epoch), check)
+        return self._live.push(files, message, base)
 
     # --- services
 
     def services(self, *, closely: bool = False) -> Sequence[ServiceView]:  # noqa: ARG002 - all is known at once
         """All services that are there, by name."""
-        with self._world() as world:
-            return [service_view(world, service, self.epoch) for service in world.services if service.there]
+        with self._still() as still:
+            if still is not None:
+                return still.services()
+        return self._live.services()
+
+    def drift(self, name: str) -> Sequence[str]:  # noqa: ARG002 - whichever it is
+        """Nothing, ever: nobody else can change anything."""
+        return ()
+
+    def lacking(self) -> Mapping[str, Sequence[str]]:
+        """Nothing: no image is needed."""
+        return {}
+
+    def note_images(self, images: Collection[str] | None) -> None:
+        """Nothing to keep for the same reason."""
 
     def refresh_service(self, name: str, *, take_over: bool = False) -> None:  # noqa: ARG002
         """Stop and start a service in one transaction."""
-        self.restart_services([name])
+        self._live.restart_services([name])
 
     def set_service(self, name: str, *, running: bool, take_over: bool = False) -> ServiceView:  # noqa: ARG002
         """Start a service (loading the newest configuration) or stop it."""
-        return self._write(
-            commands.SetService(name, running), lambda world: service_view(world, world.services.get(name), self.epoch)
-        )
+        return self._live.set_service(name, running=running)
 
     def restart_services(self, names: Sequence[str], *, take_over: bool = False) -> None:  # noqa: ARG002
         """Stop services, the last first, and start them again in order, in one transaction."""
-        self._write(commands.RestartServices(tuple(names)), lambda _: None)
+        self._live.restart_services(names)
 
     def losses(self, name: str) -> Sequence[str]:
         """What deleting a service would destroy, as lines for people."""
-        with self._world() as world:
-            ended, versions = self._store.count_jobs() + len(world.ended), sum(1 for _ in self._store.configs())
-            return losses_of(world, name, ended, versions)
+        return self._live.losses(name)
 
     def wipe_service(self, name: str, *, with_data: bool = False) -> None:  # noqa: ARG002 - they go with it
         """Stop a service and destroy its data; the command log keeps what was asked, as it does for all commands."""
-        self._write(commands.WipeService(name), lambda _: None)
+        self._live.wipe_service(name)
 
-    # --- the way to the disk and back
-
-    @contextmanager
-    def _world(self) -> Iterator[World]:
-        """The cluster as it is now, for looking at it only."""
-        with self._store.reading():
-            version = self._store.version()
-            if self._seen is None or self._seen[0] != version:
-                self._seen = version, self._read_world()
-            world = self._seen[1]
-            world.advance(self.present)
-            yield world
-
-    def _write(
-        self, command: Command, answer: Callable[[World], Given], check: Callable[[], None] = lambda: None
-    ) -> Given:
-        """Carry a command out in one transaction; `answer` is asked before the state is stored."""
-        self._seen = None
-        with self._store.writing():
-            check()
-            world = self._read_world()
-            at = self.present
-            commands.apply(world, at, command)
-            self._store.append_log(at, command.line())
-            if self.clock.run_out and not isinstance(command, RunOut):
-                world.advance(None)
-                self._store.append_log(world.now, RunOut().line())
-            given = answer(world)
-            self._keep(world)
-        return given
-
-    def _read_world(self) -> World:
-        """The world as it was stored; raises `ClusterError` for one that cannot have been stored so."""
-        state = self._store.state()
-        with whole():
-            return written.load(state)
-
-    def _keep(self, world: World) -> None:
-        """Store the state and what is new; the clock goes on from its instant."""
-        if History.JOBS in world.wiped:
-            self._store.forget_jobs()
-        if History.CONFIGURATIONS in world.wiped:
-            self._store.forget_configs()
-        self._store.append_events(world.events)
-        self._store.put_jobs(row_of(job, self.epoch) for job in world.ended)
-        for version in world.pushed:
-            self._store.put_config(version.number, version.at, version.message, version.files)
-        self._store.set_state(written.dump(world))
-        wall = self._wall()
-        clock = self.clock.set(world.now, wall)
-        if self._store.meta("anchor") is not None:  # a reboot since then begins a new one
-            self._store.set_meta("anchor", anchor_row(wall))
-        self._store.set_meta("clock", [clock.instant, clock.wall, clock.speed, clock.run_out])
+    # --- what is stored
 
     def replayed(self) -> dict[str, Any]:
         """The state computed anew from the command log alone; equal to the stored one, or there is a bug."""
-        dumped: dict[str, Any] = json.loads(json.dumps(written.dump(commands.replay(self.log()))))
-        return dumped
+        return self._live.replayed(self.log())
 
     def log(self) -> list[tuple[Millis, Line]]:
         """(instant, line) of everything that changed the cluster, in order; `commands.replay` reads it."""
@@ -391,7 +323,3 @@ class EmbeddedCluster(WithUsers, WithPages, Alone, ImaginedPods):
         """The state as stored."""
         with self._store.reading():
             return self._store.state()
-
-
-def _one(views: Sequence[NodeView], name: str) -> NodeView:
-    return next(view for view in views if view.machine.name == name)

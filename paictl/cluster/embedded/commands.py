@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Final, Self
 
-from paictl.cluster.embedded.machines import machine_from
+from paictl.cluster.embedded.viewrows import machine_from
 from paictl.cluster.embedded.world import World
-from paictl.cluster.interface import JobRequest, Machine, NodeChange
+from paictl.cluster.interface import JobRequest, MachineSpec, NodeChange
 from paictl.units import Millis
 
 # TPL from paictl.workload.template import MASK, masked
@@ -24,7 +24,7 @@ Line = Mapping[str, Any]
 """A command as it stands in the log; `do` says which one it is."""
 
 
-class Command(ABC):
+class LoggedCommand(ABC):
     """Something that was asked at an instant."""
 
     do: ClassVar[str]
@@ -54,17 +54,17 @@ def _plain(value: object) -> object:
         return dict(value)
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    return asdict(value) if isinstance(value, Machine | JobRequest) else value
+    return asdict(value) if isinstance(value, MachineSpec | JobRequest) else value
 
 
 @dataclass(frozen=True, slots=True)
-class Up(Command):
+class BringUp(LoggedCommand):
     """The first command of every log: it makes the world, so that there is none in which it could act."""
 
     do: ClassVar[str] = "up"
     name: str
     services: tuple[str, ...]
-    machines: tuple[Machine, ...]
+    machines: tuple[MachineSpec, ...]
 
     def begin(self) -> World:
         """The cluster at instant 0."""
@@ -84,7 +84,7 @@ class Up(Command):
 
 
 @dataclass(frozen=True, slots=True)
-class Submit(Command):
+class Submit(LoggedCommand):
     """Take jobs, all or none."""
 
     do: ClassVar[str] = "submit"
@@ -112,7 +112,7 @@ class Submit(Command):
 
 
 @dataclass(frozen=True, slots=True)
-class StopJob(Command):
+class StopJob(LoggedCommand):
     """End a job."""
 
     do: ClassVar[str] = "stop-job"
@@ -124,7 +124,7 @@ class StopJob(Command):
 
 
 @dataclass(frozen=True, slots=True)
-class SetNode(Command):
+class SetNode(LoggedCommand):
     """Change how a node is."""
 
     do: ClassVar[str] = "set-node"
@@ -142,11 +142,11 @@ class SetNode(Command):
 
 
 @dataclass(frozen=True, slots=True)
-class AddNode(Command):
+class AddNode(LoggedCommand):
     """A machine joins."""
 
     do: ClassVar[str] = "add-node"
-    machine: Machine
+    machine: MachineSpec
 
     def act(self, world: World) -> None:
         """Let it join."""
@@ -159,7 +159,7 @@ class AddNode(Command):
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveNode(Command):
+class RemoveNode(LoggedCommand):
     """A machine leaves."""
 
     do: ClassVar[str] = "remove-node"
@@ -171,7 +171,7 @@ class RemoveNode(Command):
 
 
 @dataclass(frozen=True, slots=True)
-class Push(Command):
+class Push(LoggedCommand):
     """A new version of the configuration, secrets sealed already."""
 
     do: ClassVar[str] = "push"
@@ -184,7 +184,7 @@ class Push(Command):
 
 
 @dataclass(frozen=True, slots=True)
-class SetService(Command):
+class SetService(LoggedCommand):
     """Start or stop a service."""
 
     do: ClassVar[str] = "set-service"
@@ -197,7 +197,7 @@ class SetService(Command):
 
 
 @dataclass(frozen=True, slots=True)
-class RestartServices(Command):
+class RestartServices(LoggedCommand):
     """Stop services, the last first, and start them again in order."""
 
     do: ClassVar[str] = "restart-services"
@@ -214,7 +214,7 @@ class RestartServices(Command):
 
 
 @dataclass(frozen=True, slots=True)
-class WipeService(Command):
+class WipeService(LoggedCommand):
     """Delete a service with its data."""
 
     do: ClassVar[str] = "wipe-service"
@@ -226,7 +226,7 @@ class WipeService(Command):
 
 
 @dataclass(frozen=True, slots=True)
-class Tick(Command):
+class Tick(LoggedCommand):
     """Nothing but time passes."""
 
     do: ClassVar[str] = "tick"
@@ -243,7 +243,7 @@ class Tick(Command):
 
 
 @dataclass(frozen=True, slots=True)
-class RunOut(Command):
+class RunOut(LoggedCommand):
     """Time passes until nothing more will happen."""
 
     do: ClassVar[str] = "run-out"
@@ -253,34 +253,35 @@ class RunOut(Command):
         world.advance(None)
 
 
-_KINDS: Final[tuple[type[Command], ...]] = (
-    Up, Submit, StopJob, SetNode, AddNode, RemoveNode, Push, SetService, RestartServices, WipeService, Tick, RunOut,
+_KINDS: Final[tuple[type[LoggedCommand], ...]] = (
+    BringUp, Submit, StopJob, SetNode, AddNode, RemoveNode, Push, SetService, RestartServices, WipeService, Tick,
+    RunOut,
 )  # fmt: skip
-_READERS: Final[Mapping[str, Callable[[Line], Command]]] = {kind.do: kind.of for kind in _KINDS}
+_READERS: Final[Mapping[str, Callable[[Line], LoggedCommand]]] = {kind.do: kind.of for kind in _KINDS}
 
 
-def read(line: Line) -> Command:
+def read(line: Line) -> LoggedCommand:
     """The command of a line of the log; raises `KeyError`, `TypeError` or `ValueError` for what is none."""
     return _READERS[line["do"]](line)
 
 
 def bring_up(
-    name: str, services: Sequence[str], machines: Sequence[Machine], files: Mapping[str, str]
-) -> tuple[Up, list[Command]]:
+    name: str, services: Sequence[str], machines: Sequence[MachineSpec], files: Mapping[str, str]
+) -> tuple[BringUp, list[LoggedCommand]]:
     """The commands of a new cluster whose services, given in start order, run by the configuration in `files`."""
     start = [SetService(service, True) for service in services]
-    return Up(name, tuple(services), tuple(machines)), [Push(files, "at start"), *start]
+    return BringUp(name, tuple(services), tuple(machines)), [Push(files, "at start"), *start]
 
 
-def apply(world: World, at: Millis, command: Command) -> object:
+def apply(world: World, at: Millis, command: LoggedCommand) -> object:
     """Let time pass until `at` and carry a command out; what it returns is the command's."""
     world.advance(at)
     return command.act(world)
 
 
 def replay(log: Sequence[tuple[Millis, Line]]) -> World:
-    """The cluster, with all its events, that a log of (instant, line) makes; the first line is that of `Up`."""
-    world = Up.of(log[0][1]).begin()
+    """The cluster, with all its events, that a log of (instant, line) makes; the first line is that of `BringUp`."""
+    world = BringUp.of(log[0][1]).begin()
     for at, line in log[1:]:
         apply(world, at, read(line))
     return world

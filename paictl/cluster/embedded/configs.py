@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from paictl.cluster.configured import Configuration
+from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.interface import ClusterError
 
 
@@ -17,16 +17,16 @@ class Configurations:
         self.newest = 0
         """Number of the newest version, 0 if there is none."""
         self._given = 0
-        self._versions: dict[int, Configuration] = {}
+        self._versions: dict[int, ConfigSnapshot] = {}
 
-    def push(self, files: Mapping[str, str]) -> Configuration:
+    def push(self, files: Mapping[str, str]) -> ConfigSnapshot:
         """A new version."""
         self._given += 1
         self.newest = self._given
-        self._versions[self.newest] = Configuration(self.newest, dict(files))
+        self._versions[self.newest] = ConfigSnapshot(self.newest, dict(files))
         return self._versions[self.newest]
 
-    def get(self, number: int | None) -> Configuration:
+    def get(self, number: int | None) -> ConfigSnapshot:
         """A version in use; raises `ClusterError` if nothing was ever pushed."""
         if not number:
             raise ClusterError("no configuration was pushed yet", hint="paictl config push -p DIR")
@@ -53,6 +53,6 @@ class Configurations:
 
 
 @lru_cache(maxsize=16)
-def _same(number: int, files: tuple[tuple[str, str], ...]) -> Configuration:
+def _same(number: int, files: tuple[tuple[str, str], ...]) -> ConfigSnapshot:
     """A version as it was read last time: what a process loads again and again, it interprets once."""
-    return Configuration(number, dict(files))
+    return ConfigSnapshot(number, dict(files))

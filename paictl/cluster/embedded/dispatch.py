@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Anything:
+class EverythingChanged:
     """All may have changed, for instance the hardware."""
 
 
@@ -42,9 +42,9 @@ class WithoutGuarantee:
     """Cells that an opportunistic or demoted group held are free."""
 
 
-Release: TypeAlias = Anything | OfVc | WithoutGuarantee
+Release: TypeAlias = EverythingChanged | OfVc | WithoutGuarantee
 """What was released, as far as it matters to those who wait."""
-ANYTHING: Final = Anything()
+ANYTHING: Final = EverythingChanged()
 
 Signature: TypeAlias = tuple[object, ...]
 """Everything of a request that its group's placement depends on."""
@@ -293,7 +293,7 @@ class Dispatcher:
         """
         for (vc, *_), bucket in self._buckets.items():
             match release:
-                case Anything():
+                case EverythingChanged():
                     bucket.refused = False
                 case OfVc(name) if vc in (None, name):
                     bucket.refused = False

@@ -10,7 +10,7 @@ from paictl.cluster.embedded.services import CONTROLLER, SCHEDULER
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import JobRequest
 from paictl.cluster.jobwords import STATES
-from paictl.cluster.scheduling import JobExplanation, Situation
+from paictl.cluster.scheduling import JobExplanation, JobSituation
 from paictl.workload.lifecycle import RunState
 
 if TYPE_CHECKING:
@@ -24,16 +24,16 @@ def explain_job(world: World, job: LiveJob) -> JobExplanation:
     """What a job does, or why it waits and what would let it run."""
     waiting = [task for task in job.status.tasks if task.state is RunState.WAITING]
     known = JobExplanation(
-        job.key, STATES[job.status.state], Situation.NOT_WAITING, waiting=len(waiting), tasks=len(job.status.tasks)
+        job.key, STATES[job.status.state], JobSituation.NOT_WAITING, waiting=len(waiting), tasks=len(job.status.tasks)
     )
     if job.status.state.final or not waiting:
         return known
     for service in NEEDED:
         if not world.services.runs(service):
-            return replace(known, situation=Situation.SERVICE_STOPPED, service=service)
+            return replace(known, situation=JobSituation.SERVICE_STOPPED, service=service)
     engine = world.dispatcher.engine
     if engine is None:
-        return replace(known, situation=Situation.NO_SCHEDULER)
+        return replace(known, situation=JobSituation.NO_SCHEDULER)
     from paictl.cluster.whywaits import explained  # late: most commands load this module and explain nothing
 
     return explained(known, engine, job.request(waiting[0].ref), job.plan.groups.keys())

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from paictl.cluster.embedded.jobs import LiveJob, Run
-from paictl.cluster.interface import JobState, JobView
 from paictl.scheduler.wire import bind_info_json, read_bind_info
-from paictl.units import Millis, instant, millis_between
+from paictl.units import Millis
 from paictl.workload.job import Job
 from paictl.workload.lifecycle import JobStatus, RunState, TaskStatus
 from paictl.workload.pods import GroupPlan, JobPlan, Pod
@@ -63,23 +61,6 @@ def load_job(data: Mapping[str, Any]) -> LiveJob:
         },
         demoted_by=data["demoted_by"],
     )
-
-
-_INSTANTS: Final = ("submitted", "started", "ended")
-
-
-def dump_view(view: JobView, epoch: datetime) -> dict[str, Any]:
-    """A view without tasks as JSON values, its instants on the cluster's clock."""
-    data = asdict(view)
-    for name in _INSTANTS:
-        data[name] = None if data[name] is None else millis_between(epoch, data[name])
-    return data
-
-
-def view_from(data: Mapping[str, Any], epoch: datetime) -> JobView:
-    """The inverse of `dump_view`."""
-    when = {name: None if data[name] is None else instant(epoch, data[name]) for name in _INSTANTS}
-    return JobView(**{**data, **when, "state": JobState(data["state"]), "tasks": ()})
 
 
 def dump_plan(plan: JobPlan) -> dict[str, Any]:

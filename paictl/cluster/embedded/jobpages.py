@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol
 
-from paictl.cluster.embedded.jobcodec import view_from
 from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.jobviews import view_of
 from paictl.cluster.embedded.store import Store
+from paictl.cluster.embedded.viewrows import view_from
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import JobState, JobView
 from paictl.cluster.jobpages import JobPage, JobQuery
@@ -62,6 +62,6 @@ class WithPages:
             def view(number: int) -> JobView:
                 if number in live:
                     return view_of(live[number], epoch, tasks=False)
-                return view_from(stored[number], epoch)
+                return view_from(stored[number], epoch, tasks=False)
 
             return JobPage([view(number) for number in wanted], len(found))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from paictl.cluster.embedded.jobcodec import dump_job, dump_view
+from paictl.cluster.embedded.jobcodec import dump_job
 from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.jobviews import view_of
 from paictl.cluster.embedded.store import JobRow
+from paictl.cluster.embedded.viewrows import dump_view
 
 
 def row_of(job: LiveJob, epoch: datetime) -> JobRow:

@@ -6,16 +6,17 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from paictl.cluster.interface import ClusterError, ConflictError, Machine, NodeCondition, NodeRole
+from paictl.cluster.embedded.viewrows import machine_from
+from paictl.cluster.interface import ClusterError, ConflictError, MachineSpec, NodeCondition, NodeRole
 from paictl.i18n import text
 from paictl.units import Millis
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class EmbeddedNode:
     """A machine's condition since an instant; `cordoned` outlives a failure, as in Kubernetes."""
 
-    machine: Machine
+    machine: MachineSpec
     since: Millis
     cordoned: bool = False
     failed: bool = False
@@ -37,21 +38,24 @@ class Machines:
     """All machines by name."""
 
     def __init__(self) -> None:
-        self._nodes: dict[str, Node] = {}
+        self._nodes: dict[str, EmbeddedNode] = {}
 
-    def __iter__(self) -> Iterator[Node]:
+    def __iter__(self) -> Iterator[EmbeddedNode]:
         return (self._nodes[name] for name in sorted(self._nodes))
+
+    def __len__(self) -> int:
+        return len(self._nodes)
 
     def __contains__(self, name: str) -> bool:
         return name in self._nodes
 
-    def get(self, name: str) -> Node:
+    def get(self, name: str) -> EmbeddedNode:
         """A machine; raises `ClusterError` with the nearest names if there is none."""
         if name not in self._nodes:
             raise ClusterError(text("there is no node {name!r}", name=name), hint="list them with: paictl node list")
         return self._nodes[name]
 
-    def add(self, machine: Machine, now: Millis) -> Node:
+    def add(self, machine: MachineSpec, now: Millis) -> EmbeddedNode:
         """A machine joins; raises `ConflictError` for a name or address that another one has."""
         for other in self:
             if machine.name == other.machine.name:
@@ -64,10 +68,10 @@ class Machines:
                         address=machine.address,
                     )
                 )
-        self._nodes[machine.name] = Node(machine, now)
+        self._nodes[machine.name] = EmbeddedNode(machine, now)
         return self._nodes[machine.name]
 
-    def remove(self, name: str) -> Node:
+    def remove(self, name: str) -> EmbeddedNode:
         """A machine leaves."""
         node = self.get(name)
         if node.machine.role is NodeRole.MASTER and sum(other.machine.role is NodeRole.MASTER for other in self) == 1:
@@ -79,7 +83,7 @@ class Machines:
 
     def set(
         self, name: str, now: Millis, *, cordoned: bool | None = None, failed: bool | None = None
-    ) -> tuple[Node, Node]:
+    ) -> tuple[EmbeddedNode, EmbeddedNode]:
         """Change a machine; returns it before and after."""
         old = self.get(name)
         new = replace(
@@ -103,9 +107,4 @@ class Machines:
         """The inverse of `dump`."""
         for row in rows:
             machine = machine_from(row["machine"])
-            self._nodes[machine.name] = Node(machine, Millis(row["since"]), row["cordoned"], row["failed"])
-
-
-def machine_from(data: dict[str, Any]) -> Machine:
-    """A machine from the JSON values that `dataclasses.asdict` gives."""
-    return Machine(**{**data, "role": NodeRole(data["role"])})
+            self._nodes[machine.name] = EmbeddedNode(machine, Millis(row["since"]), row["cordoned"], row["failed"])

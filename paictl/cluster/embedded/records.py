@@ -1,59 +1,27 @@
-"""Small facts that the embedded cluster keeps between commands, and the words for what happens."""
+"""Small facts that the embedded cluster keeps between commands, and the words for what happens to nodes and pods."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from paictl.cluster.interface import ConfigVersion, Event, EventKind, NodeChange
-from paictl.units import Millis, instant
+from paictl.cluster.interface import EventKind, NodeChange
+from paictl.units import Millis
 from paictl.workload.lifecycle import PodChange, TaskRef
 
 TOLERATION: Final = Millis(300_000)
 """How long pods on a failed node are given, as Kubernetes tolerates an unreachable node by default."""
 
 
-class History(StrEnum):
+class HistoryKind(StrEnum):
     """What is kept for people to look back at, and a service can take with it when it is deleted."""
 
     JOBS = "jobs"
     """Jobs that ended."""
     CONFIGURATIONS = "configurations"
     """Versions of the configuration."""
-
-
-@dataclass(frozen=True, slots=True)
-class Happened:
-    """Something that happened, as `interface.Event`, at an instant of the cluster's clock."""
-
-    number: int
-    at: Millis
-    kind: EventKind
-    subject: str
-    message: str
-    data: Mapping[str, Any] = field(default_factory=dict)
-
-    def event(self, epoch: datetime) -> Event:
-        """The same with its date."""
-        when = instant(epoch, self.at)
-        return Event(self.number, when, self.kind, self.subject, self.message, self.data)
-
-
-@dataclass(frozen=True, slots=True)
-class Pushed:
-    """A version of the configuration, as `interface.ConfigVersion`, at an instant of the cluster's clock."""
-
-    number: int
-    at: Millis
-    message: str
-    files: Mapping[str, str]
-
-    def version(self, epoch: datetime) -> ConfigVersion:
-        """The same with its date."""
-        return ConfigVersion(self.number, instant(epoch, self.at), self.message, self.files)
 
 
 class Timer(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ HISTORIANS: Final = ("postgresql", "internal-storage")
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class EmbeddedService:
     """A service since an instant; `loaded` is the version of the configuration that it read when it started.
 
     One that was deleted is not `there` until it is started again.
@@ -40,31 +40,13 @@ class Service:
     there: bool = True
 
 
-class Alone:
-    """What of the port of services is plain where nobody else can change anything."""
-
-    keeps_data = False
-    """Data are where the service is, and go with it."""
-
-    def drift(self, name: str) -> Sequence[str]:  # noqa: ARG002 - whichever it is
-        """Nothing, ever."""
-        return ()
-
-    def lacking(self) -> Mapping[str, Sequence[str]]:
-        """Nothing: no image is needed."""
-        return {}
-
-    def note_images(self, images: Collection[str] | None) -> None:
-        """Nothing to keep for the same reason."""
-
-
-class Services:
+class EmbeddedServices:
     """All services by name."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        self._services = {name: Service(name, False, Millis(0)) for name in names}
+        self._services = {name: EmbeddedService(name, False, Millis(0)) for name in names}
 
-    def __iter__(self) -> Iterator[Service]:
+    def __iter__(self) -> Iterator[EmbeddedService]:
         return (self._services[name] for name in sorted(self._services))
 
     @property
@@ -72,7 +54,7 @@ class Services:
         """The versions of the configuration that services have loaded."""
         return {service.loaded for service in self}
 
-    def get(self, name: str) -> Service:
+    def get(self, name: str) -> EmbeddedService:
         """A service; raises `ClusterError` if the cluster has none of that name."""
         if name not in self._services:
             hint = did_you_mean(name, self._services) or "list them with: paictl service list"
@@ -89,7 +71,7 @@ class Services:
             state = "is stopped" if self.get(name).there else "was deleted"
             raise UnreachableError(state, where=f"service {name}", hint=f"start it: paictl service start -n {name}")
 
-    def set(self, name: str, now: Millis, *, running: bool, loaded: int | None = None) -> Service:
+    def set(self, name: str, now: Millis, *, running: bool, loaded: int | None = None) -> EmbeddedService:
         """Start or stop a service."""
         old = self.get(name)
         new = replace(old, running=running, loaded=loaded, there=old.there or running)
@@ -106,4 +88,4 @@ class Services:
 
     def load(self, rows: list[dict[str, Any]]) -> None:
         """The inverse of `dump`."""
-        self._services = {row["name"]: Service(**row) for row in rows}
+        self._services = {row["name"]: EmbeddedService(**row) for row in rows}

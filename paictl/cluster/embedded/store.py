@@ -11,6 +11,7 @@ import json
 import os
 import sqlite3
 import weakref
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from typing import Any
 from urllib.parse import quote
 
 from paictl import i18n
-from paictl.cluster.embedded.records import Happened, Pushed
+from paictl.cluster.embedded.happened import Happened, Pushed
 from paictl.cluster.interface import ClusterError, ConflictError, EventKind, UnreachableError
 from paictl.errors import PaictlError
 from paictl.units import Millis
@@ -27,8 +28,6 @@ from paictl.units import Millis
 FILE = "cluster.db"
 USERS_FILE = "users.db"
 """Beside it: accounts and tokens, if there are any."""
-BEGINNING = "beginning.json"
-"""Says when a cluster begins that comes up in this folder, as labs want it."""
 SCHEMA_VERSION = 3
 BUSY_SECONDS = 30.0
 """How long a command waits for another one that is at work on the same cluster."""
@@ -63,19 +62,6 @@ class JobRow:
 def file_of(folder: Path) -> Path:
     """The file of the cluster in a folder."""
     return folder / FILE
-
-
-def plan_beginning(folder: Path, epoch: float) -> None:
-    """Let the next cluster in a folder begin at a Unix time with its clock at a standstill, whenever it comes up."""
-    (folder / BEGINNING).write_text(json.dumps({"epoch": epoch}) + "\n", encoding="utf-8")
-
-
-def planned_beginning(folder: Path) -> float | None:
-    """The Unix time at which a cluster in a folder is to begin; None where that is when it comes up."""
-    try:
-        return float(json.loads((folder / BEGINNING).read_text(encoding="utf-8"))["epoch"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 class Store:
@@ -216,6 +202,12 @@ class Store:
     def append_log(self, at: Millis, command: Mapping[str, Any]) -> None:
         """Note a command."""
         self._db.execute("INSERT INTO log (at, command) VALUES (?, ?)", (at, _json(command)))
+
+    def seal(self) -> list[int]:
+        """What changes with every command (its number in the log), and with whatever damages the state (its CRC-32)."""
+        (number,) = self._db.execute("SELECT coalesce(max(number), 0) FROM log").fetchone()
+        row = self._db.execute("SELECT data FROM state").fetchone()
+        return [number, zlib.crc32(row[0].encode()) if row else 0]
 
     def append_events(self, events: Iterable[Happened]) -> None:
         """Note what happened."""

@@ -138,15 +138,3 @@ def _account(version: str, data: str) -> Account:
 def _token(data: str) -> Token:
     with whole():
         return token_from(json.loads(data))
-
-
-class WithUsers:
-    """What a cluster in a folder adds to its other ports."""
-
-    def __init__(self, folder: Path) -> None:
-        self._users = EmbeddedUsers(folder)
-
-    @property
-    def users(self) -> EmbeddedUsers:
-        """Accounts and tokens."""
-        return self._users

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from paictl.cluster.embedded.services import CONFIGURATION, CONTROLLER, HISTORIANS, READERS, SCHEDULER, Service
+from paictl.cluster.embedded.services import CONFIGURATION, CONTROLLER, HISTORIANS, READERS, SCHEDULER, EmbeddedService
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import NodeRole, NodeView, ServiceView
 from paictl.units import instant
@@ -33,7 +33,7 @@ def node_views(world: World, epoch: datetime) -> list[NodeView]:
     ]  # fmt: skip
 
 
-def service_view(world: World, service: Service, epoch: datetime) -> ServiceView:
+def service_view(world: World, service: EmbeddedService, epoch: datetime) -> ServiceView:
     """A service, and why it does not do its work if it does not."""
     reasons, newest = [], world.configs.newest
     if not service.running:

@@ -10,22 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from paictl.cluster.configured import Configuration
+from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.embedded.configs import Configurations
 from paictl.cluster.embedded.dispatch import Action, Bound, Demoted, Dispatcher, Evicted
+from paictl.cluster.embedded.happened import Happened, Pushed
 from paictl.cluster.embedded.jobs import LiveJob, Run
-from paictl.cluster.embedded.machines import Machines, Node
+from paictl.cluster.embedded.machines import EmbeddedNode, Machines
 from paictl.cluster.embedded.records import (
     ENDS,
     NODE_CHANGES,
     NODE_WORDS,
     TOLERATION,
-    Happened,
-    History,
+    HistoryKind,
     NewJob,
     Notice,
     PodNews,
-    Pushed,
     Timer,
 )
 from paictl.cluster.embedded.services import (
@@ -34,21 +33,21 @@ from paictl.cluster.embedded.services import (
     CONTROLLER,
     HISTORIANS,
     SCHEDULER,
-    Service,
-    Services,
+    EmbeddedService,
+    EmbeddedServices,
 )  # fmt: skip
 from paictl.cluster.interface import (
     ClusterError,
     ConflictError,
     EventKind,
     JobRequest,
-    Machine,
+    MachineSpec,
     NodeChange,
     NodeRole,
 )  # fmt: skip
 from paictl.i18n import text
 from paictl.scheduler.events import RunningPod
-from paictl.sim.loop import Loop, Urgency
+from paictl.sim.loop import EventLoop, EventPriority
 from paictl.units import Millis
 from paictl.workload import lifecycle
 from paictl.workload.lifecycle import PodChange, RunState, TaskRef, Transition
@@ -59,9 +58,9 @@ class World:
 
     def __init__(self, name: str, services: Iterable[str]) -> None:
         self.name = name
-        self.loop: Loop[Timer] = Loop()
+        self.loop: EventLoop[Timer] = EventLoop()
         self.machines = Machines()
-        self.services = Services(services)
+        self.services = EmbeddedServices(services)
         self.configs = Configurations()
         self.jobs: dict[str, LiveJob] = {}
         self.ended: list[LiveJob] = []
@@ -70,7 +69,7 @@ class World:
         """What happened since the caller last took it away."""
         self.pushed: list[Pushed] = []
         """Versions of the configuration that came since the caller last took them away."""
-        self.wiped: set[History] = set()
+        self.wiped: set[HistoryKind] = set()
         """What the caller is to forget before it keeps any of the above."""
         self.dispatcher = Dispatcher()
         self.pods: dict[str, tuple[str, TaskRef]] = {}
@@ -120,7 +119,7 @@ class World:
                 )  # fmt: skip
                 duration = job.durations[ref.role]
                 if duration is not None:
-                    self.loop.schedule(Millis(self.now + duration), Urgency.END, Timer("end", uid))
+                    self.loop.schedule(Millis(self.now + duration), EventPriority.END, Timer("end", uid))
                 self._notify(key, ref, PodChange.STARTED)
             case Evicted(uids, preemptor):
                 for uid in uids:
@@ -254,7 +253,7 @@ class World:
 
     # --- nodes
 
-    def add_node(self, machine: Machine) -> None:
+    def add_node(self, machine: MachineSpec) -> None:
         """A machine joins, ready."""
         self.machines.add(machine, self.now)
         self._say(EventKind.NODE_ADDED, f"node/{machine.name}", machine.role.value)
@@ -268,7 +267,7 @@ class World:
         self._lose_pods(name, "its node was removed")
         self._settle()
 
-    def set_node(self, name: str, change: NodeChange) -> Node:
+    def set_node(self, name: str, change: NodeChange) -> EmbeddedNode:
         """Do one of cordon, uncordon, fail, heal; pods on a failed node are lost if it stays so for five minutes."""
         flags = NODE_CHANGES[change]
         old, new = self.machines.set(name, self.now, **flags)
@@ -276,7 +275,7 @@ class World:
             self._say(EventKind(new.condition.value), f"node/{name}", NODE_WORDS[change])
             self._observe(name)
         if new.failed and not old.failed:
-            self.loop.schedule(Millis(self.now + TOLERATION), Urgency.HARDWARE, Timer("lost", name, self.now))
+            self.loop.schedule(Millis(self.now + TOLERATION), EventPriority.HARDWARE, Timer("lost", name, self.now))
         return new
 
     def _observe(self, name: str) -> None:
@@ -307,7 +306,7 @@ class World:
         )
         return version
 
-    def set_service(self, name: str, *, running: bool) -> Service:
+    def set_service(self, name: str, *, running: bool) -> EmbeddedService:
         """Start a service with the newest configuration, or stop it."""
         service = self.services.get(name)
         if running == service.running:
@@ -348,10 +347,10 @@ class World:
         if name == CONFIGURATION:
             self.configs.forget(self.services.loaded)
             self.pushed.clear()
-            self.wiped.add(History.CONFIGURATIONS)
+            self.wiped.add(HistoryKind.CONFIGURATIONS)
         elif name in HISTORIANS:
             self.ended.clear()
-            self.wiped.add(History.JOBS)
+            self.wiped.add(HistoryKind.JOBS)
         elif name == CONTROLLER:
             self._drop_jobs()
         self.services.remove(name, self.now)
@@ -364,7 +363,7 @@ class World:
             self._follow(job, lifecycle.stop(job.status))
         self.backlog.clear()
 
-    def _start_scheduler(self, configuration: Configuration) -> None:
+    def _start_scheduler(self, configuration: ConfigSnapshot) -> None:
         """Rebuild the scheduler's state from the pods that run, whatever the configuration has become."""
         self.dispatcher.start(configuration.spec, *self.survivors())
 

@@ -7,13 +7,13 @@ from dataclasses import astuple
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from paictl.cluster.configured import Configuration
+from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.embedded.jobcodec import dump_job, load_job
 from paictl.cluster.embedded.records import NewJob, Notice, PodNews, Timer
 from paictl.cluster.embedded.services import SCHEDULER
 from paictl.cluster.embedded.store import whole
 from paictl.cluster.embedded.world import World
-from paictl.sim.loop import Loop, Urgency
+from paictl.sim.loop import EventLoop, EventPriority
 from paictl.units import Millis
 from paictl.workload.lifecycle import PodChange, TaskRef
 
@@ -45,9 +45,9 @@ def dump(world: World) -> dict[str, Any]:
 def load(data: Mapping[str, Any]) -> World:
     """The inverse of `dump`."""
     world = World(data["name"], ())
-    world.loop = Loop(Millis(data["now"]))
+    world.loop = EventLoop(Millis(data["now"]))
     for at, urgency, *timer in data["timers"]:
-        world.loop.schedule(Millis(at), Urgency(urgency), Timer(*timer))
+        world.loop.schedule(Millis(at), EventPriority(urgency), Timer(*timer))
     world.machines.load(data["machines"])
     world.services.load(data["services"])
     world.configs.load(data["configs"])
@@ -70,7 +70,7 @@ def _dump_engine(engine: Engine) -> Mapping[str, Any]:
 
 
 def _book(
-    configuration: Configuration, dumped: Mapping[str, Any], healthy: Iterable[str], running: Iterable[RunningPod]
+    configuration: ConfigSnapshot, dumped: Mapping[str, Any], healthy: Iterable[str], running: Iterable[RunningPod]
 ) -> Book:
     """The scheduler's book as it was when the world was stored; raises `ClusterError` for a damaged one."""
     from paictl.scheduler import snapshot

@@ -10,12 +10,12 @@ from functools import cached_property
 from typing import Final
 from urllib.parse import quote
 
-from paictl.cluster.configured import Configuration
+from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.interface import OpenPaiLeft
 from paictl.cluster.kubernetes.errors import told
 from paictl.cluster.kubernetes.jobevents import events_of
 from paictl.cluster.kubernetes.jobs import JobStore
-from paictl.cluster.kubernetes.looking import Looker
+from paictl.cluster.kubernetes.looking import SchedulingReader
 from paictl.cluster.kubernetes.names import API, CONTROLLER, SCHEDULER
 from paictl.cluster.kubernetes.nodes import view_of, views_of
 from paictl.cluster.kubernetes.pushing import Pusher
@@ -24,7 +24,7 @@ from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.kubernetes.times import read_time
 from paictl.cluster.kubernetes.users import KubernetesUsers
 from paictl.cluster.picture import Picture
-from paictl.cluster.scheduling import Impact, JobExplanation, Situation
+from paictl.cluster.scheduling import Impact, JobExplanation, JobSituation
 from paictl.cluster.values import (
     About,
     ClusterError,
@@ -32,7 +32,7 @@ from paictl.cluster.values import (
     Event,
     JobRequest,
     JobView,
-    Machine,
+    MachineSpec,
     NodeChange,
     NodeView,
     Port,
@@ -65,7 +65,7 @@ class KubernetesCluster:
         self._services = KubeServices(client, self._store, lambda: self.name)
         self._users = KubernetesUsers(client)
         self._jobs = JobStore(client)
-        self._looker = Looker(client, self._store, self._jobs, lambda: self._services.loaded(SCHEDULER))
+        self._looker = SchedulingReader(client, self._store, self._jobs, lambda: self._services.loaded(SCHEDULER))
 
     def follow_jobs(self) -> None:
         """Watch jobs from now on and answer from that, for a process that asks again and again, from many threads."""
@@ -140,7 +140,7 @@ class KubernetesCluster:
                 ) from None
             return view_of(node, self._all("/api/v1/pods", f"spec.nodeName={name},{_RUNNING}"))
 
-    def add_node(self, machine: Machine) -> NodeView:
+    def add_node(self, machine: MachineSpec) -> NodeView:
         """Not through Kubernetes: a machine joins by its own kubelet."""
         raise UnsupportedError(
             text("{name} has to join by itself", name=machine.name),
@@ -165,7 +165,7 @@ class KubernetesCluster:
         with told():
             self._services.need(API)
             version = self._store.version()
-            return self._jobs.submit(requests, Configuration(version.number, version.files))
+            return self._jobs.submit(requests, ConfigSnapshot(version.number, version.files))
 
     def stop_job(self, key: str) -> None:
         """Have the job controller end a job."""
@@ -221,10 +221,10 @@ class KubernetesCluster:
         """Why a job waits, and what would let it run, by the newest configuration."""
         with told():
             found = self._looker.explain(key)
-            if found.waiting and found.situation is not Situation.SERVICE_STOPPED:
+            if found.waiting and found.situation is not JobSituation.SERVICE_STOPPED:
                 stopped = next(filter(self._services.is_stopped, (CONTROLLER, SCHEDULER)), None)
                 if stopped is not None:
-                    return replace(found, situation=Situation.SERVICE_STOPPED, service=stopped, scheduler=None)
+                    return replace(found, situation=JobSituation.SERVICE_STOPPED, service=stopped, scheduler=None)
             return found
 
     def foresee(self, request: JobRequest) -> JobExplanation:

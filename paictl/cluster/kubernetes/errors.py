@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 from paictl.cluster.values import ClusterError, UnreachableError
 from paictl.i18n import text
-from paictl.remote.kube.client import KubeError
-from paictl.remote.kube.client import UnreachableError as NoAnswerError
+from paictl.remote.kube.client import KubeError, NoAnswerError
 
 _HINTS = {
     401: "the credentials of this context are not valid (any more): log in again",

@@ -38,7 +38,7 @@ _SCHEMA: Final = "1"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class VersionEntry:
     """A version: its objects are named after number and token, so that no two pushes ever write the same ones."""
 
     number: int
@@ -59,7 +59,7 @@ class Head:
     """What the head object holds; `version` is its resourceVersion, empty before it is made."""
 
     cluster_id: str
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[VersionEntry, ...] = ()
     version: str = ""
 
     @property
@@ -72,7 +72,7 @@ class Head:
         """Bytes of the list of versions."""
         return len(_versions_text(self).encode())
 
-    def with_entry(self, entry: Entry) -> Head:
+    def with_entry(self, entry: VersionEntry) -> Head:
         """The head once a version is added, and the oldest forgotten."""
         kept, size = [entry], 0
         for one in reversed(self.entries):
@@ -122,7 +122,7 @@ def _versions_text(head: Head) -> str:
     return json.dumps([_row(entry) for entry in head.entries], ensure_ascii=False, separators=(",", ":"))
 
 
-def _row(entry: Entry) -> dict[str, Any]:
+def _row(entry: VersionEntry) -> dict[str, Any]:
     return {
         "number": entry.number, "at": rfc3339(entry.at), "message": entry.message, "token": entry.token,
         "size": entry.size, "digest": entry.digest,
@@ -130,11 +130,11 @@ def _row(entry: Entry) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _entry(row: Mapping[str, Any]) -> Entry:
+def _entry(row: Mapping[str, Any]) -> VersionEntry:
     at = read_time(row["at"])
     if at is None:
         raise ValueError(row["at"])
     index = {str(name): [(int(part), str(key)) for part, key in pieces] for name, pieces in row["files"].items()}
-    return Entry(
+    return VersionEntry(
         int(row["number"]), at, str(row["message"]), str(row["token"]), int(row["size"]), str(row["digest"]), index
     )

@@ -15,7 +15,7 @@ from paictl.cluster.kubernetes.paijob.names import JOB, SELECTOR, labels_of, obj
 from paictl.cluster.kubernetes.paijob.resource import PaiJob, manifest_of, read_paijob
 from paictl.cluster.kubernetes.paijob.secrets import secret_of, values_of
 from paictl.cluster.kubernetes.paijob.seen import PodSeen, read_pod
-from paictl.cluster.values import ClusterError, JobRequest, JobView, TaskPlace
+from paictl.cluster.values import ClusterError, JobRequest, JobView, NotStartedError, TaskPlace
 from paictl.i18n import text
 from paictl.remote.kube import podstreams
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
@@ -23,7 +23,7 @@ from paictl.remote.kube.objects import NOT_FOUND, create, delete, find, path_of
 from paictl.remote.pipes import Pipes
 
 if TYPE_CHECKING:
-    from paictl.cluster.configured import Configuration
+    from paictl.cluster.configured import ConfigSnapshot
     from paictl.cluster.kubernetes.mirror import WatchedJobs
     from paictl.cluster.taking import Taken
 
@@ -42,7 +42,7 @@ class JobStore:
 
     # --- submitting
 
-    def submit(self, requests: Sequence[JobRequest], configuration: Configuration) -> list[JobView]:
+    def submit(self, requests: Sequence[JobRequest], configuration: ConfigSnapshot) -> list[JobView]:
         """Take jobs by a configuration; all or none are refused for what is wrong with them or a name that is taken.
 
         Raises `ConflictError` for the first that another was faster with; those before it are taken.
@@ -181,17 +181,18 @@ class JobStore:
 
     def output(self, key: str, task: TaskPlace, *, follow: bool, lines: int | None) -> Iterator[bytes]:
         """What a task's newest pod has written."""
-        pod = self._pod(key, task)
+        pai = self.find(key)
+        pod = self._pod(pai, task)
         try:
             yield from podstreams.log(self._client, JOBS_NAMESPACE, pod.name, follow=follow, lines=lines)
         except KubeError as error:
             if error.status not in (BAD_REQUEST, NOT_FOUND):
                 raise
-            raise _silent(key, task, pod.reason or error.message) from None
+            raise _silent(pai, task, pod.reason or error.message) from None
 
     def execute(self, key: str, task: TaskPlace, command: Sequence[str], pipes: Pipes) -> int:
         """Run a command in the container of a task."""
-        pod = self._pod(key, task)
+        pod = self._pod(self.find(key), task)
         if pod.phase != "Running":
             raise ClusterError(
                 text("task {task} of {job} does not run", task=task, job=key),
@@ -199,25 +200,25 @@ class JobStore:
             )  # fmt: skip
         return podstreams.execute(self._client, JOBS_NAMESPACE, pod.name, command, pipes)
 
-    def _pod(self, key: str, task: TaskPlace) -> PodSeen:
+    def _pod(self, pai: PaiJob, task: TaskPlace) -> PodSeen:
         """The newest pod of a task, of an attempt before where the present one has none yet."""
-        pai = self.find(key)
         if pai.record is not None:
-            refuse_task(key, task, [(one.role, one.index) for one in pai.record.status.tasks])
+            refuse_task(pai.key, task, [(one.role, one.index) for one in pai.record.status.tasks])
         own = [pod for pod in self.pods(pai.name) if pod.owner == pai.uid and pod.place == (task.role, task.index)]
         started = [pod for pod in own if pod.change is not None]
         if not started:
-            raise _silent(key, task, own[0].reason if own else "")
+            raise _silent(pai, task, own[0].reason if own else "")
         return max(started, key=lambda pod: (pod.attempt, pod.retry, not pod.over))
 
 
-def _silent(key: str, task: TaskPlace, reason: str) -> ClusterError:
-    said = text("task {task} of {job} has no container that could have written anything", task=task, job=key)
+def _silent(pai: PaiJob, task: TaskPlace, reason: str) -> ClusterError:
+    said = text("task {task} of {job} has no container that could have written anything", task=task, job=pai.key)
     if reason:
         said = text("task {task} of {job} has no container that could have written anything: {reason}", task=task,
-                    job=key, reason=reason)  # fmt: skip
-    hint = text("it has not started, or its pod is gone; why it waits: paictl job explain {job}", job=key)
-    return ClusterError(said, hint=hint)
+                    job=pai.key, reason=reason)  # fmt: skip
+    hint = text("it has not started, or its pod is gone; why it waits: paictl job explain {job}", job=pai.key)
+    ended = pai.record is not None and pai.record.closed
+    return (ClusterError if ended else NotStartedError)(said, hint=hint)
 
 
 def _refuse_huge(one: Taken) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from paictl.cluster.jobwords import STATES, alike
-from paictl.cluster.kubernetes.paijob.record import LastRun, Place, Record
+from paictl.cluster.kubernetes.paijob.record import JobRecord, LastRun, Place
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.kubernetes.paijob.seen import PodSeen
 from paictl.cluster.values import JobState, JobView, TaskView
@@ -57,7 +57,7 @@ def present_pods(pai: PaiJob, pods: Iterable[PodSeen]) -> Mapping[Place, PodSeen
     return found
 
 
-def _tasks(record: Record, present: Mapping[Place, PodSeen]) -> Iterator[TaskView]:
+def _tasks(record: JobRecord, present: Mapping[Place, PodSeen]) -> Iterator[TaskView]:
     for task in record.status.tasks:
         place = (task.role, task.index)
         pod = present.get(place)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from paictl.cluster.configured import Configuration
+from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.kubernetes.jobevents import events_of
 from paictl.cluster.kubernetes.jobs import JobStore
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
@@ -19,12 +19,12 @@ from paictl.cluster.values import JobRequest
 from paictl.remote.kube.client import Json, KubeClient
 
 if TYPE_CHECKING:
-    from paictl.cluster.kubernetes.scheduling import Scene
+    from paictl.cluster.kubernetes.scheduling import ClusterSnapshot
 
 _GOING_ON: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 
 
-class Looker:
+class SchedulingReader:
     """Looks at one cluster, by the configuration that its scheduler has `loaded`, else by the newest."""
 
     def __init__(
@@ -61,10 +61,10 @@ class Looker:
         from paictl.cluster.kubernetes.scheduling import impact_of
 
         jobs, _ = self._jobs.everything()
-        return list(impact_of(self._scene(jobs), self._newest(), Configuration(0, files)))
+        return list(impact_of(self._scene(jobs), self._newest(), ConfigSnapshot(0, files)))
 
-    def _scene(self, jobs: Sequence[PaiJob]) -> Scene:
-        from paictl.cluster.kubernetes.scheduling import Scene
+    def _scene(self, jobs: Sequence[PaiJob]) -> ClusterSnapshot:
+        from paictl.cluster.kubernetes.scheduling import ClusterSnapshot
 
         nodes = self._all("/api/v1/nodes")
         pods = self._all("/api/v1/pods", _GOING_ON)
@@ -73,17 +73,17 @@ class Looker:
             found = read_pod(pod) if pod["metadata"].get("namespace") == JOBS_NAMESPACE else None
             if found is not None:
                 seen.setdefault(found.job, []).append(found)
-        return Scene(nodes, pods, jobs, seen)
+        return ClusterSnapshot(nodes, pods, jobs, seen)
 
     def _all(self, path: str, query: Mapping[str, object] | None = None) -> list[Json]:
         return [one for _, page in self._client.list(path, query) for one in page]
 
-    def _configuration(self) -> Configuration:
+    def _configuration(self) -> ConfigSnapshot:
         loaded, head = self._loaded(), self._store.head()
         kept = {entry.number for entry in head.entries} if head is not None else set()
         version = self._store.version(loaded if loaded in kept else None)
-        return Configuration(version.number, version.files)
+        return ConfigSnapshot(version.number, version.files)
 
-    def _newest(self) -> Configuration | None:
+    def _newest(self) -> ConfigSnapshot | None:
         head = self._store.head()
         return self._configuration() if head is not None and head.newest else None

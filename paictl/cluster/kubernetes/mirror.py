@@ -16,7 +16,7 @@ from paictl.cluster.kubernetes.paijob.resource import PaiJob, read_paijob
 from paictl.cluster.kubernetes.paijob.seen import PodSeen, read_pod
 from paictl.cluster.values import JobView
 from paictl.remote.kube.client import Json, KubeClient
-from paictl.remote.kube.informer import Informer, Times
+from paictl.remote.kube.informer import Informer, InformerTimes
 from paictl.remote.kube.objects import path_of
 
 PODS: Final = path_of(JOBS_NAMESPACE, "pods")
@@ -37,7 +37,7 @@ class Relay:
 class JobMirror:
     """Two informers and what they have told. `changed` is called with the name of a `PaiJob`, from any thread."""
 
-    def __init__(self, client: KubeClient, changed: Callable[[str], None], times: Times | None = None) -> None:
+    def __init__(self, client: KubeClient, changed: Callable[[str], None], times: InformerTimes | None = None) -> None:
         self._changed = changed
         self._lock = threading.Lock()
         self._jobs: dict[str, PaiJob] = {}
@@ -145,7 +145,7 @@ class _Shown(NamedTuple):
 class WatchedJobs:
     """A mirror and the views of its jobs, of which only those are made anew that have changed."""
 
-    def __init__(self, client: KubeClient, times: Times | None = None) -> None:
+    def __init__(self, client: KubeClient, times: InformerTimes | None = None) -> None:
         self._lock = threading.Lock()
         self._marking = threading.Lock()
         self._stale: set[str] = set()

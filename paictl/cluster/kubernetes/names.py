@@ -22,6 +22,8 @@ INPUT_HASH: Final = "paictl.io/input-hash"
 """Annotation: the hash of all that the objects of a service were rendered from."""
 KEEP: Final = "paictl.io/keep"
 """Annotation ``true``: the object holds data, which stop and delete leave alone unless they are told otherwise."""
+FOR_JOBS: Final = "paictl.io/jobs"
+"""Key of a taint that keeps a node for jobs: their pods tolerate it."""
 
 API: Final = "rest-server"
 """The service that takes and stops jobs."""

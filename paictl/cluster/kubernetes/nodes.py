@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from paictl.cluster.kubernetes.times import read_time
-from paictl.cluster.values import Machine, NodeCondition, NodeRole, NodeView
+from paictl.cluster.values import MachineSpec, NodeCondition, NodeRole, NodeView
 from paictl.remote.kube.client import Json
 from paictl.scheduler.wire import ISOLATION
 from paictl.units import exact_quantity
@@ -56,11 +56,11 @@ def devices_of(pod: Json) -> int:
     return max(at_once, *first, 0)
 
 
-def _machine(node: Json) -> Machine:
+def _machine(node: Json) -> MachineSpec:
     about, status = node["metadata"], node.get("status") or {}
     labels, capacity = about.get("labels") or {}, status.get("capacity") or {}
     addresses = {str(one.get("type")): str(one.get("address")) for one in status.get("addresses") or ()}
-    return Machine(
+    return MachineSpec(
         name=str(about["name"]),
         address=addresses.get("InternalIP", ""),
         role=NodeRole.MASTER if any(label in labels for label in _MASTERS) else NodeRole.WORKER,

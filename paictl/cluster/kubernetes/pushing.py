@@ -23,8 +23,8 @@ from paictl.cluster.kubernetes.head import (
     MESSAGE,
     NAMESPACE,
     NUMBER,
-    Entry,
     Head,
+    VersionEntry,
     manifest_of,
     object_name,
 )
@@ -83,14 +83,14 @@ class Pusher:
         values = self._values(files, head, secrets)
         size = sum(len(text.encode()) for data in packed.objects for text in data.values())
         number, token = head.newest + 1, randomness.token_hex(8)
-        draft = Entry(number, datetime.now(UTC), message, token, size, digest(files), packed.index)
+        draft = VersionEntry(number, datetime.now(UTC), message, token, size, digest(files), packed.index)
         if Head(head.cluster_id, (draft,)).size > ROOM:
             raise ClusterError(
                 text("{number} files are too many for a cluster", number=len(files)), hint="push fewer files"
             )
         try:
             at = self._write(number, token, packed, values)
-            entry = Entry(number, at, message, token, size, draft.digest, packed.index)
+            entry = VersionEntry(number, at, message, token, size, draft.digest, packed.index)
             following = head.with_entry(entry)
             if not self._commit(following, entry):
                 self._undo(number, token, len(packed.objects))
@@ -165,7 +165,7 @@ class Pusher:
             raise ConflictError("an object of this name is there already", where=str(body["metadata"]["name"]))
         return made
 
-    def _commit(self, head: Head, entry: Entry) -> bool:
+    def _commit(self, head: Head, entry: VersionEntry) -> bool:
         """Make a version visible; False if another was faster.
 
         Raises `UnreachableError` if nobody can say whether it is.
@@ -189,7 +189,7 @@ class Pusher:
                 hint="look before you push again: paictl config history",
             ) from None  # fmt: skip
 
-    def _is_visible(self, entry: Entry) -> bool:
+    def _is_visible(self, entry: VersionEntry) -> bool:
         with suppress(PaictlError), told():  # it still does not answer
             head = self._store.head()
             return head is not None and any(one.token == entry.token for one in head.entries)

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from paictl.cluster.cells import chain_pictures, vc_pictures
-from paictl.cluster.configured import Configuration
+from paictl.cluster.configured import ConfigSnapshot
 from paictl.cluster.harming import harm_of_running
 from paictl.cluster.jobwords import STATES
 from paictl.cluster.kubernetes.jobviews import view_of
@@ -18,7 +18,7 @@ from paictl.cluster.kubernetes.nodes import views_of
 from paictl.cluster.kubernetes.paijob.names import KEY
 from paictl.cluster.picture import Picture
 from paictl.cluster.pods.recovering import Recovered, recovered
-from paictl.cluster.scheduling import Harm, Impact, JobExplanation, Situation
+from paictl.cluster.scheduling import Impact, JobExplanation, JobImpact, JobSituation
 from paictl.cluster.taking import taken
 from paictl.cluster.timeline import timeline
 from paictl.cluster.values import Event, JobRequest, JobState
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 
-class Scene:
+class ClusterSnapshot:
     """Everything that is looked at, read once: nodes, pods (as they are in the API), jobs with their own pods."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Scene:
         self.jobs = jobs
         self.seen = seen
 
-    def recovered(self, configuration: Configuration) -> Recovered:
+    def recovered(self, configuration: ConfigSnapshot) -> Recovered:
         """What a scheduler would know that started now; raises `PaictlError` if there are no cells."""
         return recovered(configuration.spec, self.nodes, self.pods)
 
@@ -73,7 +73,7 @@ class Scene:
 
 
 def picture_of(
-    scene: Scene, configuration: Configuration | None, cluster: str, now: datetime, epoch: datetime,
+    scene: ClusterSnapshot, configuration: ConfigSnapshot | None, cluster: str, now: datetime, epoch: datetime,
     events: Sequence[Event] | None = None,
 ) -> Picture:  # fmt: skip
     """The picture; with `events` ended jobs and the timeline, too."""
@@ -96,7 +96,7 @@ def picture_of(
     )
 
 
-def _state(scene: Scene, configuration: Configuration | None) -> tuple[Recovered | None, str]:
+def _state(scene: ClusterSnapshot, configuration: ConfigSnapshot | None) -> tuple[Recovered | None, str]:
     if configuration is None:
         return None, "no configuration was pushed yet, so there are no cells"
     try:
@@ -107,16 +107,16 @@ def _state(scene: Scene, configuration: Configuration | None) -> tuple[Recovered
     return found, f"of {number} pods it is not known on which devices they run" if number else ""
 
 
-def explain_job(scene: Scene, configuration: Configuration, pai: PaiJob) -> JobExplanation:
+def explain_job(scene: ClusterSnapshot, configuration: ConfigSnapshot, pai: PaiJob) -> JobExplanation:
     """What a job does, or why it waits and what would let it run."""
     record = pai.record
     if record is None:
         state = JobState.STOPPED if pai.stopped else JobState.WAITING
-        return JobExplanation(pai.key, state, Situation.SERVICE_STOPPED, service=CONTROLLER)
+        return JobExplanation(pai.key, state, JobSituation.SERVICE_STOPPED, service=CONTROLLER)
     status = record.status
     waiting = [task for task in status.tasks if task.state is RunState.WAITING]
     known = JobExplanation(
-        pai.key, STATES[status.state], Situation.NOT_WAITING, waiting=len(waiting), tasks=len(status.tasks)
+        pai.key, STATES[status.state], JobSituation.NOT_WAITING, waiting=len(waiting), tasks=len(status.tasks)
     )
     if status.state.final or not waiting:
         return known
@@ -129,7 +129,7 @@ def explain_job(scene: Scene, configuration: Configuration, pai: PaiJob) -> JobE
     placed = sum(pod.place in places and bool(pod.node) and not pod.over for pod in scene.seen.get(pai.name, ()))
     if placed == len(waiting):
         reasons = [pod.reason for pod in scene.seen.get(pai.name, ()) if pod.place in places and pod.reason]
-        return replace(known, situation=Situation.STARTING, reason=reasons[0] if reasons else "")
+        return replace(known, situation=JobSituation.STARTING, reason=reasons[0] if reasons else "")
     request = requests[0] if requests else _request(pai, waiting[0].role, status.attempt)
     groups = scene.groups(found).get(pai.key, [])
     return explained(known, found.engine, request, groups or [request.group])
@@ -143,16 +143,16 @@ def _request(pai: PaiJob, role: str, attempt: int) -> PodRequest:
     return replace(request, group=f"{request.group}#{attempt}") if attempt and request.group != name else request
 
 
-def foresee_job(scene: Scene, configuration: Configuration, request: JobRequest) -> JobExplanation:
+def foresee_job(scene: ClusterSnapshot, configuration: ConfigSnapshot, request: JobRequest) -> JobExplanation:
     """What would become of a job that was submitted now; raises as `taking.taken` does for one that never is."""
     job = taken(request, configuration)
     number = len(job.plan.pods)
-    known = JobExplanation(job.key, JobState.WAITING, Situation.NO_ROOM, waiting=number, tasks=number)
+    known = JobExplanation(job.key, JobState.WAITING, JobSituation.NO_ROOM, waiting=number, tasks=number)
     found = scene.recovered(configuration)
     return explained(known, found.engine, job.plan.request(job.plan.pods[0]), list(job.plan.groups))
 
 
-def impact_of(scene: Scene, now: Configuration | None, then: Configuration) -> Iterator[Impact]:
+def impact_of(scene: ClusterSnapshot, now: ConfigSnapshot | None, then: ConfigSnapshot) -> Iterator[Impact]:
     """The jobs that would be worse off, in order of submission; files with which no scheduler starts harm nobody."""
     try:
         after = scene.recovered(then)
@@ -172,11 +172,11 @@ def impact_of(scene: Scene, now: Configuration | None, then: Configuration) -> I
             yield Impact(pai.key, pai.vc, harm)
 
 
-def _of_waiting(pai: PaiJob, then: Configuration) -> Harm | None:
+def _of_waiting(pai: PaiJob, then: ConfigSnapshot) -> JobImpact | None:
     if pai.vc not in then.supply.vcs:
-        return Harm.NO_VC
+        return JobImpact.NO_VC
     try:
         plan = plan_job(pai.job, then.supply, pai.user)
     except PaictlError:
-        return Harm.NEVER
-    return Harm.NEVER if then.judge.refusal(plan) is not None else None
+        return JobImpact.NEVER
+    return JobImpact.NEVER if then.judge.refusal(plan) is not None else None

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from paictl.cluster.kubernetes.head import HEAD, NAMESPACE, NUMBER, Entry, Head, read_head
+from paictl.cluster.kubernetes.head import HEAD, NAMESPACE, NUMBER, Head, VersionEntry, read_head
 from paictl.cluster.kubernetes.pieces import digest, unpack
 from paictl.cluster.values import ClusterError, ConfigVersion
 from paictl.cluster.versions import no_version
@@ -59,7 +59,7 @@ class VersionStore:
         data = (find(self._client, path_of(NAMESPACE, "secrets", entry.name())) or {}).get("data") or {}
         return {seal: _decoded(data[key]) for seal in seals for key in [key_of(seal)] if key in data}
 
-    def _read(self, number: int | None) -> list[tuple[Entry, ConfigVersion | None]]:
+    def _read(self, number: int | None) -> list[tuple[VersionEntry, ConfigVersion | None]]:
         """What the head names, of one version or (None: and the newest comes last) of all."""
         for _ in range(_TRIES):
             head = self.head()
@@ -72,7 +72,7 @@ class VersionStore:
             raise _damaged(found[-1][0])
         return found
 
-    def _load(self, entries: Iterable[Entry]) -> None:
+    def _load(self, entries: Iterable[VersionEntry]) -> None:
         """Read what is not known yet: one version by its label, several with one list of all."""
         unknown = [entry for entry in entries if entry.token not in self._known]
         if not unknown:
@@ -89,7 +89,7 @@ class VersionStore:
         query = {"labelSelector": NUMBER if number is None else f"{NUMBER}={number}"}
         return [one for _, page in self._client.list(path_of(NAMESPACE, "configmaps"), query) for one in page]
 
-    def knows(self, entry: Entry, version: ConfigVersion) -> None:
+    def knows(self, entry: VersionEntry, version: ConfigVersion) -> None:
         """Remember what was just stored."""
         self._known[entry.token] = version
 
@@ -103,7 +103,7 @@ def _decoded(value: str) -> str:
     return base64.b64decode(value).decode("utf-8", errors="surrogatepass")
 
 
-def _version(entry: Entry, by_name: Mapping[str, Mapping[str, str]]) -> ConfigVersion | None:
+def _version(entry: VersionEntry, by_name: Mapping[str, Mapping[str, str]]) -> ConfigVersion | None:
     """A version put together; None if a piece of it is missing, or not what was stored."""
     parts = {part for pieces in entry.index.values() for part, _ in pieces}
     try:
@@ -113,7 +113,7 @@ def _version(entry: Entry, by_name: Mapping[str, Mapping[str, str]]) -> ConfigVe
     return ConfigVersion(entry.number, entry.at, entry.message, files) if digest(files) == entry.digest else None
 
 
-def _damaged(entry: Entry) -> ClusterError:
+def _damaged(entry: VersionEntry) -> ClusterError:
     return ClusterError(
         text("version {number} is damaged: its objects are not as they were stored", number=entry.number),
         where=f"configmap {NAMESPACE}/{entry.name(0)}",

@@ -11,12 +11,13 @@ from typing import Any, Final
 import yaml
 
 from paictl.cluster.machines import machines_in
-from paictl.cluster.manifests.images import Images
+from paictl.cluster.manifests.images import ImageReferences
+from paictl.cluster.manifests.taints import taints_by_host
 from paictl.cluster.manifests.templating import Manifest, TemplateError, render_folder
 from paictl.config.models.images import load_images
 from paictl.config.models.services import STANDARD_NAME
 from paictl.config.reading.document import Document
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import load_memory
 from paictl.config.secrets.sealing import is_seal
 from paictl.config.secrets.walk import SEAL_PREFIX
@@ -28,7 +29,7 @@ _CONTAINERS: Final = ("containers", "initContainers")
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class RenderInputs:
     """What all services are rendered from: the pushed files, sealed, and the values behind the seals.
 
     `secrets` maps a seal to ``TAG:VALUE``, as the clusters keep them.
@@ -52,16 +53,19 @@ class Sections(dict[str, Any]):
 class Renderer:
     """Renders services from the same inputs; the files are read once."""
 
-    def __init__(self, inputs: Inputs, templates: Path | None = None) -> None:
+    def __init__(self, inputs: RenderInputs, templates: Path | None = None) -> None:
         self._inputs = inputs
         self._templates = templates or resource_folder("templates")
         loaded = load_memory({name: one.encode() for name, one in inputs.files.items()})
-        documents = [one for one in loaded.documents if one.kind in (Kind.SERVICES, Kind.LAYOUT)]
+        documents = [one for one in loaded.documents if one.kind in (FileKind.SERVICES, FileKind.LAYOUT)]
         found = sorted(documents, key=lambda one: one.path != STANDARD_NAME)
-        self._services = _data(next((one for one in found if one.kind is Kind.SERVICES), None))
-        self._layout = _data(next((one for one in found if one.kind is Kind.LAYOUT), None))
+        self._services = _data(next((one for one in found if one.kind is FileKind.SERVICES), None))
+        self._layout = _data(next((one for one in found if one.kind is FileKind.LAYOUT), None))
         machines = machines_in(inputs.files) if self._layout else []
-        self._machines = [{**asdict(one), "role": one.role.value} for one in machines]
+        taints = taints_by_host(self._layout)
+        self._machines = [
+            {**asdict(one), "role": one.role.value, "taints": taints.get(one.name, [])} for one in machines
+        ]
         self._images = load_images(self._templates)
 
     def render(self, service: str) -> list[Manifest]:
@@ -105,7 +109,7 @@ class Renderer:
             "machines": self._machines,
             "files": dict(inputs.files),
             "version": inputs.version,
-            "image": Images(self._images, inputs.version, sections),
+            "image": ImageReferences(self._images, inputs.version, sections),
         }  # fmt: skip
 
     def _defaults(self, service: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ _OPENPAI: Final = ("", "openpai")
 """Namespaces there of OpenPAI's own images, as its generated settings say: no wish to have ours from there."""
 
 
-class Images:
+class ImageReferences:
     """References by name, with the registry of the configuration put in.
 
     A private registry has all images as DOMAIN/NAMESPACE/NAME:TAG: two projects may call theirs alike.

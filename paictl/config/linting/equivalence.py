@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from paictl.config.reading.document import Document
 from paictl.config.reading.edits import Replacement
-from paictl.config.reading.nodes import Mapping, Node, Scalar
+from paictl.config.reading.nodes import MappingNode, Node, ScalarNode
 
 Token = tuple[object, ...]
 
@@ -73,14 +73,14 @@ def _tokens(document: Document, touched: _Touched) -> Iterator[Token]:
 
 def _node_tokens(node: Node, touched: _Touched) -> Iterator[Token]:
     first, last = node.source.span_to_root(node.start, node.end)
-    if isinstance(node, Scalar):
+    if isinstance(node, ScalarNode):
         if not touched.meets(first, last):
             yield (node.tag, node.text)
         return
     if touched.covers(first, last):
         return
     yield ("begin", type(node))
-    if isinstance(node, Mapping):
+    if isinstance(node, MappingNode):
         for entry in node:
             yield from _node_tokens(entry.key, touched)
             yield from _node_tokens(entry.value, touched)

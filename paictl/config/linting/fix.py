@@ -17,7 +17,7 @@ from paictl.config.linting.equivalence import same_but_for
 from paictl.config.linting.validate import Choice, Report, validate
 from paictl.config.reading.document import Bundle, Document
 from paictl.config.reading.edits import Replacement, replacements
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import Loaded, load_bytes
 from paictl.config.reading.problem import Problem
 from paictl.config.reading.source import Source, read_bytes
@@ -192,7 +192,7 @@ def _attempt(file: _File, candidates: list[Candidate]) -> list[Document] | None:
     ]
     data = apply(source, edits).encode("utf-8")
     kind = before[0].kind
-    after = load_bytes(source.path, data, None if kind is Kind.UNKNOWN else kind)
+    after = load_bytes(source.path, data, None if kind is FileKind.UNKNOWN else kind)
     return after if data != file.data and same_but_for(before, after, edits) else None
 
 

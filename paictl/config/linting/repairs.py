@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from paictl.config.reading.nodes import Scalar
+from paictl.config.reading.nodes import ScalarNode
 from paictl.config.reading.problem import Edit
 from paictl.config.reading.source import Located
 from paictl.config.reading.values import resolve
@@ -24,7 +24,7 @@ def written(value: object) -> str:
     return value if bare else json.dumps(value, ensure_ascii=False)
 
 
-def renamed(at: Scalar, name: str) -> tuple[Edit, ...]:
+def renamed(at: ScalarNode, name: str) -> tuple[Edit, ...]:
     """The repair that writes a name in the place of a mistyped one; none where that would be a guess."""
     return (Edit(at, written(name)),) if at.plain and same_numbers(at.text, name) else ()
 

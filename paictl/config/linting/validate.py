@@ -11,7 +11,7 @@ from paictl.config.linting.rule import Rule
 from paictl.config.linting.rules import is_known, nearest, rules_across, rules_for
 from paictl.config.linting.suppressions import Suppressions, matches
 from paictl.config.reading.document import Bundle
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import Loaded
 from paictl.config.reading.problem import Finding, Problem, Severity
 from paictl.config.reading.source import Source, place_of
@@ -57,7 +57,7 @@ class CheckedFile:
     """A file that was looked at."""
 
     path: str
-    kind: Kind
+    kind: FileKind
 
 
 @dataclass(frozen=True, slots=True)

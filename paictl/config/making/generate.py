@@ -14,10 +14,10 @@ from decimal import Decimal
 
 from paictl.config.linting.validate import Report, validate
 from paictl.config.making.skus import FORM, MachineSku, assign
-from paictl.config.models.hosts import Host, host_list
+from paictl.config.models.hosts import HostRow, host_list
 from paictl.config.models.settings import filled
 from paictl.config.reading.document import Bundle, Document
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import Loaded, load_bytes, load_file
 from paictl.config.reading.problem import Severity
 from paictl.errors import PaictlError
@@ -40,7 +40,7 @@ _DAEMONS_MIB = 128 + 512 + 256
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class GenerateInputs:
     """The files to start from, and what is wrong with them."""
 
     documents: tuple[Document, ...]
@@ -51,7 +51,7 @@ class Inputs:
         """Whether none of the problems is an error."""
         return self.report.count(Severity.ERROR) == 0
 
-    def of(self, kind: Kind) -> Document:
+    def of(self, kind: FileKind) -> Document:
         """The input of a kind."""
         return next(document for document in self.documents if document.kind is kind)
 
@@ -67,7 +67,7 @@ class PlannedMachine:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class WorkerPool:
     """All workers of a SKU as cells: `leaves` devices (or CPU cores) a node, each with `cpus` and `memory` MiB."""
 
     sku: MachineSku
@@ -89,7 +89,7 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class Registry:
+class ImageRegistry:
     """Where OpenPAI's images come from; `account` is name and password."""
 
     domain: str
@@ -107,32 +107,32 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ClusterSettings:
     """What the cluster settings say that makes a difference; without any, OpenPAI's defaults."""
 
     hived: bool = True
     qos: bool = False
     docker_root: str = "/mnt/docker"
-    registry: Registry = Registry("docker.io", "openpai", "latest", None)
+    registry: ImageRegistry = ImageRegistry("docker.io", "openpai", "latest", None)
 
 
 @dataclass(frozen=True, slots=True)
-class Inventory:
+class MachineList:
     """The machines of a cluster, whoever has listed them, and its settings; the first master is the one."""
 
     masters: tuple[Named, ...]
     workers: tuple[Named, ...]
-    settings: Settings = Settings()
+    settings: ClusterSettings = ClusterSettings()
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class GeneratedFiles:
     """All that the two files will say; `notes` is what the administrator should know about it."""
 
     skus: tuple[MachineSku, ...]
     machines: tuple[PlannedMachine, ...]
-    pools: tuple[Pool, ...]
-    registry: Registry
+    pools: tuple[WorkerPool, ...]
+    registry: ImageRegistry
     qos: bool
     docker_root: str
     admin_password: str
@@ -140,31 +140,31 @@ class Plan:
     notes: tuple[str, ...]
 
 
-def read_inputs(masters: str, workers: str, settings: str) -> Inputs:
+def read_inputs(masters: str, workers: str, settings: str) -> GenerateInputs:
     """Read and check the three files; raises `PaictlError` if one cannot be read at all."""
-    kinds = ((masters, Kind.MASTER_CSV), (workers, Kind.WORKER_CSV), (settings, Kind.CONFIG))
+    kinds = ((masters, FileKind.MASTER_CSV), (workers, FileKind.WORKER_CSV), (settings, FileKind.CONFIG))
     documents = tuple(document for path, kind in kinds for document in load_file(path, kind))
-    return Inputs(documents, _check(documents))
+    return GenerateInputs(documents, _check(documents))
 
 
 def _check(documents: Iterable[Document]) -> Report:
     return validate(Loaded((Bundle("inputs", tuple(documents)),)))
 
 
-def inventory_of(inputs: Inputs) -> Inventory:
+def inventory_of(inputs: GenerateInputs) -> MachineList:
     """What the three files say; raises `PaictlError` for a list that names nobody."""
-    masters, workers = (_hosts(inputs, kind) for kind in (Kind.MASTER_CSV, Kind.WORKER_CSV))
-    found = inputs.of(Kind.CONFIG)
-    settings = Settings(
+    masters, workers = (_hosts(inputs, kind) for kind in (FileKind.MASTER_CSV, FileKind.WORKER_CSV))
+    found = inputs.of(FileKind.CONFIG)
+    settings = ClusterSettings(
         _uses_hived(found),
         _text(found, "qos-switch", "false") == "true",
         _text(found, "docker_data_root", "/mnt/docker"),
         _registry(found),
     )
-    return Inventory(_named(masters), _named(workers), settings)
+    return MachineList(_named(masters), _named(workers), settings)
 
 
-def plan(inventory: Inventory, skus: Sequence[MachineSku], secret: Callable[[], str] | None = None) -> Plan:
+def plan(inventory: MachineList, skus: Sequence[MachineSku], secret: Callable[[], str] | None = None) -> GeneratedFiles:
     """Decide what the files say; `secret` makes passwords (a random one by default).
 
     The SKUs keep the order of `skus`: the first that has workers goes to the VC `default`. Raises `PaictlError` if
@@ -183,7 +183,7 @@ def plan(inventory: Inventory, skus: Sequence[MachineSku], secret: Callable[[], 
     )
     _refuse_same_cell_types(pools)
     make = secret or (lambda: secrets.token_urlsafe(18))
-    return Plan(
+    return GeneratedFiles(
         tuple(dict.fromkeys((master, *used))),
         (_machine(masters[0], master, "pai-master"), *(_machine(w, chosen[w.name], "pai-worker") for w in workers)),
         tuple(pools),
@@ -196,11 +196,11 @@ def plan(inventory: Inventory, skus: Sequence[MachineSku], secret: Callable[[], 
     )
 
 
-def _named(hosts: Iterable[Host]) -> tuple[Named, ...]:
+def _named(hosts: Iterable[HostRow]) -> tuple[Named, ...]:
     return tuple(Named(host.key, host.address.stripped) for host in hosts)
 
 
-def _hosts(inputs: Inputs, kind: Kind) -> tuple[Host, ...]:
+def _hosts(inputs: GenerateInputs, kind: FileKind) -> tuple[HostRow, ...]:
     """The hosts of a list; comments can silence CSV216, so that there may be none."""
     document = inputs.of(kind)
     hosts = host_list(document).hosts
@@ -229,7 +229,7 @@ def _machine(one: Named, sku: MachineSku, role: str) -> PlannedMachine:
     return PlannedMachine(one.name, one.address, sku.name, role)
 
 
-def _pool(sku: MachineSku, nodes: Sequence[str], vc: str, qos: bool) -> Pool:
+def _pool(sku: MachineSku, nodes: Sequence[str], vc: str, qos: bool) -> WorkerPool:
     """Divide a machine: by devices, or where it has none into single CPU cores."""
     cpus, memory = Decimal(sku.cpus), Decimal(sku.memory.bytes) / 1024**2
     cpus -= min(cpus * _RESERVED_SHARE, _RESERVED_CPUS)
@@ -242,10 +242,10 @@ def _pool(sku: MachineSku, nodes: Sequence[str], vc: str, qos: bool) -> Pool:
         parts = f"{sku.devices} devices" if sku.devices else "its cores"
         message = f"a machine of {sku.name!r} is too small: what is left for {parts} after the reserve is nothing"
         raise PaictlError(message, where="--sku", hint="check cpu and memory, which are those of the whole machine")
-    return Pool(sku, vc, tuple(nodes), leaves, each, share)
+    return WorkerPool(sku, vc, tuple(nodes), leaves, each, share)
 
 
-def _refuse_same_cell_types(pools: Iterable[Pool]) -> None:
+def _refuse_same_cell_types(pools: Iterable[WorkerPool]) -> None:
     seen: set[str] = set()
     for pool in pools:
         for name in (pool.sku.name, pool.node_type, pool.pool_type):
@@ -260,9 +260,9 @@ def _text(settings: Document, key: str, default: str) -> str:
     return scalar.text if scalar else default
 
 
-def _registry(settings: Document) -> Registry:
+def _registry(settings: Document) -> ImageRegistry:
     user, password = filled(settings, "docker_registry_username"), filled(settings, "docker_registry_password")
-    return Registry(
+    return ImageRegistry(
         _text(settings, "docker_registry_domain", "docker.io"),
         _text(settings, "docker_registry_namespace", "openpai"),
         _text(settings, "docker_image_tag", "latest"),
@@ -281,7 +281,7 @@ def _notes(masters: Sequence[Named], master: MachineSku, *, hived: bool) -> Iter
     yield f"the administrator's password and the token secret in {SERVICES_FILE} are random; keep the file private"
 
 
-def recheck(inputs: Inputs, texts: dict[str, str]) -> None:
+def recheck(inputs: GenerateInputs, texts: dict[str, str]) -> None:
     """Raise `PaictlError` if the files that were made have problems of their own: better none than wrong ones."""
     made = [document for name, text in texts.items() for document in load_bytes(name, text.encode())]
     report = _check([*inputs.documents, *made])

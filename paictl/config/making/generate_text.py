@@ -7,18 +7,18 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from paictl.config.making.generate import LAYOUT_FILE, MASTER_SKU, SERVICES_FILE, Plan, Pool
+from paictl.config.making.generate import LAYOUT_FILE, MASTER_SKU, SERVICES_FILE, GeneratedFiles, WorkerPool
 from paictl.config.making.skus import MachineSku
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.schema import SCHEMA_NAMES, schema_comment
 from paictl.config.reading.values import resolve
 
 _ORIGIN = "# Made by `paictl config generate` from the host lists and config.yaml; yours to change from now on."
-_LAYOUT, _SERVICES = (SCHEMA_NAMES[kind] for kind in (Kind.LAYOUT, Kind.SERVICES))
+_LAYOUT, _SERVICES = (SCHEMA_NAMES[kind] for kind in (FileKind.LAYOUT, FileKind.SERVICES))
 _PLAIN = re.compile(r"[A-Za-z0-9/][A-Za-z0-9_./-]*")
 
 
-def render(plan: Plan) -> dict[str, str]:
+def render(plan: GeneratedFiles) -> dict[str, str]:
     """The texts by file name."""
     return {
         LAYOUT_FILE: "\n".join([schema_comment(_LAYOUT), _ORIGIN, *_layout(plan), ""]),
@@ -31,7 +31,7 @@ def scalar(text: str) -> str:
     return text if _PLAIN.fullmatch(text) and resolve(text)[0] == "str" else json.dumps(text)
 
 
-def _layout(plan: Plan) -> Iterator[str]:
+def _layout(plan: GeneratedFiles) -> Iterator[str]:
     yield "machine-sku:"
     for sku in plan.skus:
         yield from _sku(sku)
@@ -57,7 +57,7 @@ def _sku(sku: MachineSku) -> Iterator[str]:
         yield f"      count: {sku.devices}"
 
 
-def _services(plan: Plan) -> Iterator[str]:
+def _services(plan: GeneratedFiles) -> Iterator[str]:
     registry = plan.registry
     yield from (
         "cluster:",
@@ -91,7 +91,7 @@ def _services(plan: Plan) -> Iterator[str]:
         yield textwrap.indent("\n".join(_hived(plan.pools)), "    ")
 
 
-def _hived(pools: tuple[Pool, ...]) -> Iterator[str]:
+def _hived(pools: tuple[WorkerPool, ...]) -> Iterator[str]:
     yield "physicalCluster:"
     yield "  skuTypes:"
     for pool in pools:

@@ -10,9 +10,9 @@ from functools import cached_property
 from paictl.config.models import per_document
 from paictl.config.models.hived_cells import Cell, grow
 from paictl.config.models.hived_promises import Promise, Reader
-from paictl.config.models.hived_types import CellTypes, Chain, guess, name_under
+from paictl.config.models.hived_types import CellTypes, DeclaredChain, guess, name_under
 from paictl.config.reading.document import Document
-from paictl.config.reading.nodes import Mapping, Scalar
+from paictl.config.reading.nodes import MappingNode, ScalarNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +22,12 @@ class TopCell:
     `cell` is None where its type leads nowhere; `meant` is the defined type that a misspelt one means.
     """
 
-    at: Scalar
+    at: ScalarNode
     cell: Cell | None
     meant: str | None = None
 
 
-class Hived:
+class HivedConfig:
     """The whole file; lists stand in file order.
 
     `chains` maps the top types in use to their chains, None for one whose types run in a circle or are incomplete;
@@ -41,17 +41,17 @@ class Hived:
         if "skuTypes" not in self.physical:
             self.skus = self.physical.mapping("gpuTypes")  # its name before HiveD 0.3
         self.types = CellTypes(self.physical)
-        self.chains: dict[str, Chain | None] = {}
+        self.chains: dict[str, DeclaredChain | None] = {}
         self.cells: list[Cell] = []
         self.tops = [
             self._top(index, spec, at)
             for index, spec in enumerate(self.physical.sequence("physicalCells").items)
-            if isinstance(spec, Mapping) and (at := name_under(spec, "cellType")) is not None
+            if isinstance(spec, MappingNode) and (at := name_under(spec, "cellType")) is not None
         ]
         reader = Reader(self.types, self.chains, self.pins)
         self.vcs = [reader.read(entry.key, entry.value) for entry in top.mapping("virtualClusters")]
 
-    def _top(self, index: int, spec: Mapping, at: Scalar) -> TopCell:
+    def _top(self, index: int, spec: MappingNode, at: ScalarNode) -> TopCell:
         name, meant = at.text, None
         if name not in self.types.by_name:
             meant = None if name in self.types.leaves else guess(name, self.types.by_name)
@@ -64,7 +64,7 @@ class Hived:
         return TopCell(at, None if chain is None else grow(spec, chain, index, self.cells), meant)
 
     @property
-    def sound_chains(self) -> Iterator[Chain]:
+    def sound_chains(self) -> Iterator[DeclaredChain]:
         """The chains whose types are known from top to leaf."""
         return (chain for chain in self.chains.values() if chain is not None)
 
@@ -120,6 +120,6 @@ class Hived:
 
 
 @per_document
-def hived(document: Document) -> Hived:
+def hived(document: Document) -> HivedConfig:
     """The hivedscheduler configuration in a document of that kind."""
-    return Hived(document)
+    return HivedConfig(document)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from paictl.cells.spec import LEAF_LEVEL
-from paictl.config.models.hived_types import Chain, name_under
-from paictl.config.reading.nodes import Mapping, Node, Scalar, Sequence
+from paictl.config.models.hived_types import DeclaredChain, name_under
+from paictl.config.reading.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from paictl.config.reading.source import Located
 
 NO_DEFAULT = -1
@@ -24,9 +24,9 @@ class Cell:
     the number of children that the file lists, `children` those that can be read.
     """
 
-    chain: Chain
+    chain: DeclaredChain
     level: int
-    spec: Mapping
+    spec: MappingNode
     at: Node
     index: int
     parent: Cell | None
@@ -49,10 +49,10 @@ class Cell:
         return next((entry.key for entry in self.spec), self.at)
 
     @property
-    def address(self) -> Scalar | None:
+    def address(self) -> ScalarNode | None:
         """The address that is written, None for an empty one."""
         entry = self.spec.entries.get("cellAddress")
-        if entry is None or not isinstance(entry.value, Scalar):
+        if entry is None or not isinstance(entry.value, ScalarNode):
             return None
         return entry.value if entry.value.tag != "null" and entry.value.text else None
 
@@ -65,7 +65,7 @@ class Cell:
         return address.text if isinstance(address.value, float) else str(address.value)
 
     @property
-    def pin(self) -> Scalar | None:
+    def pin(self) -> ScalarNode | None:
         """Its pinned cell id, also under the key of HiveD before 0.3."""
         return name_under(self.spec, "pinnedCellId") or name_under(self.spec, "reservationId")
 
@@ -83,16 +83,16 @@ class Device:
     at: Located
 
 
-def grow(spec: Mapping, chain: Chain, index: int, found: list[Cell]) -> Cell:
+def grow(spec: MappingNode, chain: DeclaredChain, index: int, found: list[Cell]) -> Cell:
     """The tree of a top cell; all its cells are appended to `found` in file order."""
     return _grow(spec, (chain, chain.top, index, None), found)
 
 
-def _grow(node: Node, where: tuple[Chain, int, int, Cell | None], found: list[Cell]) -> Cell:
+def _grow(node: Node, where: tuple[DeclaredChain, int, int, Cell | None], found: list[Cell]) -> Cell:
     chain, level, index, parent = where
-    spec = node if isinstance(node, Mapping) else Mapping(node.source, node.start, node.start)
+    spec = node if isinstance(node, MappingNode) else MappingNode(node.source, node.start, node.start)
     below = spec.get("cellChildren") if level >= LEAF_LEVEL else None
-    items = below.items if isinstance(below, Sequence) else []
+    items = below.items if isinstance(below, SequenceNode) else []
     cell = Cell(chain, level, spec, node, index, parent, len(items))
     found.append(cell)
     if level > LEAF_LEVEL and items:
@@ -100,7 +100,7 @@ def _grow(node: Node, where: tuple[Chain, int, int, Cell | None], found: list[Ce
         # Default addresses start anew inside a node, so that those of leaves are device indices.
         first = 0 if cell.is_node else index * fanout
         for i, item in enumerate(items):
-            if isinstance(item, Mapping) or (isinstance(item, Scalar) and item.tag == "null"):
+            if isinstance(item, MappingNode) or (isinstance(item, ScalarNode) and item.tag == "null"):
                 default = first + i if i < fanout and index != NO_DEFAULT else NO_DEFAULT
                 cell.children.append(_grow(item, (chain, level - 1, default, cell), found))
     return cell

@@ -9,8 +9,8 @@ from enum import Enum, auto
 
 from paictl.cells.spec import LEAF_LEVEL
 from paictl.config.models.hived_cells import Cell
-from paictl.config.models.hived_types import CellTypes, Chain, guess, name_under
-from paictl.config.reading.nodes import Mapping, Node, Scalar
+from paictl.config.models.hived_types import CellTypes, DeclaredChain, guess, name_under
+from paictl.config.reading.nodes import MappingNode, Node, ScalarNode
 from paictl.config.reading.source import Located, Span
 
 
@@ -23,7 +23,7 @@ class PathRole(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class PathFault:
     """A component of a cell path that is wrong.
 
     `expected` is the text that belongs in its place where only one can be meant; `before` the component before it;
@@ -35,7 +35,7 @@ class Fault:
     role: PathRole
     expected: str | None = None
     before: str = ""
-    chain: Chain | None = None
+    chain: DeclaredChain | None = None
 
     @property
     def exact(self) -> bool:
@@ -52,12 +52,12 @@ class Promise:
     """
 
     vc: str
-    at: Scalar
-    chain: Chain | None
+    at: ScalarNode
+    chain: DeclaredChain | None
     level: int
     number: int
     number_at: Located
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[PathFault, ...] = ()
     pin_id: str | None = None
     pinned: Cell | None = None
     meant: str | None = None
@@ -72,8 +72,8 @@ class Promise:
 class VirtualCluster:
     """One tenant: its `promises` in file order, virtual cells first."""
 
-    key: Scalar
-    spec: Mapping
+    key: ScalarNode
+    spec: MappingNode
     promises: tuple[Promise, ...]
 
     @property
@@ -82,7 +82,7 @@ class VirtualCluster:
         return self.key.text
 
     @property
-    def misplaced(self) -> Iterator[tuple[Mapping, Scalar]]:
+    def misplaced(self) -> Iterator[tuple[MappingNode, ScalarNode]]:
         """Entries of `virtualCells` that hold pinned cells (HiveD issue: they are ignored there), with the key."""
         for entry in self.spec.sequence("virtualCells").mappings():
             for key in ("pinnedCells", "pinnedCellId", "reservedCells"):
@@ -94,16 +94,16 @@ class VirtualCluster:
 class Reader:
     """Reads the promises of virtual clusters against the chains and pinned cells that exist."""
 
-    def __init__(self, types: CellTypes, chains: Table[str, Chain | None], pins: Table[str, Cell]) -> None:
+    def __init__(self, types: CellTypes, chains: Table[str, DeclaredChain | None], pins: Table[str, Cell]) -> None:
         self.types = types
         self.chains = chains
         self.pins = pins
         self.sound = [chain for chain in chains.values() if chain is not None]
         self.dotted = [name for name in types.by_name if "." in name]
 
-    def read(self, key: Scalar, node: Node) -> VirtualCluster:
+    def read(self, key: ScalarNode, node: Node) -> VirtualCluster:
         """A virtual cluster."""
-        spec = node if isinstance(node, Mapping) else Mapping(key.source, key.end, key.end)
+        spec = node if isinstance(node, MappingNode) else MappingNode(key.source, key.end, key.end)
         promises = [
             self._virtual(key.text, entry, path)
             for entry in spec.sequence("virtualCells").mappings()
@@ -116,13 +116,13 @@ class Reader:
                     promises.append(self._pinned(key.text, at))
         return VirtualCluster(key, spec, tuple(promises))
 
-    def _virtual(self, vc: str, entry: Mapping, path: Scalar) -> Promise:
+    def _virtual(self, vc: str, entry: MappingNode, path: ScalarNode) -> Promise:
         chain, level, faults = self._walk(path)
         number = entry.integer("cellNumber")
         at = entry.get("cellNumber") or path
         return Promise(vc, path, chain, level, max(number or 0, 0), at, faults)
 
-    def _pinned(self, vc: str, at: Scalar) -> Promise:
+    def _pinned(self, vc: str, at: ScalarNode) -> Promise:
         cell = self.pins.get(at.text)
         meant = guess(at.text, self.pins) if cell is None else None
         found = cell or self.pins.get(meant or "")
@@ -130,7 +130,7 @@ class Reader:
             return Promise(vc, at, None, 0, 1, at, pin_id=at.text)
         return Promise(vc, at, found.chain, found.level, 1, at, pin_id=at.text, pinned=found, meant=meant)
 
-    def _walk(self, path: Scalar) -> tuple[Chain | None, int, tuple[Fault, ...]]:
+    def _walk(self, path: ScalarNode) -> tuple[DeclaredChain | None, int, tuple[PathFault, ...]]:
         """(chain, level, faults) of a cell path; the level is 0 where its last component names no type."""
         if any(name in path.text for name in self.dotted):
             return None, 0, ()  # a dot in a type's name has a rule of its own
@@ -153,17 +153,19 @@ class Reader:
                 faults.append(fault_here)
         return chain, level, tuple(faults)
 
-    def _meant(self, word: str, at: Located) -> tuple[Chain | None, Fault]:
+    def _meant(self, word: str, at: Located) -> tuple[DeclaredChain | None, PathFault]:
         """The chain that a wrong first component means."""
         holding = [chain for chain in self.sound if chain.level_of(word)]
         if holding:
             chain = holding[0]
             expected = chain.path(chain.level_of(word)) if len(holding) == 1 else None
-            return (chain if len(holding) == 1 else None), Fault(at, word, PathRole.CHAIN, expected, chain=chain)
+            return (chain if len(holding) == 1 else None), PathFault(at, word, PathRole.CHAIN, expected, chain=chain)
         near = guess(word, self.chains)
-        return self.chains.get(near or ""), Fault(at, word, PathRole.CHAIN, near)
+        return self.chains.get(near or ""), PathFault(at, word, PathRole.CHAIN, near)
 
-    def _step(self, chain: Chain, level: int, part: tuple[str, Located], role: PathRole) -> tuple[int, Fault | None]:
+    def _step(
+        self, chain: DeclaredChain, level: int, part: tuple[str, Located], role: PathRole
+    ) -> tuple[int, PathFault | None]:
         """One component down: the new level and what is wrong with the component."""
         word, at = part
         before = chain.types[level] if level else ""
@@ -174,14 +176,14 @@ class Reader:
             return found, None
         if LEAF_LEVEL <= found < level:  # types in between are left out
             expected = ".".join(reversed(chain.types[found:level]))
-            return found, Fault(at, word, role, expected, before, chain)
+            return found, PathFault(at, word, role, expected, before, chain)
         near = None if found else guess(word, chain.types[LEAF_LEVEL:level])
         if near is not None:
-            return chain.level_of(near), Fault(at, word, role, near, before, chain)
-        return (level if role is PathRole.BETWEEN else found), Fault(at, word, role, None, before, chain)
+            return chain.level_of(near), PathFault(at, word, role, near, before, chain)
+        return (level if role is PathRole.BETWEEN else found), PathFault(at, word, role, None, before, chain)
 
 
-def _parts(path: Scalar) -> Iterator[tuple[str, Located]]:
+def _parts(path: ScalarNode) -> Iterator[tuple[str, Located]]:
     """The components of a cell path with their places (the whole scalar where quotes or folds shift them)."""
     offset = path.start + (0 if path.plain else 1)
     written = path.source.text

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from paictl.cells.quota import Shortfall, shortfall, surplus
 from paictl.cells.spec import LEAF_LEVEL
 from paictl.config.models import per_document
-from paictl.config.models.hived import Hived, hived
+from paictl.config.models.hived import HivedConfig, hived
 from paictl.config.models.hived_cells import Cell
 from paictl.config.models.hived_promises import Promise
-from paictl.config.models.hived_types import Chain
+from paictl.config.models.hived_types import DeclaredChain
 from paictl.config.reading.document import Document
 
 
@@ -25,7 +25,7 @@ class Balance:
     `quota` is what virtual clusters are promised without pinned cells, `pinned` their pinned cells.
     """
 
-    chain: Chain
+    chain: DeclaredChain
     declared: list[int]
     existing: list[int]
     quota: list[int]
@@ -72,7 +72,7 @@ def balances(document: Document) -> list[Balance]:
     return [_balance(model, chain) for chain in model.sound_chains if chain.countable]
 
 
-def whole_cells(tops: list[Cell], chain: Chain) -> list[int]:
+def whole_cells(tops: list[Cell], chain: DeclaredChain) -> list[int]:
     """Cells of each level that have all their children, promised or not, by level."""
     largest = [0] * (chain.top + 1)
     for top in tops:
@@ -85,7 +85,7 @@ def whole_cells(tops: list[Cell], chain: Chain) -> list[int]:
     return found
 
 
-def _balance(model: Hived, chain: Chain) -> Balance:
+def _balance(model: HivedConfig, chain: DeclaredChain) -> Balance:
     size = chain.top + 1
     declared, existing, quota, pinned = ([0] * size for _ in range(4))
     tops = model.tops_by_chain[chain.name]

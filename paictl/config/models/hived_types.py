@@ -13,14 +13,14 @@ from functools import cache
 
 from paictl.cells.chain import Levels
 from paictl.cells.spec import LEAF_LEVEL
-from paictl.config.reading.nodes import Mapping, Node, Scalar
+from paictl.config.reading.nodes import MappingNode, Node, ScalarNode
 from paictl.words import nearest
 
 MOST_NAMES = 400
 """Above this many names nobody is asked "did you mean": the comparison with each costs more than it helps."""
 
 
-def name_under(spec: Mapping, key: str) -> Scalar | None:
+def name_under(spec: MappingNode, key: str) -> ScalarNode | None:
     """The name under a key, None for none or an empty one; a number without quotes is a name too (SHP102 warns)."""
     at = spec.scalar(key)
     return at if at is not None and at.tag != "null" and at.text else None
@@ -44,8 +44,8 @@ class CellType:
     not say; `meant` the defined type that a misspelt childCellType means (`child` then is that type).
     """
 
-    key: Scalar
-    spec: Mapping
+    key: ScalarNode
+    spec: MappingNode
     child: str | None
     number: int
     meant: str | None = None
@@ -56,14 +56,14 @@ class CellType:
         return self.key.text
 
     @property
-    def node_level(self) -> Scalar | None:
+    def node_level(self) -> ScalarNode | None:
         """The `true` that makes it node-level, also in quotes or under a misspelt key (which the schema reports)."""
         flag = _value_under(self.spec, "isNodeLevel")
         return flag if flag is not None and flag.value not in (False, None, "false") else None
 
 
 @dataclass(frozen=True, slots=True)
-class Chain(Levels):
+class DeclaredChain(Levels):
     """The types below (and with) a top type, as the file has them.
 
     `node_level` is 0 where not exactly one type is node-level; `countable` is False where some childCellNumber is
@@ -98,7 +98,7 @@ class CellTypes:
     gpu 0): their indices may be those of devices on the same machine, as OpenPAI's manual has it.
     """
 
-    def __init__(self, physical: Mapping) -> None:
+    def __init__(self, physical: MappingNode) -> None:
         specs = physical.mapping("cellTypes")
         self.by_name = {entry.name: _cell_type(entry.key, entry.value) for entry in specs}
         skus = physical.mapping("skuTypes")
@@ -107,7 +107,7 @@ class CellTypes:
         self.leaves = self._leaves()
         self.cycles = tuple(self._cycles())
 
-    def chain(self, top: str) -> Chain | None:
+    def chain(self, top: str) -> DeclaredChain | None:
         """The chain below a defined type; None where it runs in a circle or a childCellType is missing."""
         names = [top]
         seen = {top}
@@ -124,18 +124,18 @@ class CellTypes:
             leaves.append(leaves[-1] * cell_type.number)
             if cell_type.node_level is not None:
                 nodes.append(level)
-        return Chain(top, ("", *names), tuple(fanout), tuple(leaves), tuple(nodes), 0 not in fanout[2:])
+        return DeclaredChain(top, ("", *names), tuple(fanout), tuple(leaves), tuple(nodes), 0 not in fanout[2:])
 
-    def _leaves(self) -> dict[str, Scalar]:
+    def _leaves(self) -> dict[str, ScalarNode]:
         """Leaf types, each with the first childCellType that names it."""
-        found: dict[str, Scalar] = {}
+        found: dict[str, ScalarNode] = {}
         for cell_type in self.by_name.values():
             at = cell_type.spec.scalar("childCellType")
             if at is not None and cell_type.child is not None and cell_type.child not in self.by_name:
                 found.setdefault(cell_type.child, at)
         return found
 
-    def _repair(self, skus: Mapping) -> None:
+    def _repair(self, skus: MappingNode) -> None:
         """Read each childCellType that looks like a misspelt type as that type."""
         parents: dict[str, list[str]] = defaultdict(list)
         for name, cell_type in self.by_name.items():
@@ -170,17 +170,17 @@ class CellTypes:
 
 def _has_no_devices(sku: Node) -> bool:
     """Whether a leaf cell of a SKU comes with no device: gpu is 0, or left out beside an amount of cores."""
-    return isinstance(sku, Mapping) and (sku.integer("gpu") == 0 or ("gpu" not in sku and "cpu" in sku))
+    return isinstance(sku, MappingNode) and (sku.integer("gpu") == 0 or ("gpu" not in sku and "cpu" in sku))
 
 
-def _cell_type(key: Scalar, value: object) -> CellType:
-    spec = value if isinstance(value, Mapping) else Mapping(key.source, key.end, key.end)
+def _cell_type(key: ScalarNode, value: object) -> CellType:
+    spec = value if isinstance(value, MappingNode) else MappingNode(key.source, key.end, key.end)
     child = _value_under(spec, "childCellType")
     name = child.text if child is not None and child.tag != "null" and child.text else None
     return CellType(key, spec, name, _number(spec))
 
 
-def _number(spec: Mapping) -> int:
+def _number(spec: MappingNode) -> int:
     """The childCellNumber, 0 if there is none of use."""
     at = _value_under(spec, "childCellNumber")
     return max(at.value, 0) if at is not None and isinstance(at.value, int) and at.tag == "int" else 0
@@ -189,7 +189,7 @@ def _number(spec: Mapping) -> int:
 _KEYS = ("childCellType", "childCellNumber", "isNodeLevel")
 
 
-def _value_under(spec: Mapping, key: str) -> Scalar | None:
+def _value_under(spec: MappingNode, key: str) -> ScalarNode | None:
     """The value under a key of a cell type, or under a misspelt one, which the schema reports."""
     if key in spec or all(name in _KEYS for name in spec.entries):
         return spec.scalar(key)

@@ -25,7 +25,7 @@ _HEADING = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class HostRow:
     """A row that names a host; further fields of the row are ignored, as the old tools do."""
 
     row: Row
@@ -46,7 +46,7 @@ class HostList:
     which count as hosts too.
     """
 
-    hosts: tuple[Host, ...]
+    hosts: tuple[HostRow, ...]
     meant: tuple[Row, ...]
     header: Row | None
     swapped: tuple[Row, ...]
@@ -58,7 +58,7 @@ def host_list(document: Document) -> HostList:
     rows = [row for row in document.rows if not row.blank and not row.comment]
     header = rows[0] if rows and _is_heading(rows[0]) else None
     meant = tuple(row for row in rows if row is not header)
-    hosts: list[Host] = []
+    hosts: list[HostRow] = []
     swapped: list[Row] = []
     for row in meant:
         if len(row.fields) < 2:
@@ -67,7 +67,7 @@ def host_list(document: Document) -> HostList:
         if address_of(name.stripped) and name_fault(address.stripped) is None:
             swapped.append(row)
             name, address = address, name
-        hosts.append(Host(row, name, address))
+        hosts.append(HostRow(row, name, address))
     return HostList(tuple(hosts), meant, header, tuple(swapped))
 
 

@@ -7,51 +7,51 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from paictl.config.models.hived import Hived, hived
+from paictl.config.models.hived import HivedConfig, hived
 from paictl.config.models.hived_cells import Cell
-from paictl.config.models.hived_types import MOST_NAMES, Chain
-from paictl.config.models.hosts import Host, HostList, host_list
-from paictl.config.models.layout import Layout, MachineEntry, Sku, layout_of
+from paictl.config.models.hived_types import MOST_NAMES, DeclaredChain
+from paictl.config.models.hosts import HostList, HostRow, host_list
+from paictl.config.models.layout import Layout, LayoutSku, MachineEntry, layout_of
 from paictl.config.reading.document import Bundle, Document
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.words import nearest
 
 
 def layout_in(bundle: Bundle) -> tuple[Document, Layout] | None:
     """The layout of a bundle that has exactly one, and machines in it."""
-    document = bundle.only(Kind.LAYOUT)
+    document = bundle.only(FileKind.LAYOUT)
     layout = layout_of(document) if document else None
     return (document, layout) if document and layout and layout.machines else None
 
 
-def hosts_in(bundle: Bundle, kind: Kind) -> HostList | None:
+def hosts_in(bundle: Bundle, kind: FileKind) -> HostList | None:
     """The host list of a kind in a bundle that has exactly one, and hosts in it."""
     document = bundle.only(kind)
     hosts = host_list(document) if document else None
     return hosts if hosts and hosts.hosts else None
 
 
-def hived_in(bundle: Bundle) -> Hived | None:
+def hived_in(bundle: Bundle) -> HivedConfig | None:
     """The hivedscheduler configuration of a bundle that has exactly one."""
-    document = bundle.only(Kind.HIVED)
+    document = bundle.only(FileKind.HIVED)
     return hived(document) if document else None
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedHost:
     """A host of one of the lists that the layout must have too; further masters have no place in a layout."""
 
-    host: Host
+    host: HostRow
     role: str
 
 
-def listed_hosts(bundle: Bundle) -> Iterator[Listed]:
+def listed_hosts(bundle: Bundle) -> Iterator[ListedHost]:
     """The first master and all workers of the host lists."""
-    masters, workers = hosts_in(bundle, Kind.MASTER_CSV), hosts_in(bundle, Kind.WORKER_CSV)
+    masters, workers = hosts_in(bundle, FileKind.MASTER_CSV), hosts_in(bundle, FileKind.WORKER_CSV)
     if masters:
-        yield Listed(masters.hosts[0], "pai-master")
+        yield ListedHost(masters.hosts[0], "pai-master")
     if workers:
-        yield from (Listed(host, "pai-worker") for host in workers.hosts)
+        yield from (ListedHost(host, "pai-worker") for host in workers.hosts)
 
 
 def machines_by_name(layout: Layout) -> dict[str, MachineEntry]:
@@ -79,8 +79,8 @@ def _numbers(name: str) -> list[str]:
 class NodeKind:
     """All nodes of one chain that run on machines of one SKU."""
 
-    chain: Chain
-    sku: Sku
+    chain: DeclaredChain
+    sku: LayoutSku
     cells: tuple[Cell, ...]
 
     @property

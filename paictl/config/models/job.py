@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from paictl.config.models import per_document
 from paictl.config.reading.document import Document
-from paictl.config.reading.nodes import Entry, Mapping, Scalar
+from paictl.config.reading.nodes import Entry, MappingNode, ScalarNode
 
 REFERENCES = {"dockerImage": "dockerimage", "data": "data", "output": "output", "script": "script"}
 """Keys of a task role that name a prerequisite, and the type that it must have."""
@@ -22,9 +22,9 @@ RESOURCES = ("cpu", "memoryMB", "gpu")
 class Prerequisite:
     """Something that task roles refer to by its name; `type` is empty where it is not said."""
 
-    name: Scalar
+    name: ScalarNode
     type: str
-    node: Mapping
+    node: MappingNode
 
     @property
     def known(self) -> bool:
@@ -36,9 +36,9 @@ class Prerequisite:
 class JobRole:
     """A task role; `wishes` is what `extras.hivedScheduler` says about it."""
 
-    key: Scalar
-    node: Mapping
-    wishes: Mapping
+    key: ScalarNode
+    node: MappingNode
+    wishes: MappingNode
 
     @property
     def name(self) -> str:
@@ -51,46 +51,46 @@ class JobRole:
         return max(self.node.integer("instances") or 1, 1)
 
     @property
-    def resources(self) -> Mapping:
+    def resources(self) -> MappingNode:
         """What one task needs."""
         return self.node.mapping("resourcePerInstance")
 
     @property
-    def group(self) -> Scalar | None:
+    def group(self) -> ScalarNode | None:
         """The affinity group that it belongs to."""
         return self.wishes.text("affinityGroupName")
 
     @property
-    def sku(self) -> Scalar | None:
+    def sku(self) -> ScalarNode | None:
         """The device type that it wants."""
         return self.wishes.text("skuType")
 
     @property
-    def pin(self) -> Scalar | None:
+    def pin(self) -> ScalarNode | None:
         """The pinned cell that it wants."""
         return self.wishes.text("pinnedCellId")
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class RoleCommand:
     """A command of a role: its own, or one that a deployment puts around them."""
 
     role: str
-    text: Scalar
+    text: ScalarNode
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class JobSpec:
     """A job; `named` holds its prerequisites by name, of which several types may share one."""
 
-    top: Mapping
+    top: MappingNode
     prerequisites: tuple[Prerequisite, ...]
     named: dict[str, list[Prerequisite]]
     roles: dict[str, JobRole]
-    deployments: tuple[tuple[Scalar, Mapping], ...]
+    deployments: tuple[tuple[ScalarNode, MappingNode], ...]
 
     @property
-    def hived(self) -> Mapping:
+    def hived(self) -> MappingNode:
         """What HiveD is told."""
         return self.top.at("extras", "hivedScheduler")
 
@@ -107,7 +107,7 @@ class Job:
         return priority is not None and priority.value == OPPORTUNISTIC
 
     @property
-    def virtual_cluster(self) -> Scalar | None:
+    def virtual_cluster(self) -> ScalarNode | None:
         """Where the VC is named; None means the VC `default`."""
         return self.top.mapping("defaults").text("virtualCluster")
 
@@ -115,19 +115,19 @@ class Job:
         """The prerequisite of a type and name."""
         return next((one for one in self.named.get(name, ()) if one.type == kind), None)
 
-    def commands(self) -> Iterator[Command]:
+    def commands(self) -> Iterator[RoleCommand]:
         """All commands in the file, those of deployments after those of the roles."""
         for role in self.roles.values():
-            yield from (Command(role.name, text) for text in role.node.sequence("commands").scalars())
+            yield from (RoleCommand(role.name, text) for text in role.node.sequence("commands").scalars())
         for _, deployment in self.deployments:
             for entry in deployment.mapping("taskRoles"):
                 around = deployment.mapping("taskRoles").mapping(entry.name)
                 for key in ("preCommands", "postCommands"):
-                    yield from (Command(entry.name, text) for text in around.sequence(key).scalars())
+                    yield from (RoleCommand(entry.name, text) for text in around.sequence(key).scalars())
 
 
 @per_document
-def job_of(document: Document) -> Job:
+def job_of(document: Document) -> JobSpec:
     """The job in a document."""
     top = document.top
     prerequisites = tuple(_prerequisites(top))
@@ -135,24 +135,32 @@ def job_of(document: Document) -> Job:
     for one in prerequisites:
         named.setdefault(one.name.text, []).append(one)
     wishes = top.at("extras", "hivedScheduler", "taskRoles")
-    return Job(
+    return JobSpec(
         top,
         prerequisites,
         named,
-        {entry.name: _role(entry, wishes) for entry in top.mapping("taskRoles") if isinstance(entry.value, Mapping)},
+        {
+            entry.name: _role(entry, wishes)
+            for entry in top.mapping("taskRoles")
+            if isinstance(entry.value, MappingNode)
+        },
         tuple((name, node) for node in top.sequence("deployments").mappings() if (name := node.text("name"))),
     )
 
 
-def _prerequisites(top: Mapping) -> Iterator[Prerequisite]:
+def _prerequisites(top: MappingNode) -> Iterator[Prerequisite]:
     for node in top.sequence("prerequisites").mappings():
         name, kind = node.text("name"), node.text("type")
         if name is not None:
             yield Prerequisite(name, kind.text if kind else "", node)
 
 
-def _role(entry: Entry, wishes: Mapping) -> JobRole:
-    node = entry.value if isinstance(entry.value, Mapping) else Mapping(entry.key.source, entry.key.end, entry.key.end)
+def _role(entry: Entry, wishes: MappingNode) -> JobRole:
+    node = (
+        entry.value
+        if isinstance(entry.value, MappingNode)
+        else MappingNode(entry.key.source, entry.key.end, entry.key.end)
+    )
     return JobRole(entry.key, node, wishes.mapping(entry.name))
 
 

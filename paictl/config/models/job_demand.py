@@ -12,14 +12,22 @@ from typing import TYPE_CHECKING
 
 from paictl.cells.spec import ClusterSpec, SpecError
 from paictl.config.models import per_document
-from paictl.config.models.hived import Hived, hived
+from paictl.config.models.hived import HivedConfig, hived
 from paictl.config.models.hived_promises import VirtualCluster
-from paictl.config.models.job import Job, JobRole, job_of
+from paictl.config.models.job import JobRole, JobSpec, job_of
 from paictl.config.reading.document import Bundle, Document
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.workload.feasible import Judge, Refusal
 from paictl.workload.fields import JobError
-from paictl.workload.job import DEFAULT_PRIORITY_CLASS, DEFAULT_VC, PRIORITIES, Completion, Resources, TaskRole, Wishes
+from paictl.workload.job import (
+    DEFAULT_PRIORITY_CLASS,
+    DEFAULT_VC,
+    PRIORITIES,
+    Completion,
+    HivedExtras,
+    Resources,
+    TaskRole,
+)
 from paictl.workload.job import Job as Workload
 from paictl.workload.pods import check_number, plan_job
 from paictl.workload.sku import lacking, smallest
@@ -27,7 +35,7 @@ from paictl.workload.supply import Supply, leaf_types
 from paictl.workload.terms import agree
 
 if TYPE_CHECKING:
-    from paictl.config.reading.nodes import Scalar
+    from paictl.config.reading.nodes import ScalarNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +45,8 @@ class Submission:
     `judge` is None where the cluster's configuration has mistakes that leave open what jobs find there.
     """
 
-    job: Job
-    cluster: Hived
+    job: JobSpec
+    cluster: HivedConfig
     vc: VirtualCluster | None
     judge: Judge | None
 
@@ -116,25 +124,25 @@ class Submission:
 
 def _task_role(role: JobRole) -> TaskRole:
     amounts = (max(role.resources.integer(key) or 0, 0) for key in ("gpu", "cpu", "memoryMB"))
-    wishes = Wishes(_text(role.sku), _text(role.pin), _text(role.group))
+    wishes = HivedExtras(_text(role.sku), _text(role.pin), _text(role.group))
     return TaskRole(role.name, role.instances, Resources(*amounts), "", (), Completion(None, None), 0, wishes)
 
 
-def _text(at: Scalar | None) -> str | None:
+def _text(at: ScalarNode | None) -> str | None:
     return at.text if at is not None and at.text else None
 
 
 @per_document
 def submissions(bundle: Bundle) -> list[Submission]:
     """The jobs of a bundle with its only hivedscheduler configuration; empty where there is none or several."""
-    document = bundle.only(Kind.HIVED)
+    document = bundle.only(FileKind.HIVED)
     if document is None:
         return []
     cluster = hived(document)
     if not cluster.vcs:
         return []
     by_name = {vc.name: vc for vc in cluster.vcs}
-    jobs = [job_of(one) for one in bundle.of(Kind.JOB)]
+    jobs = [job_of(one) for one in bundle.of(FileKind.JOB)]
     judge = _judge(document) if jobs else None
     asked = ((job, job.virtual_cluster.text if job.virtual_cluster else DEFAULT_VC) for job in jobs)
     return [Submission(job, cluster, by_name.get(name), judge) for job, name in asked]

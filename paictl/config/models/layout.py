@@ -9,18 +9,18 @@ from functools import partial
 from paictl.config.models import per_document
 from paictl.config.models.placeholders import is_placeholder
 from paictl.config.reading.document import Document
-from paictl.config.reading.nodes import Mapping, Scalar
+from paictl.config.reading.nodes import MappingNode, ScalarNode
 from paictl.units import Quantity, parse_quantity
 
 ROLES = ("pai-master", "pai-worker", "pai-storage")
 
 
 @dataclass(frozen=True, slots=True)
-class Sku:
+class LayoutSku:
     """A kind of machine; everything may be absent."""
 
-    key: Scalar
-    spec: Mapping
+    key: ScalarNode
+    spec: MappingNode
 
     @property
     def name(self) -> str:
@@ -28,7 +28,7 @@ class Sku:
         return self.key.text
 
     @property
-    def memory_at(self) -> Scalar | None:
+    def memory_at(self) -> ScalarNode | None:
         """The memory as written, whatever its type."""
         return self.spec.scalar("mem")
 
@@ -46,7 +46,7 @@ class Sku:
         return self.spec.mapping("cpu").integer("vcore")
 
     @property
-    def device(self) -> Mapping:
+    def device(self) -> MappingNode:
         """The devices, also under the key of the legacy form; empty for a machine without."""
         return self.spec.mapping("computing-device" if "computing-device" in self.spec else "gpu")
 
@@ -62,10 +62,10 @@ class Sku:
 class MachineEntry:
     """An entry of the machine list; name and address are absent where nothing, or a placeholder, is filled in."""
 
-    spec: Mapping
-    name: Scalar | None
-    address: Scalar | None
-    sku: Scalar | None
+    spec: MappingNode
+    name: ScalarNode | None
+    address: ScalarNode | None
+    sku: ScalarNode | None
 
     @property
     def key(self) -> str:
@@ -73,7 +73,7 @@ class MachineEntry:
         return self.name.text.strip().lower() if self.name else ""
 
     @property
-    def place(self) -> Scalar | Mapping:
+    def place(self) -> ScalarNode | MappingNode:
         """Where to point for the machine as a whole."""
         return self.name or next((entry.key for entry in self.spec), self.spec)
 
@@ -82,7 +82,7 @@ class MachineEntry:
         """The machine for a message."""
         return f"machine {self.name.text!r}" if self.name else "a machine"
 
-    def has(self, role: str) -> Scalar | None:
+    def has(self, role: str) -> ScalarNode | None:
         """The `"true"` that gives the machine a role (also one that lacks its quotes, which SHP102 reports)."""
         value = self.spec.scalar(role)
         return value if value is not None and (value.value is True or value.text.lower() == "true") else None
@@ -92,14 +92,14 @@ class MachineEntry:
 class Layout:
     """A layout's SKUs by name, and its machines in order."""
 
-    skus: dict[str, Sku]
+    skus: dict[str, LayoutSku]
     machines: tuple[MachineEntry, ...]
 
     def with_role(self, role: str) -> Iterator[MachineEntry]:
         """The machines of a role."""
         return (machine for machine in self.machines if machine.has(role))
 
-    def sku_of(self, machine: MachineEntry) -> Sku | None:
+    def sku_of(self, machine: MachineEntry) -> LayoutSku | None:
         """The SKU of a machine, if it is defined."""
         return self.skus.get(machine.sku.text) if machine.sku else None
 
@@ -109,9 +109,9 @@ def layout_of(document: Document) -> Layout:
     """The layout in a document of that kind."""
     top = document.top
     skus = {
-        entry.name: Sku(entry.key, entry.value)
+        entry.name: LayoutSku(entry.key, entry.value)
         for entry in top.mapping("machine-sku")
-        if isinstance(entry.value, Mapping)
+        if isinstance(entry.value, MappingNode)
     }
     machines = (
         MachineEntry(spec, _given(spec, "hostname"), _given(spec, "hostip"), spec.scalar("machine-type"))
@@ -120,12 +120,12 @@ def layout_of(document: Document) -> Layout:
     return Layout(skus, tuple(machines))
 
 
-def _given(spec: Mapping, key: str) -> Scalar | None:
+def _given(spec: MappingNode, key: str) -> ScalarNode | None:
     scalar = spec.text(key)
     return scalar if scalar and scalar.text.strip() and not is_placeholder(scalar.text) else None
 
 
-def is_bare_number(memory: Scalar) -> bool:
+def is_bare_number(memory: ScalarNode) -> bool:
     """Whether memory is written as the legacy form has it: a number without unit."""
     return isinstance(memory.value, int) and not isinstance(memory.value, bool)
 
@@ -138,34 +138,34 @@ class LegacyField:
     """A kind of field of the legacy form: where it stands, what to do about it, and whether v1.5 still accepts it."""
 
     name: str
-    places: tuple[Scalar, ...]
+    places: tuple[ScalarNode, ...]
     now: str
     accepted: bool = False
 
 
-_Finder = Callable[[Mapping], Iterator[Scalar]]
+_Finder = Callable[[MappingNode], Iterator[ScalarNode]]
 
 
-def _top_key(name: str, top: Mapping) -> Iterator[Scalar]:
+def _top_key(name: str, top: MappingNode) -> Iterator[ScalarNode]:
     key = top.key(name)
     if key is not None:
         yield key
 
 
-def _sku_key(name: str, top: Mapping) -> Iterator[Scalar]:
+def _sku_key(name: str, top: MappingNode) -> Iterator[ScalarNode]:
     for entry in top.mapping("machine-sku"):
-        if isinstance(entry.value, Mapping):
+        if isinstance(entry.value, MappingNode):
             yield from _top_key(name, entry.value)
 
 
-def _machine_key(name: str, top: Mapping) -> Iterator[Scalar]:
+def _machine_key(name: str, top: MappingNode) -> Iterator[ScalarNode]:
     for spec in top.sequence("machine-list").mappings():
         yield from _top_key(name, spec)
 
 
-def _bare_memory(top: Mapping) -> Iterator[Scalar]:
+def _bare_memory(top: MappingNode) -> Iterator[ScalarNode]:
     for entry in top.mapping("machine-sku"):
-        memory = entry.value.scalar("mem") if isinstance(entry.value, Mapping) else None
+        memory = entry.value.scalar("mem") if isinstance(entry.value, MappingNode) else None
         if memory is not None and is_bare_number(memory):
             yield memory
 

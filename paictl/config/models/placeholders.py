@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from paictl.config.reading.nodes import Mapping, Node, Scalar
+from paictl.config.reading.nodes import MappingNode, Node, ScalarNode
 
 _TEMPLATE = re.compile(
     r"<%.*%>"  # of OpenPAI's release templates
@@ -27,14 +27,14 @@ def is_placeholder(text: str) -> bool:
     return text.strip() in _WORDS or _TEMPLATE.search(text) is not None
 
 
-def scalars_below(node: Node, path: str = "", seen: set[int] | None = None) -> Iterator[tuple[str, Scalar]]:
+def scalars_below(node: Node, path: str = "", seen: set[int] | None = None) -> Iterator[tuple[str, ScalarNode]]:
     """(path, value) of every value at any depth, in order; what aliases repeat comes once."""
     seen = set() if seen is None else seen
-    if isinstance(node, Scalar):
+    if isinstance(node, ScalarNode):
         yield path, node
     elif id(node) not in seen:
         seen.add(id(node))
-        if isinstance(node, Mapping):
+        if isinstance(node, MappingNode):
             for entry in node:
                 yield from scalars_below(entry.value, f"{path}.{entry.name}" if path else entry.name, seen)
         else:

@@ -7,8 +7,8 @@ from pathlib import PurePath
 
 from paictl.config.models import per_document
 from paictl.config.reading.document import Bundle, Document
-from paictl.config.reading.kinds import Kind
-from paictl.config.reading.nodes import Scalar
+from paictl.config.reading.kinds import FileKind
+from paictl.config.reading.nodes import ScalarNode
 
 SCRIPTS = ("start-script", "stop-script", "delete-script", "refresh-script", "upgraded-script")
 """Keys that name a script."""
@@ -20,21 +20,21 @@ FILE_NAME = "service.yaml"
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class ServiceFile:
     """One service; `name` is None where neither file nor folder says it."""
 
     document: Document
     name: str | None
-    prerequisites: tuple[Scalar, ...]
-    scripts: dict[str, Scalar]
-    templates: tuple[Scalar, ...]
+    prerequisites: tuple[ScalarNode, ...]
+    scripts: dict[str, ScalarNode]
+    templates: tuple[ScalarNode, ...]
 
 
 @per_document
-def service_of(document: Document) -> Service:
+def service_of(document: Document) -> ServiceFile:
     """The service in a document."""
     top = document.top
-    return Service(
+    return ServiceFile(
         document,
         service_name(document.path),
         tuple(top.sequence("prerequisite").scalars()),
@@ -54,8 +54,8 @@ def service_name(path: str) -> str | None:
 
 
 @per_document
-def services_by_name(bundle: Bundle) -> dict[str, Service]:
+def services_by_name(bundle: Bundle) -> dict[str, ServiceFile]:
     """The services that files given together describe; empty unless there are several, as a graph needs."""
-    found = [service_of(document) for document in bundle.of(Kind.SERVICE)]
+    found = [service_of(document) for document in bundle.of(FileKind.SERVICE)]
     named = {service.name: service for service in found if service.name is not None}
     return named if len(named) > 1 else {}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from paictl.config.models import per_document
 from paictl.config.reading.document import Document
-from paictl.config.reading.kinds import Kind
-from paictl.config.reading.nodes import Entry, Mapping, Scalar
+from paictl.config.reading.kinds import FileKind
+from paictl.config.reading.nodes import Entry, MappingNode, ScalarNode
 from paictl.config.reading.schema import SCHEMA_NAMES, Schema, keys_with_schema
 
 SCHEDULE_START, SCHEDULE_END = 15000, 40000
@@ -72,14 +72,14 @@ NEAR_NAMES = frozenset({"service-configuration.yaml", "service-configuration.yml
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class HostPort:
     """A port that a service takes on a host; `node` is None where it is the service's default."""
 
     section: str
     key: str
     number: int
     default: int
-    node: Scalar | None
+    node: ScalarNode | None
 
     @property
     def label(self) -> str:
@@ -88,26 +88,26 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class UserGroup:
     """A group of users; `place` is the key that holds it."""
 
     place: str
-    name: Scalar
-    node: Mapping
+    name: ScalarNode
+    node: MappingNode
 
     @property
-    def acls(self) -> Mapping:
+    def acls(self) -> MappingNode:
         """What the group may do."""
         return self.node.at("extension", "acls")
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
+class ServiceSettings:
     """Service settings: `ports` with the defaults counted in, `groups` with administrators and default first."""
 
-    top: Mapping
-    ports: tuple[Port, ...]
-    groups: tuple[Group, ...]
+    top: MappingNode
+    ports: tuple[HostPort, ...]
+    groups: tuple[UserGroup, ...]
 
     @property
     def schedule_ports(self) -> tuple[int, int]:
@@ -120,16 +120,16 @@ class Services:
 @per_document
 def described_keys(document: Document) -> list[tuple[tuple[str | int, ...], Entry, Schema]]:
     """(path, key with value, its subschema) of every key that the schema knows, outermost first."""
-    return list(keys_with_schema(document.top, SCHEMA_NAMES[Kind.SERVICES]))
+    return list(keys_with_schema(document.top, SCHEMA_NAMES[FileKind.SERVICES]))
 
 
 @per_document
-def services_of(document: Document) -> Services:
+def services_of(document: Document) -> ServiceSettings:
     """The settings in a document."""
-    return Services(document.top, tuple(_ports(document.top)), tuple(_groups(document.top)))
+    return ServiceSettings(document.top, tuple(_ports(document.top)), tuple(_groups(document.top)))
 
 
-def _ports(top: Mapping) -> Iterator[Port]:
+def _ports(top: MappingNode) -> Iterator[HostPort]:
     for section, keys, default in _DEFAULT_PORTS:
         yield _port(top, section, keys, default)
     for section, keys, default in _OPTIONAL_PORTS:
@@ -137,18 +137,18 @@ def _ports(top: Mapping) -> Iterator[Port]:
             yield _port(top, section, keys, default)
 
 
-def _port(top: Mapping, section: str, keys: tuple[str, ...], default: int) -> Port:
+def _port(top: MappingNode, section: str, keys: tuple[str, ...], default: int) -> HostPort:
     holder = top.at(section, *keys[:-1])
     number = holder.integer(keys[-1])
     node = holder.scalar(keys[-1]) if number is not None else None
-    return Port(section, ".".join(keys), default if number is None else number, default, node)
+    return HostPort(section, ".".join(keys), default if number is None else number, default, node)
 
 
-def _groups(top: Mapping) -> Iterator[Group]:
+def _groups(top: MappingNode) -> Iterator[UserGroup]:
     manager = top.at("authentication", "group-manager")
     nodes = [(place, manager.mapping(place)) for place in ("admin-group", "default-group")]
     nodes.extend(("grouplist", node) for node in manager.sequence("grouplist").mappings())
     for place, node in nodes:
         name = node.text("groupname")
         if name is not None:
-            yield Group(place, name, node)
+            yield UserGroup(place, name, node)

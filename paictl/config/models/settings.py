@@ -10,7 +10,7 @@ from typing import TypeAlias
 from paictl.config.models import per_document
 from paictl.config.models.placeholders import is_placeholder
 from paictl.config.reading.document import Document
-from paictl.config.reading.nodes import Scalar, Sequence
+from paictl.config.reading.nodes import ScalarNode, SequenceNode
 
 Network: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
 
@@ -25,7 +25,7 @@ class ClusterNetwork:
 
     name: str
     network: Network
-    at: Scalar | None
+    at: ScalarNode | None
 
     @property
     def words(self) -> str:
@@ -33,16 +33,16 @@ class ClusterNetwork:
         return f"{self.name} {self.network}" + ("" if self.at else " (the default)")
 
 
-def filled(document: Document, key: str) -> Scalar | None:
+def filled(document: Document, key: str) -> ScalarNode | None:
     """The value of a setting if it is a string with something in it, and no placeholder."""
     scalar = document.top.text(key)
     return scalar if scalar and scalar.text.strip() and not is_placeholder(scalar.text) else None
 
 
-def filled_items(document: Document, key: str) -> Iterator[Scalar]:
+def filled_items(document: Document, key: str) -> Iterator[ScalarNode]:
     """The strings of a setting that is a list."""
     value = document.top.get(key)
-    for item in value.scalars() if isinstance(value, Sequence) else ():
+    for item in value.scalars() if isinstance(value, SequenceNode) else ():
         if isinstance(item.value, str) and item.text.strip() and not is_placeholder(item.text):
             yield item
 

@@ -28,7 +28,7 @@ _IDENTITIES = ("hostname", "name", "groupname", "title", "pinnedCellId", "cellAd
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class KeyChange:
     """A key that was added, removed or changed (`what`); `old` and `new` are its values, secrets masked."""
 
     path: str
@@ -43,7 +43,7 @@ class FileDifference:
 
     name: str
     what: str | None
-    changes: tuple[Change, ...] = ()
+    changes: tuple[KeyChange, ...] = ()
     lines: tuple[str, ...] = ()
 
 
@@ -94,20 +94,20 @@ def _data(name: str, text: str) -> Data:
     return {} if tree.root is None else to_data(tree.root)
 
 
-def _changes(path: Steps, old: Data, new: Data) -> Iterator[Change]:
+def _changes(path: Steps, old: Data, new: Data) -> Iterator[KeyChange]:
     """The changes below a path; text that holds YAML mappings on both sides is compared key by key too."""
     pair = _as_mappings(old, new)
     if pair is None:
         if _canonical(old) != _canonical(new):
-            yield Change(dotted(path), CHANGED, _masked(old), _masked(new, changed=True))
+            yield KeyChange(dotted(path), CHANGED, _masked(old), _masked(new, changed=True))
         return
     before, after = pair
     for name in [*before, *(name for name in after if name not in before)]:
         here = (*path, name)
         if name not in after:
-            yield Change(dotted(here), REMOVED, old=_masked(before[name]))
+            yield KeyChange(dotted(here), REMOVED, old=_masked(before[name]))
         elif name not in before:
-            yield Change(dotted(here), ADDED, new=_masked(after[name]))
+            yield KeyChange(dotted(here), ADDED, new=_masked(after[name]))
         else:
             yield from _changes(here, before[name], after[name])
 

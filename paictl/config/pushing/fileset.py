@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from paictl import i18n
-from paictl.config.reading.kinds import Kind, recognise
+from paictl.config.reading.kinds import FileKind, recognise
 from paictl.config.reading.load import load_file
 from paictl.config.reading.source import Source
 from paictl.config.reading.yamltree import parse_yaml
@@ -18,14 +18,16 @@ from paictl.errors import PaictlError
 
 Files: TypeAlias = "Mapping[str, str]"
 
-KINDS = frozenset({Kind.MASTER_CSV, Kind.WORKER_CSV, Kind.CONFIG, Kind.LAYOUT, Kind.SERVICES, Kind.HIVED})
+KINDS = frozenset(
+    {FileKind.MASTER_CSV, FileKind.WORKER_CSV, FileKind.CONFIG, FileKind.LAYOUT, FileKind.SERVICES, FileKind.HIVED}
+)
 """What a cluster keeps of a folder; jobs and descriptions of services are no configuration of it."""
 
 
-def kind_of(name: str, text: str) -> Kind:
+def kind_of(name: str, text: str) -> FileKind:
     """The kind of a file, told as `config validate` tells it."""
     root = None if name.endswith(".csv") else parse_yaml(Source(name, text)).root
-    return recognise(name, root) or Kind.UNKNOWN
+    return recognise(name, root) or FileKind.UNKNOWN
 
 
 def read_folder(folder: str) -> dict[str, str]:

@@ -16,10 +16,9 @@ from paictl.config.models.hived_cells import Cell
 from paictl.config.models.layout import MachineEntry, layout_of
 from paictl.config.pushing.yamltext import line_end, line_start
 from paictl.config.reading.document import Document
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import load_memory
-from paictl.config.reading.nodes import Mapping as MappingNode
-from paictl.config.reading.nodes import Node, Scalar, Sequence, to_data
+from paictl.config.reading.nodes import MappingNode, Node, ScalarNode, SequenceNode, to_data
 from paictl.config.reading.values import resolve
 from paictl.errors import PaictlError
 from paictl.i18n import text
@@ -45,16 +44,16 @@ def without_machine(files: Files, name: str) -> dict[str, str]:
     Raises `PaictlError` where its cell cannot go without changing what other cells are.
     """
     made = dict(files)
-    for document in _documents(made, Kind.LAYOUT):
+    for document in _documents(made, FileKind.LAYOUT):
         entry = _entry(document, name)
         if entry is not None:
             cut = [_lines_of(document, entry.spec)]
             made = _edited(made, document, cut, lambda data: _drop(data["machine-list"], "hostname", name))
-    for document in _documents(made, Kind.HIVED):
+    for document in _documents(made, FileKind.HIVED):
         cell = _cell(document, name)
         if cell is not None:
             made = _without_cell(made, document, cell)
-    for document in _documents(made, Kind.WORKER_CSV):
+    for document in _documents(made, FileKind.WORKER_CSV):
         made[document.path] = csv_without(made[document.path], name)
     return made
 
@@ -65,15 +64,15 @@ def with_machine(files: Files, name: str, address: str, like: str) -> dict[str, 
     Raises `PaictlError` if a machine of that name or address is there, or `like` has no cell that can have a neighbour.
     """
     made = dict(files)
-    for document in _documents(made, Kind.LAYOUT):
+    for document in _documents(made, FileKind.LAYOUT):
         made = _with_entry(made, document, (name, address), like)
-    for document in _documents(made, Kind.HIVED):
+    for document in _documents(made, FileKind.HIVED):
         if _cell(document, name) is not None:
             continue
         cell = _cell(document, like)
         if cell is not None:
             made = _with_cell(made, document, cell, name)
-    for document in _documents(made, Kind.WORKER_CSV):
+    for document in _documents(made, FileKind.WORKER_CSV):
         made[document.path] = csv_with(made[document.path], name, address)
     return made
 
@@ -94,7 +93,7 @@ def _host(line: str) -> str:
     return line.partition(",")[0].strip().strip('"')
 
 
-def _documents(files: Files, kind: Kind) -> list[Document]:
+def _documents(files: Files, kind: FileKind) -> list[Document]:
     loaded = load_memory({name: body.encode() for name, body in files.items()})
     found = [one for one in loaded.documents if one.kind is kind]
     for one in found:
@@ -160,7 +159,7 @@ def _with_cell(files: dict[str, str], document: Document, like: Cell, name: str)
     return _edited(files, document, splices, change)
 
 
-def _child_number(document: Document, parent: Cell, name: str) -> tuple[Scalar, str]:
+def _child_number(document: Document, parent: Cell, name: str) -> tuple[ScalarNode, str]:
     """Where the number of children of a cell's type stands; refused where other cells are of that type, too."""
     alike = [one for one in hived(document).cells if one.type == parent.type]
     number = document.top.at("physicalCluster", "cellTypes", parent.type).scalar("childCellNumber")
@@ -262,9 +261,11 @@ def _quoted(word: str) -> str:
 
 def _last(node: Node) -> int:
     """Where the last value in a node ends; blocks themselves may reach into the lines behind them."""
-    if isinstance(node, Scalar):
+    if isinstance(node, ScalarNode):
         return node.end
-    below = node.items if isinstance(node, Sequence) else [one for entry in node for one in (entry.key, entry.value)]
+    below = (
+        node.items if isinstance(node, SequenceNode) else [one for entry in node for one in (entry.key, entry.value)]
+    )
     return max((_last(one) for one in below), default=node.end)
 
 
@@ -275,7 +276,7 @@ def _lines_of(document: Document, item: MappingNode) -> _Splice:
     return _Splice(line_start(whole, start), line_end(whole, max(end - 1, start)), "")
 
 
-def _replaced(scalar: Scalar, new: str) -> _Splice:
+def _replaced(scalar: ScalarNode, new: str) -> _Splice:
     start, end = scalar.source.span_to_root(scalar.start, scalar.end)
     return _Splice(start, end, new)
 

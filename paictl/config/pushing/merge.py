@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from paictl.config.pushing import yamltext
 from paictl.config.reading.edits import Replacement
 from paictl.config.reading.keypath import KeyPath, dotted
-from paictl.config.reading.nodes import Data, Entry, Mapping, Node, Scalar, to_data
+from paictl.config.reading.nodes import Data, Entry, MappingNode, Node, ScalarNode, to_data
 from paictl.config.reading.source import Source
 from paictl.config.reading.yamltree import parse_yaml
 from paictl.errors import PaictlError
@@ -49,7 +49,7 @@ def merge(old: str, new: str, drop: Collection[KeyPath] = (), name: str = "the p
             raise PaictlError(f"{dotted(path)} is to be dropped and pushed", where=name, hint="remove it from the file")
         before = _without(before, path)
     kept = _read(before, "the cluster's file")
-    if not isinstance(kept, Mapping) or not isinstance(pushed, Mapping | None):
+    if not isinstance(kept, MappingNode) or not isinstance(pushed, MappingNode | None):
         same = kept is None or _canonical(_data(kept)) == _canonical(_data(pushed))
         return Merged(new, changed=() if same else ((),))
     found = _Differences()
@@ -60,7 +60,7 @@ def merge(old: str, new: str, drop: Collection[KeyPath] = (), name: str = "the p
     for verbatim, apart in ((True, True), (True, False), (False, False)):
         merging = _Merging(before, after, verbatim, apart)
         try:
-            merging.mappings(kept, pushed or Mapping(kept.source, 0, 0), 0)
+            merging.mappings(kept, pushed or MappingNode(kept.source, 0, 0), 0)
         except _ElsewhereError:
             break
         text = merging.text(pushed)
@@ -136,18 +136,18 @@ class _Merging:
     edits: list[Replacement] = field(default_factory=list)
     flows: dict[int, list[str]] = field(default_factory=dict)
 
-    def mappings(self, old: Mapping, new: Mapping, depth: int) -> None:
+    def mappings(self, old: MappingNode, new: MappingNode, depth: int) -> None:
         """Put into a mapping what only its counterpart of the cluster has."""
         for entry in old:
             there = new.entries.get(entry.name)
             if there is None:
                 self.keep(entry, new, depth)
-            elif isinstance(entry.value, Mapping) and isinstance(there.value, Mapping):
+            elif isinstance(entry.value, MappingNode) and isinstance(there.value, MappingNode):
                 self.below(entry, there, new, depth)
-            elif isinstance(entry.value, Mapping) and len(entry.value) and _is_null(there.value):
+            elif isinstance(entry.value, MappingNode) and len(entry.value) and _is_null(there.value):
                 self.fill(entry, there, new, depth)
 
-    def keep(self, entry: Entry, new: Mapping, depth: int) -> None:
+    def keep(self, entry: Entry, new: MappingNode, depth: int) -> None:
         """Take an entry of the cluster's file over into a mapping of the pushed one."""
         own = yamltext.own_entries(self.after, new)
         if own:
@@ -163,11 +163,11 @@ class _Merging:
         else:
             self.insertions.append(_Insertion(len(self.after), depth, self.lines(entry, 0)))
 
-    def below(self, entry: Entry, there: Entry, parent: Mapping, depth: int) -> None:
+    def below(self, entry: Entry, there: Entry, parent: MappingNode, depth: int) -> None:
         """Merge two mappings below a key."""
         old, value, found = entry.value, there.value, _Differences()
-        assert isinstance(old, Mapping)  # noqa: S101 - narrows the type
-        assert isinstance(value, Mapping)  # noqa: S101 - narrows the type
+        assert isinstance(old, MappingNode)  # noqa: S101 - narrows the type
+        assert isinstance(value, MappingNode)  # noqa: S101 - narrows the type
         found.between(to_data(old), to_data(value))
         if not found.kept:
             return
@@ -178,10 +178,10 @@ class _Merging:
         else:
             self.fill(entry, there, parent, depth)
 
-    def fill(self, entry: Entry, there: Entry, parent: Mapping, depth: int) -> None:
+    def fill(self, entry: Entry, there: Entry, parent: MappingNode, depth: int) -> None:
         """Put what the cluster has below a key into the empty section that the pushed file has there."""
         old = entry.value
-        assert isinstance(old, Mapping)  # noqa: S101 - narrows the type
+        assert isinstance(old, MappingNode)  # noqa: S101 - narrows the type
         colon = _COLON.match(self.after, there.key.end)
         behind = colon.end() if colon else there.key.end
         if there not in yamltext.own_entries(self.after, parent):
@@ -213,7 +213,7 @@ class _Merging:
         """The pushed text with everything put in."""
         text = self.after
         edits = list(self.edits)
-        if isinstance(root, Mapping) and not len(root):
+        if isinstance(root, MappingNode) and not len(root):
             edits.append(Replacement(root.start, root.end, ""))
         for brace, entries in self.flows.items():
             comma = "" if _ends_list(text[:brace]) else ", "
@@ -254,8 +254,8 @@ def _without(text: str, path: KeyPath) -> str:
     """A text without one key; raises `PaictlError` if it has no such key."""
     root = _read(text, "the cluster's file")
     parent = _follow(root, path[:-1])
-    entry = parent.entries.get(path[-1]) if isinstance(parent, Mapping) else None
-    if root is None or not isinstance(parent, Mapping) or entry is None:
+    entry = parent.entries.get(path[-1]) if isinstance(parent, MappingNode) else None
+    if root is None or not isinstance(parent, MappingNode) or entry is None:
         hint = "see the cluster's keys with: paictl config pull"
         raise PaictlError(f"the cluster has no key {dotted(path)} to drop", hint=hint)
     if len(parent) > 1 and entry in yamltext.own_entries(text, parent):
@@ -281,7 +281,7 @@ def _pruned(data: Data, path: KeyPath) -> Data:
 
 def _follow(node: Node | None, path: KeyPath) -> Node | None:
     for step in path:
-        node = node.get(step) if isinstance(node, Mapping) else None
+        node = node.get(step) if isinstance(node, MappingNode) else None
     return node
 
 
@@ -302,7 +302,7 @@ def _data(node: Node | None) -> Data:
 
 
 def _is_null(node: Node) -> bool:
-    return isinstance(node, Scalar) and node.tag == "null"
+    return isinstance(node, ScalarNode) and node.tag == "null"
 
 
 def _canonical(data: Data) -> str:

@@ -10,18 +10,18 @@ from paictl.config.pushing.compare import FileDifference, compare_files
 from paictl.config.pushing.fileset import Files, kind_of, seal_files, sealed, secrets_of
 from paictl.config.pushing.merge import Merged, merge
 from paictl.config.reading.keypath import KeyPath, dotted, parse_dotted
-from paictl.config.reading.kinds import Kind
-from paictl.config.reading.nodes import Mapping, Node
+from paictl.config.reading.kinds import FileKind
+from paictl.config.reading.nodes import MappingNode, Node
 from paictl.config.reading.source import Source
 from paictl.config.reading.yamltree import parse_yaml
 from paictl.errors import PaictlError
 
-SERVICE_KINDS = frozenset({Kind.LAYOUT, Kind.SERVICES, Kind.HIVED})
+SERVICE_KINDS = frozenset({FileKind.LAYOUT, FileKind.SERVICES, FileKind.HIVED})
 """What ``-m service`` pushes, as in OpenPAI: the layout and the settings of the services."""
 
 
 @dataclass(frozen=True, slots=True)
-class Push:
+class PushResult:
     """The outcome: `files` are those of the new version with secrets sealed, `merged` says by file what was kept."""
 
     files: dict[str, str]
@@ -41,7 +41,7 @@ def of_services(files: Files) -> dict[str, str]:
     return {name: text for name, text in files.items() if kind_of(name, text) in SERVICE_KINDS}
 
 
-def prepare_push(pushed: Files, stored: Files, drop: Iterable[str] = ()) -> Push:
+def prepare_push(pushed: Files, stored: Files, drop: Iterable[str] = ()) -> PushResult:
     """Merge files into those that a cluster has.
 
     Files that are not pushed stay; a host list is replaced as a whole. `drop` names keys as ``path.to.key``,
@@ -65,7 +65,7 @@ def prepare_push(pushed: Files, stored: Files, drop: Iterable[str] = ()) -> Push
             merged[name] = merge(has, sealed(name, text, has), drops.get(name, ()), name)
     files = {**stored, **{name: outcome.text for name, outcome in merged.items()}}
     files = {name: text for name, text in files.items() if name not in whole or name in merged}
-    return Push(files, merged, compare_files(stored, files), secrets_of(pushed, files))
+    return PushResult(files, merged, compare_files(stored, files), secrets_of(pushed, files))
 
 
 def _drops(words: Iterable[str], pushed: Files, stored: Files) -> dict[str, list[KeyPath]]:
@@ -93,5 +93,5 @@ def _drops(words: Iterable[str], pushed: Files, stored: Files) -> dict[str, list
 def _has(name: str, text: str, path: KeyPath) -> bool:
     node: Node | None = None if name.endswith(".csv") else parse_yaml(Source(name, text)).root
     for step in path:
-        node = node.get(step) if isinstance(node, Mapping) else None
+        node = node.get(step) if isinstance(node, MappingNode) else None
     return node is not None

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from paictl.config.reading.nodes import Data, Entry, Mapping, Node, Scalar, Sequence
+from paictl.config.reading.nodes import Data, Entry, MappingNode, Node, ScalarNode, SequenceNode
 
 _PROPERTIES_AND_BRACE = re.compile(r"(?:[&!]\S*\s+)*\{")
 _KEEP = re.compile(r"[|>][1-9]?\+")
@@ -31,12 +31,12 @@ def column_of(text: str, node: Node) -> int:
     return node.start - line_start(text, node.start)
 
 
-def is_flow(text: str, mapping: Mapping) -> bool:
+def is_flow(text: str, mapping: MappingNode) -> bool:
     """Whether a mapping is written with braces."""
     return _PROPERTIES_AND_BRACE.match(text, mapping.start) is not None
 
 
-def stands_alone(text: str, key: Scalar) -> bool:
+def stands_alone(text: str, key: ScalarNode) -> bool:
     """Whether nothing but spaces stands before a key in its line."""
     return not text[line_start(text, key.start) : key.start].strip(" ")
 
@@ -46,7 +46,7 @@ def is_alias(entry: Entry) -> bool:
     return entry.value.start < entry.key.end
 
 
-def own_entries(text: str, mapping: Mapping) -> list[Entry]:
+def own_entries(text: str, mapping: MappingNode) -> list[Entry]:
     """The entries that are written as lines of a block mapping itself, not brought in by ``<<``."""
     if is_flow(text, mapping):
         return []
@@ -71,7 +71,11 @@ def end_of_entry(text: str, entry: Entry) -> int:
         line = text[at:following].rstrip("\r\n")
         stripped = line.lstrip(" ")
         deeper = len(line) - len(stripped) > column
-        item = isinstance(entry.value, Sequence) and len(line) - len(stripped) == column and stripped[:2] in ("-", "- ")
+        item = (
+            isinstance(entry.value, SequenceNode)
+            and len(line) - len(stripped) == column
+            and stripped[:2] in ("-", "- ")
+        )
         if stripped and not (deeper or item):
             break
         at = following
@@ -87,10 +91,10 @@ def _behind_blank_lines(text: str, at: int) -> int:
 
 
 def _keeps_line_ends(text: str, node: Node) -> bool:
-    while not isinstance(node, Scalar):
+    while not isinstance(node, ScalarNode):
         if not len(node):
             return False
-        node = node.items[-1] if isinstance(node, Sequence) else list(node)[-1].value
+        node = node.items[-1] if isinstance(node, SequenceNode) else list(node)[-1].value
     return _KEEP.match(text, node.start) is not None
 
 

@@ -9,7 +9,7 @@ from paictl.config.models.hived_quota import balances, shares
 from paictl.config.quotas.capacity import capacity, configuration
 from paictl.config.quotas.diff import CellChange, compare
 from paictl.config.reading.document import Document
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import load_memory
 from paictl.i18n import text
 
@@ -61,7 +61,7 @@ def broken(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Broken,
 
 def _document(files: Mapping[str, str]) -> Document | None:
     loaded = load_memory({name: body.encode() for name, body in files.items()})
-    if not any(one.kind is Kind.HIVED for one in loaded.documents):
+    if not any(one.kind is FileKind.HIVED for one in loaded.documents):
         return None
     return configuration(loaded)
 

@@ -15,7 +15,7 @@ from paictl.config.models.hived_cells import location
 from paictl.config.models.hived_promises import Promise
 from paictl.config.models.hived_quota import Balance, balances, whole_cells
 from paictl.config.reading.document import Document
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import Loaded
 from paictl.errors import PaictlError
 from paictl.i18n import text
@@ -63,7 +63,7 @@ class CellShare:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class VcShare:
     """What a virtual cluster is promised in one chain.
 
     `largest_pod` and `largest_gang` count leaf cells: of one pod, which runs on one node, and of all pods of one
@@ -84,7 +84,7 @@ class VcCapacity:
 
     name: str
     devices: int
-    shares: tuple[Share, ...]
+    shares: tuple[VcShare, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def configuration(loaded: Loaded) -> Document:
     """
     for failure in loaded.failures:
         raise failure
-    found = [document for document in loaded.documents if document.kind is Kind.HIVED]
+    found = [document for document in loaded.documents if document.kind is FileKind.HIVED]
     names = ", ".join(bundle.name for bundle in loaded.bundles)
     if not found:
         hint = "name a hivedscheduler.yaml, a services-configuration.yaml with hivedscheduler.config, or their folder"
@@ -169,7 +169,7 @@ def _vc(name: str, promises: list[Promise]) -> VcCapacity:
     return VcCapacity(name, sum(share.devices for share in shares), shares)
 
 
-def _share(promises: list[Promise]) -> Share:
+def _share(promises: list[Promise]) -> VcShare:
     chain = promises[0].chain
     assert chain is not None  # noqa: S101 - narrows the type
     cells: dict[tuple[str, str | None], CellShare] = {}
@@ -183,4 +183,4 @@ def _share(promises: list[Promise]) -> Share:
     shared = sum(cell.devices for cell in cells.values() if cell.pinned is None)
     gangs = [shared, *(cell.devices for cell in cells.values() if cell.pinned is not None)]
     pods = (chain.pod(promise.level) for promise in promises)
-    return Share(chain.name, chain.leaf_type, tuple(cells.values()), sum(gangs), max(pods), max(gangs))
+    return VcShare(chain.name, chain.leaf_type, tuple(cells.values()), sum(gangs), max(pods), max(gangs))

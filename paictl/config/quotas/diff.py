@@ -61,7 +61,7 @@ class ChainChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class QuotaDifference:
     """All changes; empty if both configurations promise the same cells of the same hardware."""
 
     chains: tuple[ChainChange, ...]
@@ -73,7 +73,7 @@ class Difference:
         return not self.chains and not self.vcs
 
 
-def compare(old: Capacity, new: Capacity) -> Difference:
+def compare(old: Capacity, new: Capacity) -> QuotaDifference:
     """The changes from one configuration to another; what is in both stands in the order of the new one."""
     old_chains, new_chains = ({chain.name: chain for chain in side.chains} for side in (old, new))
     old_vcs, new_vcs = ({vc.name: vc for vc in side.vcs} for side in (old, new))
@@ -81,7 +81,7 @@ def compare(old: Capacity, new: Capacity) -> Difference:
         _chain(old_chains.get(name), new_chains.get(name), name) for name in dict.fromkeys((*new_chains, *old_chains))
     )
     vcs = (_vc(old_vcs.get(name), new_vcs.get(name), name) for name in dict.fromkeys((*new_vcs, *old_vcs)))
-    return Difference(tuple(filter(None, chains)), tuple(filter(None, vcs)))
+    return QuotaDifference(tuple(filter(None, chains)), tuple(filter(None, vcs)))
 
 
 def _change(old: object, new: object) -> Change:

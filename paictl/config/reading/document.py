@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from paictl.config.reading.csvtable import Row
-from paictl.config.reading.kinds import Kind
-from paictl.config.reading.nodes import Data, Mapping, Node, to_data
+from paictl.config.reading.kinds import FileKind
+from paictl.config.reading.nodes import Data, MappingNode, Node, to_data
 from paictl.config.reading.schema import SCHEMA_NAMES, Violation, violations
 from paictl.config.reading.source import Span
 
@@ -27,7 +27,7 @@ class Document:
     is embedded in.
     """
 
-    kind: Kind
+    kind: FileKind
     source: Source
     root: Node | None = None
     rows: tuple[Row, ...] = ()
@@ -42,9 +42,9 @@ class Document:
         return self.source.root.path
 
     @property
-    def top(self) -> Mapping:
+    def top(self) -> MappingNode:
         """The root as a mapping; empty where it is something else."""
-        return self.root if isinstance(self.root, Mapping) else Mapping(self.source, 0, 0)
+        return self.root if isinstance(self.root, MappingNode) else MappingNode(self.source, 0, 0)
 
     @property
     def beginning(self) -> Span:
@@ -70,11 +70,11 @@ class Bundle:
     name: str
     documents: tuple[Document, ...] = field(default_factory=tuple)
 
-    def of(self, *kinds: Kind) -> Iterator[Document]:
+    def of(self, *kinds: FileKind) -> Iterator[Document]:
         """The documents of some kinds, embedded ones included, in the order in which they were read."""
         return (document for document in self.documents if document.kind in kinds)
 
-    def only(self, kind: Kind) -> Document | None:
+    def only(self, kind: FileKind) -> Document | None:
         """The document of a kind if there is exactly one; rules across files stay silent where it is unclear which."""
         found = list(self.of(kind))
         return found[0] if len(found) == 1 else None

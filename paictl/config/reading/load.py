@@ -10,7 +10,7 @@ from pathlib import Path
 
 from paictl.config.reading.csvtable import parse_csv
 from paictl.config.reading.document import Bundle, Document
-from paictl.config.reading.kinds import Kind, kind_by_name, recognise
+from paictl.config.reading.kinds import FileKind, kind_by_name, recognise
 from paictl.config.reading.nested import embedded_source
 from paictl.config.reading.source import STDIN, Source, Span, read_bytes
 from paictl.config.reading.yamltree import MAX_VALUES, IssueKind, ReadIssue, parse_yaml
@@ -52,7 +52,7 @@ def nothing_found(loaded: Loaded) -> Iterator[PaictlError]:
         yield PaictlError("no configuration file in this folder", where=bundle.name, hint=hint)
 
 
-def load(paths: Iterable[str], kind: Kind | None = None, *, skip_unknown: bool = False) -> Loaded:
+def load(paths: Iterable[str], kind: FileKind | None = None, *, skip_unknown: bool = False) -> Loaded:
     """Read files, folders and standard input (``-``).
 
     A folder is one bundle, with all below it; files given one by one form a bundle per folder they stand in. `kind`
@@ -74,7 +74,7 @@ def load(paths: Iterable[str], kind: Kind | None = None, *, skip_unknown: bool =
 class _Reading:
     """What has been read so far; a file that is named twice, by itself and with its folder, is read once."""
 
-    def __init__(self, kind: Kind | None, skip_unknown: bool) -> None:
+    def __init__(self, kind: FileKind | None, skip_unknown: bool) -> None:
         self.kind = kind
         self.skip_unknown = skip_unknown
         self.bundles: dict[str, list[Document]] = {}
@@ -99,7 +99,7 @@ class _Reading:
         if real in self.seen:
             return
         self.seen.add(real)
-        if (skip_unknown or self.skip_unknown) and found[0].kind is Kind.UNKNOWN and not found[0].issues:
+        if (skip_unknown or self.skip_unknown) and found[0].kind is FileKind.UNKNOWN and not found[0].issues:
             self.skipped.append(path)
         else:
             self.bundles.setdefault(bundle, []).extend(found)
@@ -113,22 +113,22 @@ def is_folder(path: str) -> bool:
         return False
 
 
-def load_memory(files: Mapping[str, bytes], kind: Kind | None = None) -> Loaded:
+def load_memory(files: Mapping[str, bytes], kind: FileKind | None = None) -> Loaded:
     """One bundle from file names and contents; nothing is read from disk (examples, tests, editors)."""
     documents = [document for name, data in files.items() for document in load_bytes(name, data, kind)]
     return Loaded((Bundle("memory", tuple(documents)),))
 
 
-def load_file(path: str, kind: Kind | None = None) -> list[Document]:
+def load_file(path: str, kind: FileKind | None = None) -> list[Document]:
     """The document in a file, followed by those embedded in it; raises `PaictlError` if it cannot be read."""
     return load_bytes("<stdin>" if path == STDIN else path, read_bytes(path), kind)
 
 
-def load_bytes(name: str, data: bytes, kind: Kind | None = None) -> list[Document]:
+def load_bytes(name: str, data: bytes, kind: FileKind | None = None) -> list[Document]:
     """The documents in the bytes of a file called `name`; raises `PaictlError` if it holds too much."""
     source, issue = _decode(name, data)
     issues = (issue,) if issue else ()
-    named = kind or kind_by_name(name) or Kind.UNKNOWN
+    named = kind or kind_by_name(name) or FileKind.UNKNOWN
     if issue and issue.kind is IssueKind.ENCODING:
         return [Document(named, source, issues=issues, fatal=True)]
     if named.is_csv:
@@ -138,7 +138,7 @@ def load_bytes(name: str, data: bytes, kind: Kind | None = None) -> list[Documen
     tree = parse_yaml(source)
     if any(one.kind is IssueKind.TOO_MANY for one in tree.issues):
         raise _too_much(name, f"{MAX_VALUES:,} values")
-    found = kind or recognise(name, tree.root) or Kind.UNKNOWN
+    found = kind or recognise(name, tree.root) or FileKind.UNKNOWN
     document = Document(found, source, tree.root, issues=(*issues, *tree.issues), fatal=tree.fatal)
     return [document, *_embedded(document)]
 
@@ -150,14 +150,14 @@ def _too_much(name: str, limit: str) -> PaictlError:
 
 def _embedded(document: Document) -> Iterator[Document]:
     """The hivedscheduler configuration that service settings hold as a string."""
-    if document.kind is not Kind.SERVICES:
+    if document.kind is not FileKind.SERVICES:
         return
     scalar = document.top.mapping("hivedscheduler").text("config")
     if scalar is None or not scalar.text.strip():
         return
     source = embedded_source(scalar)
     tree = parse_yaml(source)
-    yield Document(Kind.HIVED, source, tree.root, issues=tree.issues, host=document, fatal=tree.fatal)
+    yield Document(FileKind.HIVED, source, tree.root, issues=tree.issues, host=document, fatal=tree.fatal)
 
 
 _OTHER_ENCODINGS = {

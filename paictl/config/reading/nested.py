@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from paictl.config.reading.nodes import Scalar
+from paictl.config.reading.nodes import ScalarNode
 from paictl.config.reading.source import Source
 
 _ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|\r?\n[ \t]*|.)", re.DOTALL)
 
 
-def embedded_source(scalar: Scalar) -> Source:
+def embedded_source(scalar: ScalarNode) -> Source:
     """The text of a string scalar as a source inside the scalar's own.
 
     The way back is found by aligning the value with what was written: indentation that the block style strips,

@@ -15,7 +15,7 @@ Data: TypeAlias = "bool | int | float | str | list[Data] | dict[str, Data] | Non
 Path: TypeAlias = "tuple[str | int, ...]"
 
 
-class Scalar:
+class ScalarNode:
     """A single value.
 
     `value` is what OpenPAI's tools and HiveD read (YAML 1.1), `text` the characters that were written (without
@@ -35,7 +35,7 @@ class Scalar:
         self.tag = "str"
 
 
-class Sequence:
+class SequenceNode:
     """A list of nodes."""
 
     __slots__ = ("end", "items", "source", "start")
@@ -52,16 +52,16 @@ class Sequence:
     def __len__(self) -> int:
         return len(self.items)
 
-    def mappings(self) -> Iterator[Mapping]:
+    def mappings(self) -> Iterator[MappingNode]:
         """The items that are mappings."""
-        return (item for item in self.items if isinstance(item, Mapping))
+        return (item for item in self.items if isinstance(item, MappingNode))
 
-    def scalars(self) -> Iterator[Scalar]:
+    def scalars(self) -> Iterator[ScalarNode]:
         """The items that are scalars."""
-        return (item for item in self.items if isinstance(item, Scalar))
+        return (item for item in self.items if isinstance(item, ScalarNode))
 
 
-class Mapping:
+class MappingNode:
     """Keys and values in file order; of a key written twice the first counts (TXT005 reports the others)."""
 
     __slots__ = ("end", "entries", "source", "start")
@@ -86,39 +86,39 @@ class Mapping:
         entry = self.entries.get(key)
         return entry.value if entry else None
 
-    def key(self, key: str) -> Scalar | None:
+    def key(self, key: str) -> ScalarNode | None:
         """The key itself, as a place to point at."""
         entry = self.entries.get(key)
         return entry.key if entry else None
 
-    def mapping(self, key: str) -> Mapping:
+    def mapping(self, key: str) -> MappingNode:
         """The mapping under a key; empty where there is none or it is something else."""
         value = self.get(key)
-        return value if isinstance(value, Mapping) else Mapping(self.source, self.start, self.start)
+        return value if isinstance(value, MappingNode) else MappingNode(self.source, self.start, self.start)
 
-    def sequence(self, key: str) -> Sequence:
+    def sequence(self, key: str) -> SequenceNode:
         """The list under a key; empty where there is none or it is something else."""
         value = self.get(key)
-        return value if isinstance(value, Sequence) else Sequence(self.source, self.start, self.start)
+        return value if isinstance(value, SequenceNode) else SequenceNode(self.source, self.start, self.start)
 
-    def scalar(self, key: str) -> Scalar | None:
+    def scalar(self, key: str) -> ScalarNode | None:
         """The scalar under a key, of whatever type, or None."""
         value = self.get(key)
-        return value if isinstance(value, Scalar) else None
+        return value if isinstance(value, ScalarNode) else None
 
-    def text(self, key: str) -> Scalar | None:
+    def text(self, key: str) -> ScalarNode | None:
         """The scalar under a key if it is a string, else None."""
         value = self.get(key)
-        return value if isinstance(value, Scalar) and isinstance(value.value, str) else None
+        return value if isinstance(value, ScalarNode) and isinstance(value.value, str) else None
 
     def integer(self, key: str) -> int | None:
         """The value under a key if it is an integer (never a boolean), else None."""
         value = self.get(key)
-        if isinstance(value, Scalar) and isinstance(value.value, int) and not isinstance(value.value, bool):
+        if isinstance(value, ScalarNode) and isinstance(value.value, int) and not isinstance(value.value, bool):
             return value.value
         return None
 
-    def at(self, *keys: str) -> Mapping:
+    def at(self, *keys: str) -> MappingNode:
         """The mapping below a chain of keys, empty where the chain breaks."""
         here = self
         for key in keys:
@@ -131,7 +131,7 @@ class Entry:
 
     __slots__ = ("key", "value")
 
-    def __init__(self, key: Scalar, value: Node) -> None:
+    def __init__(self, key: ScalarNode, value: Node) -> None:
         self.key = key
         self.value = value
 
@@ -141,7 +141,7 @@ class Entry:
         return self.key.text
 
 
-Node: TypeAlias = "Scalar | Sequence | Mapping"
+Node: TypeAlias = "ScalarNode | SequenceNode | MappingNode"
 
 
 def to_data(node: Node) -> Data:
@@ -149,11 +149,11 @@ def to_data(node: Node) -> Data:
     made: dict[int, Data] = {}
 
     def convert(node: Node) -> Data:
-        if isinstance(node, Scalar):
+        if isinstance(node, ScalarNode):
             return node.value
         known = made.get(id(node))
         if known is None:
-            if isinstance(node, Mapping):
+            if isinstance(node, MappingNode):
                 known = {name: convert(entry.value) for name, entry in node.entries.items()}
             else:
                 known = [convert(item) for item in node.items]
@@ -167,9 +167,9 @@ def follow(node: Node, path: Path) -> Node | None:
     """The node at a path of keys and indices, or None."""
     here: Node | None = node
     for step in path:
-        if isinstance(here, Mapping) and isinstance(step, str):
+        if isinstance(here, MappingNode) and isinstance(step, str):
             here = here.get(step)
-        elif isinstance(here, Sequence) and isinstance(step, int) and step < len(here.items):
+        elif isinstance(here, SequenceNode) and isinstance(step, int) and step < len(here.items):
             here = here.items[step]
         else:
             return None

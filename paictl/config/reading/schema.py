@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from paictl.config.reading.kinds import Kind
-from paictl.config.reading.nodes import Data, Entry, Mapping, Node, Scalar, Sequence, follow
+from paictl.config.reading.kinds import FileKind
+from paictl.config.reading.nodes import Data, Entry, MappingNode, Node, ScalarNode, SequenceNode, follow
 from paictl.resources import resource_folder
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 Schema = dict[str, Any]
 Steps = list[str | int]
 
-SCHEMA_NAMES: dict[Kind, str] = {
-    Kind.CONFIG: "config",
-    Kind.LAYOUT: "layout",
-    Kind.SERVICES: "services-configuration",
-    Kind.HIVED: "hivedscheduler",
-    Kind.JOB: "job",
-    Kind.SERVICE: "service",
-    Kind.LAB: "lab",
+SCHEMA_NAMES: dict[FileKind, str] = {
+    FileKind.CONFIG: "config",
+    FileKind.LAYOUT: "layout",
+    FileKind.SERVICES: "services-configuration",
+    FileKind.HIVED: "hivedscheduler",
+    FileKind.JOB: "job",
+    FileKind.SERVICE: "service",
+    FileKind.LAB: "lab",
 }
 """Schema file (without .schema.json) of each kind that has one."""
 
@@ -53,7 +53,7 @@ class Violation:
     node: Node
     schema: Schema
     wanted: Any
-    key: Scalar | None = None
+    key: ScalarNode | None = None
     missing: str | None = None
     path: tuple[str | int, ...] = ()
 
@@ -94,12 +94,12 @@ def keys_with_schema(root: Node, name: str) -> Iterator[tuple[tuple[str | int, .
     waiting: list[tuple[tuple[str | int, ...], Node, Schema]] = [((), root, schema)]
     while waiting:
         path, node, here = waiting.pop()
-        if isinstance(node, Sequence):
+        if isinstance(node, SequenceNode):
             items = here.get("items")
             if isinstance(items, dict):
                 found = _resolved(schema, items)
                 waiting.extend(((*path, index), item, found) for index, item in reversed([*enumerate(node)]))
-        elif isinstance(node, Mapping):
+        elif isinstance(node, MappingNode):
             below: list[tuple[tuple[str | int, ...], Node, Schema]] = []
             for entry in node:
                 described = here.get("properties", {}).get(entry.name, here.get("additionalProperties"))
@@ -155,11 +155,11 @@ def _violations_at(schema: Schema, root: Node, path: Steps, keyword_path: Steps)
     if node is None:
         return
     wanted = holder.get(keyword)
-    if keyword == "additionalProperties" and isinstance(node, Mapping):
+    if keyword == "additionalProperties" and isinstance(node, MappingNode):
         for entry in node:
             if entry.name not in holder.get("properties", {}):
                 yield Violation(keyword, entry.value, holder, wanted, key=entry.key, path=(*path, entry.name))
-    elif keyword == "required" and isinstance(node, Mapping):
+    elif keyword == "required" and isinstance(node, MappingNode):
         for missing in wanted or ():
             if missing not in node:
                 yield Violation(keyword, node, holder, wanted, missing=missing, path=tuple(path))

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 from yaml.reader import Reader
 
-from paictl.config.reading.nodes import Entry, Mapping, Node, Scalar, Sequence
+from paictl.config.reading.nodes import Entry, MappingNode, Node, ScalarNode, SequenceNode
 from paictl.config.reading.source import Located, Source, Span
 from paictl.config.reading.values import resolve
 
@@ -63,7 +63,7 @@ class ReadIssue:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class YamlTree:
     """A parsed document: `root` is None where nothing could be read; `fatal` says that reading broke off."""
 
     root: Node | None
@@ -71,7 +71,7 @@ class Tree:
     fatal: bool = False
 
 
-def parse_yaml(source: Source) -> Tree:
+def parse_yaml(source: Source) -> YamlTree:
     """Read the first document of a source; never raises for anything the text may hold."""
     builder = _Builder(source)
     try:
@@ -92,13 +92,13 @@ def parse_yaml(source: Source) -> Tree:
             builder.note(IssueKind.SYNTAX, at, f"the quotation mark here is closed in line {line} only")
         else:
             builder.note(IssueKind.SYNTAX, at, _reason(error))
-        return Tree(builder.root, tuple(builder.issues), fatal=True)
+        return YamlTree(builder.root, tuple(builder.issues), fatal=True)
     except yaml.YAMLError as error:
         builder.note(IssueKind.SYNTAX, *_unreadable(source, error))
-        return Tree(None, tuple(builder.issues), fatal=True)
+        return YamlTree(None, tuple(builder.issues), fatal=True)
     except _GiveUpError:
-        return Tree(None, tuple(builder.issues), fatal=True)
-    return Tree(builder.root, tuple(builder.issues))
+        return YamlTree(None, tuple(builder.issues), fatal=True)
+    return YamlTree(builder.root, tuple(builder.issues))
 
 
 class _GiveUpError(Exception):
@@ -110,11 +110,11 @@ class _Open:
 
     __slots__ = ("anchor", "before", "height", "key", "merges", "node")
 
-    def __init__(self, node: Sequence | Mapping, anchor: str | None, before: int) -> None:
+    def __init__(self, node: SequenceNode | MappingNode, anchor: str | None, before: int) -> None:
         self.node = node
         self.anchor = anchor
         self.before = before
-        self.key: Scalar | None = None
+        self.key: ScalarNode | None = None
         self.height = 0
         self.merges: list[Node] = []
 
@@ -139,7 +139,7 @@ class _Builder:
         self.anchors: dict[str, _Anchored] = {}
         self.written = 0
         self.repeated = 0
-        self.quoted: Scalar | None = None
+        self.quoted: ScalarNode | None = None
 
     def note(self, kind: IssueKind, at: Located, detail: str = "", other: Located | None = None) -> None:
         self.issues.append(ReadIssue(kind, at, detail, other))
@@ -163,11 +163,11 @@ class _Builder:
                 if documents == 2:
                     self.note(IssueKind.MORE_DOCUMENTS, Span(self.source, *_offsets(event)))
                     return
-        if documents == 0 or (isinstance(self.root, Scalar) and self.root.tag == "null"):
+        if documents == 0 or (isinstance(self.root, ScalarNode) and self.root.tag == "null"):
             self.root = None
             self.note(IssueKind.EMPTY, Span(self.source, 0, 0))
 
-    def closed_late(self, offset: int) -> Scalar | None:
+    def closed_late(self, offset: int) -> ScalarNode | None:
         """The quoted text over several lines after which the scanner gave up at once, in the line where it ends."""
         last = self.quoted
         if last is None or last.end > offset or "\n" not in self.source.text[last.start : last.end]:
@@ -181,7 +181,7 @@ class _Builder:
             start = after_properties(self.source.text, start, end)
         if style in ("|", ">"):  # libyaml ends a block at the start of the next token
             end = start + len(self.source.text[start:end].rstrip())
-        node = Scalar(self.source, start, end, event.value, style or None)
+        node = ScalarNode(self.source, start, end, event.value, style or None)
         if style in ("'", '"'):
             self.quoted = node
         if event.tag not in (None, "!"):
@@ -201,7 +201,7 @@ class _Builder:
             self.note(IssueKind.TOO_MANY, Span(self.source, at, at))
             raise _GiveUpError
 
-    def tagged(self, node: Scalar, tag: str, at: Span) -> None:
+    def tagged(self, node: ScalarNode, tag: str, at: Span) -> None:
         short = tag.removeprefix("tag:yaml.org,2002:")
         if short == "str":
             return
@@ -211,7 +211,7 @@ class _Builder:
             self.note(IssueKind.UNKNOWN_TAG, at, tag)
 
     def open(self, event: yaml.MappingStartEvent | yaml.SequenceStartEvent) -> None:
-        kind = Mapping if isinstance(event, yaml.MappingStartEvent) else Sequence
+        kind = MappingNode if isinstance(event, yaml.MappingStartEvent) else SequenceNode
         node = kind(self.source, *_offsets(event))
         if event.tag is not None and event.tag not in ("!", *_COLLECTION_TAGS):
             self.note(IssueKind.UNKNOWN_TAG, Span(self.source, node.start, node.end), event.tag)
@@ -230,7 +230,7 @@ class _Builder:
         # A block collection ends before the next token; a flow collection with its bracket.
         start, end = _offsets(event)
         node.end = end if end > start else max(_end_of(node), node.start)
-        if isinstance(node, Mapping):
+        if isinstance(node, MappingNode):
             for value in opened.merges:  # only now is all of it read
                 self.merge(node, value)
         self.rise(opened.height)
@@ -270,7 +270,7 @@ class _Builder:
             return
         opened = self.stack[-1]
         parent = opened.node
-        if isinstance(parent, Sequence):
+        if isinstance(parent, SequenceNode):
             parent.items.append(node)
         elif opened.key is None:
             opened.key = self.as_key(node, alias)
@@ -278,16 +278,16 @@ class _Builder:
             key, opened.key = opened.key, None
             self.put(opened, parent, key, node)
 
-    def as_key(self, node: Node, alias: Span | None) -> Scalar:
+    def as_key(self, node: Node, alias: Span | None) -> ScalarNode:
         at = alias or Span(self.source, node.start, node.start + 1)
-        if not isinstance(node, Scalar):
+        if not isinstance(node, ScalarNode):
             self.note(IssueKind.ODD_KEY, at)
-            return Scalar(self.source, at.start, at.end, "", _ODD)
+            return ScalarNode(self.source, at.start, at.end, "", _ODD)
         if alias is None:
             return node
-        return Scalar(self.source, at.start, at.end, node.text, '"')  # stands where the alias does
+        return ScalarNode(self.source, at.start, at.end, node.text, '"')  # stands where the alias does
 
-    def put(self, opened: _Open, parent: Mapping, key: Scalar, value: Node) -> None:
+    def put(self, opened: _Open, parent: MappingNode, key: ScalarNode, value: Node) -> None:
         if key.plain and key.text == "<<":
             opened.merges.append(value)
             return
@@ -299,11 +299,11 @@ class _Builder:
         else:
             parent.entries[key.text] = Entry(key, value)
 
-    def merge(self, parent: Mapping, value: Node) -> None:
+    def merge(self, parent: MappingNode, value: Node) -> None:
         """Take over the entries of mappings under `<<`; the first one that has a key wins, own keys win over all."""
-        sources = value.items if isinstance(value, Sequence) else [value]
+        sources = value.items if isinstance(value, SequenceNode) else [value]
         for merged in sources:
-            if not isinstance(merged, Mapping):
+            if not isinstance(merged, MappingNode):
                 self.note(IssueKind.SYNTAX, merged, "<< takes a mapping or a list of mappings")
                 continue
             for entry in merged:
@@ -325,9 +325,9 @@ def after_properties(text: str, start: int, end: int) -> int:
     return match.end() if match else start
 
 
-def _end_of(node: Sequence | Mapping) -> int:
+def _end_of(node: SequenceNode | MappingNode) -> int:
     """Offset after the last thing a collection holds."""
-    if isinstance(node, Sequence):
+    if isinstance(node, SequenceNode):
         return max((item.end for item in node.items[-1:]), default=node.end)
     last = next(reversed(node.entries.values()), None)
     return max(last.key.end, last.value.end) if last else node.end

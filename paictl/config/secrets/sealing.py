@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
 from paictl.config.reading.keypath import dotted
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.config.secrets.names import sounds_secret
 from paictl.config.secrets.walk import SEAL_PREFIX, SHOWN, Path, Secret, SecretError, Walk, walk
 
@@ -54,7 +54,7 @@ def is_seal_of(value: str, secret: str) -> bool:
     return any(_matches(value, f"{tag}:{secret}", _slow_hash) for tag in _TAGS)
 
 
-def seal(text: str, kind: Kind, *known_texts: str) -> str:
+def seal(text: str, kind: FileKind, *known_texts: str) -> str:
     """The text with every secret sealed; `known_texts` are sealed texts of the same file, e.g. what the cluster has.
 
     A secret that is the same as in one of them keeps its seal, so that equal sealed texts mean equal secrets. Raises
@@ -85,22 +85,22 @@ def seal(text: str, kind: Kind, *known_texts: str) -> str:
     return replace_secrets(text, kind, sealed)
 
 
-def mask(text: str, kind: Kind) -> str:
+def mask(text: str, kind: FileKind) -> str:
     """The text as it may be shown: `SHOWN` for every secret, sealed or not; the same errors as `seal`."""
     return replace_secrets(text, kind, lambda _: SHOWN)
 
 
-def secret_paths(text: str, kind: Kind) -> tuple[Path, ...]:
+def secret_paths(text: str, kind: FileKind) -> tuple[Path, ...]:
     """Paths of the values that are secret, in the order of the text."""
     return tuple(secret.path for secret in walk(text, kind).secrets)
 
 
-def seals_in(text: str, kind: Kind) -> set[str]:
+def seals_in(text: str, kind: FileKind) -> set[str]:
     """The seals that a text holds; raises `SecretError` if it cannot be read."""
     return {found for _, found in _seals(text, kind)}
 
 
-def values_behind(text: str, sealed_text: str, kind: Kind) -> dict[str, str]:
+def values_behind(text: str, sealed_text: str, kind: FileKind) -> dict[str, str]:
     """What seals stand for: seal → ``TAG:VALUE`` (the tag is YAML's: ``str``, ``int``), for a store of secrets.
 
     `text` has the secrets in clear and `sealed_text` was made of it; a seal that `text` had already is not in the
@@ -114,7 +114,7 @@ def values_behind(text: str, sealed_text: str, kind: Kind) -> dict[str, str]:
     return {found: one for found, one in pairs if _matches(found, one)}
 
 
-def replace_secrets(text: str, kind: Kind, replacement: Callable[[Secret], str]) -> str:
+def replace_secrets(text: str, kind: FileKind, replacement: Callable[[Secret], str]) -> str:
     """The text with another value for each secret; lines, comments and all other bytes stay where they are.
 
     A comment that repeats a secret, or holds a setting that sounds like one, loses that word: it would be the secret,
@@ -177,7 +177,7 @@ def _cleaned_setting(match: re.Match[str]) -> str:
     return match.group() if shown else f"{name}{colon}{REMOVED}"
 
 
-def _seals(text: str, kind: Kind) -> Iterator[tuple[Path, str]]:
+def _seals(text: str, kind: FileKind) -> Iterator[tuple[Path, str]]:
     """(path, seal) of the seals in a text."""
     for secret in walk(text.removeprefix("\ufeff"), kind).secrets:
         if is_seal(secret.value):

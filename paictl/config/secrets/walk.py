@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.schema import SCHEMA_NAMES, load_schema
 from paictl.config.reading.values import resolve
 from paictl.config.reading.yamltree import after_properties
@@ -59,7 +59,7 @@ class Walk:
     """Every event with its value, but for secrets: equal for two texts that differ in secrets and comments only."""
 
 
-def walk(text: str, kind: Kind) -> Walk:
+def walk(text: str, kind: FileKind) -> Walk:
     """Find the secrets in the text of a file; raises `SecretError` where it cannot be read to its end.
 
     A host list has none.
@@ -94,7 +94,7 @@ class _Frame:
 class _Walker:
     """One pass over the events of a text."""
 
-    def __init__(self, text: str, kind: Kind) -> None:
+    def __init__(self, text: str, kind: FileKind) -> None:
         self.text = text
         name = SCHEMA_NAMES.get(kind)
         self.root: Schema = load_schema(name) if name else {}

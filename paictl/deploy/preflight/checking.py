@@ -17,14 +17,14 @@ from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Deployment, Machine, Role
 from paictl.deploy.preflight import gpu_checks, host_checks, reach_checks
 from paictl.deploy.preflight.asking import asked, program
-from paictl.deploy.preflight.promises import Promise, promise_of
-from paictl.deploy.preflight.verdict import Check, Facts, Level, Verdict, Wish, fail, fine, warn
+from paictl.deploy.preflight.promises import PromisedDevices, promise_of
+from paictl.deploy.preflight.verdict import Check, DesiredHost, Facts, Level, PreflightVerdict, fail, fine, warn
 from paictl.deploy.reach import hosts_of
 from paictl.errors import ExitCode
 from paictl.i18n import text
-from paictl.remote.ssh.fleet import Fleet, Listener, Manner
+from paictl.remote.ssh.fleet import CommandOptions, Fleet, Listener
 from paictl.remote.ssh.link import SshOptions
-from paictl.remote.ssh.results import HostResult, Reach
+from paictl.remote.ssh.results import CommandStatus, HostResult
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "files": ("masters",),
@@ -65,7 +65,7 @@ class HostChecks:
     """What all checks said of a host, by check in their order; empty for one that did not answer, but for `ssh`."""
 
     host: str
-    verdicts: Mapping[str, Verdict]
+    verdicts: Mapping[str, PreflightVerdict]
 
     @property
     def answered(self) -> bool:
@@ -80,14 +80,14 @@ class HostChecks:
 
 
 @dataclass(frozen=True, slots=True)
-class Preflight:
+class PreflightReport:
     """What was found on all hosts, in the order of the lists; `cluster` are checks of all of them together."""
 
     cluster: HostChecks
     hosts: tuple[HostChecks, ...]
 
     @property
-    def failures(self) -> tuple[tuple[str, str, Verdict], ...]:
+    def failures(self) -> tuple[tuple[str, str, PreflightVerdict], ...]:
         """(host, check, verdict) of everything that failed or warns, failures first."""
         found = [
             (one.host, check, verdict)
@@ -111,9 +111,9 @@ class Preflight:
 def check_hosts(
     deployment: Deployment,
     options: SshOptions,
-    promises: Mapping[str, Promise] | None = None,
+    promises: Mapping[str, PromisedDevices] | None = None,
     heard: Callable[[str], object] = lambda _: None,
-) -> Preflight:
+) -> PreflightReport:
     """Look at all machines of a deployment and judge them; `heard` is told the name of each that has answered or not.
 
     Nothing is changed anywhere. Raises `PaictlError` only for what is wrong here, as a key file that is not there.
@@ -124,20 +124,22 @@ def check_hosts(
         lines = {
             one.name: _FIND.format(wish=shlex.quote(json.dumps(asked(deployment, one)))) for one in deployment.machines
         }
-        results = fleet.run_each(lines, stdin=script, manner=Manner(sudo=True, timeout=_TIMEOUT))
+        results = fleet.run_each(lines, stdin=script, manner=CommandOptions(sudo=True, timeout=_TIMEOUT))
     return judged(deployment, results, promises or {})
 
 
 def judged(
-    deployment: Deployment, results: Mapping[str, HostResult], promises: Mapping[str, Promise]
-) -> Preflight:  # fmt: skip
+    deployment: Deployment, results: Mapping[str, HostResult], promises: Mapping[str, PromisedDevices]
+) -> PreflightReport:  # fmt: skip
     """What the results of the script say, by host name; pure."""
     facts = {name: found for name, one in results.items() if (found := facts_of(one)) is not None}
     hosts = (_judge(one, deployment, results[one.name], promises) for one in deployment.machines)
-    return Preflight(_of_cluster(deployment), tuple(_compared(one, facts) for one in hosts))
+    return PreflightReport(_of_cluster(deployment), tuple(_compared(one, facts) for one in hosts))
 
 
-def judged_quickly(deployment: Deployment, found: Mapping[str, HostFacts], clock: tuple[float, float]) -> Preflight:
+def judged_quickly(
+    deployment: Deployment, found: Mapping[str, HostFacts], clock: tuple[float, float]
+) -> PreflightReport:
     """What the facts say that `apply` has gathered between two instants by the clock here, by host name; pure.
 
     A cluster that works is not refused for what is only wanted of new machines.
@@ -149,7 +151,7 @@ def judged_quickly(deployment: Deployment, found: Mapping[str, HostFacts], clock
         left = SLOW | MENDED | (frozenset() if fresh else ONCE)
         verdicts = _verdicts(facts[machine.name], _wish(machine, deployment, {}, clock), left)
         hosts.append(HostChecks(machine.name, _ignoring(verdicts, deployment.settings.ignored_checks)))
-    return Preflight(_of_cluster(deployment), tuple(_compared(one, facts) for one in hosts))
+    return PreflightReport(_of_cluster(deployment), tuple(_compared(one, facts) for one in hosts))
 
 
 def facts_of(result: HostResult) -> Facts | None:
@@ -164,7 +166,7 @@ def facts_of(result: HostResult) -> Facts | None:
 
 
 def _judge(
-    machine: Machine, deployment: Deployment, result: HostResult, promises: Mapping[str, Promise]
+    machine: Machine, deployment: Deployment, result: HostResult, promises: Mapping[str, PromisedDevices]
 ) -> HostChecks:  # fmt: skip
     verdicts = _reached(result)
     facts = facts_of(result)
@@ -174,47 +176,47 @@ def _judge(
     return HostChecks(machine.name, _ignoring(verdicts, deployment.settings.ignored_checks))
 
 
-def _verdicts(facts: Facts, wish: Wish, but: Collection[str] = ()) -> dict[str, Verdict]:
+def _verdicts(facts: Facts, wish: DesiredHost, but: Collection[str] = ()) -> dict[str, PreflightVerdict]:
     return {name: check(facts, wish) for name, check in _JUDGED.items() if name not in but}
 
 
 def _wish(
-    machine: Machine, deployment: Deployment, promises: Mapping[str, Promise], clock: tuple[float, float]
-) -> Wish:  # fmt: skip
+    machine: Machine, deployment: Deployment, promises: Mapping[str, PromisedDevices], clock: tuple[float, float]
+) -> DesiredHost:  # fmt: skip
     promise = promise_of(promises, machine.name)
     settings = deployment.settings
-    return Wish(
+    return DesiredHost(
         machine.name, machine.address, machine.role is Role.MASTER, settings.cluster, settings.swap_allowed,
         promise.devices, promise.leaves, clock,
     )  # fmt: skip
 
 
-def _reached(result: HostResult) -> dict[str, Verdict]:
+def _reached(result: HostResult) -> dict[str, PreflightVerdict]:
     """What the way to a host says: signed in, root, Python."""
     new = text("new host key trusted: {key}", key=result.new_key) if result.new_key else text("signed in")
     match result.reach:
-        case Reach.DONE if facts_of(result) is not None:
+        case CommandStatus.DONE if facts_of(result) is not None:
             return {
                 "ssh": fine(new),
                 "sudo": fine("root"),
                 "python": fine(json.loads(result.stdout)["system"]["python"]),
             }
-        case Reach.DONE if result.code == _NO_PYTHON:
+        case CommandStatus.DONE if result.code == _NO_PYTHON:
             no = fail(text("there is no python3"), "3.8+", "apt-get install -y python3 || dnf install -y python3")
             return {"ssh": fine(new), "sudo": fine("root"), "python": no}
-        case Reach.DONE:
+        case CommandStatus.DONE:
             lines = result.stderr.strip().splitlines()
             said = lines[-1] if lines else text("ended with code {code}", code=result.code)
             no = fail(
                 said, text("a Python that works"), text("try there: {command}", command="python3 -c 'import json'")
             )
             return {"ssh": fine(new), "sudo": fine("root"), "python": no}
-        case Reach.NO_SUDO:
+        case CommandStatus.NO_SUDO:
             return {"ssh": fine(new), "sudo": fail(result.message, text("root by sudo"), result.hint)}
     return {"ssh": fail(result.message, text("an answer over SSH"), result.hint)}
 
 
-def _ignoring(verdicts: Mapping[str, Verdict], ignored: Iterable[str]) -> dict[str, Verdict]:
+def _ignoring(verdicts: Mapping[str, PreflightVerdict], ignored: Iterable[str]) -> dict[str, PreflightVerdict]:
     """The verdicts, with those as warnings that config.yaml says to ignore."""
     words = tuple(ignored)
     mild = {check for word in words for check in IGNORED.get(word, ())}
@@ -246,7 +248,7 @@ def _compared(host: HostChecks, facts: Mapping[str, Facts]) -> HostChecks:
     return HostChecks(host.host, {**host.verdicts, "identity": _identity(host.host, facts), **_mtu(host, facts)})
 
 
-def _identity(name: str, facts: Mapping[str, Facts]) -> Verdict:
+def _identity(name: str, facts: Mapping[str, Facts]) -> PreflightVerdict:
     """No two hosts have the same machine id or product uuid: Kubernetes tells nodes apart by them."""
     own = facts[name]
     for what, fix in (
@@ -263,7 +265,7 @@ def _identity(name: str, facts: Mapping[str, Facts]) -> Verdict:
 _SET_ID: Final = "systemd-machine-id-setup"
 
 
-def _mtu(host: HostChecks, facts: Mapping[str, Facts]) -> dict[str, Verdict]:
+def _mtu(host: HostChecks, facts: Mapping[str, Facts]) -> dict[str, PreflightVerdict]:
     """Hosts with another MTU than most: large packets between them are lost without a word."""
     own = facts[host.host]["network"]["mtu"]
     sizes = Counter(one["network"]["mtu"] for one in facts.values() if one["network"]["mtu"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from paictl.deploy.facts import NVIDIA
-from paictl.deploy.preflight.verdict import Check, Facts, Verdict, Wish, fail, fine, unknown, warn
+from paictl.deploy.preflight.verdict import Check, DesiredHost, Facts, PreflightVerdict, fail, fine, unknown, warn
 from paictl.i18n import text
 
 OLDEST_DRIVER: Final = 525
@@ -17,7 +17,7 @@ def _nvidia(facts: Facts) -> list[Any]:
     return [one for one in facts["gpus"]["devices"] if one["vendor"] == NVIDIA]
 
 
-def check_devices(facts: Facts, wish: Wish) -> Verdict:
+def check_devices(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     """As many devices on the PCI bus as the layout says."""
     devices = facts["gpus"]["devices"]
     kinds = sorted({f"{one['vendor'][2:]}:{one['device'][2:]}" for one in devices})
@@ -32,7 +32,7 @@ def check_devices(facts: Facts, wish: Wish) -> Verdict:
     return fail(found, text("{count} by the layout", count=wish.devices), fix)
 
 
-def check_cells(facts: Facts, wish: Wish) -> Verdict:
+def check_cells(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     """What HiveD's configuration promises on the host, it has."""
     if wish.leaves is None:
         return fine(NONE)
@@ -43,7 +43,7 @@ def check_cells(facts: Facts, wish: Wish) -> Verdict:
     return fail(text("{count} devices", count=count), text("{count} leaf cells", count=wish.leaves), fix)
 
 
-def check_nouveau(facts: Facts, _: Wish) -> Verdict:
+def check_nouveau(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     """nouveau does not hold the devices that NVIDIA's driver needs."""
     if not _nvidia(facts):
         return fine(NONE)
@@ -54,7 +54,7 @@ def check_nouveau(facts: Facts, _: Wish) -> Verdict:
     return fail(text("loaded"), text("absent"), fix)
 
 
-def check_driver(facts: Facts, _: Wish) -> Verdict:
+def check_driver(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     """NVIDIA's driver is there, and new enough."""
     if not _nvidia(facts):
         return fine(NONE)
@@ -83,7 +83,7 @@ def _install(facts: Facts) -> str:
             return "dnf module install nvidia-driver:open-dkms && reboot  # of NVIDIA's repository"
 
 
-def check_headers(facts: Facts, _: Wish) -> Verdict:
+def check_headers(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     """The headers match the kernel that runs: without them a driver cannot be built."""
     if not _nvidia(facts):
         return fine(NONE)
@@ -96,7 +96,7 @@ def check_headers(facts: Facts, _: Wish) -> Verdict:
     return fail(text("none"), text("headers of {kernel}", kernel=facts["system"]["kernel"]), fix)
 
 
-def check_secure_boot(facts: Facts, _: Wish) -> Verdict:
+def check_secure_boot(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     """With Secure Boot an unsigned driver is not loaded."""
     if not _nvidia(facts) or not facts["gpus"]["secureboot"]:
         return fine(NONE if not _nvidia(facts) else "off")
@@ -106,7 +106,7 @@ def check_secure_boot(facts: Facts, _: Wish) -> Verdict:
     return fail(text("on"), text("off, or a signed driver"), fix)
 
 
-def check_fabric(facts: Facts, _: Wish) -> Verdict:
+def check_fabric(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     """NVSwitches need the Fabric Manager: without it no program can use the devices."""
     if not facts["gpus"].get("switches"):
         return fine(NONE)
@@ -119,7 +119,7 @@ def check_fabric(facts: Facts, _: Wish) -> Verdict:
     return fail(text("not active"), text("active, for {count} NVSwitches", count=facts["gpus"]["switches"]), fix)
 
 
-def check_mig(facts: Facts, _: Wish) -> Verdict:
+def check_mig(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     """All devices of a host in the same MIG mode."""
     if not _nvidia(facts):
         return fine(NONE)

@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from paictl.deploy.preflight.verdict import Check, Facts, Level, Verdict, Wish, fail, fine, unknown, warn
+from paictl.deploy.preflight.verdict import (
+    Check,
+    DesiredHost,
+    Facts,
+    Level,
+    PreflightVerdict,
+    fail,
+    fine,
+    unknown,
+    warn,
+)
 from paictl.i18n import text
 
 GIB: Final = 2**30
@@ -55,7 +65,7 @@ def _is_deb(facts: Facts) -> bool:
     return system["id"] in ("debian", "ubuntu") or "debian" in system["like"]
 
 
-def check_os(facts: Facts, _: Wish) -> Verdict:
+def check_os(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     """A distribution that the roles are written for."""
     system = facts["system"]
     name = system["name"] or system["id"] or "?"
@@ -71,7 +81,7 @@ def check_os(facts: Facts, _: Wish) -> Verdict:
     return fine(name)
 
 
-def check_arch(facts: Facts, _: Wish) -> Verdict:
+def check_arch(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     """An architecture that there are programs and images for."""
     arch = facts["system"]["arch"]
     if arch in ARCHITECTURES:
@@ -81,14 +91,14 @@ def check_arch(facts: Facts, _: Wish) -> Verdict:
     return fail(arch, " or ".join(ARCHITECTURES), text("take a host of that architecture"))
 
 
-def check_systemd(facts: Facts, _: Wish) -> Verdict:
+def check_systemd(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     """systemd is PID 1: kubelet and containerd are its units."""
     if facts["system"]["systemd"]:
         return fine("systemd")
     return fail(text("another init"), "systemd", text("boot it with systemd: apt install systemd-sysv, then reboot"))
 
 
-def check_kernel(facts: Facts, _: Wish) -> Verdict:
+def check_kernel(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     """A kernel that Kubernetes is tested with."""
     release = facts["system"]["kernel"]
     numbers = tuple(int(one) for one in re.findall(r"\d+", release)[:2])
@@ -99,7 +109,7 @@ def check_kernel(facts: Facts, _: Wish) -> Verdict:
     return fail(release, text("{version} or newer", version=wanted), f"{newer} && reboot")
 
 
-def check_cgroup(facts: Facts, _: Wish) -> Verdict:
+def check_cgroup(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     """cgroup v2: kubelet refuses v1 unless it is told otherwise."""
     if facts["system"]["cgroup"] == 2:
         return fine("v2")
@@ -108,7 +118,7 @@ def check_cgroup(facts: Facts, _: Wish) -> Verdict:
     return warn("v1", "v2", fix)
 
 
-def check_swap(facts: Facts, wish: Wish) -> Verdict:
+def check_swap(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     """Swap is off, or config.yaml allows it."""
     swaps = facts["memory"]["swap"]
     if not swaps or wish.swap_allowed:
@@ -118,7 +128,7 @@ def check_swap(facts: Facts, wish: Wish) -> Verdict:
     return fail(found, "off", r"swapoff -a && sed -i.bak '/\sswap\s/s/^/#/' /etc/fstab")
 
 
-def check_memory(facts: Facts, wish: Wish) -> Verdict:
+def check_memory(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     """Enough memory for what the host is for."""
     total = facts["memory"]["total"]
     if total is None:
@@ -127,7 +137,7 @@ def check_memory(facts: Facts, wish: Wish) -> Verdict:
     return fine(_size(total)) if total >= least else fail(_size(total), f">= {_size(least)}", _bigger())
 
 
-def check_cpu(facts: Facts, wish: Wish) -> Verdict:
+def check_cpu(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     """Enough processors for what the host is for."""
     least = CPUS[wish.master]
     found = str(facts["cpus"])
@@ -138,9 +148,9 @@ def _bigger() -> str:
     return text("give it more, or take another host")
 
 
-def check_disk(facts: Facts, wish: Wish) -> Verdict:
+def check_disk(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     """Enough free space below the folders that grow."""
-    worst: Verdict | None = None
+    worst: PreflightVerdict | None = None
     for folder, (least, good) in DISK.items():
         one = facts["disks"].get(folder)
         if one is None or (folder == ETCD and not wish.master) or one["free"] >= good:
@@ -148,13 +158,13 @@ def check_disk(facts: Facts, wish: Wish) -> Verdict:
         found = text("{size} free for {folder}", size=_size(one["free"]), folder=folder)
         fix = text("free some space on {folder}, or mount a disk there: df -h {folder}", folder=one["on"])
         level = Level.FAIL if one["free"] < least else Level.WARN
-        verdict = Verdict(level, found, f">= {_size(least if level is Level.FAIL else good)}", fix)
+        verdict = PreflightVerdict(level, found, f">= {_size(least if level is Level.FAIL else good)}", fix)
         if worst is None or (level is Level.FAIL and worst.level is Level.WARN):
             worst = verdict
     return worst or fine(text("{size} free", size=_size(facts["disks"][CONTAINERS]["free"])))
 
 
-def check_fsync(facts: Facts, wish: Wish) -> Verdict:
+def check_fsync(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     """The disk of a master is quick enough for etcd."""
     if not wish.master:
         return fine("-")
@@ -168,7 +178,7 @@ def check_fsync(facts: Facts, wish: Wish) -> Verdict:
     return (warn if found < FSYNC[1] else fail)(said, f"< {FSYNC[0]:g} ms", fix)
 
 
-def check_ports(facts: Facts, wish: Wish) -> Verdict:
+def check_ports(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     """The ports of Kubernetes are free, or taken by the Kubernetes that paictl has put there."""
     wanted = MASTER_PORTS if wish.master else WORKER_PORTS
     taken = {int(port): program for port, program in facts["listeners"].items() if int(port) in wanted}
@@ -181,7 +191,7 @@ def check_ports(facts: Facts, wish: Wish) -> Verdict:
     return fail(found, text("free: {ports}", ports=", ".join(map(str, wanted))), f"ss -ltnp 'sport = :{port}'")
 
 
-def check_modules(facts: Facts, _: Wish) -> Verdict:
+def check_modules(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     """Kernel modules are there, or built in."""
     missing = [name for name, how in facts["modules"].items() if how == "missing"]
     if not missing:
@@ -191,7 +201,7 @@ def check_modules(facts: Facts, _: Wish) -> Verdict:
     return fail(text("no {names}", names=", ".join(missing)), ", ".join(facts["modules"]), f"{fix} && reboot")
 
 
-def check_sysctls(facts: Facts, _: Wish) -> Verdict:
+def check_sysctls(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     """No file that is read after ours at boot sets a setting back."""
     later = [
         (path, name, value)
@@ -205,7 +215,7 @@ def check_sysctls(facts: Facts, _: Wish) -> Verdict:
     return fail(f"{path}: {name} = {value}", f"{name} = 1", fix)
 
 
-def check_kubernetes(facts: Facts, wish: Wish) -> Verdict:
+def check_kubernetes(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     """No Kubernetes of somebody else, and no other cluster of ours."""
     others = facts["others"]
     if others["begun"] and others["begun"] == wish.cluster:
@@ -222,7 +232,7 @@ def check_kubernetes(facts: Facts, wish: Wish) -> Verdict:
     return fail(found, text("no other Kubernetes"), text("if it may go: {command}", command=fix))
 
 
-def check_runtime(facts: Facts, _: Wish) -> Verdict:
+def check_runtime(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     """No container runtime that would be in the way of ours."""
     others = facts["others"]
     there = others["containerd"]
@@ -237,7 +247,7 @@ def check_runtime(facts: Facts, _: Wish) -> Verdict:
     return fail(found, text("no other container runtime"), f"systemctl disable --now docker containerd; {fix}")
 
 
-def check_cni(facts: Facts, _: Wish) -> Verdict:
+def check_cni(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     """No network configuration that kubelet would take for ours."""
     others = facts["others"]
     names = [path for path in others["cni"] if not path.rpartition("/")[2].startswith((".", "10-paictl"))]

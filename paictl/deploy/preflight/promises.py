@@ -14,14 +14,14 @@ from paictl.i18n import text
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
+class PromisedDevices:
     """Of one machine: devices by the layout, leaf cells by HiveD's configuration; None where the file names it not."""
 
     devices: int | None = None
     leaves: int | None = None
 
 
-def promises_in(folder: str) -> dict[str, Promise]:
+def promises_in(folder: str) -> dict[str, PromisedDevices]:
     """What a folder with layout.yaml and services-configuration.yaml says, by lower-case name of the machine.
 
     Raises `PaictlError` if nothing in it can be read.
@@ -32,7 +32,7 @@ def promises_in(folder: str) -> dict[str, Promise]:
     bundle = Bundle(
         folder, tuple(document for one in loaded.bundles for document in one.documents if not document.fatal)
     )
-    found: dict[str, Promise] = {}
+    found: dict[str, PromisedDevices] = {}
     layout, cells = layout_in(bundle), hived_in(bundle)
     if layout is None and cells is None:
         raise PaictlError(text("holds no layout and no cells"), where=folder, hint="paictl config generate makes them")
@@ -41,10 +41,10 @@ def promises_in(folder: str) -> dict[str, Promise]:
         for machine in layout[1].machines:
             sku = layout[1].sku_of(machine)
             count = sku.device_count if sku else None
-            found[machine.key] = Promise(count, leaves.get(machine.key))
-    return {**{name: Promise(None, count) for name, count in leaves.items()}, **found}
+            found[machine.key] = PromisedDevices(count, leaves.get(machine.key))
+    return {**{name: PromisedDevices(None, count) for name, count in leaves.items()}, **found}
 
 
-def promise_of(promises: Mapping[str, Promise], name: str) -> Promise:
+def promise_of(promises: Mapping[str, PromisedDevices], name: str) -> PromisedDevices:
     """What is said of a machine; nothing of one that is in no file."""
-    return promises.get(name.lower(), Promise())
+    return promises.get(name.lower(), PromisedDevices())

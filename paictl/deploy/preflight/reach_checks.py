@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from typing import Final
 
-from paictl.deploy.preflight.verdict import Check, Facts, Verdict, Wish, fail, fine, unknown, warn
+from paictl.deploy.preflight.verdict import Check, DesiredHost, Facts, PreflightVerdict, fail, fine, unknown, warn
 from paictl.i18n import text
 
 SKEW: Final = 1.0
@@ -13,7 +13,7 @@ SKEW: Final = 1.0
 LEAST_MTU: Final = 1280
 
 
-def check_clock(facts: Facts, wish: Wish) -> Verdict:
+def check_clock(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     """The clock goes as the one here. The two instants of a host lie between two of ours, so that what the network
     takes is no error of its clock.
     """  # fmt: skip
@@ -26,7 +26,7 @@ def check_clock(facts: Facts, wish: Wish) -> Verdict:
     return fail(way, f"< {SKEW:g} s", "timedatectl set-ntp true")
 
 
-def check_names(facts: Facts, wish: Wish) -> Verdict:
+def check_names(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     """The host finds its own name."""
     network = facts["network"]
     resolves = [one for one in network["resolves"] or () if not ipaddress.ip_address(one.partition("%")[0]).is_loopback]
@@ -42,7 +42,7 @@ def check_names(facts: Facts, wish: Wish) -> Verdict:
     return fine(network["hostname"])
 
 
-def check_address(facts: Facts, wish: Wish) -> Verdict:
+def check_address(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
     """The address of the list is one of the host's own: nodes are known by it."""
     network = facts["network"]
     if network["interface"]:
@@ -51,7 +51,7 @@ def check_address(facts: Facts, wish: Wish) -> Verdict:
     return fail(text("no interface has {address}", address=wish.address), text("its own address"), fix)
 
 
-def check_api(facts: Facts, _: Wish) -> Verdict:
+def check_api(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     """The host gets to where the API will be; that nothing listens there yet is as good."""
     reached = facts["network"]["reached"]
     if not reached:
@@ -66,7 +66,7 @@ def check_api(facts: Facts, _: Wish) -> Verdict:
     return fail(f"{place}: {said}", text("{place} answers or refuses", place=place), fix)
 
 
-def check_mtu(facts: Facts, _: Wish) -> Verdict:
+def check_mtu(facts: Facts, _: DesiredHost) -> PreflightVerdict:
     """Packets of a useful size; that all hosts have the same is looked at over all of them."""
     network = facts["network"]
     mtu = network["mtu"]

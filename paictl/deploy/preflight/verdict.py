@@ -23,7 +23,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PreflightVerdict:
     """What was found, what is wanted, and the command that mends it (both empty where all is well)."""
 
     level: Level
@@ -33,7 +33,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class DesiredHost:
     """What a host shall be, so far as checks need it; `name`, `address` and `master` are those of the lists,
     `cluster` is the name of the cluster.
 
@@ -52,27 +52,27 @@ class Wish:
     clock: tuple[float, float] = (0.0, 0.0)
 
 
-Check = Callable[[Facts, Wish], Verdict]
+Check = Callable[[Facts, DesiredHost], PreflightVerdict]
 """Pure: the same facts, the same verdict."""
 
-FINE = Verdict(Level.OK)
+FINE = PreflightVerdict(Level.OK)
 
 
-def fine(found: str) -> Verdict:
+def fine(found: str) -> PreflightVerdict:
     """All is well, and what was found."""
-    return Verdict(Level.OK, found)
+    return PreflightVerdict(Level.OK, found)
 
 
-def warn(found: str, wanted: str, fix: str) -> Verdict:
+def warn(found: str, wanted: str, fix: str) -> PreflightVerdict:
     """It works, but."""
-    return Verdict(Level.WARN, found, wanted, fix)
+    return PreflightVerdict(Level.WARN, found, wanted, fix)
 
 
-def fail(found: str, wanted: str, fix: str) -> Verdict:
+def fail(found: str, wanted: str, fix: str) -> PreflightVerdict:
     """It would not work."""
-    return Verdict(Level.FAIL, found, wanted, fix)
+    return PreflightVerdict(Level.FAIL, found, wanted, fix)
 
 
-def unknown(found: str) -> Verdict:
+def unknown(found: str) -> PreflightVerdict:
     """Could not be found out."""
-    return Verdict(Level.UNKNOWN, found)
+    return PreflightVerdict(Level.UNKNOWN, found)

@@ -213,6 +213,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "error.all-done.hint": "see: paictl lab status",
     "error.cluster-gone": "the lab's cluster is not up",
     "error.cluster-gone.hint": "begin the lab again: paictl lab reset {lab}, then paictl lab start {lab}",
+    "error.begins-without": "lab {lab} begins without a cluster; on a cluster that was added run labs {able}",
+    "error.begins-without.hint": "without --cluster it makes what it needs: paictl lab start {lab}",
     "error.needs-embedded": "lab {lab} needs the embedded cluster; on a cluster that was added run labs {able}",
     "error.needs-embedded.hint": "without --cluster it has a cluster of its own: paictl lab start {lab}",
     "error.too-small": "the lab needs {workers} idle workers with {devices} devices each, and there are: {found}",

@@ -210,6 +210,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "error.all-done.hint": "查看：paictl lab status",
     "error.cluster-gone": "实验集群未启动",
     "error.cluster-gone.hint": "重新开始实验：paictl lab reset {lab}，然后 paictl lab start {lab}",
+    "error.begins-without": "实验 {lab} 开始时没有集群；可以在已添加的集群上运行的实验：{able}",
+    "error.begins-without.hint": "不加 --cluster 时，它自己建立所需要的一切：paictl lab start {lab}",
     "error.needs-embedded": "实验 {lab} 需要内置集群；可以在已添加的集群上运行的实验：{able}",
     "error.needs-embedded.hint": "不加 --cluster 时它有自己的集群：paictl lab start {lab}",
     "error.too-small": "这个实验需要 {workers} 个空闲的 worker，每个有 {devices} 个设备，而集群里有：{found}",

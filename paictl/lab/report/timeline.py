@@ -33,19 +33,19 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TaskHistory:
     """What happened to one task."""
 
     name: str
     bars: tuple[Bar, ...]
 
 
-def lines_of(events: Sequence[Event], now: int, origin: datetime = ORIGIN) -> tuple[Line, ...]:
+def lines_of(events: Sequence[Event], now: int, origin: datetime = ORIGIN) -> tuple[TaskHistory, ...]:
     """The lines of all tasks, by submission; `now`, milliseconds after `origin`, ends what still goes on."""
     found = timeline(events, instant(origin, Millis(now)))
     since = partial(_since, origin, now)
     return tuple(
-        Line(_name(job.key, task, len(job.tasks)), tuple(sorted(_bars(task, since), key=lambda bar: bar.start)))
+        TaskHistory(_name(job.key, task, len(job.tasks)), tuple(sorted(_bars(task, since), key=lambda bar: bar.start)))
         for job in found.jobs
         for task in job.tasks
     )
@@ -74,7 +74,7 @@ def _bars(task: TaskLine, since: Callable[[datetime | None], int]) -> Iterator[B
 _WIDTH: Final = 60
 
 
-def drawn(lines: Sequence[Line], now: int, clock: Clock) -> list[str]:
+def drawn(lines: Sequence[TaskHistory], now: int, clock: Clock) -> list[str]:
     """The picture in characters: ``█`` runs, ``▒`` runs and is preempted or lost at the end, ``·`` waits.
 
     ``│`` began and ended at the same instant, which is common on a clock that stands.
@@ -113,7 +113,7 @@ INSTANT: Final = 'class="instant"'
 """(key of the report's words, colour) of the picture."""
 
 
-def svg(lines: Sequence[Line], now: int, clock: Clock) -> str:
+def svg(lines: Sequence[TaskHistory], now: int, clock: Clock) -> str:
     """The picture as a self-contained SVG element; empty if there is nothing to see."""
     if not lines or not now:
         return ""
@@ -125,7 +125,7 @@ def svg(lines: Sequence[Line], now: int, clock: Clock) -> str:
     )
 
 
-def _svg_line(line: Line, number: int, now: int, clock: Clock) -> Iterator[str]:
+def _svg_line(line: TaskHistory, number: int, now: int, clock: Clock) -> Iterator[str]:
     y = number * _ROW + 4
     yield f'<text x="{_LEFT - 8}" y="{y + 14}" text-anchor="end" fill="currentColor">{escape(line.name)}</text>'
     for bar in line.bars:

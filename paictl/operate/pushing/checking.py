@@ -7,9 +7,9 @@ from typing import Final
 
 from paictl.config.linting.validate import Choice, Report, validate
 from paictl.config.pushing.fileset import kind_of
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import load_memory
-from paictl.config.reading.nodes import Mapping as MappingNode
+from paictl.config.reading.nodes import MappingNode
 from paictl.config.reading.problem import Problem, Severity
 from paictl.config.reading.source import Source
 from paictl.config.reading.yamltree import parse_yaml
@@ -97,7 +97,7 @@ def refuse_twice(files: Files, pushed: Iterable[str]) -> tuple[str, ...]:
 
 def _services_in(name: str, text: str) -> list[str]:
     kind = kind_of(name, text)
-    if kind is Kind.HIVED:
+    if kind is FileKind.HIVED:
         return ["hivedscheduler"]
-    root = parse_yaml(Source(name, text)).root if kind is Kind.SERVICES else None
+    root = parse_yaml(Source(name, text)).root if kind is FileKind.SERVICES else None
     return list(root.entries) if isinstance(root, MappingNode) else []

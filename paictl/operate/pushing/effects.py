@@ -39,11 +39,11 @@ class Readers:
     to_start: tuple[str, ...] = ()
 
 
-class Ports(Identity, Services, Protocol):
+class EffectsPorts(Identity, Services, Protocol):
     """What is needed of a cluster to know who reads its configuration."""
 
 
-def readers(cluster: Ports, differences: Iterable[FileDifference]) -> Readers:
+def readers(cluster: EffectsPorts, differences: Iterable[FileDifference]) -> Readers:
     """Who has to load a change; nobody that is known where a cluster has no services of ours yet."""
     if Port.SERVICES in cluster.lacks:
         return Readers()

@@ -27,12 +27,12 @@ from paictl.operate.pushing.mode import Mode
 from paictl.units import rfc3339
 
 
-class Ports(Identity, Configuration, Services, Scheduling, Protocol):
+class PushPorts(Identity, Configuration, Services, Scheduling, Protocol):
     """What is needed of a cluster to push to it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class PushRequest:
     """What somebody wants to push; `drop` names keys (or files) to drop, `base` says the version it was made from."""
 
     path: str
@@ -42,7 +42,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PushPlan:
     """What a push comes to: the `files` that the cluster would have, made on its version `base` (0: none)."""
 
     cluster: str
@@ -94,7 +94,7 @@ def newest(cluster: Configuration) -> ConfigVersion | None:
     return versions[-1] if versions else None
 
 
-def plan(cluster: Ports, order: Order) -> Plan:
+def plan(cluster: PushPorts, order: PushRequest) -> PushPlan:
     """The plan of a push from a folder.
 
     Raises `RefusedFilesError` for files with errors, `StaleFilesError` for files that are older than what the cluster
@@ -110,14 +110,16 @@ def plan(cluster: Ports, order: Order) -> Plan:
     twice = refuse_twice(push.files, files)
     warnings = check_merged(alone, push.files, stored, found.places)
     kept = tuple((name, dotted(path)) for name, merged in push.merged.items() for path in merged.kept)
-    return Plan(
+    return PushPlan(
         cluster.name, versions[-1].number if versions else 0, push.files, push.differences, kept, warnings,
         (*found.notes, *twice, *_unknown(cluster)), vc_changes(stored, push.files),
         _harmed(cluster, push.differences, push.files), readers(cluster, push.differences), push.secrets,
     )  # fmt: skip
 
 
-def _refuse_stale(cluster: Ports, order: Order, files: Mapping[str, str], versions: Iterable[ConfigVersion]) -> None:
+def _refuse_stale(
+    cluster: PushPorts, order: PushRequest, files: Mapping[str, str], versions: Iterable[ConfigVersion]
+) -> None:
     """Raise `StaleFilesError` if others changed something since the version that the files were made from."""
     every = {version.number: version for version in versions}
     number = order.base
@@ -166,11 +168,11 @@ def _by_key(differences: Iterable[FileDifference]) -> dict[tuple[str, str], tupl
     }  # fmt: skip
 
 
-def plan_of(cluster: Ports, base: ConfigVersion | None, files: Mapping[str, str]) -> Plan:
+def plan_of(cluster: PushPorts, base: ConfigVersion | None, files: Mapping[str, str]) -> PushPlan:
     """The plan to store files as they are, on a version."""
     stored = dict(base.files) if base else {}
     differences = compare_files(stored, files)
-    return Plan(
+    return PushPlan(
         cluster.name, base.number if base else 0, files, differences, vcs=vc_changes(stored, files),
         harmed=_harmed(cluster, differences, files), readers=readers(cluster, differences),
     )  # fmt: skip
@@ -183,14 +185,14 @@ def _unknown(cluster: Identity) -> Iterator[str]:
 
 
 def _harmed(
-    cluster: Ports, differences: Iterable[FileDifference], files: Mapping[str, str]
+    cluster: PushPorts, differences: Iterable[FileDifference], files: Mapping[str, str]
 ) -> tuple[Impact, ...]:  # fmt: skip
     if Port.SCHEDULING in cluster.lacks or not any(difference.changes for difference in differences):
         return ()
     return tuple(cluster.impact(files))
 
 
-def compare(cluster: Ports, path: str) -> Plan:
+def compare(cluster: PushPorts, path: str) -> PushPlan:
     """What a push of a folder would change; raises `RefusedFilesError` for files that cannot be read."""
     found, now = folders.read(path), newest(cluster)
     files = found.files
@@ -198,15 +200,15 @@ def compare(cluster: Ports, path: str) -> Plan:
     stored = dict(now.files) if now else {}
     push = prepare_push(files, stored)
     kept = tuple((name, dotted(path)) for name, merged in push.merged.items() for path in merged.kept)
-    return Plan(cluster.name, now.number if now else 0, push.files, push.differences, kept)
+    return PushPlan(cluster.name, now.number if now else 0, push.files, push.differences, kept)
 
 
-def plan_rollback(cluster: Ports, number: int) -> Plan:
+def plan_rollback(cluster: PushPorts, number: int) -> PushPlan:
     """The plan to store an older version again; raises `ClusterError` if there is none of that number."""
     return plan_of(cluster, newest(cluster), cluster.configuration(number).files)
 
 
-def send(cluster: Ports, made: Plan, message: str, order: Order | None = None) -> ConfigVersion:
+def send(cluster: PushPorts, made: PushPlan, message: str, order: PushRequest | None = None) -> ConfigVersion:
     """Store what a plan says as a new version.
 
     Raises `ConflictError` if the cluster has moved since it was made; where the `order` is given that it was made of,

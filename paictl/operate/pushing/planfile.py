@@ -13,12 +13,12 @@ from paictl.errors import PaictlError
 from paictl.files import write_together
 from paictl.i18n import text
 from paictl.operate.pushing.folder import read
-from paictl.operate.pushing.plan import Plan, Ports, newest, plan_of
+from paictl.operate.pushing.plan import PushPlan, PushPorts, newest, plan_of
 
 _FORM: Final = {"kind": "paictl-config-plan", "schemaVersion": 1}
 
 
-def write_plan(path: Path, made: Plan, message: str) -> None:
+def write_plan(path: Path, made: PushPlan, message: str) -> None:
     """Keep a plan in a file that only its owner can read; secrets in it are sealed. Raises `PaictlError`."""
     data = {**_FORM, "cluster": made.cluster, "base": made.base, "message": message, "files": dict(made.files)}
     write_together(
@@ -26,7 +26,7 @@ def write_plan(path: Path, made: Plan, message: str) -> None:
     )
 
 
-def read_plan(path: Path, cluster: Ports, folder: str | None = None) -> tuple[Plan, str]:
+def read_plan(path: Path, cluster: PushPorts, folder: str | None = None) -> tuple[PushPlan, str]:
     """A plan from a file, and its message, as it would do now.
 
     The file has no secrets in clear: where a cluster needs new ones, they are read in the `folder` that it was made of.

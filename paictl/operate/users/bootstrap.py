@@ -8,7 +8,7 @@ from typing import Protocol
 from paictl.cluster.accounts import Account
 from paictl.cluster.interface import ClusterError, Configuration, Users
 from paictl.config.models.services import STANDARD_NAME
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import load_memory
 from paictl.operate.users.accounts import first_administrator
 
@@ -16,7 +16,7 @@ SECTION = "rest-server"
 NAME, PASSWORD = "default-pai-admin-username", "default-pai-admin-password"
 
 
-class Ports(Configuration, Protocol):
+class BootstrapPorts(Configuration, Protocol):
     """What is needed of a cluster."""
 
     @property
@@ -24,7 +24,7 @@ class Ports(Configuration, Protocol):
         """Accounts."""
 
 
-def bootstrap(cluster: Ports) -> Account | None:
+def bootstrap(cluster: BootstrapPorts) -> Account | None:
     """Make the administrator of the newest configuration, unless there is an administrator or nothing was pushed yet.
 
     The cluster has the password as a seal only, which is enough to tell whether one that is shown is right.
@@ -53,8 +53,8 @@ def _pushed(cluster: Configuration) -> Mapping[str, object]:
 
 def _section(text: str) -> Mapping[str, object]:
     """The section of the REST server; empty where there is none, or the file cannot be read."""
-    for document in load_memory({STANDARD_NAME: text.encode()}, Kind.SERVICES).documents:
-        if document.kind is Kind.SERVICES and isinstance(document.data, dict):
+    for document in load_memory({STANDARD_NAME: text.encode()}, FileKind.SERVICES).documents:
+        if document.kind is FileKind.SERVICES and isinstance(document.data, dict):
             found = document.data.get(SECTION)
             return found if isinstance(found, dict) else {}
     return {}

@@ -21,7 +21,7 @@ MOST: Final = 100
 """Tokens that a user may have at once; the oldest that expire make room."""
 
 
-class Kind(StrEnum):
+class TokenKind(StrEnum):
     """What a token was made for, and for how long it is valid by default."""
 
     SESSION = "session"
@@ -32,7 +32,7 @@ class Kind(StrEnum):
     """Valid until it is revoked, and for jobs only."""
 
 
-SPANS: Final = {Kind.SESSION: timedelta(hours=12), Kind.LOGIN: timedelta(days=7), Kind.APPLICATION: None}
+SPANS: Final = {TokenKind.SESSION: timedelta(hours=12), TokenKind.LOGIN: timedelta(days=7), TokenKind.APPLICATION: None}
 LONGEST: Final = timedelta(days=30)
 
 
@@ -51,7 +51,7 @@ class Caller:
     @property
     def admin(self) -> bool:
         """Whether everything is allowed; an application's token never is an administrator's."""
-        return self.account.admin and self.token.kind != Kind.APPLICATION
+        return self.account.admin and self.token.kind != TokenKind.APPLICATION
 
     def may_submit_to(self, vc: str) -> bool:
         """Whether a virtual cluster was granted."""
@@ -79,7 +79,7 @@ def right_account(users: Users, name: str, password: str) -> Account | None:
     return account
 
 
-def issue(users: Users, account: Account, kind: Kind, span: timedelta | None = None) -> str:
+def issue(users: Users, account: Account, kind: TokenKind, span: timedelta | None = None) -> str:
     """Make a token, which nobody can ever read again; raises `ClusterError` for more than a user may have."""
     now = datetime.now(UTC)
     _make_room(users, account.name, now)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from paictl.i18n import text
 from paictl.plan.folder import STARS
-from paictl.remote.ansible.outcome import HostOutcome, TaskEvent, TaskListener, What
+from paictl.remote.ansible.outcome import HostOutcome, TaskEvent, TaskEventKind, TaskListener
 
 FACT: Final = "paictl_"
 """What the names of variables begin with that a playbook sets to report something."""
@@ -62,7 +62,7 @@ class Collector:
         data = event.get("event_data") or {}
         match event.get("event"):
             case "playbook_on_task_start" | "playbook_on_handler_task_start":
-                self._tell(TaskEvent(What.TASK, str(data.get("task", ""))))
+                self._tell(TaskEvent(TaskEventKind.TASK, str(data.get("task", ""))))
             case "runner_on_start":
                 self._of(data).doing = str(data.get("task", ""))
             case "runner_on_ok":
@@ -70,7 +70,7 @@ class Collector:
             case "runner_on_skipped":
                 tally = self._of(data)
                 tally.doing, tally.skipped = "", tally.skipped + 1
-                self._tell(TaskEvent(What.SKIPPED, str(data.get("task", "")), str(data.get("host", ""))))
+                self._tell(TaskEvent(TaskEventKind.SKIPPED, str(data.get("task", "")), str(data.get("host", ""))))
             case "runner_on_failed" | "runner_on_async_failed":
                 self._failed(data)
             case "runner_on_unreachable":
@@ -93,7 +93,7 @@ class Collector:
             tally.facts.update({name: value for name, value in facts.items() if name.startswith(FACT)})
         if result.get("changed"):
             tally.changes.append(task)
-        what = What.CHANGED if result.get("changed") else What.OK
+        what = TaskEventKind.CHANGED if result.get("changed") else TaskEventKind.OK
         self._tell(TaskEvent(what, task, str(data.get("host", ""))))
 
     def _failed(self, data: Mapping[str, Any]) -> None:
@@ -102,7 +102,7 @@ class Collector:
         said = self._starred(reason(result))
         ignored = bool(data.get("ignore_errors"))
         event = TaskEvent(
-            What.IGNORED if ignored else What.FAILED,
+            TaskEventKind.IGNORED if ignored else TaskEventKind.FAILED,
             str(data.get("task", "")), str(data.get("host", "")), said, str(result.get("hint") or hint_for(said)),
         )  # fmt: skip
         if not ignored:
@@ -115,7 +115,7 @@ class Collector:
         if re.search(r"(via|over) ssh:\s*$", said):
             said = text("the host died or the link was cut while it was at work")
         event = TaskEvent(
-            What.UNREACHABLE, str(data.get("task", "")), str(data.get("host", "")), said, hint_for(said)
+            TaskEventKind.UNREACHABLE, str(data.get("task", "")), str(data.get("host", "")), said, hint_for(said)
         )  # fmt: skip
         tally.unreachable, tally.doing = event, ""
         self._tell(event)
@@ -153,7 +153,7 @@ class Collector:
         if tally.doing and not self.ran:
             unfinished = (tally.doing,)
             said = text("may be half done")
-            self._tell(TaskEvent(What.UNFINISHED, tally.doing, name, said))
+            self._tell(TaskEvent(TaskEventKind.UNFINISHED, tally.doing, name, said))
         return HostOutcome(
             name, tally.ok, len(tally.changes), tally.skipped, self._lasting(name, tally), tally.unreachable,
             unfinished, tuple(tally.changes), tally.facts,

@@ -10,7 +10,7 @@ from pathlib import Path
 from paictl.plan.events import Listener, PhaseSaid
 
 
-class What(StrEnum):
+class TaskEventKind(StrEnum):
     """What a `TaskEvent` tells; the first is about all hosts."""
 
     TASK = "task"
@@ -29,7 +29,7 @@ class What(StrEnum):
 class TaskEvent:
     """Something happened; `host` is empty for `TASK`, `message` says why a task failed, without secrets."""
 
-    what: What
+    what: TaskEventKind
     task: str
     host: str = ""
     message: str = ""
@@ -100,9 +100,9 @@ def as_plan_events(phase: str, listen: Listener) -> TaskListener:
     """Who makes events of `paictl.plan` of them: tasks as they begin, and what went wrong on which host."""
 
     def tell(event: TaskEvent) -> None:
-        if event.what is What.TASK:
+        if event.what is TaskEventKind.TASK:
             listen(PhaseSaid(phase, event.task))
-        elif event.what in (What.FAILED, What.UNREACHABLE, What.UNFINISHED):
+        elif event.what in (TaskEventKind.FAILED, TaskEventKind.UNREACHABLE, TaskEventKind.UNFINISHED):
             listen(PhaseSaid(phase, f"{event.what.value}: {event.task}: {event.message}".rstrip(": "), event.host))
 
     return tell

@@ -50,7 +50,7 @@ class PodReference:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class NewEvent:
     """What is to be said about a pod, and how bad it is."""
 
     subject: PodReference
@@ -66,7 +66,7 @@ class Event:
 
 @dataclass(slots=True)
 class _Retry:
-    event: Event
+    event: NewEvent
     due: float
     pause: float = AGAIN[0]
     attempts: int = 0
@@ -99,7 +99,7 @@ class EventRecorder:
         """What was not taken, by the event's name; only the newest of each."""
         self._away_until = -math.inf
         """The server does not answer; until then nobody asks it."""
-        self._queue: queue.Queue[Event | None] = queue.Queue(WAITING)
+        self._queue: queue.Queue[NewEvent | None] = queue.Queue(WAITING)
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
 
     @property
@@ -118,7 +118,7 @@ class EventRecorder:
         if self._thread.is_alive():
             self._thread.join(seconds)
 
-    def record(self, event: Event) -> None:
+    def record(self, event: NewEvent) -> None:
         """Have it sent if it is news."""
         if not self.enabled:
             return
@@ -149,7 +149,7 @@ class EventRecorder:
         due = max(self._away_until, min(one.due for one in self._retries.values()))
         return max(0.01, due - self.clock())
 
-    def tell(self, event: Event) -> None:
+    def tell(self, event: NewEvent) -> None:
         """Send an event; what cannot be sent now is kept for later."""
         name = event_name(event)
         known = self._retries.get(name)
@@ -190,7 +190,7 @@ class EventRecorder:
             self._retries.pop(useful if useful is not None else next(iter(self._retries)))
             self.dropped += 1
 
-    def send(self, event: Event) -> bool:
+    def send(self, event: NewEvent) -> bool:
         """Send it unless the same has just been sent; whether it was."""
         name, now = event_name(event), self.clock()
         known = self._known.get(name)
@@ -212,7 +212,7 @@ class EventRecorder:
             self._known.popitem(last=False)
         return True
 
-    def _first(self, event: Event, name: str) -> int:
+    def _first(self, event: NewEvent, name: str) -> int:
         """Make the event; if another run of ours has made it, count on. Returns the count."""
         now, subject = _now(), event.subject
         body: Json = {
@@ -245,7 +245,7 @@ class EventRecorder:
         self.sent += 1
         return 1
 
-    def _again(self, event: Event, name: str, count: int) -> bool:
+    def _again(self, event: NewEvent, name: str, count: int) -> bool:
         """Raise the count; False if the server has forgotten the event, as it does after an hour."""
         body = {"message": event.message[:MESSAGE], "lastTimestamp": _now(), "count": count}
         try:
@@ -258,7 +258,7 @@ class EventRecorder:
         return True
 
 
-def event_name(event: Event) -> str:
+def event_name(event: NewEvent) -> str:
     """The name of the one object for a pod and reason."""
     digest = hashlib.sha256(f"{event.subject.uid} {event.reason}".encode()).hexdigest()[:16]
     return f"{event.subject.name[:200]}.{digest}"

@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol
 
 import orjson
 
-from paictl.remote.kube.client import Json, KubeClient, KubeError, UnreachableError
+from paictl.remote.kube.client import Json, KubeClient, KubeError, NoAnswerError
 
 SILENCE: Final = 75.0
 """Seconds without a byte after which a watch counts as dead; the server sends a bookmark about every 60."""
@@ -32,7 +32,7 @@ PAUSES: Final = (0.1, 5.0)
 """First and longest pause between attempts."""
 
 
-class Listener(Protocol):
+class ResourceEventHandler(Protocol):
     """Who is told. Calls come from one thread."""
 
     def changed(self, thing: Json) -> None:
@@ -46,7 +46,7 @@ class Listener(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class InformerTimes:
     """Seconds; tests make them short."""
 
     silence: float = SILENCE
@@ -61,16 +61,16 @@ class Informer:
         self,
         client: KubeClient,
         path: str,
-        listener: Listener,
+        listener: ResourceEventHandler,
         *,
         query: Mapping[str, object] | None = None,
-        times: Times | None = None,
+        times: InformerTimes | None = None,
     ) -> None:
         self.client = client
         self.path = path
         self.listener = listener
         self.query = dict(query or {})
-        self.times = times or Times()
+        self.times = times or InformerTimes()
         self.known: dict[str, tuple[str, str]] = {}
         """Key to uid and resource version of what was told."""
         self.version = ""
@@ -106,7 +106,7 @@ class Informer:
                 if error.status == 410:  # the server no longer knows what came after our version
                     self.version = ""
                 self.problem = str(error)
-            except UnreachableError as error:  # nobody knows what was missed
+            except NoAnswerError as error:  # nobody knows what was missed
                 self.version, self.problem = "", str(error)
             else:
                 continue
@@ -188,5 +188,5 @@ def _parsed(line: bytes, client: KubeClient) -> Json:
     try:
         found: Json = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        raise UnreachableError("the watch sent something that is no JSON", where=client.where) from error
+        raise NoAnswerError("the watch sent something that is no JSON", where=client.where) from error
     return found

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from paictl.remote.kube.client import KubeClient, KubeError, UnreachableError
+from paictl.remote.kube.client import KubeClient, KubeError, NoAnswerError
 from paictl.remote.kube.pods import pod_path
 from paictl.remote.pipes import Pipes
 
@@ -26,7 +26,7 @@ def log(
 ) -> Iterator[bytes]:
     """What a container has written, in pieces as they come; with `follow` until it ends, `lines` only the last ones.
 
-    Raises `KubeError` (400: it has not started; 404: the pod is gone) and `UnreachableError`.
+    Raises `KubeError` (400: it has not started; 404: the pod is gone) and `NoAnswerError`.
     """
     query: dict[str, object] = {"container": CONTAINER}
     if follow:
@@ -39,7 +39,7 @@ def log(
 def execute(client: KubeClient, namespace: str, name: str, command: Sequence[str], pipes: Pipes) -> int:
     """Run a command in a container until it ends; its exit code.
 
-    Raises `KubeError` if the server refuses, `UnreachableError` if the connection breaks.
+    Raises `KubeError` if the server refuses, `NoAnswerError` if the connection breaks.
     """
     session = _session(client, namespace, name, command, pipes)
     try:
@@ -78,10 +78,10 @@ def _refusals(client: KubeClient, what: str) -> Iterator[None]:
         status = int(error.status or 0)
         message = " ".join(str(error.reason or error).split())[:500]
         if not status:
-            raise UnreachableError(f"{what}: {message}", where=client.where) from None
+            raise NoAnswerError(f"{what}: {message}", where=client.where) from None
         raise KubeError(f"{what}: {message}", status=status, where=client.where) from None
     except OSError as error:
-        raise UnreachableError(f"{what}: {error}", where=client.where) from None
+        raise NoAnswerError(f"{what}: {error}", where=client.where) from None
 
 
 def _drain(session: Any, pipes: Pipes) -> None:
@@ -114,4 +114,4 @@ def _exit_code(session: Any, client: KubeClient) -> int:
     for cause in (status.get("details") or {}).get("causes") or ():
         if cause.get("reason") == "ExitCode":
             return int(cause["message"])
-    raise UnreachableError(str(status.get("message") or "the connection broke off"), where=client.where)
+    raise NoAnswerError(str(status.get("message") or "the connection broke off"), where=client.where)

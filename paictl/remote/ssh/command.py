@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final
 
 from paictl.i18n import text
 from paictl.remote.ssh.link import Link, NotReachedError
-from paictl.remote.ssh.results import Reach
+from paictl.remote.ssh.results import CommandStatus
 
 Lines = Callable[[str, str], object]
 """Takes the stream (`stdout` or `stderr`) and a line without its end."""
@@ -27,7 +27,7 @@ _LINGER: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class RemoteCommand:
     """What to run in the shell of the user there.
 
     `stdin` is sent to it. With `sudo` it runs as root, and `sudo_password` is told to sudo if it asks. `timeout` is in
@@ -52,7 +52,7 @@ class Ended:
     stderr: str
 
 
-def execute(link: Link, command: Command) -> Ended:
+def execute(link: Link, command: RemoteCommand) -> Ended:
     """Run a command to its end; raises `NotReachedError` if it did not get there."""
     sudo = _Sudo(command) if command.sudo and link.host.user != "root" else None
     channel = link.channel(link_timeout(link))
@@ -77,7 +77,7 @@ def _cut(error: Exception, link: Link) -> Exception:
 class _Sudo:
     """sudo around a command: it asks with a word that only we know, and the command says when it begins."""
 
-    def __init__(self, command: Command) -> None:
+    def __init__(self, command: RemoteCommand) -> None:
         token = secrets.token_hex(8)
         self.prompt, self.begin = f"[paictl-{token}-password]".encode(), f"[paictl-{token}-begin]".encode()
         self.password = command.sudo_password
@@ -97,7 +97,7 @@ class _Sudo:
         self.asked += 1
         if self.asked > 1:
             raise NotReachedError(
-                Reach.NO_SUDO,
+                CommandStatus.NO_SUDO,
                 text("sudo does not take the password"),
                 text("give the right one, or allow it without: visudo"),
             )
@@ -117,7 +117,7 @@ class _Sudo:
             hint = text("install sudo there, or sign in as root")
         else:
             hint = text("allow the user to use sudo: visudo")
-        return NotReachedError(Reach.NO_SUDO, text("sudo refused: {reason}", reason=last), hint)
+        return NotReachedError(CommandStatus.NO_SUDO, text("sudo refused: {reason}", reason=last), hint)
 
 
 class _Stream:
@@ -149,7 +149,7 @@ class _Stream:
 class _Running:
     """A command that runs."""
 
-    def __init__(self, link: Link, channel: Any, command: Command, sudo: _Sudo | None) -> None:
+    def __init__(self, link: Link, channel: Any, command: RemoteCommand, sudo: _Sudo | None) -> None:
         self._link, self._channel, self._command, self._sudo = link, channel, command, sudo
         self._source = BytesIO(command.stdin) if isinstance(command.stdin, bytes) else command.stdin
         self._out, self._err = _Stream("stdout", command.lines), _Stream("stderr", command.lines)
@@ -219,7 +219,7 @@ class _Running:
         self._link.check()
         if self._deadline is not None and time.monotonic() > self._deadline:
             raise NotReachedError(
-                Reach.TIMEOUT,
+                CommandStatus.TIMEOUT,
                 text("it took longer than {seconds:g} s", seconds=self._command.timeout),
                 text("allow more with --timeout; it may be running there still"),
             )

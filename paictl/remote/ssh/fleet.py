@@ -14,9 +14,9 @@ from typing import Self
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.remote.inventory import Host, Inventory
-from paictl.remote.ssh.command import Command, Ended, execute
+from paictl.remote.ssh.command import Ended, RemoteCommand, execute
 from paictl.remote.ssh.link import Link, NotReachedError, SshOptions, open_link
-from paictl.remote.ssh.results import HostResult, Reach
+from paictl.remote.ssh.results import CommandStatus, HostResult
 from paictl.remote.ssh.transfer import download, upload
 
 Output = Callable[[str, str, str], object]
@@ -33,7 +33,7 @@ class Listener:
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class CommandOptions:
     """How a command runs: as root by `sudo`, at most `timeout` seconds."""
 
     sudo: bool = False
@@ -78,14 +78,14 @@ class Fleet:
         command: str,
         *,
         stdin: bytes = b"",
-        manner: Manner = Manner(),
+        manner: CommandOptions = CommandOptions(),
         hosts: Iterable[Host] | None = None,
     ) -> dict[str, HostResult]:
         """Run a command on all hosts (or those given), in the shell of the user there; never raises for a host."""
         return self._each(hosts, lambda link: execute(link, self._command(link, manner, command, stdin)))
 
     def run_each(
-        self, commands: Mapping[str, str], *, stdin: bytes = b"", manner: Manner = Manner()
+        self, commands: Mapping[str, str], *, stdin: bytes = b"", manner: CommandOptions = CommandOptions()
     ) -> dict[str, HostResult]:  # fmt: skip
         """Run another command on each host, by host name."""
         hosts = [host for host in self.inventory if host.name in commands]
@@ -99,7 +99,7 @@ class Fleet:
         target: str,
         *,
         mode: int | None = None,
-        manner: Manner = Manner(),
+        manner: CommandOptions = CommandOptions(),
         hosts: Iterable[Host] | None = None,
     ) -> dict[str, HostResult]:
         """Put a local file on all hosts; `stdout` of a result is `unchanged` where it was there already.
@@ -116,7 +116,7 @@ class Fleet:
         source: str,
         folder: Path,
         *,
-        manner: Manner = Manner(),
+        manner: CommandOptions = CommandOptions(),
         hosts: Iterable[Host] | None = None,
     ) -> dict[str, HostResult]:
         """Fetch a file from all hosts, as ``folder/HOST/NAME``."""
@@ -126,17 +126,17 @@ class Fleet:
             lambda link: download(link, source, folder / link.host.name / name, settings=self._settings(link, manner)),
         )
 
-    def _settings(self, link: Link, manner: Manner) -> Command:
+    def _settings(self, link: Link, manner: CommandOptions) -> RemoteCommand:
         """How a transfer runs; what its script says is for us alone."""
         return replace(self._command(link, manner), lines=lambda _stream, _line: None)
 
-    def _command(self, link: Link, manner: Manner, line: str = "", stdin: bytes = b"") -> Command:
+    def _command(self, link: Link, manner: CommandOptions, line: str = "", stdin: bytes = b"") -> RemoteCommand:
         def say(stream: str, said: str) -> None:
             with self._saying:
                 self._listen.output(link.host.name, stream, said)
 
         password = self.inventory.login.for_sudo
-        return Command(line, stdin, manner.sudo, password, manner.timeout, say)
+        return RemoteCommand(line, stdin, manner.sudo, password, manner.timeout, say)
 
     def _each(self, hosts: Iterable[Host] | None, work: Work) -> dict[str, HostResult]:
         wanted = tuple(self.inventory if hosts is None else hosts)
@@ -158,12 +158,12 @@ class Fleet:
             new_key, link.new_key = link.new_key, ""
             sent = time.time()
             done = work(link)
-            result = HostResult(host.name, Reach.DONE, done.code, done.stdout, done.stderr, new_key=new_key)
+            result = HostResult(host.name, CommandStatus.DONE, done.code, done.stdout, done.stderr, new_key=new_key)
         except NotReachedError as error:
             result = HostResult(host.name, error.reach, message=error.message, hint=error.hint, new_key=new_key)
         except OSError as error:
             said = text("cannot be written here: {reason}", reason=error.strerror or str(error))
-            result = HostResult(host.name, Reach.FAILED, message=said, new_key=new_key)
+            result = HostResult(host.name, CommandStatus.FAILED, message=said, new_key=new_key)
         result = replace(result, sent=sent, ended=time.time())
         with self._saying:
             self._listen.result(result)

@@ -13,7 +13,7 @@ from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.remote.hostkeys import HostKey, command_to_forget, known_hosts_file, remember
 from paictl.remote.inventory import Host, Login
-from paictl.remote.ssh.results import Reach
+from paictl.remote.ssh.results import CommandStatus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +35,7 @@ class SshOptions:
 class NotReachedError(Exception):
     """Why a host could not be reached, or was lost; `fleet` makes a `HostResult` of it."""
 
-    def __init__(self, reach: Reach, message: str, hint: str = "") -> None:
+    def __init__(self, reach: CommandStatus, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.reach, self.message, self.hint = reach, message, hint
 
@@ -76,7 +76,7 @@ class Link:
         if time.monotonic() - self._answered > self.silence:
             self.close()
             raise NotReachedError(
-                Reach.LOST,
+                CommandStatus.LOST,
                 text("it has not answered for {seconds:.0f} s", seconds=self.silence),
                 text("see whether it runs and the link is up; what the command did there is not known"),
             )
@@ -88,7 +88,7 @@ class Link:
     def lost(self) -> NotReachedError:
         """The error for a connection that ended in the middle."""
         hint = text("see whether it runs and the link is up; what the command did there is not known")
-        return NotReachedError(Reach.LOST, text("the connection was cut"), hint)
+        return NotReachedError(CommandStatus.LOST, text("the connection was cut"), hint)
 
     def channel(self, timeout: float) -> Any:
         """A new channel for one command."""
@@ -169,7 +169,7 @@ class _NewKeys:
         path = self._options.known_hosts
         if not self._options.accept_new:
             raise NotReachedError(
-                Reach.UNKNOWN_KEY,
+                CommandStatus.UNKNOWN_KEY,
                 text("its host key is not known: {kind} {fingerprint}", kind=key.kind, fingerprint=key.fingerprint),
                 text(
                     "compare it on the host (ssh-keygen -lf /etc/ssh/ssh_host_{kind}_key.pub), "
@@ -180,7 +180,7 @@ class _NewKeys:
         try:
             remember(path, self._host.place, key)
         except PaictlError as error:
-            raise NotReachedError(Reach.UNKNOWN_KEY, str(error), error.hint or "") from None
+            raise NotReachedError(CommandStatus.UNKNOWN_KEY, str(error), error.hint or "") from None
         self.trusted = f"{key.kind} {key.fingerprint}"
 
 
@@ -191,7 +191,7 @@ def _why(error: Exception, host: Host, login: Login, options: SshOptions) -> Not
     if isinstance(error, paramiko.BadHostKeyException):
         now, before = (HostKey(key.get_name(), key.asbytes()) for key in (error.key, error.expected_key))
         return NotReachedError(
-            Reach.CHANGED_KEY,
+            CommandStatus.CHANGED_KEY,
             text(
                 "its host key has changed: {now} now, {before} known; somebody may be in between",
                 now=f"{now.kind} {now.fingerprint}",
@@ -204,7 +204,7 @@ def _why(error: Exception, host: Host, login: Login, options: SshOptions) -> Not
         )
     if isinstance(error, paramiko.PasswordRequiredException):
         return NotReachedError(
-            Reach.REFUSED,
+            CommandStatus.REFUSED,
             text("the key file {path} needs a passphrase", path=login.key_file),
             text("add it to an agent (ssh-add) and name no key file"),
         )
@@ -217,7 +217,7 @@ def _refused(host: Host, login: Login) -> NotReachedError:
     ways = [word for word, is_given in (("key", login.key_file), ("password", login.password)) if is_given]
     tried = " and ".join(ways) or "agent and usual keys"
     return NotReachedError(
-        Reach.REFUSED,
+        CommandStatus.REFUSED,
         text("it does not take user {user} with this {tried}", user=host.user, tried=tried),
         text("try: ssh -p {port} {user}@{address}", port=host.port, user=host.user, address=host.address),
     )
@@ -238,5 +238,5 @@ def _unreachable(error: Exception, host: Host) -> NotReachedError:
         reason = getattr(inner, "strerror", None) or str(inner) or "the connection was cut"
         said = text("{place} cannot be reached: {reason}", place=place, reason=reason)
     return NotReachedError(
-        Reach.UNREACHABLE, said, text("see whether it runs, has this address, and sshd listens there")
+        CommandStatus.UNREACHABLE, said, text("see whether it runs, has this address, and sshd listens there")
     )

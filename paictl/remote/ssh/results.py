@@ -9,7 +9,7 @@ from enum import StrEnum
 from paictl.errors import ExitCode
 
 
-class Reach(StrEnum):
+class CommandStatus(StrEnum):
     """How far it went; all but `done` mean that the command did not run to its end."""
 
     DONE = "done"
@@ -37,7 +37,7 @@ class HostResult:
     """
 
     host: str
-    reach: Reach
+    reach: CommandStatus
     code: int = -1
     stdout: str = ""
     stderr: str = ""
@@ -55,12 +55,12 @@ class HostResult:
     @property
     def ok(self) -> bool:
         """Whether all went well there."""
-        return self.reach is Reach.DONE and self.code == 0
+        return self.reach is CommandStatus.DONE and self.code == 0
 
     @property
     def answered(self) -> bool:
         """Whether the host did something; a failure is an answer too."""
-        return self.reach in (Reach.DONE, Reach.TIMEOUT, Reach.FAILED, Reach.NO_SUDO)
+        return self.reach in (CommandStatus.DONE, CommandStatus.TIMEOUT, CommandStatus.FAILED, CommandStatus.NO_SUDO)
 
 
 def exit_code(results: Mapping[str, HostResult] | Iterable[HostResult]) -> ExitCode:

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from paictl.i18n import text
-from paictl.remote.ssh.command import Command, Ended, execute
+from paictl.remote.ssh.command import Ended, RemoteCommand, execute
 from paictl.remote.ssh.link import Link, NotReachedError
-from paictl.remote.ssh.results import Reach
+from paictl.remote.ssh.results import CommandStatus
 
 UNCHANGED: Final = "unchanged"
 """What an upload says of a file that is there already."""
@@ -45,7 +45,7 @@ mv -fT -- "$tmp" "$dst"
 _GET: Final = 'sha256sum < "$1" >&2 && cat -- "$1"'
 
 
-def upload(link: Link, source: Path, target: str, *, mode: int | None, settings: Command) -> Ended:
+def upload(link: Link, source: Path, target: str, *, mode: int | None, settings: RemoteCommand) -> Ended:
     """Put a local file there as `target` (a file, or a folder that is there); its mode stays where `mode` is None.
 
     `stdout` is `UNCHANGED` if the file had that content already. Raises `NotReachedError`, and `OSError` for the local
@@ -58,14 +58,14 @@ def upload(link: Link, source: Path, target: str, *, mode: int | None, settings:
         ended = execute(link, replace(settings, line=_script(_PUT, *arguments), stdin=file))
     if ended.code == _OTHER_SUM:
         raise NotReachedError(
-            Reach.FAILED, text("what arrived is not what was sent"), text("nothing was changed; try again")
+            CommandStatus.FAILED, text("what arrived is not what was sent"), text("nothing was changed; try again")
         )
     if ended.code:
-        raise NotReachedError(Reach.FAILED, _last_line(ended.stderr) or text("it could not be written"))
+        raise NotReachedError(CommandStatus.FAILED, _last_line(ended.stderr) or text("it could not be written"))
     return Ended(0, UNCHANGED if ended.stdout.strip() == UNCHANGED else "", "")
 
 
-def download(link: Link, source: str, target: Path, *, settings: Command) -> Ended:
+def download(link: Link, source: str, target: Path, *, settings: RemoteCommand) -> Ended:
     """Fetch a file from there as the local file `target`, in one step; raises `NotReachedError`, `OSError`."""
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".paictl")
@@ -79,9 +79,9 @@ def download(link: Link, source: str, target: Path, *, settings: Command) -> End
 
             ended = execute(link, replace(settings, line=_script(_GET, source), take=take))
         if ended.code:
-            raise NotReachedError(Reach.FAILED, _last_line(ended.stderr) or text("it could not be read"))
+            raise NotReachedError(CommandStatus.FAILED, _last_line(ended.stderr) or text("it could not be read"))
         if ended.stderr.split()[:1] != [digest.hexdigest()]:
-            raise NotReachedError(Reach.FAILED, text("the file changed while it was read"), text("try again"))
+            raise NotReachedError(CommandStatus.FAILED, text("the file changed while it was read"), text("try again"))
         Path(name).replace(target)
     finally:
         Path(name).unlink(missing_ok=True)

@@ -5,8 +5,8 @@ on demand: planning pays nothing for it. What would help is not reasoned out but
 back; this package must never leave a change behind, and never claim what it has not seen happen.
 """
 
-from paictl.scheduler.explain.data import Explanation, Verdict, from_data, to_data
+from paictl.scheduler.explain.data import Explanation, PodVerdict, from_data, to_data
 from paictl.scheduler.explain.text import Names, render
 from paictl.scheduler.explain.why import explain
 
-__all__ = ["Explanation", "Names", "Verdict", "explain", "from_data", "render", "to_data"]
+__all__ = ["Explanation", "Names", "PodVerdict", "explain", "from_data", "render", "to_data"]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from paictl.scheduler.explain.scratch import Scratch
-    from paictl.scheduler.explain.survey import Survey
+    from paictl.scheduler.explain.survey import ViewSurvey
 
 MANY_NODES: Final = 256
 """So many bad nodes are tried at most, or four for each pod of a larger group."""
@@ -26,13 +26,13 @@ MANY_NODES: Final = 256
 _ORDER: Final = {kind: rank for rank, kind in enumerate(ChangeKind)}
 
 
-def changes(scratch: Scratch, surveys: Sequence[Survey]) -> tuple[Change, ...]:
+def changes(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> tuple[Change, ...]:
     """At most one change of each kind, those first that end fewest leaves, then that disturb least."""
     found = [change for look in _LOOKS if (change := look(scratch, surveys)) is not None]
     return tuple(sorted(found, key=lambda change: (change.harm, _ORDER[change.kind])))
 
 
-def any_node(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:  # noqa: ARG001 (all are called alike)
+def any_node(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> Change | None:  # noqa: ARG001 (all are called alike)
     """Not insisting on suggested nodes."""
     if scratch.request.ignore_suggested or scratch.suggested is None:
         return None
@@ -40,7 +40,7 @@ def any_node(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:  # n
     return Change(ChangeKind.ANY_NODE, outcome) if outcome else None
 
 
-def opportunistic(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:  # noqa: ARG001
+def opportunistic(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> Change | None:  # noqa: ARG001
     """Running without a guarantee (and thus outside a pinned cell)."""
     if not scratch.request.guaranteed:
         return None
@@ -48,7 +48,7 @@ def opportunistic(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:
     return Change(ChangeKind.OPPORTUNISTIC, outcome) if outcome else None
 
 
-def priority(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:  # noqa: ARG001
+def priority(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> Change | None:  # noqa: ARG001
     """The lowest higher priority with which the request binds or preempts.
 
     Just above some group of its VC, or 0 for an opportunistic request: in between nothing changes.
@@ -67,7 +67,7 @@ def priority(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:  # n
     return None
 
 
-def heal(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:
+def heal(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> Change | None:
     """The fewest bad nodes that would have to turn healthy: those that the VC sees first, then by id."""
     state = scratch.state
     tree, virtual = state.physical, state.binding.virtual
@@ -96,6 +96,6 @@ def heal(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:
     return Change(ChangeKind.HEAL, outcome, nodes=nodes, smallest=complete) if outcome else None
 
 
-_LOOKS: Final[tuple[Callable[[Scratch, Sequence[Survey]], Change | None], ...]] = (
+_LOOKS: Final[tuple[Callable[[Scratch, Sequence[ViewSurvey]], Change | None], ...]] = (
     any_node, heal, opportunistic, more_quota, priority, groups_to_end,
 )  # fmt: skip

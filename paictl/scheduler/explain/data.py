@@ -12,7 +12,7 @@ from paictl.scheduler.groups import Hold
 from paictl.scheduler.request import PodRequest
 
 
-class Verdict(StrEnum):
+class PodVerdict(StrEnum):
     """What is decided about the pod now."""
 
     BIND = "bind"
@@ -87,7 +87,7 @@ class PodFit:
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
+class PromiseUse:
     """Preassigned cells of one type: how many the VC was promised, has not in use, and cannot use now."""
 
     cell_type: str
@@ -114,7 +114,7 @@ class ViewReport:
     levels: tuple[LevelCounts, ...]
     """Highest first; preassigned cells above node level are in `promises`."""
     pods: tuple[PodFit, ...]
-    promises: tuple[Promise, ...]
+    promises: tuple[PromiseUse, ...]
     holders: tuple[Holder, ...]
     """Groups that the request may not preempt, those with most leaves here first."""
     ever: bool
@@ -138,7 +138,7 @@ class ChangeKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Quota:
+class QuotaIncrease:
     """`number` more cells for a VC; so many are promised to nobody."""
 
     vc: str
@@ -149,7 +149,7 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ChangeOutcome:
     """What would be decided after a change: run at `places`, once the `victims` are gone if there are any."""
 
     places: tuple[tuple[str, tuple[int, ...]], ...]
@@ -164,11 +164,11 @@ class Change:
     """One change that was tried and lets the pod run; which of the fields counts is said by `kind`."""
 
     kind: ChangeKind
-    outcome: Outcome
+    outcome: ChangeOutcome
     groups: tuple[Holder, ...] = ()
     nodes: tuple[str, ...] = ()
     priority: int | None = None
-    quota: Quota | None = None
+    quota: QuotaIncrease | None = None
     smallest: bool = True
     """Whether every smaller change of this kind was tried in vain; False if there were too many to try."""
 
@@ -184,8 +184,8 @@ class Explanation:
     """Why a pod is decided on as it is; `views` and `changes` are empty unless it waits for room."""
 
     request: PodRequest
-    decision: Verdict
-    outcome: Outcome | None
+    decision: PodVerdict
+    outcome: ChangeOutcome | None
     """Where it would run and who must go first, None if it waits for room."""
     views: tuple[ViewReport, ...] = ()
     physical: bool = False
@@ -240,7 +240,7 @@ def from_data(data: Mapping[str, Any]) -> Explanation:
     )
     return Explanation(
         request,
-        Verdict(data["decision"]),
+        PodVerdict(data["decision"]),
         None if data["outcome"] is None else _outcome(data["outcome"]),
         tuple(map(_view, data["views"])),
         data["physicalCapacity"],
@@ -249,9 +249,9 @@ def from_data(data: Mapping[str, Any]) -> Explanation:
     )
 
 
-def _outcome(data: Mapping[str, Any]) -> Outcome:
+def _outcome(data: Mapping[str, Any]) -> ChangeOutcome:
     places = tuple((node, tuple(devices)) for node, devices in data["places"])
-    return Outcome(places, tuple(map(_holder, data["victims"])), tuple(map(_holder, data["lazy"])))
+    return ChangeOutcome(places, tuple(map(_holder, data["victims"])), tuple(map(_holder, data["lazy"])))
 
 
 def _holder(data: Mapping[str, Any]) -> Holder:
@@ -265,7 +265,7 @@ def _view(data: Mapping[str, Any]) -> ViewReport:
         "nodes": NodeCounts(**data["nodes"]),
         "levels": tuple(LevelCounts(**one) for one in data["levels"]),
         "pods": tuple(PodFit(**one) for one in data["pods"]),
-        "promises": tuple(Promise(**one) for one in data["promises"]),
+        "promises": tuple(PromiseUse(**one) for one in data["promises"]),
         "holders": tuple(map(_holder, data["holders"])),
     }
     return ViewReport(**{item.name: parts.get(item.name, data[item.name]) for item in fields(ViewReport)})
@@ -279,7 +279,7 @@ def _change_from(data: Mapping[str, Any]) -> Change:
         tuple(map(_holder, data.get("groups", ()))),
         tuple(data.get("nodes", ())),
         data.get("priority"),
-        None if quota is None else Quota(**quota),
+        None if quota is None else QuotaIncrease(**quota),
         data["smallest"],
     )
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from paictl.scheduler.explain.scratch import Scratch
-    from paictl.scheduler.explain.survey import NodeUse, Survey
+    from paictl.scheduler.explain.survey import NodeUse, ViewSurvey
     from paictl.scheduler.request import Member
 
 MANY: Final = 256
@@ -27,7 +27,7 @@ Price = tuple[int, tuple[str, ...]]
 FREE_OF_CHARGE: Final[Price] = (0, ())
 
 
-def groups_to_end(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:
+def groups_to_end(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> Change | None:
     """The groups whose end lets the request run, fewest leaves first, then by names; None if no end is found to help.
 
     For each view a set is put together by counting leaves, and the cheapest is tried first. Where that does not help
@@ -55,7 +55,7 @@ def groups_to_end(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:
     return _ended(scratch, found, smallest=complete and len(rivals) <= MANY) if found else None
 
 
-def _least(scratch: Scratch, surveys: Sequence[Survey], leaves: dict[str, int]) -> int:
+def _least(scratch: Scratch, surveys: Sequence[ViewSurvey], leaves: dict[str, int]) -> int:
     """Leaves of the groups that have to end at the very least: counted for one of the largest pods, and for all leaves.
 
     0 where an end does more than free leaves: bad nodes, reservations, suggestions and promotions have a say as well.
@@ -91,7 +91,7 @@ def _by_size(names: Iterable[str], leaves: dict[str, int]) -> list[str]:
     return sorted(names, key=lambda name: (leaves[name], name))
 
 
-def _in_chains(scratch: Scratch, surveys: Sequence[Survey]) -> set[str]:
+def _in_chains(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> set[str]:
     """Groups of any VC and priority that hold leaves in the chains of these views."""
     chains = {found.chain for found in surveys}
     chain_of = scratch.state.physical.chain
@@ -110,7 +110,7 @@ class _Offer:
 class _Counting:
     """Nodes for pods by counting leaves only: what the scheduler makes of it is for `_tried` to see."""
 
-    def __init__(self, found: Survey, leaves: dict[str, int]) -> None:
+    def __init__(self, found: ViewSurvey, leaves: dict[str, int]) -> None:
         self.nodes: list[NodeUse] = found.usable
         self.leaves = leaves
         self.room = [node.room for node in self.nodes]

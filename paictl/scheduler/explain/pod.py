@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from paictl.errors import PaictlError
 from paictl.scheduler.errors import RequestError
-from paictl.scheduler.explain.data import Verdict, to_data
+from paictl.scheduler.explain.data import PodVerdict, to_data
 from paictl.scheduler.explain.scratch import holder
 from paictl.scheduler.explain.text import render
 from paictl.scheduler.explain.why import explain
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from paictl.scheduler.replay import Replayer
 
 
-class Situation(StrEnum):
+class PodSituation(StrEnum):
     """What a pod is doing."""
 
     WAITING = "waiting"
@@ -44,7 +44,7 @@ class PodReport:
 
     uid: str
     name: str
-    situation: Situation
+    situation: PodSituation
     since: int
     explanation: Explanation | None = None
     """Of a pod that asks for room."""
@@ -60,7 +60,7 @@ class PodReport:
 
 
 @dataclass(slots=True)
-class History:
+class PodHistory:
     """What operations said about pods, by uid."""
 
     replayer: Replayer
@@ -118,7 +118,7 @@ _SETTLING = frozenset({"add_allocated", "delete_allocated", "delete_unallocated"
 """Operations after which a pod runs, or is gone."""
 
 
-def report(history: History, word: str) -> PodReport:
+def report(history: PodHistory, word: str) -> PodReport:
     """What the pod with this uid or name is doing now.
 
     Raises `PaictlError` with the names that are most alike if no operation has scheduled it.
@@ -135,22 +135,22 @@ def report(history: History, word: str) -> PodReport:
     if uid in replayer.engine.state.groups.slots:
         return _running(history, uid, name, since)
     if uid in history.gone:
-        return PodReport(uid, name, Situation.GONE, since)
+        return PodReport(uid, name, PodSituation.GONE, since)
     if fault(operation) is not None:
-        return PodReport(uid, name, Situation.REFUSED, since, message=message)
+        return PodReport(uid, name, PodSituation.REFUSED, since, message=message)
     try:
         explanation = explain(replayer.engine, replayer.request_of(operation), replayer.suggested_of(operation))
     except RequestError as error:
-        return PodReport(uid, name, Situation.REFUSED, since, message=str(error))
-    situation = Situation.WAITING
-    if explanation.decision is Verdict.BIND:
-        situation = Situation.READY
-    elif explanation.decision is Verdict.PREEMPT:
-        situation = Situation.PREEMPTING
+        return PodReport(uid, name, PodSituation.REFUSED, since, message=str(error))
+    situation = PodSituation.WAITING
+    if explanation.decision is PodVerdict.BIND:
+        situation = PodSituation.READY
+    elif explanation.decision is PodVerdict.PREEMPT:
+        situation = PodSituation.PREEMPTING
     return PodReport(uid, name, situation, since, explanation, group=explanation.request.group)
 
 
-def _running(history: History, uid: str, name: str, since: int) -> PodReport:
+def _running(history: PodHistory, uid: str, name: str, since: int) -> PodReport:
     state = history.replayer.engine.state
     group_name, slot, node = state.groups.slots[uid]
     group = state.groups.by_name[group_name]
@@ -162,7 +162,7 @@ def _running(history: History, uid: str, name: str, since: int) -> PodReport:
     leaves = group.physical[slot.member][slot.pod]
     devices = info.devices if info is not None else tuple(map(state.physical.device, leaves))
     return PodReport(
-        uid, name, Situation.RUNNING, since,
+        uid, name, PodSituation.RUNNING, since,
         group=group_name, node=node, devices=devices, hold=holder(group).hold, preemptor=taker,
     )  # fmt: skip
 
@@ -170,7 +170,7 @@ def _running(history: History, uid: str, name: str, since: int) -> PodReport:
 def report_lines(found: PodReport) -> list[str]:
     """A report in plain English."""
     match found.situation:
-        case Situation.RUNNING:
+        case PodSituation.RUNNING:
             where = f"node {found.node}, devices {','.join(map(str, sorted(found.devices)))}"
             lines = [f"Pod {found.name} runs on {where}, since operation {found.since} (group {found.group})."]
             if found.hold is Hold.LAZY:
@@ -180,9 +180,9 @@ def report_lines(found: PodReport) -> list[str]:
                 if found.preemptor:
                     lines.append(f"  It is being preempted: {found.preemptor} waits for its devices.")
             return lines
-        case Situation.GONE:
+        case PodSituation.GONE:
             return [f"Pod {found.name} is gone since operation {found.since}."]
-        case Situation.REFUSED:
+        case PodSituation.REFUSED:
             return [f"Pod {found.name} was refused at operation {found.since}.", f"  {found.message}"]
         case _:
             assert found.explanation is not None  # noqa: S101 (the situation says so)

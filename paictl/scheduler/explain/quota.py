@@ -13,7 +13,7 @@ from paictl.scheduler.annotate import bind_info
 from paictl.scheduler.decision import Bind, Placement
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import NodeHealth, PodRecovered
-from paictl.scheduler.explain.data import Change, ChangeKind, Quota
+from paictl.scheduler.explain.data import Change, ChangeKind, QuotaIncrease
 from paictl.scheduler.explain.scratch import holder, outcome_of
 from paictl.scheduler.explain.survey import sizes_of, walk
 from paictl.scheduler.request import PodRequest
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from paictl.cells.ids import ChainIndex
     from paictl.cells.spec import ClusterSpec
     from paictl.scheduler.explain.scratch import Scratch
-    from paictl.scheduler.explain.survey import Survey
+    from paictl.scheduler.explain.survey import ViewSurvey
     from paictl.scheduler.groups import Group
     from paictl.scheduler.state import State
 
@@ -44,7 +44,7 @@ class _Amount:
     level: int
 
 
-def more_quota(scratch: Scratch, surveys: Sequence[Survey]) -> Change | None:
+def more_quota(scratch: Scratch, surveys: Sequence[ViewSurvey]) -> Change | None:
     """The smallest number of cells of one level that, promised to the VC, lets the request run.
 
     Only cells that are promised to nobody count (`paictl.cells.quota.shortfall`). None for requests that do not
@@ -82,7 +82,7 @@ def _all_amounts(state: State, request: PodRequest, chain: ChainIndex) -> list[_
     ]
 
 
-def _amounts(state: State, request: PodRequest, chain: ChainIndex, found: Survey | None) -> list[_Amount]:
+def _amounts(state: State, request: PodRequest, chain: ChainIndex, found: ViewSurvey | None) -> list[_Amount]:
     """For each level of a chain the least number of cells with which the pods could be walked to nodes."""
     shape = state.physical.chains[chain]
     promised, tops = promises(state, chain)
@@ -141,7 +141,7 @@ def _tried(scratch: Scratch, amount: _Amount) -> Change | None:
         return None
     promised, tops = promises(state, amount.chain)
     unpromised = _unpromised(promised, tops, chain.fanout, amount.level)
-    quota = Quota(vc, chain.name, chain.types[amount.level], amount.number, unpromised)
+    quota = QuotaIncrease(vc, chain.name, chain.types[amount.level], amount.number, unpromised)
     return Change(ChangeKind.QUOTA, outcome, quota=quota)
 
 

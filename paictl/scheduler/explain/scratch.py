@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from paictl.scheduler.decision import NO_LEAF, Bind, Phase, Preempt, Wait
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import NodeHealth, PodGone
-from paictl.scheduler.explain.data import Holder, Outcome
+from paictl.scheduler.explain.data import ChangeOutcome, Holder
 from paictl.scheduler.groups import hold_of
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Scratch:
         """Whether the request would not wait for room now."""
         return self.decide(self.request, self.suggested) is not None
 
-    def decide(self, request: PodRequest, suggested: Collection[str] | None) -> Outcome | None:
+    def decide(self, request: PodRequest, suggested: Collection[str] | None) -> ChangeOutcome | None:
         """What would come of a request now, None if it would wait for room, be refused, or cost a sibling."""
         found = outcome_of(self.engine, request, suggested)
         if found is not None and self.siblings and any(one.group in self.siblings for one in found.victims):
@@ -89,7 +89,7 @@ class Scratch:
         return found
 
 
-def outcome_of(engine: Engine, request: PodRequest, suggested: Collection[str] | None) -> Outcome | None:
+def outcome_of(engine: Engine, request: PodRequest, suggested: Collection[str] | None) -> ChangeOutcome | None:
     """What would come of a request, None if it would wait for room or be refused; the state is untouched."""
     try:
         decision = engine.plan(request, suggested)
@@ -100,7 +100,7 @@ def outcome_of(engine: Engine, request: PodRequest, suggested: Collection[str] |
     return outcome(engine.state, decision)
 
 
-def outcome(state: State, decision: Decision) -> Outcome | None:
+def outcome(state: State, decision: Decision) -> ChangeOutcome | None:
     """A decision as data, None for a `Wait`."""
     match decision:
         case Wait():
@@ -119,7 +119,7 @@ def outcome(state: State, decision: Decision) -> Outcome | None:
         if NO_LEAF not in leaves
     )
     lazy = tuple(holder(by_name[name]) for name in sorted(decision.lazy) if name not in victims)
-    return Outcome(places, tuple(holder(by_name[name]) for name in sorted(victims)), lazy)
+    return ChangeOutcome(places, tuple(holder(by_name[name]) for name in sorted(victims)), lazy)
 
 
 def holder(group: Group, here: int | None = None) -> Holder:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from paictl.scheduler.binding import UNBOUND
 from paictl.scheduler.decision import Failure
-from paictl.scheduler.explain.data import LeafCounts, LevelCounts, NodeCounts, PodFit, Promise, ViewReport
+from paictl.scheduler.explain.data import LeafCounts, LevelCounts, NodeCounts, PodFit, PromiseUse, ViewReport
 from paictl.scheduler.explain.scratch import holder
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from paictl.cells.ids import ChainIndex, PhysicalCell, VirtualCell
     from paictl.cells.tree import Tree
-    from paictl.scheduler.decision import Attempt
+    from paictl.scheduler.decision import RejectedView
     from paictl.scheduler.placement.suggested import Suggested
     from paictl.scheduler.request import PodRequest
     from paictl.scheduler.state import State
@@ -37,7 +37,7 @@ class NodeUse:
 
 
 @dataclass(slots=True)
-class Survey:
+class ViewSurvey:
     """What is to be found in one view: of virtual cells for a guaranteed request, else of physical ones.
 
     Both are counted alike by the functions below, whose ids are `Any` where they may be of either kind.
@@ -59,11 +59,11 @@ class Survey:
     """Leaves of every node, bad ones too."""
 
 
-def survey(state: State, request: PodRequest, index: NodeIndex[Any], suggested: Suggested | None) -> Survey:
+def survey(state: State, request: PodRequest, index: NodeIndex[Any], suggested: Suggested | None) -> ViewSurvey:
     """Count a view for a request; walks every leaf of it."""
     cells = index.cells
     tree: Tree[Any] = state.virtual if request.guaranteed else state.physical
-    found = Survey(index, tree.chain[cells[0]])
+    found = ViewSurvey(index, tree.chain[cells[0]])
     for cell in cells:
         size = len(tree.shape(cell).leaves)
         found.sizes.append(size)
@@ -86,7 +86,7 @@ def _is_doomed(state: State, cell: VirtualCell) -> bool:
     return state.doomed.is_doomed(state.binding.physical[root], state.virtual.preassigned[root].vc)
 
 
-def _look(state: State, request: PodRequest, cell: Any, found: Survey) -> NodeUse:
+def _look(state: State, request: PodRequest, cell: Any, found: ViewSurvey) -> NodeUse:
     """Count the leaves of a node that may be used."""
     counts, occupancy = state.counts, state.occupancy
     tree: Tree[Any] = state.virtual if request.guaranteed else state.physical
@@ -153,7 +153,7 @@ def packs(room: Iterable[int], sizes: Sequence[int]) -> bool:
     return True
 
 
-def report(state: State, request: PodRequest, found: Survey, attempt: Attempt) -> ViewReport:
+def report(state: State, request: PodRequest, found: ViewSurvey, attempt: RejectedView) -> ViewReport:
     """A survey with what it means for the request."""
     chain = state.physical.chains[found.chain]
     by_name = state.groups.by_name
@@ -185,22 +185,22 @@ def report(state: State, request: PodRequest, found: Survey, attempt: Attempt) -
     )
 
 
-def _promises(state: State, request: PodRequest, found: Survey) -> tuple[Promise, ...]:
+def _promises(state: State, request: PodRequest, found: ViewSurvey) -> tuple[PromiseUse, ...]:
     """The preassigned cells of a view, highest level first."""
     types = state.physical.chains[found.chain].types
     if request.pinned_id:
         root = state.virtual.root[found.index.cells[0]]
-        return (Promise(types[state.virtual.level[root]], 1, int(not state.counts.used[root]), 0),)
+        return (PromiseUse(types[state.virtual.level[root]], 1, int(not state.counts.used[root]), 0),)
     out = []
     for level in range(len(types) - 1, 0, -1):
         key = (request.vc, found.chain, level)
         if roots := state.binding.roots.get(key):
             doomed = state.doomed.cells.get(key, 0).bit_count()
-            out.append(Promise(types[level], len(roots), state.binding.open_roots[key].bit_count(), doomed))
+            out.append(PromiseUse(types[level], len(roots), state.binding.open_roots[key].bit_count(), doomed))
     return tuple(out)
 
 
-def _elsewhere(state: State, found: Survey) -> int:
+def _elsewhere(state: State, found: ViewSurvey) -> int:
     """Free leaves on healthy nodes of the chain that are not among the view's free ones."""
     chain, counts = state.physical.chains[found.chain], state.counts
     size = chain.leaves[chain.node_level]

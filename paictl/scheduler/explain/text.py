@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from paictl.i18n import Text, counted, joined, text
 from paictl.scheduler.decision import Failure
-from paictl.scheduler.explain.data import ChangeKind, Verdict
+from paictl.scheduler.explain.data import ChangeKind, PodVerdict
 from paictl.scheduler.groups import Hold
 from paictl.scheduler.occupancy import OPPORTUNISTIC
 
 if TYPE_CHECKING:
-    from paictl.scheduler.explain.data import Change, Explanation, Holder, Outcome, PodFit, Promise, ViewReport
+    from paictl.scheduler.explain.data import Change, ChangeOutcome, Explanation, Holder, PodFit, PromiseUse, ViewReport
 
 SHOWN: Final = 3
 """So many groups, nodes or pods are named before the rest is only counted."""
@@ -52,7 +52,7 @@ def render(explanation: Explanation, names: Names = _FULL) -> list[str]:
     if explanation.outcome is not None:
         verb = (
             "Pod {pod} can run now: {asks}."
-            if explanation.decision is Verdict.BIND
+            if explanation.decision is PodVerdict.BIND
             else ("Pod {pod} waits for others to go: {asks}.")
         )
         return [text(verb, pod=pod, asks=asks),
@@ -156,7 +156,7 @@ def _sizes(view: ViewReport) -> Iterator[Text]:
                       rooms=joined("; ", map(_room, view.pods)))  # fmt: skip
 
 
-def _promise(one: Promise) -> Text:
+def _promise(one: PromiseUse) -> Text:
     """One kind of cell that a VC is promised."""
     cells, what = counted("{count} cell", "{count} cells", one.number), one.cell_type
     if not one.doomed:
@@ -231,7 +231,7 @@ def change_text(change: Change, names: Names = _FULL) -> Text:
             )  # fmt: skip
 
 
-def outcome_text(outcome: Outcome, names: Names = _FULL) -> Text:
+def outcome_text(outcome: ChangeOutcome, names: Names = _FULL) -> Text:
     """Where a pod and the rest of its group would run, and at whose cost, after "would"."""
     places = [f"{node} [{','.join(map(str, sorted(devices)))}]" for node, devices in outcome.places]
     said = text("run on {places}", places=_listed(places, "more pod", "more pods"))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from paictl.scheduler.decision import Bind, Wait
 from paictl.scheduler.explain.changes import changes
-from paictl.scheduler.explain.data import ChangeKind, Explanation, Verdict
+from paictl.scheduler.explain.data import ChangeKind, Explanation, PodVerdict
 from paictl.scheduler.explain.scratch import Scratch, outcome, outcome_of
 from paictl.scheduler.explain.survey import report, survey
 from paictl.scheduler.placement.search import candidate_views
@@ -36,7 +36,7 @@ def explain(
     """
     decision = engine.plan(request, suggested)
     if not isinstance(decision, Wait):
-        verdict = Verdict.BIND if isinstance(decision, Bind) else Verdict.PREEMPT
+        verdict = PodVerdict.BIND if isinstance(decision, Bind) else PodVerdict.PREEMPT
         return Explanation(request, verdict, outcome_of(engine, request, suggested) or outcome(engine.state, decision))
     state = engine.state
     counted = suggested is not None and not request.ignore_suggested
@@ -47,7 +47,7 @@ def explain(
     )
     found = changes(Scratch(engine, request, suggested, siblings), surveys)
     physical = any(change.kind is ChangeKind.OPPORTUNISTIC for change in found)
-    return Explanation(request, Verdict.WAIT, None, reports, physical, found, _pins(state, request))
+    return Explanation(request, PodVerdict.WAIT, None, reports, physical, found, _pins(state, request))
 
 
 def _pins(state: State, request: PodRequest) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from paictl.cells.ids import C, PhysicalCell
-    from paictl.scheduler.views import NodeIndex, VirtualIndex, Weaker
+    from paictl.scheduler.views import NodeIndex, PriorityView, VirtualIndex
 
 Step = dict[int, int]
 """Nodes of equal rank in the walk, as a set of slots by number of leaves free for the request."""
@@ -31,7 +31,7 @@ def opportunistic_steps(view: NodeIndex[PhysicalCell]) -> Iterator[Step]:
             yield {view.leaves - row - column: by_column[column]}
 
 
-def preempting_steps(weaker: Weaker) -> Iterator[Step]:
+def preempting_steps(weaker: PriorityView) -> Iterator[Step]:
     """The walk in a VC's view if weaker groups may be preempted: most used leaves first, all priorities together."""
     return reversed(weaker.rows)
 

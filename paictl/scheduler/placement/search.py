@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from paictl.scheduler.binding import UNBOUND
-from paictl.scheduler.decision import Attempt, Failure, Placed, Placement
+from paictl.scheduler.decision import Failure, Placed, Placement, RejectedView
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.occupancy import OPPORTUNISTIC
 from paictl.scheduler.placement.affinity import choose
@@ -33,7 +33,7 @@ class Found:
     lazy: tuple[str, ...] = ()
 
 
-def search(state: State, request: PodRequest, suggested: Suggested | None) -> Found | tuple[Attempt, ...]:
+def search(state: State, request: PodRequest, suggested: Suggested | None) -> Found | tuple[RejectedView, ...]:
     """A place for a new group, or why each view has none.
 
     `suggested` is None if all nodes are, or the request ignores suggestions. Raises `RequestError` if the request
@@ -212,7 +212,7 @@ class _Attempt:
                 found[name] = None
         return tuple(found)
 
-    def failed(self, label: str, index: NodeIndex[Any], failure: Failure) -> Attempt:
+    def failed(self, label: str, index: NodeIndex[Any], failure: Failure) -> RejectedView:
         """The data of a failed attempt."""
         free = healthy = 0
         for row, by_column in enumerate(index.rows):
@@ -225,4 +225,4 @@ class _Attempt:
         elif failure is Failure.CAPACITY and self.suggested is not None and free >= sum(self.sizes):
             failure = Failure.NOT_SUGGESTED
         vc = self.request.vc if self.request.guaranteed else ""
-        return Attempt(label, vc, failure, free, sum(self.sizes))
+        return RejectedView(label, vc, failure, free, sum(self.sizes))

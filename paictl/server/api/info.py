@@ -6,7 +6,7 @@ from typing import Final
 
 from paictl import __version__
 from paictl.server.calls import Answer, Call, json_answer
-from paictl.server.routing import Route, Told, Who
+from paictl.server.routing import Access, Operation, Route
 
 
 def info(_call: Call) -> Answer:
@@ -22,6 +22,12 @@ def health(call: Call) -> Answer:
 
 
 ROUTES: Final = (
-    Route("GET", "/api/v2/info", Who.ANYBODY, info, Told("What this server is", "info")),
-    Route("GET", "/health", Who.ANYBODY, health, Told("Whether it and its cluster answer", "info", (200, 503))),
+    Route("GET", "/api/v2/info", Access.ANYBODY, info, Operation("What this server is", "info")),
+    Route(
+        "GET",
+        "/health",
+        Access.ANYBODY,
+        health,
+        Operation("Whether it and its cluster answer", "info", (200, 503)),
+    ),
 )

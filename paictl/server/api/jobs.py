@@ -14,14 +14,14 @@ from paictl.cluster.interface import (
     UnreachableError,
     UnsupportedError,
 )
-from paictl.cluster.jobpages import JobQuery, KeepsJobData, Order, page_of
+from paictl.cluster.jobpages import JobOrder, JobQuery, KeepsJobData, page_of
 from paictl.i18n import text
 from paictl.operate import explaining
 from paictl.operate.jobfiles import findings, job_in_text
 from paictl.server.api import jobviews
 from paictl.server.calls import Answer, ApiError, Call, bad, json_answer, said
 from paictl.server.errors import problem_data
-from paictl.server.routing import Route, Told, Who
+from paictl.server.routing import Access, Operation, Route
 from paictl.server.submitting import request_for
 
 YAML: Final = 512 * 1024
@@ -31,9 +31,9 @@ MOST: Final = 5000
 _DEFAULT: Final = 2000
 
 _ORDERS: Final = {
-    "submissionTime": Order.SUBMITTED, "createdTime": Order.SUBMITTED, "completionTime": Order.ENDED,
-    "jobName": Order.NAME, "name": Order.NAME, "username": Order.USER, "vc": Order.VC, "virtualCluster": Order.VC,
-    "state": Order.STATE,
+    "submissionTime": JobOrder.SUBMITTED, "createdTime": JobOrder.SUBMITTED, "completionTime": JobOrder.ENDED,
+    "jobName": JobOrder.NAME, "name": JobOrder.NAME, "username": JobOrder.USER, "vc": JobOrder.VC,
+    "virtualCluster": JobOrder.VC, "state": JobOrder.STATE,
 }  # fmt: skip
 _STATES: Final = {name: state for state, name in jobviews.STATES.items()}
 _UNKNOWN: Final = frozenset({"STOPPING", "UNKNOWN"})
@@ -192,22 +192,22 @@ _LIST: Final = {
 _ONE: Final = "/api/v2/jobs/{user}~{job}"
 
 
-def _told(summary: str, *answers: int, **more: Any) -> Told:
-    return Told(summary, "job", answers or (200, 404), **more)
+def _told(summary: str, *answers: int, **more: Any) -> Operation:
+    return Operation(summary, "job", answers or (200, 404), **more)
 
 
 ROUTES: Final = (
-    Route("POST", "/api/v2/jobs", Who.USER, submit,
+    Route("POST", "/api/v2/jobs", Access.USER, submit,
           _told("Submit a job", 202, 400, 409, 503, takes=_BODY), jobs=True, size=YAML),
-    Route("GET", "/api/v2/jobs", Who.USER, jobs, _told("A page of jobs", 200, 400, query=_LIST), jobs=True),
-    Route("POST", "/api/v2/jobs/check", Who.USER, check,
+    Route("GET", "/api/v2/jobs", Access.USER, jobs, _told("A page of jobs", 200, 400, query=_LIST), jobs=True),
+    Route("POST", "/api/v2/jobs/check", Access.USER, check,
           _told("What would become of a job", 200, 400, takes=_BODY), jobs=True, size=YAML),
-    Route("GET", _ONE, Who.OWNER, job, _told("A job with its tasks"), jobs=True),
-    Route("GET", f"{_ONE}/config", Who.OWNER, config, _told("What was submitted", gives="text/yaml"), jobs=True),
-    Route("GET", f"{_ONE}/events", Who.OWNER, events,
+    Route("GET", _ONE, Access.OWNER, job, _told("A job with its tasks"), jobs=True),
+    Route("GET", f"{_ONE}/config", Access.OWNER, config, _told("What was submitted", gives="text/yaml"), jobs=True),
+    Route("GET", f"{_ONE}/events", Access.OWNER, events,
           _told("What happened to a job", 200, 400, 404, query={"type": "string"}), jobs=True),
-    Route("GET", f"{_ONE}/explain", Who.OWNER, explain, _told("Why a job waits"), jobs=True),
-    Route("PUT", f"{_ONE}/executionType", Who.OWNER, execute,
+    Route("GET", f"{_ONE}/explain", Access.OWNER, explain, _told("Why a job waits"), jobs=True),
+    Route("PUT", f"{_ONE}/executionType", Access.OWNER, execute,
           _told("Stop a job", 202, 400, 404, takes=_VALUE), jobs=True),
-    Route("GET", f"{_ONE}/job-attempts/healthz", Who.OWNER, attempts_health, _told("Not kept", 501), jobs=True),
+    Route("GET", f"{_ONE}/job-attempts/healthz", Access.OWNER, attempts_health, _told("Not kept", 501), jobs=True),
 )  # fmt: skip

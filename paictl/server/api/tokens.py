@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from paictl.cluster.accounts import Token
 from paictl.i18n import text
-from paictl.operate.users.tokens import SPANS, Kind, id_of, issue, revoke
+from paictl.operate.users.tokens import SPANS, TokenKind, id_of, issue, revoke
 from paictl.server.calls import Answer, ApiError, Call, bad, json_answer, said
-from paictl.server.routing import Handler, Route, Told, Who
+from paictl.server.routing import Access, Handler, Operation, Route
 from paictl.server.signing import SignIns
 
 _LOGIN: Final = {
@@ -32,7 +32,7 @@ def login_with(sign_ins: SignIns) -> Handler:
             raise bad(text("username and password are missing"))
         span = _span(fields)
         account = sign_ins.account(call, user, password)
-        token = issue(call.cluster.users, account, Kind.LOGIN, span)
+        token = issue(call.cluster.users, account, TokenKind.LOGIN, span)
         return json_answer({"token": token, "user": account.name, "admin": account.admin, "hasGrafana": False})
 
     return login
@@ -41,7 +41,7 @@ def login_with(sign_ins: SignIns) -> Handler:
 def _span(fields: Mapping[str, Any]) -> timedelta | None:
     given = fields.get("expiration")
     if given is None:
-        return SPANS[Kind.LOGIN]
+        return SPANS[TokenKind.LOGIN]
     if not (isinstance(given, int | str) and str(given).isascii() and str(given).isdigit() and len(str(given)) < 10):
         raise bad(text("expiration is a number of seconds"))
     return timedelta(seconds=int(given))
@@ -69,7 +69,9 @@ def _data(call: Call, token: Token) -> dict[str, Any]:
 
 def application(call: Call) -> Answer:
     """A token for a program that submits jobs."""
-    return json_answer({"token": issue(call.cluster.users, call.me.account, Kind.APPLICATION), "application": True})
+    return json_answer(
+        {"token": issue(call.cluster.users, call.me.account, TokenKind.APPLICATION), "application": True}
+    )
 
 
 def revoked(call: Call) -> Answer:
@@ -81,13 +83,28 @@ def revoked(call: Call) -> Answer:
 
 def routes(sign_ins: SignIns) -> tuple[Route, ...]:
     """The routes of this module."""
-    form: Callable[[str], Told] = lambda summary: Told(summary, "authn", takes={  # noqa: E731
+    form: Callable[[str], Operation] = lambda summary: Operation(summary, "authn", takes={  # noqa: E731
         "application/x-www-form-urlencoded": _LOGIN, "application/json": _LOGIN}, answers=(200, 400, 429))  # fmt: skip
     return (
-        Route("POST", "/api/v2/authn/basic/login", Who.ANYBODY, login_with(sign_ins), form("Sign in"), slow=True),
-        Route("DELETE", "/api/v2/authn/basic/logout", Who.USER, logout, Told("Sign out", "authn"), jobs=True),
-        Route("POST", "/api/v2/token", Who.ANYBODY, login_with(sign_ins), form("Sign in, by its old name"), slow=True),
-        Route("GET", "/api/v2/tokens", Who.USER, tokens, Told("Your tokens, by id", "token")),
-        Route("POST", "/api/v2/tokens/application", Who.USER, application, Told("A token for jobs only", "token")),
-        Route("DELETE", "/api/v2/tokens/{token}", Who.USER, revoked, Told("Revoke a token", "token")),
+        Route("POST", "/api/v2/authn/basic/login", Access.ANYBODY, login_with(sign_ins), form("Sign in"), slow=True),
+        Route(
+            "DELETE",
+            "/api/v2/authn/basic/logout",
+            Access.USER,
+            logout,
+            Operation("Sign out", "authn"),
+            jobs=True,
+        ),
+        Route(
+            "POST", "/api/v2/token", Access.ANYBODY, login_with(sign_ins), form("Sign in, by its old name"), slow=True
+        ),
+        Route("GET", "/api/v2/tokens", Access.USER, tokens, Operation("Your tokens, by id", "token")),
+        Route(
+            "POST",
+            "/api/v2/tokens/application",
+            Access.USER,
+            application,
+            Operation("A token for jobs only", "token"),
+        ),
+        Route("DELETE", "/api/v2/tokens/{token}", Access.USER, revoked, Operation("Revoke a token", "token")),
     )

@@ -12,7 +12,7 @@ from paictl.i18n import text
 from paictl.operate.users import accounts
 from paictl.server.calls import Answer, ApiError, Call, bad, json_answer, said
 from paictl.server.errors import answer_to
-from paictl.server.routing import Route, Told, Who
+from paictl.server.routing import Access, Operation, Route
 from paictl.server.signing import SignIns
 
 _TEXT: Final = {"type": "string"}
@@ -150,8 +150,8 @@ def update_self_with(sign_ins: SignIns) -> Route:
             accounts.change(call.cluster.users, me.name, lambda account: replace(account, email=email))
         return said(f"update user {me.name} successfully", 201)
 
-    told = Told("Your own password and address", "user", (201, 429), takes={"application/json": _MINE})
-    return Route("PUT", "/api/v2/users/me", Who.USER, update_self, told, slow=True)
+    told = Operation("Your own password and address", "user", (201, 429), takes={"application/json": _MINE})
+    return Route("PUT", "/api/v2/users/me", Access.USER, update_self, told, slow=True)
 
 
 # --- groups
@@ -267,20 +267,20 @@ def _no_extension(fields: Mapping[str, Any]) -> None:
         raise ApiError(501, "NotImplementedError", text("nothing is kept in extension: leave it out"))
 
 
-def _told(summary: str, *answers: int, takes: Mapping[str, Any] | None = None, tag: str = "user") -> Told:
-    return Told(summary, tag, answers or (200,), takes={"application/json": takes} if takes else {})
+def _told(summary: str, *answers: int, takes: Mapping[str, Any] | None = None, tag: str = "user") -> Operation:
+    return Operation(summary, tag, answers or (200,), takes={"application/json": takes} if takes else {})
 
 
 def routes(sign_ins: SignIns) -> tuple[Route, ...]:
     """The routes of this module."""
     one, all_groups, one_group = "/api/v2/users/{user}", "/api/v2/groups", "/api/v2/groups/{group}"
-    admin, me = Who.ADMIN, Who.USER
+    admin, me = Access.ADMIN, Access.USER
     return (
         Route("GET", "/api/v2/users", admin, users, _told("All users")),
         Route("POST", "/api/v2/users", admin, create, _told("Add a user", 201, 409, takes=_USER), slow=True),
         Route("PUT", "/api/v2/users", admin, update, _told("Change a user", 201, 404, takes=_CHANGE), slow=True),
         update_self_with(sign_ins),
-        Route("GET", one, Who.OWNER, user, _told("A user", 200, 404)),
+        Route("GET", one, Access.OWNER, user, _told("A user", 200, 404)),
         Route("DELETE", one, admin, remove, _told("Remove a user", 200, 404)),
         Route("PUT", f"{one}/group", admin, join, _told("Grant a virtual cluster", 201, 404, takes=_GROUP)),
         Route("DELETE", f"{one}/group", admin, leave, _told("Take a grant back", 201, 404, takes=_GROUP)),

@@ -7,7 +7,7 @@ from typing import Any, Final
 from paictl.cluster.picture import Picture, VcPicture
 from paictl.i18n import text
 from paictl.server.calls import Answer, ApiError, Call, json_answer
-from paictl.server.routing import Route, Told, Who
+from paictl.server.routing import Access, Operation, Route
 
 _TAG: Final = "virtual cluster"
 
@@ -53,8 +53,9 @@ def _resources(devices: int, picture: Picture) -> dict[str, int]:
 
 
 ROUTES: Final = (
-    Route("GET", "/api/v2/virtual-clusters", Who.USER, vcs, Told("All virtual clusters", _TAG), jobs=True),
+    Route("GET", "/api/v2/virtual-clusters", Access.USER, vcs, Operation("All virtual clusters", _TAG), jobs=True),
     Route(
-        "GET", "/api/v2/virtual-clusters/{vc}", Who.USER, vc, Told("A virtual cluster", _TAG, (200, 404)), jobs=True
+        "GET", "/api/v2/virtual-clusters/{vc}", Access.USER, vc,
+        Operation("A virtual cluster", _TAG, (200, 404)), jobs=True,
     ),
 )  # fmt: skip

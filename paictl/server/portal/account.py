@@ -6,11 +6,11 @@ from typing import Final
 
 from paictl.errors import PaictlError
 from paictl.operate.users.accounts import set_password
-from paictl.operate.users.tokens import SPANS, Kind, id_of, issue, revoke
+from paictl.operate.users.tokens import SPANS, TokenKind, id_of, issue, revoke
 from paictl.server.calls import Answer, ApiError, Call, redirect
 from paictl.server.credentials import session_cookie
 from paictl.server.portal.rendering import page
-from paictl.server.routing import Route, Told, Who
+from paictl.server.routing import Access, Operation, Route
 from paictl.server.signing import SignIns
 
 
@@ -41,18 +41,18 @@ def password_with(sign_ins: SignIns) -> Route:
             return _page(call, error=error.message, status=error.status)
         except PaictlError as error:
             return _page(call, error=error.message, status=400)
-        span = SPANS[Kind.SESSION]
-        token = issue(call.cluster.users, changed, Kind.SESSION)
+        span = SPANS[TokenKind.SESSION]
+        token = issue(call.cluster.users, changed, TokenKind.SESSION)
         seconds = int(span.total_seconds()) if span else 0
         return redirect("/account", session_cookie(token, secure=call.secure, seconds=seconds))
 
-    return Route("POST", "/account/password", Who.USER, password, Told("Another password", answers=(303, 400, 429)),
-                 slow=True)  # fmt: skip
+    return Route("POST", "/account/password", Access.USER, password,
+                 Operation("Another password", answers=(303, 400, 429)), slow=True)  # fmt: skip
 
 
 def make_token(call: Call) -> Answer:
     """A token for a program that submits jobs."""
-    return _page(call, fresh=issue(call.cluster.users, call.me.account, Kind.APPLICATION))
+    return _page(call, fresh=issue(call.cluster.users, call.me.account, TokenKind.APPLICATION))
 
 
 def revoke_token(call: Call) -> Answer:
@@ -62,7 +62,7 @@ def revoke_token(call: Call) -> Answer:
 
 
 ROUTES: Final = (
-    Route("GET", "/account", Who.USER, account, Told("Your account")),
-    Route("POST", "/account/tokens", Who.USER, make_token, Told("A token for jobs only")),
-    Route("POST", "/account/tokens/revoke", Who.USER, revoke_token, Told("Revoke a token", answers=(303,))),
+    Route("GET", "/account", Access.USER, account, Operation("Your account")),
+    Route("POST", "/account/tokens", Access.USER, make_token, Operation("A token for jobs only")),
+    Route("POST", "/account/tokens/revoke", Access.USER, revoke_token, Operation("Revoke a token", answers=(303,))),
 )

@@ -16,14 +16,14 @@ from paictl.scheduler.groups import Hold
 from paictl.scheduler.inspection import PhysicalCellStatus
 from paictl.server.calls import Answer, Call
 from paictl.server.portal.rendering import fragment, page
-from paictl.server.routing import Route, Told, Who
+from paictl.server.routing import Access, Operation, Route
 
 MOST_LEAVES: Final = 4096
 """Devices that are drawn one by one; of a larger cluster each node is one number."""
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class DrawnCell:
     """A cell as it is drawn: `look` is the style of a device, `said` what a pointer on it tells."""
 
     name: str
@@ -33,7 +33,7 @@ class Drawn:
     said: str = ""
     used: int = 0
     total: int = 0
-    parts: tuple[Drawn, ...] = ()
+    parts: tuple[DrawnCell, ...] = ()
 
 
 def cluster(call: Call) -> Answer:
@@ -82,16 +82,16 @@ class _Whose:
         return said.of(self.call.language)
 
 
-def _drawn(cell: PhysicalCellStatus, whose: _Whose, detailed: bool) -> Drawn:
+def _drawn(cell: PhysicalCellStatus, whose: _Whose, detailed: bool) -> DrawnCell:
     leaves = list(cell.leaves())
     used = sum(leaf.hold is not Hold.NONE for leaf in leaves)
     if cell.parts and (detailed or not cell.is_node):
         parts = tuple(_drawn(part, whose, detailed) for part in cell.parts)
-        return Drawn(cell.name, cell.kind, cell.is_node, used=used, total=len(leaves), parts=parts)
+        return DrawnCell(cell.name, cell.kind, cell.is_node, used=used, total=len(leaves), parts=parts)
     if cell.parts:
-        return Drawn(cell.name, cell.kind, cell.is_node, used=used, total=len(leaves))
+        return DrawnCell(cell.name, cell.kind, cell.is_node, used=used, total=len(leaves))
     look, said = _leaf(cell, whose)
-    return Drawn(cell.name, cell.kind, cell.is_node, look, said, used, 1)
+    return DrawnCell(cell.name, cell.kind, cell.is_node, look, said, used, 1)
 
 
 def _leaf(leaf: PhysicalCellStatus, whose: _Whose) -> tuple[str, str]:
@@ -130,6 +130,6 @@ def _promises(vc: VcPicture, whose: _Whose) -> list[dict[str, Any]]:
 
 
 ROUTES: Final = (
-    Route("GET", "/cluster", Who.USER, cluster, Told("The cluster")),
-    Route("GET", "/cluster/live", Who.USER, live, Told("What changes of the cluster")),
+    Route("GET", "/cluster", Access.USER, cluster, Operation("The cluster")),
+    Route("GET", "/cluster/live", Access.USER, live, Operation("What changes of the cluster")),
 )

@@ -16,7 +16,7 @@ from paictl.operate import explaining
 from paictl.server.calls import Answer, Call, redirect
 from paictl.server.portal.rendering import fragment, page
 from paictl.server.portal.showing import MOST_SHOWN, path_of
-from paictl.server.routing import Route, Told, Who
+from paictl.server.routing import Access, Operation, Route
 
 LOG_LINES: Final = 1000
 """Lines of a log that a page shows; ``paictl job logs -f`` shows all of it."""
@@ -88,7 +88,7 @@ def _key(call: Call) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class TimelineBar:
     """A span on a row of the timeline in units of its width; `kind` is an outcome, or ``waiting``."""
 
     left: float
@@ -107,7 +107,7 @@ class Chart:
 
     start: datetime
     end: datetime
-    rows: tuple[tuple[str, tuple[Bar, ...]], ...]
+    rows: tuple[tuple[str, tuple[TimelineBar, ...]], ...]
     more: int = 0
     """Tasks that are not shown."""
 
@@ -122,7 +122,7 @@ def chart(told: Sequence[Event], start: datetime, end: datetime, most: int = 40)
     return Chart(start, end, rows[:most], max(len(rows) - most, 0))
 
 
-def _rows(line: JobLine, start: datetime, end: datetime, scale: float) -> Iterator[tuple[str, tuple[Bar, ...]]]:
+def _rows(line: JobLine, start: datetime, end: datetime, scale: float) -> Iterator[tuple[str, tuple[TimelineBar, ...]]]:
     for task in line.tasks:
         bars = [_bar(since, until, "waiting", start, end, scale) for since, until in task.waits]
         bars += [
@@ -135,16 +135,29 @@ def _rows(line: JobLine, start: datetime, end: datetime, scale: float) -> Iterat
 def _bar(
     since: datetime, until: datetime | None, kind: str, start: datetime, end: datetime, scale: float,
     node: str = "", devices: tuple[int, ...] = (), reason: str = "",
-) -> Bar:  # fmt: skip
+) -> TimelineBar:  # fmt: skip
     left = max((since - start).total_seconds() * scale, 0.0)
     width = max(((until or end) - since).total_seconds() * scale, 2.0)
-    return Bar(round(min(left, _WIDTH - 2.0), 1), round(min(width, _WIDTH - left), 1), kind, since, until, node,
+    return TimelineBar(round(min(left, _WIDTH - 2.0), 1), round(min(width, _WIDTH - left), 1), kind, since, until, node,
                devices, reason)  # fmt: skip
 
 
 ROUTES: Final = (
-    Route("GET", "/jobs/{user}/{name}", Who.OWNER, job, Told("A job", answers=(200, 400))),
-    Route("GET", "/jobs/{user}/{name}/live", Who.OWNER, live, Told("What changes of a job", answers=(200, 400))),
-    Route("GET", "/jobs/{user}/{name}/log/{role}/{index}", Who.OWNER, log, Told("The log of a task")),
-    Route("POST", "/jobs/{user}/{name}/stop", Who.OWNER, stop, Told("Stop a job", answers=(303, 400)), jobs=True),
+    Route("GET", "/jobs/{user}/{name}", Access.OWNER, job, Operation("A job", answers=(200, 400))),
+    Route(
+        "GET",
+        "/jobs/{user}/{name}/live",
+        Access.OWNER,
+        live,
+        Operation("What changes of a job", answers=(200, 400)),
+    ),
+    Route("GET", "/jobs/{user}/{name}/log/{role}/{index}", Access.OWNER, log, Operation("The log of a task")),
+    Route(
+        "POST",
+        "/jobs/{user}/{name}/stop",
+        Access.OWNER,
+        stop,
+        Operation("Stop a job", answers=(303, 400)),
+        jobs=True,
+    ),
 )

@@ -9,7 +9,7 @@ from paictl.cluster.jobpages import JobQuery, page_of
 from paictl.server.calls import Answer, Call
 from paictl.server.portal.rendering import fragment, page
 from paictl.server.portal.showing import address, all_vcs, number_in, paging, path_of
-from paictl.server.routing import Route, Told, Who
+from paictl.server.routing import Access, Operation, Route
 
 LIMIT: Final = 50
 """Jobs on a page."""
@@ -54,6 +54,6 @@ def _table(call: Call) -> dict[str, Any]:
 
 
 ROUTES: Final = (
-    Route("GET", "/jobs", Who.USER, jobs, Told("The list of jobs")),
-    Route("GET", "/jobs/table", Who.USER, table, Told("The rows of the list of jobs")),
+    Route("GET", "/jobs", Access.USER, jobs, Operation("The list of jobs")),
+    Route("GET", "/jobs/table", Access.USER, table, Operation("The rows of the list of jobs")),
 )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from paictl.i18n import LANGUAGES, text
-from paictl.operate.users.tokens import SPANS, Kind, issue
+from paictl.operate.users.tokens import SPANS, TokenKind, issue
 from paictl.server.calls import Answer, ApiError, Call, bad, redirect
 from paictl.server.credentials import LANGUAGE_COOKIE, THEME_COOKIE, choice_cookie, session_cookie
 from paictl.server.portal.rendering import folder, local_address, page
-from paictl.server.routing import Route, Told, Who
+from paictl.server.routing import Access, Operation, Route
 from paictl.server.signing import SignIns
 
 _MEDIA: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -41,12 +41,12 @@ def sign_in_with(sign_ins: SignIns) -> Route:
             values = {"next": wanted, "user": user[:64], "error": error.message, "title": "Sign in"}
             answer = page(call, "sign-in.html", values, status=error.status)
             return Answer(answer.body, answer.status, answer.media, error.headers)
-        token = issue(call.cluster.users, account, Kind.SESSION)
-        span = SPANS[Kind.SESSION]
+        token = issue(call.cluster.users, account, TokenKind.SESSION)
+        span = SPANS[TokenKind.SESSION]
         seconds = int(span.total_seconds()) if span else 0
         return redirect(wanted, session_cookie(token, secure=call.secure, seconds=seconds))
 
-    return Route("POST", "/sign-in", Who.ANYBODY, sign_in, Told("Sign in", answers=(303, 400, 429)), slow=True)
+    return Route("POST", "/sign-in", Access.ANYBODY, sign_in, Operation("Sign in", answers=(303, 400, 429)), slow=True)
 
 
 def sign_out(call: Call) -> Answer:
@@ -80,9 +80,9 @@ def static(call: Call) -> Answer:
 
 
 ROUTES: Final = (
-    Route("GET", "/", Who.ANYBODY, home, Told("The portal", answers=(303,))),
-    Route("GET", "/sign-in", Who.ANYBODY, sign_in_page, Told("Sign in")),
-    Route("POST", "/sign-out", Who.USER, sign_out, Told("Sign out", answers=(303,)), jobs=True),
-    Route("POST", "/preferences", Who.ANYBODY, choose, Told("Language and colours", answers=(303, 400))),
-    Route("GET", "/static/{file}", Who.ANYBODY, static, Told("Style and scripts")),
+    Route("GET", "/", Access.ANYBODY, home, Operation("The portal", answers=(303,))),
+    Route("GET", "/sign-in", Access.ANYBODY, sign_in_page, Operation("Sign in")),
+    Route("POST", "/sign-out", Access.USER, sign_out, Operation("Sign out", answers=(303,)), jobs=True),
+    Route("POST", "/preferences", Access.ANYBODY, choose, Operation("Language and colours", answers=(303, 400))),
+    Route("GET", "/static/{file}", Access.ANYBODY, static, Operation("Style and scripts")),
 )

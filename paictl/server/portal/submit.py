@@ -23,7 +23,7 @@ from paictl.server.calls import Answer, ApiError, Call, json_answer, redirect
 from paictl.server.errors import problem_data
 from paictl.server.portal.rendering import page
 from paictl.server.portal.showing import granted, path_of
-from paictl.server.routing import Route, Told, Who
+from paictl.server.routing import Access, Operation, Route
 from paictl.server.submitting import request_for
 from paictl.workload.job import PRIORITIES
 
@@ -33,7 +33,7 @@ _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class SubmitForm:
     """The common case: one task role."""
 
     name: str = ""
@@ -49,7 +49,7 @@ class Form:
     gang: str = "on"
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Form:
+    def of(cls, given: Mapping[str, Any]) -> SubmitForm:
         """What was sent; what was not is empty, as a browser leaves out a box that is not ticked."""
         return cls(**{one.name: str(given.get(one.name, ""))[:20_000] for one in fields(cls)})
 
@@ -121,13 +121,13 @@ def _request(call: Call, written: str, found: Checked) -> JobRequest:
 def form(call: Call) -> Answer:
     """The empty page."""
     vcs = granted(call)
-    return _page(call, Form(vc=vcs[0] if vcs else ""), "", None)
+    return _page(call, SubmitForm(vc=vcs[0] if vcs else ""), "", None)
 
 
 def written(call: Call) -> Answer:
     """What a button of the page asks: YAML from the form, a check, or to submit."""
     given = call.fields()
-    wish, made = str(given.get("wish", "check")), Form.of(given)
+    wish, made = str(given.get("wish", "check")), SubmitForm.of(given)
     typed = str(given.get("yaml", "")).replace("\r\n", "\n")
     if wish == "draft" or not typed.strip():
         typed = made.yaml()
@@ -137,7 +137,7 @@ def written(call: Call) -> Answer:
     return _page(call, made, typed, found, status=400 if wish == "submit" else 200)
 
 
-def _page(call: Call, made: Form, typed: str, found: Checked | None, *, status: int = 200) -> Answer:
+def _page(call: Call, made: SubmitForm, typed: str, found: Checked | None, *, status: int = 200) -> Answer:
     values = {
         "title": "Submit", "here": "/submit", "form": asdict(made), "yaml": typed, "checked": found,
         "vcs": granted(call), "priorities": list(PRIORITIES),
@@ -147,7 +147,7 @@ def _page(call: Call, made: Form, typed: str, found: Checked | None, *, status: 
 
 def draft(call: Call) -> Answer:
     """The YAML of a form, for the script."""
-    return json_answer({"yaml": Form.of(call.fields()).yaml()})
+    return json_answer({"yaml": SubmitForm.of(call.fields()).yaml()})
 
 
 def check(call: Call) -> Answer:
@@ -164,8 +164,15 @@ def check(call: Call) -> Answer:
 
 
 ROUTES: Final = (
-    Route("GET", "/submit", Who.USER, form, Told("Write a job")),
-    Route("POST", "/submit", Who.USER, written, Told("Check or submit a job", answers=(200, 303, 400)), size=SIZE),
-    Route("POST", "/submit/draft", Who.USER, draft, Told("The YAML of a form"), size=SIZE),
-    Route("POST", "/submit/check", Who.USER, check, Told("What there is to say about a job"), size=SIZE),
+    Route("GET", "/submit", Access.USER, form, Operation("Write a job")),
+    Route(
+        "POST",
+        "/submit",
+        Access.USER,
+        written,
+        Operation("Check or submit a job", answers=(200, 303, 400)),
+        size=SIZE,
+    ),
+    Route("POST", "/submit/draft", Access.USER, draft, Operation("The YAML of a form"), size=SIZE),
+    Route("POST", "/submit/check", Access.USER, check, Operation("What there is to say about a job"), size=SIZE),
 )

@@ -10,7 +10,7 @@ from paictl.sim.cluster import Cluster, Devices
 from paictl.sim.view import JobView
 
 
-class Placement(ABC):
+class Placer(ABC):
     """A book of free devices with one way to choose from them."""
 
     id: ClassVar[str]

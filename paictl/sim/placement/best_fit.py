@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from paictl.sim.cluster import Cluster, Devices
-from paictl.sim.placement.base import Placement
+from paictl.sim.placement.base import Placer
 from paictl.sim.placement.nodes import NodeBook
 from paictl.sim.view import JobView
 
 
-class BestFit(Placement):
+class BestFit(Placer):
     """The fullest node that has room, the first of equals; all pods of a job, or none.
 
     Without pods a job is whole nodes (of the largest in the cluster) and, for the rest, a part of one.

@@ -7,26 +7,26 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from paictl.sim.cluster import Cluster, Devices
-from paictl.sim.placement.base import Placement
-from paictl.sim.placement.utility import Kind, Mapped, Resident, Shape, judge, mappings
+from paictl.sim.placement.base import Placer
+from paictl.sim.placement.utility import JobKind, Mapped, Resident, Shape, judge, mappings
 from paictl.sim.view import JobView
 
 _REMEMBERED: Final = 100_000
 """Mappings kept before all are forgotten: what was worked out once is asked again and again."""
 
 
-class Spot(NamedTuple):
+class Candidate(NamedTuple):
     """Where a job would go."""
 
     node: int
     mapped: Mapped
 
 
-Rule = Callable[[int, int, float], Spot | None]
+Rule = Callable[[int, int, float], Candidate | None]
 """(kind, devices, least utility of the job) -> where to; None: nowhere."""
 
 
-class Bipartition(Placement):
+class Bipartition(Placer):
     """Sockets of machines: who is on them, what is free, and machines by their shape.
 
     `cluster` has the groups of `level` as sockets. A job that fits on no machine, however idle, gets whole machines and
@@ -49,8 +49,8 @@ class Bipartition(Placement):
             self._free[socket].append(device)
         self._residents: list[dict[int, Resident]] = [{} for _ in cluster.nodes]
         self._owner: dict[int, int] = {}
-        self._kinds: dict[Kind, int] = {}
-        self._known: list[Kind] = []
+        self._kinds: dict[JobKind, int] = {}
+        self._known: list[JobKind] = []
         self._mappings: dict[tuple[int, int, Shape], tuple[Mapped, ...]] = {}
         self._largest: dict[str | None, int] = {}
         for machine in cluster.nodes:
@@ -66,13 +66,13 @@ class Bipartition(Placement):
 
     def kind(self, job: JobView) -> int:
         """A number for all jobs like this one."""
-        kind = Kind.of(job)
+        kind = JobKind.of(job)
         if kind not in self._kinds:
             self._kinds[kind] = len(self._known)
             self._known.append(kind)
         return self._kinds[kind]
 
-    def best(self, kind: int, number: int, least: float) -> Spot | None:
+    def best(self, kind: int, number: int, least: float) -> Candidate | None:
         """The mapping that is worth most to the system, of those that are worth at least so much to the job."""
         found: tuple[float, int, Mapped] | None = None
         for shape, nodes in self._rooms(kind, number):
@@ -81,9 +81,9 @@ class Bipartition(Placement):
                     if found is None or (-mapped.system, nodes[0]) < found[:2]:
                         found = -mapped.system, nodes[0], mapped
                     break
-        return None if found is None else Spot(found[1], found[2])
+        return None if found is None else Candidate(found[1], found[2])
 
-    def fullest(self, kind: int, number: int, _: float) -> Spot | None:
+    def fullest(self, kind: int, number: int, _: float) -> Candidate | None:
         """Best fit: the machine with the fewest free devices that are enough, from its fullest sockets."""
         for total in range(number, len(self._open)):
             nodes = [row[0] for shape, row in self._open[total].items() if self._may(kind, shape)]
@@ -91,7 +91,7 @@ class Bipartition(Placement):
                 return self._fill(kind, number, min(nodes), fullest=True)
         return None
 
-    def first(self, kind: int, number: int, _: float) -> Spot | None:
+    def first(self, kind: int, number: int, _: float) -> Candidate | None:
         """The first machine with room, its sockets in their order."""
         node = min((nodes[0] for _, nodes in self._rooms(kind, number)), default=None)
         return None if node is None else self._fill(kind, number, node, fullest=False)
@@ -122,13 +122,13 @@ class Bipartition(Placement):
             found = self._mappings[key] = mappings(kind, number, shape, self._known)
         return found
 
-    def _fill(self, kind: int, number: int, node: int, *, fullest: bool) -> Spot:
+    def _fill(self, kind: int, number: int, node: int, *, fullest: bool) -> Candidate:
         shape = self._shape[node]
         order = sorted(range(len(shape.free)), key=lambda socket: shape.free[socket] if fullest else socket)
         counts = [0] * len(order)
         for socket in order:
             counts[socket] = min(number - sum(counts), shape.free[socket])
-        return Spot(node, judge(kind, tuple(counts), shape, self._known))
+        return Candidate(node, judge(kind, tuple(counts), shape, self._known))
 
     # --- taking and giving
 

@@ -13,7 +13,7 @@ from paictl.scheduler.events import NodeHealth, PodGone
 from paictl.scheduler.request import MAX_PRIORITY, PodRequest
 from paictl.sim.cluster import Cluster, Devices
 from paictl.sim.job import Share
-from paictl.sim.placement.base import Placement
+from paictl.sim.placement.base import Placer
 from paictl.sim.view import JobView
 
 NAMELESS = "(no tenant)"
@@ -22,7 +22,7 @@ OPPORTUNISTIC = -1
 """HiveD's priority of a job outside every quota."""
 
 
-class Cells(Placement):
+class Cells(Placer):
     """The core on a cluster whose nodes have the names and devices of its configuration; all of them healthy.
 
     A job becomes one affinity group: whole nodes and, for the rest, a part of one. A job for which

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from paictl.sim.cluster import Cluster, Devices
-from paictl.sim.placement.base import Placement
-from paictl.sim.placement.nodes import NodeBook, Pool
+from paictl.sim.placement.base import Placer
+from paictl.sim.placement.nodes import NodeBook, NodePool
 from paictl.sim.view import JobView
 
 
-class Consolidate(Placement):
+class Consolidate(Placer):
     """Whole machines and one part of a machine; a job waits until they are free.
 
     The first machine that has room is taken, as Tiresias' simulator does it (its `try_single_node_alloc`): best fit
@@ -33,7 +33,7 @@ class Consolidate(Placement):
                 return tuple(sorted(taken))
         return None
 
-    def _nodes(self, pool: Pool, number: int) -> list[tuple[int, int]] | None:
+    def _nodes(self, pool: NodePool, number: int) -> list[tuple[int, int]] | None:
         whole, rest = divmod(number, pool.size)
         idle = pool.by_free[pool.size]
         if len(idle) < whole:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from paictl.sim.cluster import Cluster, Devices
-from paictl.sim.placement.base import Placement
+from paictl.sim.placement.base import Placer
 from paictl.sim.view import JobView
 
 
-class Count(Placement):
+class Count(Placer):
     """Any free devices; of one type if one has enough, those of the first type of the cluster first."""
 
     id = "count"

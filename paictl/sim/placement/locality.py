@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from paictl.sim.cluster import Cluster, Devices
-from paictl.sim.placement.base import Placement
+from paictl.sim.placement.base import Placer
 from paictl.sim.placement.nodes import NodeBook
 from paictl.sim.view import JobView
 
@@ -14,7 +14,7 @@ STRICT, DOMAIN, ANYWHERE = range(3)
 """One server, or the fewest servers of one rack; any servers of one RDMA domain; any servers."""
 
 
-class Locality(Placement):
+class Locality(Placer):
     """`take` is strict; `at` takes a degree. Where a cluster has no racks (domains) it is one."""
 
     id = "locality"

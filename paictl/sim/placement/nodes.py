@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from paictl.sim.cluster import Cluster, Devices
 
 
-class Pool:
+class NodePool:
     """Nodes of one type and size."""
 
     __slots__ = ("by_free", "free", "kind", "size")
@@ -26,14 +26,14 @@ class NodeBook:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.pools: list[Pool] = []
-        self._pool_of: list[Pool] = []
+        self.pools: list[NodePool] = []
+        self._pool_of: list[NodePool] = []
         self._free: list[list[int]] = []
-        known: dict[tuple[str, int], Pool] = {}
+        known: dict[tuple[str, int], NodePool] = {}
         for number, node in enumerate(cluster.nodes):
             pool = known.get((node.type, node.devices))
             if pool is None:
-                pool = known[node.type, node.devices] = Pool(node.type, node.devices)
+                pool = known[node.type, node.devices] = NodePool(node.type, node.devices)
                 self.pools.append(pool)
             pool.by_free[node.devices].append(number)
             pool.free += node.devices
@@ -44,7 +44,7 @@ class NodeBook:
         """The free devices of a node, rising."""
         return self._free[node]
 
-    def pools_for(self, kind: str | None) -> Iterator[Pool]:
+    def pools_for(self, kind: str | None) -> Iterator[NodePool]:
         """Those of a type, or all, in the order of the cluster."""
         return (pool for pool in self.pools if kind is None or pool.kind == kind)
 

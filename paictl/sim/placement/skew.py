@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from paictl.sim.cluster import Cluster, Devices
 from paictl.sim.placement.consolidate import Consolidate
-from paictl.sim.placement.nodes import Pool
+from paictl.sim.placement.nodes import NodePool
 from paictl.sim.view import JobView
 
 
@@ -35,7 +35,7 @@ class Skew(Consolidate):
                 return self._fragments(pool, number)
         return None
 
-    def _fragments(self, pool: Pool, number: int) -> Devices:
+    def _fragments(self, pool: NodePool, number: int) -> Devices:
         """From the machines with the fewest free devices, so that whole ones stay whole."""
         taken: list[int] = []
         self.free -= number

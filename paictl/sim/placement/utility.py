@@ -23,7 +23,7 @@ _DIGITS: Final = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class JobKind:
     """What is asked of a job to place it; jobs of one kind are alike."""
 
     model: str
@@ -33,7 +33,7 @@ class Kind:
     sensitivity: tuple[tuple[str, float], ...]
 
     @classmethod
-    def of(cls, job: JobView) -> Kind:
+    def of(cls, job: JobView) -> JobKind:
         """Needs to know MODEL, COLOCATION and LOCALITY."""
         return cls(job.model, job.gpus, job.gpu_type, tuple(job.beside.items()), tuple(job.sensitivity.items()))
 
@@ -105,7 +105,7 @@ def _distances(counts: Sequence[int]) -> int:
     return NEAR * within + APART * (number * (number - 1) // 2 - within)
 
 
-def judge(kind: int, counts: tuple[int, ...], shape: Shape, kinds: Sequence[Kind]) -> Mapped:
+def judge(kind: int, counts: tuple[int, ...], shape: Shape, kinds: Sequence[JobKind]) -> Mapped:
     """What that mapping is worth."""
     used = tuple(socket for socket, count in enumerate(counts) if count)
     suffered, caused = [], []
@@ -122,7 +122,7 @@ def judge(kind: int, counts: tuple[int, ...], shape: Shape, kinds: Sequence[Kind
     return Mapped(counts, round(system, _DIGITS), round(job, _DIGITS))
 
 
-def _felt(job: Resident, other: Resident, kinds: Sequence[Kind]) -> float:
+def _felt(job: Resident, other: Resident, kinds: Sequence[JobKind]) -> float:
     """Time alone where it is, by time near the other; 1 where it feels nothing."""
     own, near = kinds[job.kind], kinds[other.kind]
     level = "socket" if len(job.sockets) == 1 else "node"
@@ -139,7 +139,7 @@ def _root(cost: float) -> float:
     return float(cost ** (1 / 3))
 
 
-def mappings(kind: int, number: int, shape: Shape, kinds: Sequence[Kind]) -> tuple[Mapped, ...]:
+def mappings(kind: int, number: int, shape: Shape, kinds: Sequence[JobKind]) -> tuple[Mapped, ...]:
     """Those worth choosing from, best for the system first; each one that follows is better for the job."""
     every = [judge(kind, counts, shape, kinds) for counts in splits(shape.free, number)]
     kept: list[Mapped] = []

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from paictl.sim.actions import Colocate, Moment
+from paictl.sim.actions import Colocate, Trigger
 from paictl.sim.cluster import Cluster, Devices
 from paictl.sim.job import Share
-from paictl.sim.knowledge import Knows
+from paictl.sim.knowledge import Knowledge
 from paictl.sim.policies.base import Parameters, Policy, Setup
 from paictl.sim.policies.parameters import parameter
 from paictl.sim.rates import Rates
-from paictl.sim.state import ONE, JobState
+from paictl.sim.state import ONE, JobProgress
 from paictl.sim.view import JobView
 
 
@@ -35,14 +35,14 @@ class AntManRates(Rates):
         self._leading = leading
         self._epsilon = epsilon
 
-    def rate(self, state: JobState, company: Sequence[JobState]) -> int:
+    def rate(self, state: JobProgress, company: Sequence[JobProgress]) -> int:
         """Units of work a millisecond."""
         rate = self.alone(state.job, state.devices) * (1.0 - self.overhead)
         if company:
             rate *= self._part(state, company)
         return round(rate * ONE)
 
-    def _part(self, state: JobState, company: Sequence[JobState]) -> float:
+    def _part(self, state: JobProgress, company: Sequence[JobProgress]) -> float:
         if state.number in self._leading:
             return 1.0 - self._epsilon
         room = 1.0 - max((other.job.gpu_util for other in company if other.number in self._leading), default=0.0)
@@ -60,7 +60,7 @@ class AntMan(Policy):
     id = "antman"
     title = "guaranteed jobs by quota, opportunistic ones on what these leave of a device"
     paper = "Xiao et al., OSDI'20"
-    knows = frozenset({Knows.UTILISATION})
+    knows = frozenset({Knowledge.UTILISATION})
     Parameters = AntManParameters
     choices = (
         "an opportunistic job gets 1 - utilisation of the guaranteed job on its busiest device, in equal parts where "
@@ -101,7 +101,7 @@ class AntMan(Policy):
             for device in devices:
                 self._guests[device].remove(job)
 
-    def plan(self, moment: Moment) -> None:
+    def plan(self, moment: Trigger) -> None:
         """Guarantees first, in the order of arrival; then whoever can live on what is left."""
         for job in moment.arrived:
             self._waiting.setdefault(job.vc, []).append(job)

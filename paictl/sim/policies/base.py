@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from paictl.i18n import text
-from paictl.sim.actions import Action, Moment, Preempt, Start
+from paictl.sim.actions import Action, Preempt, Start, Trigger
 from paictl.sim.cluster import Cluster, Devices
-from paictl.sim.knowledge import NOTHING, Knows
-from paictl.sim.placement.base import Placement
+from paictl.sim.knowledge import NOTHING, Knowledge
+from paictl.sim.placement.base import Placer
 from paictl.sim.placement.table import PLACEMENTS
 from paictl.sim.policies.parameters import ParameterError, Span, parameter
 from paictl.sim.rates import Costs, Rates
@@ -62,7 +62,7 @@ class Policy(ABC):
     """One line."""
     paper: ClassVar[str]
     """Where it is from; "from secondary source only" where the paper could not be had."""
-    knows: frozenset[Knows] = NOTHING
+    knows: frozenset[Knowledge] = NOTHING
     transparent: bool = False
     """Whether it can run any job on fewer devices than the job asked for."""
     choices: tuple[str, ...] = ()
@@ -86,14 +86,14 @@ class Policy(ABC):
     # --- to be overridden
 
     @abstractmethod
-    def plan(self, moment: Moment) -> None:
+    def plan(self, moment: Trigger) -> None:
         """Look at what happened and act."""
 
     def wake(self) -> Millis | None:
         """When to be asked next although nothing happens."""
         return None
 
-    def make_placement(self) -> Placement:
+    def make_placement(self) -> Placer:
         """The book of devices; override for one with parameters."""
         name = self.p.placement
         if name not in PLACEMENTS:
@@ -150,7 +150,7 @@ class Policy(ABC):
 
     # --- for the engine
 
-    def decide(self, moment: Moment) -> Sequence[Action]:
+    def decide(self, moment: Trigger) -> Sequence[Action]:
         """Give back what the jobs that ended had, then plan."""
         self.now = moment.now
         self._actions = []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Literal
 
-from paictl.sim.knowledge import Knows
+from paictl.sim.knowledge import Knowledge
 from paictl.sim.policies.base import Setup
 from paictl.sim.policies.grid import Grid, GridParameters
 from paictl.sim.policies.parameters import parameter
@@ -39,7 +39,7 @@ class Chronus(Grid):
         "Gao et al., SoCC'21, from secondary source only: the published artifact (S-Lab-System-Group/ChronusArtifact "
         "@bc7e15f) and its description"
     )
-    knows = frozenset({Knows.DURATION, Knows.DEADLINE})
+    knows = frozenset({Knowledge.DURATION, Knowledge.DEADLINE})
     Parameters = ChronusParameters
     choices = (
         "durations are those of the trace, as if the profiler measured exactly; the profiler's own run costs `profile`",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from paictl.sim.knowledge import Knows
+from paictl.sim.knowledge import Knowledge
 from paictl.sim.policies.grid import Grid
 from paictl.sim.state import ONE
 from paictl.sim.view import JobView
@@ -19,7 +19,7 @@ class Edf(Grid):
     id = "edf"
     title = "earliest deadline first"
     paper = "textbook (Liu and Layland, 1973); baseline of Chronus (SoCC'21)"
-    knows = frozenset({Knows.DEADLINE})
+    knows = frozenset({Knowledge.DEADLINE})
     choices = (
         "decisions on the grid of Chronus (lease, slot), so that both can be compared",
         "a strict job that has missed its deadline keeps its place: plain EDF knows nothing of durations",
@@ -43,7 +43,7 @@ class EdfInfeasibleLast(Grid):
     id = "edf-infeasible-last"
     title = "earliest deadline first; who is too late anyway comes last"
     paper = "textbook; the strongest simple rival of Chronus on its own traces (policies.md, D5)"
-    knows = frozenset({Knows.DEADLINE, Knows.DURATION})
+    knows = frozenset({Knowledge.DEADLINE, Knowledge.DURATION})
     choices = (
         "too late: remaining time and the cost of a resume do not fit before the deadline",
         "those who are too late and those without deadlines share one line, by remaining time",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from paictl.sim.actions import Moment
+from paictl.sim.actions import Trigger
 from paictl.sim.policies.base import Policy, Setup
 from paictl.sim.view import JobView
 
@@ -23,7 +23,7 @@ class Fifo(Policy):
         super().__init__(parameters, setup)
         self._line: deque[JobView] = deque()
 
-    def plan(self, moment: Moment) -> None:
+    def plan(self, moment: Trigger) -> None:
         """From the head of the line, until there is no room for it."""
         self._line.extend(moment.arrived)
         while self._line and self._line[0].gpus <= self.placement.free and self.start(self._line[0]):

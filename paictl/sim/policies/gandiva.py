@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from paictl.sim.actions import Colocate, Migrate, Moment, Preempt, Resize, Start
+from paictl.sim.actions import Colocate, Migrate, Preempt, Resize, Start, Trigger
 from paictl.sim.cluster import Devices
-from paictl.sim.knowledge import Knows
+from paictl.sim.knowledge import Knowledge
 from paictl.sim.placement.homes import Case, Home, Homes
 from paictl.sim.policies.base import Parameters, Policy, Setup
 from paictl.sim.policies.parameters import Span, parameter
@@ -39,7 +39,7 @@ class Gandiva(Policy):
     id = "gandiva"
     title = "time slicing, packing, migration, grow-shrink, all by trial and error"
     paper = "Gandiva (OSDI'18) §3"
-    knows = frozenset({Knows.UTILISATION, Knows.RATE})
+    knows = frozenset({Knowledge.UTILISATION, Knowledge.RATE})
     choices = (
         "Algorithm 1 takes a server with the job's affinity if its height is below 1; a server in use never has that: "
         "we ask whether it has room for the job",
@@ -87,7 +87,7 @@ class Gandiva(Policy):
             book.pop(job.number, None)
         self.homes.leave(job)
 
-    def plan(self, moment: Moment) -> None:
+    def plan(self, moment: Trigger) -> None:
         """React to what happened, and at the end of a quantum look for something better."""
         tick = moment.woken and self.now % self.p.quantum == 0
         if moment.arrived:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final, Literal
 
-from paictl.sim.actions import Colocate, Moment, Preempt, Start
+from paictl.sim.actions import Colocate, Preempt, Start, Trigger
 from paictl.sim.cluster import Devices
 from paictl.sim.dice import Dice
-from paictl.sim.knowledge import Knows
+from paictl.sim.knowledge import Knowledge
 from paictl.sim.placement.pools import TypedPools
 from paictl.sim.policies.base import Parameters, Policy, Setup
 from paictl.sim.policies.parameters import Span, parameter
@@ -53,7 +53,16 @@ class Gavel(Policy):
     id = "gavel"
     title = "heterogeneity-aware shares of time, by any objective"
     paper = "Narayanan et al., OSDI'20; stanford-futuredata/gavel@c4fa400"
-    knows = frozenset({Knows.DURATION, Knows.THROUGHPUT, Knows.COLOCATION, Knows.MODEL, Knows.DEADLINE, Knows.FACTS})
+    knows = frozenset(
+        {
+            Knowledge.DURATION,
+            Knowledge.THROUGHPUT,
+            Knowledge.COLOCATION,
+            Knowledge.MODEL,
+            Knowledge.DEADLINE,
+            Knowledge.FACTS,
+        }
+    )
     Parameters = GavelParameters
     choices = (
         "the weight of a job is its fact `weight` (1 if it has none)",
@@ -86,7 +95,7 @@ class Gavel(Policy):
 
     # --- rounds
 
-    def plan(self, moment: Moment) -> None:
+    def plan(self, moment: Trigger) -> None:
         """Note who came and went; at the end of a round, begin another."""
         for job in moment.arrived:
             self._enter(job)

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import accumulate
 
-from paictl.sim.knowledge import Knows
+from paictl.sim.knowledge import Knowledge
 from paictl.sim.policies.base import Setup
 from paictl.sim.policies.las import Las, LasParameters
 from paictl.sim.policies.queue import Key
@@ -44,7 +44,7 @@ class Gittins(Las):
     id = "gittins"
     title = "Gittins index in queues (Tiresias-G): knows the distribution of service"
     paper = "Tiresias (NSDI'19) §3.2"
-    knows = frozenset({Knows.DISTRIBUTION})
+    knows = frozenset({Knowledge.DISTRIBUTION})
     choices = (
         "the distribution is that of the trace itself, as in the paper's simulation",
         "the quantum d is the upper threshold of the job's queue, as the published simulator has it",

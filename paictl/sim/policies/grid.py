@@ -6,9 +6,10 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from paictl.sim.actions import Moment
+from paictl.i18n import text
+from paictl.sim.actions import Trigger
 from paictl.sim.policies.base import Parameters, Policy, Setup
-from paictl.sim.policies.parameters import Span, parameter
+from paictl.sim.policies.parameters import ParameterError, Span, parameter
 from paictl.sim.view import JobView
 from paictl.units import Millis
 
@@ -22,6 +23,15 @@ class GridParameters(Parameters):
         Span(300_000), "at its end free devices are given to those who wait; divides the lease", 0.001, 1e9
     )
     resume_log: Span = parameter(Span(30_000), "times (1 + log2 devices): a job that starts again pays this")
+
+    def __post_init__(self) -> None:
+        """Raises `ParameterError` where leases would end between slots, when nothing is decided."""
+        if self.lease % self.slot:
+            lease, slot = (f"{span / 1000:g}" for span in (self.lease, self.slot))
+            raise ParameterError(
+                text("a slot of {slot} s does not divide a lease of {lease} s", slot=slot, lease=lease),
+                hint=text("for instance {example}", example=f"slot={lease}"),
+            )
 
 
 class Grid(Policy):
@@ -42,7 +52,7 @@ class Grid(Policy):
         """Replace whoever runs; override to plan ahead."""
         self.replace(self.ranked([*self.running.values(), *self.waiting.values()]))
 
-    def plan(self, moment: Moment) -> None:
+    def plan(self, moment: Trigger) -> None:
         """Nothing happens between two slots."""
         for job in moment.arrived:
             self.waiting[job.number] = job

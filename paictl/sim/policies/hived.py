@@ -9,9 +9,9 @@ from fractions import Fraction
 from heapq import heappop, heappush
 from typing import Literal
 
-from paictl.sim.actions import Moment, Preempt
+from paictl.sim.actions import Preempt, Trigger
 from paictl.sim.cluster import Devices
-from paictl.sim.placement.base import Placement
+from paictl.sim.placement.base import Placer
 from paictl.sim.placement.cells import Cells, for_nodes, from_text
 from paictl.sim.policies.base import Parameters, Policy, Setup
 from paictl.sim.policies.parameters import parameter
@@ -73,7 +73,7 @@ class Hived(Policy):
         self._runs: dict[int, JobView] = {}
         self._preempted_devices = 0
 
-    def make_placement(self) -> Placement:
+    def make_placement(self) -> Placer:
         """The core, with the configuration of the cluster or one made for it."""
         spec = self.cluster.spec
         if spec.hived is not None:
@@ -99,7 +99,7 @@ class Hived(Policy):
             self.tenants[job.vc].spare -= number
         self._spare_changed = True
 
-    def plan(self, moment: Moment) -> None:
+    def plan(self, moment: Trigger) -> None:
         """Only those whom an event can have helped are looked at: in a VC nobody depends on other VCs."""
         for job in moment.arrived:
             self._wait(job)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Literal
 
-from paictl.sim.actions import Moment
+from paictl.sim.actions import Trigger
 from paictl.sim.policies.base import Parameters, Setup
 from paictl.sim.policies.parameters import Span, parameter
 from paictl.sim.policies.queue import Key
@@ -89,7 +89,7 @@ class Las(Ranked):
 
     # --- events
 
-    def note(self, moment: Moment) -> None:
+    def note(self, moment: Trigger) -> None:
         """Also: who has crossed a threshold, who has waited long enough."""
         for job in moment.arrived:
             self._queue[job.number] = 0

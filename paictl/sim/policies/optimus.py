@@ -7,9 +7,9 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from paictl.sim.actions import Moment, Preempt, Start
+from paictl.sim.actions import Preempt, Start, Trigger
 from paictl.sim.cluster import Devices
-from paictl.sim.knowledge import Knows
+from paictl.sim.knowledge import Knowledge
 from paictl.sim.placement.nodes import NodeBook
 from paictl.sim.policies.base import Parameters, Policy, Setup
 from paictl.sim.policies.parameters import Span, parameter
@@ -114,7 +114,7 @@ class Optimus(Policy):
     id = "optimus"
     title = "least remaining time by marginal gain, elastic jobs"
     paper = "Peng et al., EuroSys'18; the variant for all-reduce jobs of petuum/adaptdl osdi21-artifact@c793c70"
-    knows = frozenset({Knows.DURATION, Knows.SCALING})
+    knows = frozenset({Knowledge.DURATION, Knowledge.SCALING})
     Parameters = OptimusParameters
     choices = (
         "remaining work and speeds are those of the trace: what its two fitted curves would say of a job that they fit "
@@ -131,7 +131,7 @@ class Optimus(Policy):
         super().__init__(parameters, setup)
         self._jobs: dict[int, JobView] = {}
 
-    def plan(self, moment: Moment) -> None:
+    def plan(self, moment: Trigger) -> None:
         """Nothing happens between two intervals."""
         for job in moment.arrived:
             self._jobs[job.number] = job

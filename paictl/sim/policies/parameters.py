@@ -60,8 +60,8 @@ class Bounds:
         """They, where they are more than what any number keeps to."""
         low, high = (f"{bound:g}" for bound in (self.least, self.most))
         if self.most != FINITE:
-            return f", {low} to {high}" if math.isfinite(self.most) else f", {low} to inf"
-        return f", at least {low}" if self.least else ""
+            return i18n.text(", {low} to {high}", low=low, high=high)
+        return i18n.text(", at least {low}", low=low) if self.least else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,10 @@ def read(kind: type[T], given: Mapping[str, str], policy: str) -> T:
             )
         where = f"policy {policy}, parameter {key}"
         values[known[key].name] = _value(hints[known[key].name], _bounds(known[key]), text, where)
-    return kind(**values)
+    try:
+        return kind(**values)
+    except ParameterError as error:  # of values that do not go together
+        raise ParameterError(error.message, where=f"policy {policy}", hint=error.hint) from None
 
 
 def as_data(parameters: object) -> dict[str, object]:
@@ -146,8 +149,9 @@ def _allowed(kind: object, bounds: Bounds) -> str:
     if get_origin(kind) is Literal:
         return " | ".join(str(word) for word in get_args(kind))
     if get_origin(kind) is tuple:
-        return "numbers with / between them"
-    return _WORDS.get(kind, "text") + (bounds.words if kind in (int, float, Span) else "")
+        return i18n.text("numbers with / between them")
+    word = i18n.text(_WORDS.get(kind, "text"))
+    return i18n.joined("", (word, bounds.words)) if kind in (int, float, Span) else word
 
 
 def _plain(kind: object, value: Any) -> object:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from heapq import nlargest
 from typing import Final, Literal
 
-from paictl.sim.actions import Moment, Start
+from paictl.sim.actions import Start, Trigger
 from paictl.sim.cluster import Devices
 from paictl.sim.dice import Dice
 from paictl.sim.policies.base import Parameters, Policy, Setup
@@ -105,7 +105,7 @@ class ParSync(Policy):
         self._free.update(devices)
         self._change()
 
-    def plan(self, moment: Moment) -> None:
+    def plan(self, moment: Trigger) -> None:
         """Refresh what is due, then let a scheduler decide if its time has come."""
         self._catch_up()
         if moment.arrived:

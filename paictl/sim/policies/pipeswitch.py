@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paictl.sim.knowledge import Knows
+from paictl.sim.knowledge import Knowledge
 from paictl.sim.policies.base import Parameters
 from paictl.sim.policies.parameters import Span, parameter
 from paictl.sim.policies.queue import Key
@@ -29,7 +29,7 @@ class PipeSwitch(Ranked):
     id = "pipeswitch"
     title = "inference preempts training on the same devices, changing over in milliseconds"
     paper = "Bai et al., OSDI'20, from secondary source only: 5.4 to 34.6 ms a change, seconds for stop-and-start"
-    knows = frozenset({Knows.DEADLINE})
+    knows = frozenset({Knowledge.DEADLINE})
     Parameters = PipeSwitchParameters
     choices = (
         "a change costs 30 ms, near the paper's largest (34.6 ms); it is the job's that is changed to",

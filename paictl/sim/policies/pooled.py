@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from paictl.sim.actions import Colocate, Moment, Start
+from paictl.sim.actions import Colocate, Start, Trigger
 from paictl.sim.cluster import Devices
 from paictl.sim.placement.nodes import NodeBook
 from paictl.sim.policies.base import Parameters, Policy, Setup
@@ -62,7 +62,7 @@ class Pooled(Policy):
         self._free += len(devices)
         self._load -= self._remote.pop(job.number, (job, 0))[1]
 
-    def plan(self, moment: Moment) -> None:
+    def plan(self, moment: Trigger) -> None:
         """Start whoever finds devices; whoever is remote feels who else is."""
         self._stranded += (self.now - self._since) * self._idle
         self._since = self.now

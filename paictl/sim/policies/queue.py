@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Hashable
 from heapq import heappop, heappush
 
-from paictl.sim.actions import Moment
+from paictl.sim.actions import Trigger
 from paictl.sim.policies.base import Policy
 from paictl.sim.view import JobView
 
@@ -28,7 +28,7 @@ class Queue(Policy):
         super().__init__(*given)  # type: ignore[arg-type] # as Policy takes them
         self._waiting: dict[tuple[int, Hashable], list[tuple[Key, int, JobView]]] = {}
 
-    def plan(self, moment: Moment) -> None:
+    def plan(self, moment: Trigger) -> None:
         """Start whom there is room for."""
         for job in moment.arrived:
             heap = self._waiting.setdefault((job.gpus, self.placement.group(job)), [])

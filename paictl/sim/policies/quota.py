@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paictl.sim.cluster import Devices
-from paictl.sim.placement.base import Placement
+from paictl.sim.placement.base import Placer
 from paictl.sim.placement.best_fit import BestFit
 from paictl.sim.policies.base import Setup
 from paictl.sim.policies.queue import Queue
@@ -31,7 +31,7 @@ class Quota(Queue):
         self._left = dict(setup.cluster.spec.quotas)
         self._limited = bool(self._left)
 
-    def make_placement(self) -> Placement:
+    def make_placement(self) -> Placer:
         """Best fit, whatever `placement=` says."""
         return BestFit(self.cluster)
 

@@ -19,7 +19,7 @@ from bisect import bisect_left, insort
 from collections.abc import Hashable, Iterator
 from heapq import merge
 
-from paictl.sim.actions import Moment, Preempt, Start
+from paictl.sim.actions import Preempt, Start, Trigger
 from paictl.sim.cluster import Devices
 from paictl.sim.policies.base import Policy
 from paictl.sim.policies.queue import Key
@@ -103,12 +103,12 @@ class Ranked(Policy):
 
     # --- who waits and who runs
 
-    def plan(self, moment: Moment) -> None:
+    def plan(self, moment: Trigger) -> None:
         """Take note of who came and went, then walk."""
         self.note(moment)
         self.settle()
 
-    def note(self, moment: Moment) -> None:
+    def note(self, moment: Trigger) -> None:
         """Those who started last time are in the lanes from now on; whoever ended is not."""
         for job in self._fresh:
             if job.running:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from paictl.sim.actions import Moment, Preempt, Resize, Start
+from paictl.sim.actions import Preempt, Resize, Start, Trigger
 from paictl.sim.cluster import Devices
 from paictl.sim.job import Share
 from paictl.sim.policies.base import Parameters, Policy, Setup
@@ -53,7 +53,7 @@ class Singularity(Policy):
         super().__init__(parameters, setup)
         self._jobs: dict[int, JobView] = {}
 
-    def plan(self, moment: Moment) -> None:
+    def plan(self, moment: Trigger) -> None:
         """Share anew: only arrivals and ends change anything."""
         for job in moment.arrived:
             self._jobs[job.number] = job

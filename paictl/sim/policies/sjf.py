@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paictl.sim.knowledge import Knows
+from paictl.sim.knowledge import Knowledge
 from paictl.sim.policies.queue import Queue
 from paictl.sim.view import JobView
 
@@ -13,7 +13,7 @@ class Sjf(Queue):
     id = "sjf"
     title = "shortest job first, no preemption"
     paper = "textbook; as a baseline in Tiresias (NSDI'19)"
-    knows = frozenset({Knows.DURATION})
+    knows = frozenset({Knowledge.DURATION})
     choices = ("a job that does not fit is passed over, as by all policies of Tiresias' simulator except fifo",)
 
     def key(self, job: JobView, /) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from paictl.sim.knowledge import Knows
+from paictl.sim.knowledge import Knowledge
 from paictl.sim.policies.ranked import Ranked
 from paictl.sim.state import ONE
 from paictl.sim.view import JobView
@@ -16,7 +16,7 @@ class Srsf(Ranked):
     id = "srsf"
     title = "shortest remaining service (time x devices) first"
     paper = "Tiresias (NSDI'19) §2, SymbioticLab/Tiresias@959f9b0 `--schedule=shortest-gpu`"
-    knows = frozenset({Knows.DURATION})
+    knows = frozenset({Knowledge.DURATION})
     choices = ("as srtf for a job that runs: its remaining time is until it would be done",)
 
     def key(self, job: JobView, *, runs: bool) -> int | float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paictl.sim.knowledge import Knows
+from paictl.sim.knowledge import Knowledge
 from paictl.sim.policies.ranked import Ranked
 from paictl.sim.state import ONE
 from paictl.sim.view import JobView
@@ -14,7 +14,7 @@ class Srtf(Ranked):
     id = "srtf"
     title = "shortest remaining time first"
     paper = "textbook; Tiresias (NSDI'19), SymbioticLab/Tiresias@959f9b0 `--schedule=shortest`"
-    knows = frozenset({Knows.DURATION})
+    knows = frozenset({Knowledge.DURATION})
     choices = (
         "a job that runs is ranked by when it would be done, what its start still costs included; one that waits by "
         "its remaining work on its reference",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from paictl.sim.knowledge import Knows
-from paictl.sim.placement.base import Placement
+from paictl.sim.knowledge import Knowledge
+from paictl.sim.placement.base import Placer
 from paictl.sim.placement.skew import Skew
 from paictl.sim.policies.las import Las, LasParameters
 from paictl.sim.policies.parameters import parameter
@@ -28,7 +28,7 @@ class Tiresias(Las):
     id = "tiresias"
     title = "least attained service, models with one large tensor consolidated"
     paper = "Tiresias (NSDI'19) §3.2, §3.3"
-    knows = frozenset({Knows.SKEW})
+    knows = frozenset({Knowledge.SKEW})
     choices = (
         *Las.choices,
         "packlimit is 0.4: any value between 0.15 and 0.6 parts the models of the paper alike",
@@ -36,7 +36,7 @@ class Tiresias(Las):
     )
     Parameters = TiresiasParameters
 
-    def make_placement(self) -> Placement:
+    def make_placement(self) -> Placer:
         """By skew unless told otherwise."""
         if self.p.placement == "skew":
             return Skew(self.cluster, self.p.packlimit)

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from paictl.i18n import text
-from paictl.sim.actions import Moment, Start
+from paictl.sim.actions import Start, Trigger
 from paictl.sim.cluster import Cluster, Node
-from paictl.sim.knowledge import Knows
+from paictl.sim.knowledge import Knowledge
 from paictl.sim.placement.bipartition import Bipartition, Rule
 from paictl.sim.placement.utility import beside_rate
 from paictl.sim.policies.base import Parameters, Policy, Setup
 from paictl.sim.policies.parameters import ParameterError, parameter
 from paictl.sim.rates import Rates
-from paictl.sim.state import ONE, JobState
+from paictl.sim.state import ONE, JobProgress
 from paictl.sim.view import JobView
 
 
@@ -42,7 +42,7 @@ class TopologyRates(Rates):
         """Who is on one socket."""
         return self.cluster.groups[self._level]
 
-    def rate(self, state: JobState, company: Sequence[JobState]) -> int:
+    def rate(self, state: JobProgress, company: Sequence[JobProgress]) -> int:
         """Units of work a millisecond."""
         job = state.job
         rate = self.alone(job, state.devices) * (1.0 - self.overhead)
@@ -65,7 +65,7 @@ class Topology(Policy):
     id = "topology"
     title = "devices by what a place is worth: distance, interference, fragments"
     paper = "Amaral et al., SC'17; artifact HiEST/gpu-topo-aware@8125c28"
-    knows = frozenset({Knows.MODEL, Knows.LOCALITY, Knows.COLOCATION, Knows.FACTS})
+    knows = frozenset({Knowledge.MODEL, Knowledge.LOCALITY, Knowledge.COLOCATION, Knowledge.FACTS})
     Parameters = TopologyParameters
     choices = (
         "the artifact starts nothing while its machine 0 is full, and takes the last machine that has room; here every "
@@ -108,7 +108,7 @@ class Topology(Policy):
         """Jobs that started below the utility that they ask for."""
         return {"utility_violations": self._below}
 
-    def plan(self, moment: Moment) -> None:
+    def plan(self, moment: Trigger) -> None:
         """Start whoever finds a place, in the order of arrival."""
         for job in moment.arrived:
             if job.gpus > (self.cluster.size if job.gpu_type is None else self.cluster.types[job.gpu_type]):

@@ -9,9 +9,9 @@ from fractions import Fraction
 from heapq import heappop, heappush
 from typing import Literal
 
-from paictl.sim.actions import Moment, Preempt, Start
+from paictl.sim.actions import Preempt, Start, Trigger
 from paictl.sim.cluster import Devices
-from paictl.sim.placement.base import Placement
+from paictl.sim.placement.base import Placer
 from paictl.sim.placement.locality import ANYWHERE, Locality
 from paictl.sim.policies.base import Parameters, Policy, Setup
 from paictl.sim.policies.hived import shares
@@ -83,7 +83,7 @@ class YarnCs(Policy):
         self._delays: dict[int, dict[str, int]] = defaultdict(dict)
         self._counts: dict[str, float] = defaultdict(float)
 
-    def make_placement(self) -> Placement:
+    def make_placement(self) -> Placer:
         """Servers, racks, domains."""
         return Locality(self.cluster)
 
@@ -95,7 +95,7 @@ class YarnCs(Policy):
         self.used[job.vc] -= len(devices)
         self._running[job.vc].pop(job.number, None)
 
-    def plan(self, moment: Moment) -> None:
+    def plan(self, moment: Trigger) -> None:
         """Those who came or whose time has come try; those who hold something try when something was freed."""
         for job in moment.arrived:
             self._waiting[job.number] = Waiting(job, since=self.now)

@@ -19,7 +19,7 @@ _FINEST: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class LossCurve:
     """Normalised loss after k epochs: ``1 / (b0 * k + b1) + b2``."""
 
     b0: float
@@ -41,7 +41,7 @@ class Loss:
         return high
 
 
-def fit_loss(epochs: Sequence[float], losses: Sequence[float]) -> Loss:
+def fit_loss(epochs: Sequence[float], losses: Sequence[float]) -> LossCurve:
     """The curve through what was seen; outliers (not between their neighbours' extremes) are replaced by the median.
 
     For a given floor b2 the rest is linear: ``1 / (l - b2) = b0 * k + b1``; the floor is searched.
@@ -52,7 +52,7 @@ def fit_loss(epochs: Sequence[float], losses: Sequence[float]) -> Loss:
     first = max(cleaned)
     scaled, least = np.array(cleaned) / first, min(cleaned) / first
     k = np.array(epochs, dtype=float)
-    best: tuple[float, Loss] | None = None
+    best: tuple[float, LossCurve] | None = None
     for step in range(_FINEST):
         floor = least * step / _FINEST
         y = 1.0 / (scaled - floor)
@@ -60,12 +60,12 @@ def fit_loss(epochs: Sequence[float], losses: Sequence[float]) -> Loss:
         (b0, b1), _ = nnls(np.column_stack([k, np.ones_like(k)]) * weights[:, None], y * weights)
         if b0 * k[0] + b1 <= 0:
             continue
-        found = Loss(float(b0), float(b1), floor)
+        found = LossCurve(float(b0), float(b1), floor)
         error = float(sum((found.at(x) - value) ** 2 for x, value in zip(epochs, scaled, strict=True)))
         if best is None or error < best[0]:
             best = error, found
     if best is None:
-        return Loss(0.0, 1.0, 0.0)
+        return LossCurve(0.0, 1.0, 0.0)
     return best[1]
 
 

@@ -252,37 +252,43 @@ def finish_time_fair(shares: Shares) -> list[float]:
     """Themis' ratio at its worst is as small as it can be: the time with these shares over the time in isolation.
 
     For a given ratio the rates needed are known, so a bisection over linear programs finds it; between two of them
-    only bounds change. Among the shares that keep the ratio, those that use what is left for speed.
+    only bounds change. Of the many shares that keep the ratio, those in their middle, as under the other objectives.
     """
-    runnable = _that_can_run(shares)
-    built = _Built(shares)
-    alone = {job: shares.claims[job].isolated + shares.claims[job].steps / shares.isolated(job) for job in runnable}
-    pace = {job: built.scaled(job, 1.0 / shares.fastest(job)) for job in runnable}
-    rows = {job: built.program.row(terms, at_least=0.0) for job, terms in pace.items()}
-    gains: dict[int, float] = {}
-    for variable, rate in (term for terms in pace.values() for term in terms):
-        gains[variable] = gains.get(variable, 0.0) + rate
-    built.program.gains(gains)
-
-    def attempt(ratio: float) -> Solution | None:
-        for job in runnable:
-            claim = shares.claims[job]
-            left = ratio * alone[job] - claim.elapsed
-            if left <= 0:
-                return None
-            built.program.bound_row(rows[job], at_least=claim.steps / left / shares.fastest(job))
-        return built.program.solve()
-
-    low, high = 0.0, max([1.0, *(shares.claims[job].elapsed / alone[job] for job in runnable)])
-    while (best := attempt(high)) is None and high < _HOPELESS:
+    corner, middle = _FinishTimes(shares), _FinishTimes(shares, central=True)
+    low, high = 0.0, corner.first_guess()
+    while (best := corner.attempt(high)) is None and high < _HOPELESS:
         low, high = high, high * 2
     while best is not None and high - low > _BISECTION * high:
-        middle = (low + high) / 2
-        if (found := attempt(middle)) is None:
-            low = middle
+        ratio = (low + high) / 2
+        if (found := corner.attempt(ratio)) is None:
+            low = ratio
         else:
-            best, high = found, middle
-    return built.answer(best)
+            best, high = found, ratio
+    return corner.answer(best if best is None else middle.attempt(high) or best)
+
+
+class _FinishTimes(_Built):
+    """The shares with which no job's time exceeds a ratio of what it would be in isolation."""
+
+    def __init__(self, shares: Shares, *, central: bool = False) -> None:
+        super().__init__(shares, central=central)
+        runnable = _that_can_run(shares)
+        self.alone = {j: shares.claims[j].isolated + shares.claims[j].steps / shares.isolated(j) for j in runnable}
+        self.rows = {j: self.program.row(self.scaled(j, 1.0 / shares.fastest(j)), at_least=0.0) for j in runnable}
+
+    def first_guess(self) -> float:
+        """The ratio that those who have waited longest have already."""
+        return max([1.0, *(self.shares.claims[job].elapsed / alone for job, alone in self.alone.items())])
+
+    def attempt(self, ratio: float) -> Solution | None:
+        """Shares that keep a ratio; None if there are none."""
+        for job, alone in self.alone.items():
+            claim = self.shares.claims[job]
+            left = ratio * alone - claim.elapsed
+            if left <= 0:
+                return None
+            self.program.bound_row(self.rows[job], at_least=claim.steps / left / self.shares.fastest(job))
+        return self.program.solve()
 
 
 def _that_can_run(shares: Shares) -> list[int]:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from paictl.sim.job import BadRow, Job
-from paictl.sim.traces.source import Source
+from paictl.sim.traces.source import TraceFile
 
 Rows = Iterator[tuple[int, Job] | BadRow]
 """Each job with its line, and the rows that are none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class FileHead:
     """The beginning of a file, by which its format is told."""
 
     name: str
@@ -36,17 +36,17 @@ class Format:
     columns: str
     """What the file must have, in words."""
     origin: str
-    tells: Callable[[Head], bool]
+    tells: Callable[[FileHead], bool]
     """Whether a file that begins so is one of these."""
-    read: Callable[[Source], Rows]
+    read: Callable[[TraceFile], Rows]
     published: bool = True
     """Tested on the published file; otherwise on rows made after its documentation, as we could not get the file."""
 
 
-def has(*names: str, without: tuple[str, ...] = ()) -> Callable[[Head], bool]:
+def has(*names: str, without: tuple[str, ...] = ()) -> Callable[[FileHead], bool]:
     """Tells a table by columns that it has, and others that it has not."""
 
-    def tells(head: Head) -> bool:
+    def tells(head: FileHead) -> bool:
         return head.columns.issuperset(names) and head.columns.isdisjoint(without)
 
     return tells

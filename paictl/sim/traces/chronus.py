@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import partial
 
 from paictl.i18n import text
-from paictl.sim.job import NO_SCALING, Deadline, Job, Urge
+from paictl.sim.job import NO_SCALING, Deadline, DeadlineKind, Job
 from paictl.sim.traces.base import Format, Rows, has
 from paictl.sim.traces.lines import MINUTE, Line, RowError, span, table, whole
 from paictl.sim.traces.profiles import skew, spread_rates
-from paictl.sim.traces.source import Source
+from paictl.sim.traces.source import TraceFile
 from paictl.units import Millis
 
-_URGES = {"strict": Urge.STRICT, "soft": Urge.SOFT, "best": Urge.BEST_EFFORT}
+_URGES = {"strict": DeadlineKind.STRICT, "soft": DeadlineKind.SOFT, "best": DeadlineKind.BEST_EFFORT}
 
 
 def _row(line: Line, spread: dict[tuple[str, int], dict[int, float]]) -> Job:
@@ -24,7 +24,7 @@ def _row(line: Line, spread: dict[tuple[str, int], dict[int, float]]) -> Job:
     gpus, model = line.whole("num_gpu", 1), line.get("model_name")
     submit = line.span("submit_time", MINUTE)
     deadlines: tuple[Deadline, ...] = ()
-    if urge is not Urge.BEST_EFFORT:
+    if urge is not DeadlineKind.BEST_EFFORT:
         times = line.text("expect_time_list").split("-")
         values = line.text("expect_value_list").split("-")
         if len(times) != len(values):
@@ -40,7 +40,7 @@ def _row(line: Line, spread: dict[tuple[str, int], dict[int, float]]) -> Job:
     )  # fmt: skip
 
 
-def _read(source: Source) -> Rows:
+def _read(source: TraceFile) -> Rows:
     rates = source.sibling("model_info.json")
     return table(source, partial(_row, spread=spread_rates(rates) if rates else {}))
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from paictl.i18n import text
-from paictl.sim.job import BadRow, Fate, Job, Share
+from paictl.sim.job import BadRow, Job, Share, TraceStatus
 from paictl.sim.traces.base import Format, Rows, has
 from paictl.sim.traces.lines import MILLISECOND, SECOND, Line, RowError, table
-from paictl.sim.traces.source import Source, TraceError
+from paictl.sim.traces.source import TraceError, TraceFile
 from paictl.units import Millis
 
 _FATES = {
-    "CANCELLED": Fate.KILLED, "FAILED": Fate.FAILED, "TIMEOUT": Fate.FAILED, "NODE_FAIL": Fate.FAILED,
-    "Killed": Fate.KILLED, "Failed": Fate.FAILED,
+    "CANCELLED": TraceStatus.KILLED, "FAILED": TraceStatus.FAILED, "TIMEOUT": TraceStatus.FAILED,
+    "NODE_FAIL": TraceStatus.FAILED, "Killed": TraceStatus.KILLED, "Failed": TraceStatus.FAILED,
 }  # fmt: skip
 
 
@@ -24,7 +24,7 @@ def _slurm(line: Line) -> Job:
         work=line.span("duration", SECOND, 1),
         vc=line.get("vc") or line.get("type"),
         user=line.get("user"),
-        fate=_FATES.get(line.get("state"), Fate.PASSED),
+        fate=_FATES.get(line.get("state"), TraceStatus.PASSED),
     )
 
 
@@ -41,11 +41,11 @@ def _spot(line: Line) -> Job:
     )
 
 
-def _read_slurm(source: Source) -> Rows:
+def _read_slurm(source: TraceFile) -> Rows:
     return table(source, _slurm)
 
 
-def _read_spot(source: Source) -> Rows:
+def _read_spot(source: TraceFile) -> Rows:
     return table(source, _spot)
 
 
@@ -58,7 +58,7 @@ _TASKS = (
 )  # fmt: skip
 
 
-def _read_pai(source: Source) -> Rows:
+def _read_pai(source: TraceFile) -> Rows:
     """Jobs of ``pai_job_table.csv`` with devices from ``pai_task_table.csv`` beside it; neither has a heading.
 
     Tasks ask for hundredths of devices; we have whole ones, so a job gets what its tasks ask together, rounded up.
@@ -83,7 +83,7 @@ def _read_pai(source: Source) -> Rows:
         return Job(
             id=name, submit=submit, gpus=-(-hundredths // 100),
             work=Millis(line.span("end_time", SECOND, submit + 1) - submit), user=line.get("user"),
-            fate=Fate.FAILED if line.get("status") == "Failed" else Fate.PASSED,
+            fate=TraceStatus.FAILED if line.get("status") == "Failed" else TraceStatus.PASSED,
         )  # fmt: skip
 
     return table(source, row, columns=() if _headed(source) else _JOBS)
@@ -93,7 +93,7 @@ def _task(line: Line) -> tuple[str, int]:
     return line.text("job_name"), line.whole("inst_num", 0) * line.span("plan_gpu", MILLISECOND)
 
 
-def _headed(source: Source) -> bool:
+def _headed(source: TraceFile) -> bool:
     return source.data.startswith(b"job_name")
 
 

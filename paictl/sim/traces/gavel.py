@@ -6,11 +6,11 @@ from functools import partial
 from typing import Final
 
 from paictl.i18n import text
-from paictl.sim.job import Deadline, Job, Urge
-from paictl.sim.traces.base import Format, Head, Rows
+from paictl.sim.job import Deadline, DeadlineKind, Job
+from paictl.sim.traces.base import FileHead, Format, Rows
 from paictl.sim.traces.lines import SECOND, Line, RowError, table
 from paictl.sim.traces.profiles import JobType, Throughputs, throughputs
-from paictl.sim.traces.source import Source, TraceError
+from paictl.sim.traces.source import TraceError, TraceFile
 from paictl.units import Millis
 
 _LONG: Final = (
@@ -79,11 +79,11 @@ def _row(line: Line, rates: _Rates) -> Job:
     return Job(
         id=str(line.number - 1), submit=submit, gpus=kind[1], work=work, model=kind[0], iterations=steps,
         throughput=rate, coloc=beside, facts={**facts, "weight": line.number_or("weight", 1.0)},
-        deadlines=deadlines, urge=Urge.STRICT if deadlines else Urge.BEST_EFFORT,
+        deadlines=deadlines, urge=DeadlineKind.STRICT if deadlines else DeadlineKind.BEST_EFFORT,
     )  # fmt: skip
 
 
-def _read(source: Source) -> Rows:
+def _read(source: TraceFile) -> Rows:
     tables = (*_PHYSICAL, *_TABLES) if "physical_cluster" in source.name else _TABLES
     beside = next((found for path in tables if (found := source.sibling(path)) is not None), None)
     if beside is None:
@@ -98,7 +98,7 @@ def _read(source: Source) -> Rows:
     )
 
 
-def _tells(head: Head) -> bool:
+def _tells(head: FileHead) -> bool:
     return head.tabs + 1 in (len(_LONG), len(_SHORT)) and not head.start.startswith("{")
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from paictl.sim.job import Deadline, Job, Urge
-from paictl.sim.traces.base import Format, Head, Rows
+from paictl.sim.job import Deadline, DeadlineKind, Job
+from paictl.sim.traces.base import FileHead, Format, Rows
 from paictl.sim.traces.lines import SECOND, Line, table
-from paictl.sim.traces.source import Source
+from paictl.sim.traces.source import TraceFile
 
 
 def _row(line: Line) -> Job:
@@ -15,8 +15,8 @@ def _row(line: Line) -> Job:
     deadlines = (Deadline(line.span(column, SECOND)),) if line.get(column) and not best else ()
     return Job(
         id=line.text("job_id"), submit=submit, gpus=line.whole("num_gpu", 1), work=line.span("duration", SECOND, 1),
-        model=line.get("model_name"), urge=Urge.STRICT if deadlines else Urge.BEST_EFFORT, deadlines=deadlines,
-        iterations=_iterations(line),
+        model=line.get("model_name"), deadlines=deadlines,
+        urge=DeadlineKind.STRICT if deadlines else DeadlineKind.BEST_EFFORT, iterations=_iterations(line),
     )  # fmt: skip
 
 
@@ -25,11 +25,11 @@ def _iterations(line: Line) -> int:
     return line.whole(column, 0) if line.get(column) else 0
 
 
-def _read(source: Source) -> Rows:
+def _read(source: TraceFile) -> Rows:
     return table(source, _row)
 
 
-def _tells(head: Head) -> bool:
+def _tells(head: FileHead) -> bool:
     timed = {"submission_time"} <= head.columns or {"submit_time", "ddl"} <= head.columns
     return timed and {"job_id", "num_gpu", "duration"} <= head.columns
 

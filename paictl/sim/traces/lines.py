@@ -9,8 +9,8 @@ from decimal import Decimal, InvalidOperation
 from typing import Final, TypeVar
 
 from paictl import i18n
-from paictl.sim.job import BadRow, JobError
-from paictl.sim.traces.source import Source, TraceError
+from paictl.sim.job import BadRow, TraceJobError
+from paictl.sim.traces.source import TraceError, TraceFile
 from paictl.units import Millis
 
 T = TypeVar("T")
@@ -123,14 +123,19 @@ def _decimal(text: str, what: str) -> Decimal:
     return found
 
 
-def header(source: Source, delimiter: str = ",") -> tuple[str, ...]:
+def header(source: TraceFile, delimiter: str = ",") -> tuple[str, ...]:
     """The names in the first line, empty if there is none."""
     first = source.data[:4096].decode("utf-8-sig", "replace").splitlines()
     return tuple(name.strip() for name in first[0].split(delimiter)) if first else ()
 
 
 def table(
-    source: Source, row: Callable[[Line], T], *, columns: Sequence[str] = (), delimiter: str = ",", quoted: bool = True
+    source: TraceFile,
+    row: Callable[[Line], T],
+    *,
+    columns: Sequence[str] = (),
+    delimiter: str = ",",
+    quoted: bool = True,
 ) -> Iterator[tuple[int, T] | BadRow]:
     """Every row of a table as `row` makes it with its line, or why it is none; blank lines are nothing.
 
@@ -161,7 +166,7 @@ def table(
             return
         except (RowError, csv.Error) as error:
             yield BadRow(lines.line_num, str(error))
-        except JobError as error:
+        except TraceJobError as error:
             yield BadRow(lines.line_num, error.message)
         else:
             yield lines.line_num, made

@@ -11,8 +11,8 @@ from typing import Final
 
 from paictl.i18n import text
 from paictl.sim.job import Job
-from paictl.sim.traces.base import Format, Head, Rows
-from paictl.sim.traces.source import Source, TraceError
+from paictl.sim.traces.base import FileHead, Format, Rows
+from paictl.sim.traces.source import TraceError, TraceFile
 from paictl.units import FOREVER, DurationError, Millis, parse_duration
 
 _KEYS: Final = frozenset({"name", "vc", "at", "runs", "pods", "devices"})
@@ -81,7 +81,7 @@ def _span(found: object, path: str, least: int) -> Millis:
     return Millis(millis)
 
 
-def _read(source: Source) -> Rows:
+def _read(source: TraceFile) -> Rows:
     import yaml  # the one format that needs it
 
     try:
@@ -96,7 +96,7 @@ def _read(source: Source) -> Rows:
     return ((number, job) for number, job in enumerate(jobs, 1))
 
 
-def _tells(head: Head) -> bool:
+def _tells(head: FileHead) -> bool:
     return any(line.startswith("jobs:") for line in head.start.splitlines())
 
 

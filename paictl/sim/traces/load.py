@@ -7,7 +7,7 @@ from typing import Final
 
 from paictl.i18n import text
 from paictl.sim.job import BadRow, Job, Trace
-from paictl.sim.traces.base import Format, Head
+from paictl.sim.traces.base import FileHead, Format
 from paictl.sim.traces.chronus import CHRONUS
 from paictl.sim.traces.datacenters import ACME, HELIOS, PAI, SPOT
 from paictl.sim.traces.gavel import GAVEL
@@ -17,7 +17,7 @@ from paictl.sim.traces.native import NATIVE
 from paictl.sim.traces.philly import PCS, PHILLY, PHILLY_LOG
 from paictl.sim.traces.pollux import POLLUX
 from paictl.sim.traces.sc17 import SC17
-from paictl.sim.traces.source import Source, TraceError, source
+from paictl.sim.traces.source import TraceError, TraceFile, source
 from paictl.sim.traces.synergy import SYNERGY
 from paictl.sim.traces.tiresias import MURI, TIRESIAS
 from paictl.units import Millis
@@ -65,11 +65,13 @@ def load(name: str, kind: str | None = None) -> Trace:
     return Trace(tuple(_moved(jobs)), name, found.sha256, chosen.name, tuple(bad))
 
 
-def told(found: Source) -> Format:
+def told(found: TraceFile) -> Format:
     """The format of a file by its beginning; raises `TraceError` if none fits."""
+    if not found.data.strip():
+        raise TraceError("is empty", where=found.name, hint="check how it was written")
     start = found.data[:8192].decode("utf-8-sig", "replace")
     first = (start.splitlines() or [""])[0]
-    head = Head(found.name, start, frozenset(part.strip() for part in first.split(",")), first.count("\t"))
+    head = FileHead(found.name, start, frozenset(part.strip() for part in first.split(",")), first.count("\t"))
     for kind in FORMATS:
         if kind.tells(head):
             return kind

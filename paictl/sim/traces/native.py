@@ -16,16 +16,16 @@ from itertools import pairwise
 from typing import Any, Final
 
 from paictl import i18n
-from paictl.sim.job import Deadline, Fate, Job, Share, Urge
+from paictl.sim.job import Deadline, DeadlineKind, Job, Share, TraceStatus
 from paictl.sim.traces.base import Format, Rows, has
 from paictl.sim.traces.lines import SECOND, Line, RowError, number, span, table, whole
-from paictl.sim.traces.source import Source, TraceError
+from paictl.sim.traces.source import TraceError, TraceFile
 from paictl.units import Millis
 from paictl.words import did_you_mean, listed
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TraceColumn:
     """How one field of a job stands in the table."""
 
     name: str
@@ -45,7 +45,7 @@ def _exact(value: float) -> str:
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
 
 
-def _one_of(kind: type[Share] | type[Urge] | type[Fate], text: str, what: str) -> Any:
+def _one_of(kind: type[Share] | type[DeadlineKind] | type[TraceStatus], text: str, what: str) -> Any:
     try:
         return kind(text)
     except ValueError:
@@ -104,34 +104,34 @@ def _time(text: str, what: str, least: int = 0) -> Millis:
 
 
 COLUMNS: Final = (
-    Column("id", "id", _text, required=True),
-    Column("submit", "submit", _time, _seconds, required=True),
-    Column("gpus", "gpus", partial(whole, least=1), required=True),
-    Column("duration", "work", _time, _seconds, required=True),
-    Column("user", "user", _text),
-    Column("vc", "vc", _text),
-    Column("pod", "pod", partial(whole, least=0)),
-    Column("model", "model", _text),
-    Column("priority", "priority", partial(whole, least=-(10**9))),
-    Column("share", "share", partial(_one_of, Share)),
-    Column("urge", "urge", partial(_one_of, Urge)),
-    Column("deadlines", "deadlines", _deadlines,
+    TraceColumn("id", "id", _text, required=True),
+    TraceColumn("submit", "submit", _time, _seconds, required=True),
+    TraceColumn("gpus", "gpus", partial(whole, least=1), required=True),
+    TraceColumn("duration", "work", _time, _seconds, required=True),
+    TraceColumn("user", "user", _text),
+    TraceColumn("vc", "vc", _text),
+    TraceColumn("pod", "pod", partial(whole, least=0)),
+    TraceColumn("model", "model", _text),
+    TraceColumn("priority", "priority", partial(whole, least=-(10**9))),
+    TraceColumn("share", "share", partial(_one_of, Share)),
+    TraceColumn("urge", "urge", partial(_one_of, DeadlineKind)),
+    TraceColumn("deadlines", "deadlines", _deadlines,
            lambda given: ";".join(f"{_seconds(one.time)}={_exact(one.value)}" for one in given)),
-    Column("elastic", "elastic", _range, lambda given: "{}-{}".format(*given)),
-    Column("scaling", "scaling", _counted, _joined),
-    Column("throughput", "throughput", _rates, _joined),
-    Column("sensitivity", "sensitivity", _rates, _joined),
-    Column("spread", "spread", _counted, _joined),
-    Column("skew", "skew", number, _exact),
-    Column("gpu_util", "gpu_util", number, _exact),
-    Column("gpu_mem", "gpu_mem", number, _exact),
-    Column("coloc", "coloc", _rates, _joined),
-    Column("beside", "beside", _rates, _joined),
-    Column("gpu_type", "gpu_type", _text),
-    Column("iterations", "iterations", partial(whole, least=0)),
-    Column("fate", "fate", partial(_one_of, Fate)),
-    Column("dies_after", "dies_after", _time, _seconds),
-    Column("facts", "facts", _rates, _joined),
+    TraceColumn("elastic", "elastic", _range, lambda given: "{}-{}".format(*given)),
+    TraceColumn("scaling", "scaling", _counted, _joined),
+    TraceColumn("throughput", "throughput", _rates, _joined),
+    TraceColumn("sensitivity", "sensitivity", _rates, _joined),
+    TraceColumn("spread", "spread", _counted, _joined),
+    TraceColumn("skew", "skew", number, _exact),
+    TraceColumn("gpu_util", "gpu_util", number, _exact),
+    TraceColumn("gpu_mem", "gpu_mem", number, _exact),
+    TraceColumn("coloc", "coloc", _rates, _joined),
+    TraceColumn("beside", "beside", _rates, _joined),
+    TraceColumn("gpu_type", "gpu_type", _text),
+    TraceColumn("iterations", "iterations", partial(whole, least=0)),
+    TraceColumn("fate", "fate", partial(_one_of, TraceStatus)),
+    TraceColumn("dies_after", "dies_after", _time, _seconds),
+    TraceColumn("facts", "facts", _rates, _joined),
 )  # fmt: skip
 """Every field of `Job` once; a test holds it to that."""
 
@@ -142,7 +142,7 @@ _DEFAULTS: Final = {
 }
 
 
-def _row(line: Line, used: Iterable[Column]) -> Job:
+def _row(line: Line, used: Iterable[TraceColumn]) -> Job:
     given = {}
     for column in used:
         text = line.text(column.name) if column.required else line.get(column.name)
@@ -151,7 +151,7 @@ def _row(line: Line, used: Iterable[Column]) -> Job:
     return Job(**given)
 
 
-def _read(source: Source) -> Rows:
+def _read(source: TraceFile) -> Rows:
     first = next(csv.reader(source.text().splitlines()), [])
     names = [name.strip() for name in first]
     for name in names:

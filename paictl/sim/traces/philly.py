@@ -9,15 +9,15 @@ from itertools import count
 from typing import Any
 
 from paictl import i18n
-from paictl.sim.job import BadRow, Fate, Job
-from paictl.sim.traces.base import Format, Head, Rows, has
+from paictl.sim.job import BadRow, Job, TraceStatus
+from paictl.sim.traces.base import FileHead, Format, Rows, has
 from paictl.sim.traces.lines import SECOND, Line, RowError, date, table
 from paictl.sim.traces.profiles import parsed
-from paictl.sim.traces.source import Source, TraceError
+from paictl.sim.traces.source import TraceError, TraceFile
 from paictl.units import Millis
 
 
-def _read_table(source: Source) -> Rows:
+def _read_table(source: TraceFile) -> Rows:
     numbers = count()
 
     def row(line: Line) -> Job:
@@ -32,7 +32,7 @@ def _read_table(source: Source) -> Rows:
     return table(source, row)
 
 
-def _read_pcs(source: Source) -> Rows:
+def _read_pcs(source: TraceFile) -> Rows:
     # PCS measures in GPU seconds: `service` is what one device would need, `num_jobs` how many it runs on.
     vc = re.sub(r".*trace_|\.csv.*", "", source.name.rsplit("/", 1)[-1])
 
@@ -50,7 +50,7 @@ def _read_pcs(source: Source) -> Rows:
 # --- the original, cluster_job_log of msr-fiddle/philly-traces
 
 
-def _read_log(source: Source) -> Rows:
+def _read_log(source: TraceFile) -> Rows:
     entries = parsed(source)
     if not isinstance(entries, list):
         raise TraceError("expected a list of jobs", where=source.name, hint="the file is cluster_job_log")
@@ -83,12 +83,12 @@ def _logged(entry: Any) -> Job:
         raise RowError(i18n.text("its attempts took no time"))
     return Job(
         id=str(entry["jobid"]), submit=date(entry["submitted_time"], "submitted_time"), gpus=gpus, work=Millis(work),
-        vc=str(entry["vc"]), user=str(entry.get("user", "")), fate=_FATES.get(str(entry["status"]), Fate.PASSED),
+        vc=str(entry["vc"]), user=str(entry.get("user", "")), fate=_FATES.get(str(entry["status"]), TraceStatus.PASSED),
     )  # fmt: skip
 
 
 _UNKNOWN = (None, "", "None")
-_FATES = {"Killed": Fate.KILLED, "Failed": Fate.FAILED}
+_FATES = {"Killed": TraceStatus.KILLED, "Failed": TraceStatus.FAILED}
 
 
 def _starts(text: str, entries: int) -> Iterator[int]:
@@ -102,7 +102,7 @@ def _starts(text: str, entries: int) -> Iterator[int]:
         place = decoder.raw_decode(text, place)[1]
 
 
-def _tells_log(head: Head) -> bool:
+def _tells_log(head: FileHead) -> bool:
     return head.start.lstrip().startswith("[") and '"attempts"' in head.start and '"jobid"' in head.start
 
 

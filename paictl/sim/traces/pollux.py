@@ -11,7 +11,7 @@ from paictl.sim.job import Job
 from paictl.sim.traces.base import Format, Rows, has
 from paictl.sim.traces.lines import SECOND, Line, RowError, table
 from paictl.sim.traces.profiles import EPOCHS, Application, application
-from paictl.sim.traces.source import Source
+from paictl.sim.traces.source import TraceFile
 from paictl.units import Millis
 
 NODE: Final = 4
@@ -49,7 +49,7 @@ def step_seconds(known: Application, placement: tuple[int, ...], batch: int) -> 
 
 
 class _Profiles:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: TraceFile) -> None:
         self.source = source
         self._applications: dict[str, Application | None] = {}
         self._known: dict[tuple[str, int, int], _Known] = {}
@@ -111,7 +111,7 @@ def _row(line: Line, profiles: _Profiles) -> Job:
     )  # fmt: skip
 
 
-def _read(source: Source) -> Rows:
+def _read(source: TraceFile) -> Rows:
     return table(source, partial(_row, profiles=_Profiles(source)))
 
 

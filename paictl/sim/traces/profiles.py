@@ -18,14 +18,14 @@ from typing import Any, Final
 from paictl import i18n
 from paictl.sim.job import BadRow
 from paictl.sim.traces.lines import SECOND, table
-from paictl.sim.traces.source import Source, TraceError
+from paictl.sim.traces.source import TraceError, TraceFile
 from paictl.units import Millis
 
 JobType = tuple[str, int]
 """Gavel's kind of job: model with batch size, number of workers."""
 
 
-def parsed(source: Source) -> Any:
+def parsed(source: TraceFile) -> Any:
     """The JSON in a file; raises `TraceError` with its line otherwise."""
     try:
         return json.loads(source.text())
@@ -52,7 +52,7 @@ class Throughputs:
     """By (worker type, first, second): what each of them gets; 0 and 0 where both do not fit into memory."""
 
 
-def throughputs(source: Source) -> Throughputs:
+def throughputs(source: TraceFile) -> Throughputs:
     """Gavel's ``*_throughputs.json``; raises `TraceError` if it has another shape."""
     alone: dict[tuple[str, JobType], float] = {}
     pairs: dict[tuple[str, JobType, JobType], tuple[float, float]] = {}
@@ -149,7 +149,7 @@ _BATCHES: Final = (
 """Batch sizes of which some application has a file."""
 
 
-def application(near: Source, folder: str) -> Application | None:
+def application(near: TraceFile, folder: str) -> Application | None:
     """The profile in a folder (``../traces/cifar10``) beside a file; None if it is not there."""
     placements = near.sibling(f"{folder}/placements.csv")
     scalability = near.sibling(f"{folder}/scalability.csv")
@@ -173,7 +173,7 @@ def application(near: Source, folder: str) -> Application | None:
     )  # fmt: skip
 
 
-def _rows(source: Source) -> Iterator[dict[str, str]]:
+def _rows(source: TraceFile) -> Iterator[dict[str, str]]:
     try:
         yield from csv.DictReader(source.text().splitlines())
     except (KeyError, ValueError) as error:
@@ -184,7 +184,7 @@ def _rows(source: Source) -> Iterator[dict[str, str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Topology:
+class TopologyProfile:
     """Seconds of a Caffe job by (model, batch size, devices), where its devices are, and who shares its machine."""
 
     alone: Mapping[tuple[str, str, int], tuple[float, float]]
@@ -193,7 +193,7 @@ class Topology:
     """(own model, batch size, devices, the other's model, batch size, devices) -> seconds."""
 
 
-def topology(source: Source) -> Topology:
+def topology(source: TraceFile) -> TopologyProfile:
     """``prof_from_experiments*.json`` of HiEST/gpu-topo-aware; raises `TraceError` if it has another shape."""
     alone: dict[tuple[str, str, int], tuple[float, float]] = {}
     beside: dict[tuple[str, str, int, str, str, int], float] = {}
@@ -206,7 +206,7 @@ def topology(source: Source) -> Topology:
                 beside[(*own, *other)] = float(seconds)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _misshapen(source, "profile of SC'17", error) from None
-    return Topology(alone, beside)
+    return TopologyProfile(alone, beside)
 
 
 def _deep(data: Any) -> Iterator[tuple[tuple[str, str, int], Any]]:
@@ -220,7 +220,7 @@ def _deep(data: Any) -> Iterator[tuple[tuple[str, str, int], Any]]:
 # --- Chronus (SoCC'21): rate by number of nodes
 
 
-def spread_rates(source: Source) -> dict[tuple[str, int], dict[int, float]]:
+def spread_rates(source: TraceFile) -> dict[tuple[str, int], dict[int, float]]:
     """``model_info.json``: (model, devices) -> nodes -> rate, 1.0 on one node; raises `TraceError` otherwise."""
     try:
         return {
@@ -246,7 +246,7 @@ def skew(model: str) -> float:
     return SKEW.get(model.lower().replace("_v", "").replace("-", "").replace("_", ""), 0.0)
 
 
-def samples(source: Source) -> tuple[Millis, ...]:
+def samples(source: TraceFile) -> tuple[Millis, ...]:
     """Tiresias' ``yarn-gput*.csv``: GPU times that a Gittins index is made from, rising; one column, seconds.
 
     Raises `TraceError` at the first line that is no number.
@@ -259,7 +259,7 @@ def samples(source: Source) -> tuple[Millis, ...]:
     return tuple(sorted(found))
 
 
-def _misshapen(source: Source, what: str, error: Exception) -> TraceError:
+def _misshapen(source: TraceFile, what: str, error: Exception) -> TraceError:
     return TraceError(
         i18n.text("is no {what}: {kind} {reason}", what=what, kind=type(error).__name__, reason=error),
         where=source.name,

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from paictl import i18n
 from paictl.sim.job import BadRow, Job
-from paictl.sim.traces.base import Format, Head, Rows
+from paictl.sim.traces.base import FileHead, Format, Rows
 from paictl.sim.traces.lines import SECOND, RowError, number, span, whole
-from paictl.sim.traces.profiles import Topology, parsed, topology
-from paictl.sim.traces.source import Source, TraceError
+from paictl.sim.traces.profiles import TopologyProfile, parsed, topology
+from paictl.sim.traces.source import TraceError, TraceFile
 from paictl.units import Millis
 
 _PROFILES: Final = ("prof_from_experiments.json", "prof_from_experiments_full.json")
@@ -21,7 +21,7 @@ def model_name(kind: str, size: str) -> str:
     return f"{kind}/{size}"
 
 
-def _job(given: Any, known: Topology) -> Job:
+def _job(given: Any, known: TopologyProfile) -> Job:
     kind, size = str(given["type"]), str(given["size"])
     gpus = whole(str(given["gpus"]), "gpus", 1) * whole(str(given.get("tasks", 1)), "tasks", 1)
     own = (kind, size, gpus)
@@ -53,7 +53,7 @@ def _job(given: Any, known: Topology) -> Job:
     )  # fmt: skip
 
 
-def _read(source: Source) -> Rows:
+def _read(source: TraceFile) -> Rows:
     beside = next((found for name in _PROFILES if (found := source.sibling(name)) is not None), None)
     if beside is None:
         raise TraceError(
@@ -83,7 +83,7 @@ def _lines(text: str) -> Iterator[int]:
     return (number for number, line in enumerate(text.splitlines(), 1) if line.rstrip().endswith(": {") or ":{" in line)
 
 
-def _tells(head: Head) -> bool:
+def _tells(head: FileHead) -> bool:
     return head.start.lstrip().startswith("{") and '"minimal_utility"' in head.start
 
 

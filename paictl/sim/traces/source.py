@@ -30,7 +30,7 @@ class TraceError(PaictlError, ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class TraceFile:
     """A file with its bytes."""
 
     name: str
@@ -52,7 +52,7 @@ class Source:
                 "is not text in UTF-8", where=f"{self.name}:{line}", hint="paictl sim traces lists the formats"
             ) from None
 
-    def sibling(self, path: str) -> Source | None:
+    def sibling(self, path: str) -> TraceFile | None:
         """The file at a path relative to this one's folder, in the same archive; None if it is not there."""
         try:
             return source(posixpath.normpath(posixpath.join(posixpath.dirname(self.name), path)))
@@ -60,7 +60,7 @@ class Source:
             return None
 
 
-def source(name: str) -> Source:
+def source(name: str) -> TraceFile:
     """Read what a name stands for; raises `TraceError` if there is nothing, or nothing that can be read.
 
     A name is the path of a file (``.gz`` and ``.xz`` are unpacked), a path into an archive
@@ -73,7 +73,9 @@ def source(name: str) -> Source:
             return _member(*found)
         own = packaged().get(name)
         if own is not None:
-            return Source(name, own.read_bytes())
+            return TraceFile(name, own.read_bytes())
+        if Path(name).is_dir():
+            raise TraceError("is a folder and no trace", where=name, hint="give one of the files in it")
     except OSError as error:
         raise TraceError(
             text("cannot read: {reason}", reason=error.strerror or error), where=name, hint="check the path"
@@ -97,7 +99,7 @@ def members(name: str) -> list[str]:
     return [inner for inner in _index(_load(name), name) if not any(word in inner.lower() for word in _NOT_TRACES)]
 
 
-def _file(name: str) -> Source:
+def _file(name: str) -> TraceFile:
     if name.endswith(_ARCHIVES):
         inner = members(name)
         raise TraceError(
@@ -106,7 +108,7 @@ def _file(name: str) -> Source:
                       names=listed(inner, 7))
             if inner else "it holds no trace",
         )  # fmt: skip
-    return Source(name, _unpacked(Path(name).read_bytes(), name))
+    return TraceFile(name, _unpacked(Path(name).read_bytes(), name))
 
 
 def _split(name: str) -> tuple[str, str] | None:
@@ -119,7 +121,7 @@ def _split(name: str) -> tuple[str, str] | None:
     return None
 
 
-def _member(archive: str, inner: str) -> Source:
+def _member(archive: str, inner: str) -> TraceFile:
     """A file of an archive: by its path, or by the end of it if only one ends so."""
     shown, data = archive, _load(archive)
     while True:
@@ -128,7 +130,7 @@ def _member(archive: str, inner: str) -> Source:
         name = _meant(head, index, shown)
         shown, data = f"{shown}/{name}", index[name]
         if rest is None:
-            return Source(shown, _unpacked(data, shown))
+            return TraceFile(shown, _unpacked(data, shown))
         inner = rest
 
 

@@ -6,9 +6,9 @@ import re
 from typing import Final
 
 from paictl.sim.job import Job
-from paictl.sim.traces.base import Format, Head, Rows
+from paictl.sim.traces.base import FileHead, Format, Rows
 from paictl.sim.traces.lines import SECOND, Line, table
-from paictl.sim.traces.source import Source
+from paictl.sim.traces.source import TraceFile
 from paictl.units import Millis
 
 _COLUMNS: Final = ("number", "model", "arrival", "iterations", "gpus")
@@ -30,11 +30,11 @@ def _row(line: Line) -> Job:
     )
 
 
-def _read(source: Source) -> Rows:
+def _read(source: TraceFile) -> Rows:
     return table(source, _row, columns=_COLUMNS)
 
 
-def _tells(head: Head) -> bool:
+def _tells(head: FileHead) -> bool:
     return bool(_FIRST.match(head.start.splitlines()[0] if head.start else ""))
 
 

@@ -6,7 +6,7 @@ from paictl.sim.job import Job
 from paictl.sim.traces.base import Format, Rows, has
 from paictl.sim.traces.lines import MILLISECOND, SECOND, Line, table
 from paictl.sim.traces.profiles import skew
-from paictl.sim.traces.source import Source
+from paictl.sim.traces.source import TraceFile
 
 
 def _tiresias(line: Line) -> Job:
@@ -41,11 +41,11 @@ def _muri(line: Line) -> Job:
     )
 
 
-def _read_tiresias(source: Source) -> Rows:
+def _read_tiresias(source: TraceFile) -> Rows:
     return table(source, _tiresias)
 
 
-def _read_muri(source: Source) -> Rows:
+def _read_muri(source: TraceFile) -> Rows:
     return table(source, _muri)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from paictl.cli.main import run
-from paictl.cli.settings import Settings, settings
+from paictl.cli.settings import GlobalOptions, settings
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ def paictl(capsys: pytest.CaptureFixture[str]) -> Iterator[Paictl]:
         return Done(int(code), captured.out, captured.err)
 
     yield call
-    fresh = Settings()
-    for name in Settings.__slots__:
+    fresh = GlobalOptions()
+    for name in GlobalOptions.__slots__:
         setattr(settings, name, getattr(fresh, name))
 
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from paictl.cli import app as app_module
-from paictl.cli import console, crashlog
+from paictl.cli import crashlog
 from paictl.cli.command import without_globals
 from paictl.cli.settings import settings
 from paictl.errors import PaictlError
@@ -273,7 +273,8 @@ def lab_with_a_job(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str
 LOOKING = (
     "yaml jsonschema rich.markdown paictl.config.linting.validate paictl.config.reading.load paictl.cells.tree "
     "paictl.scheduler.engine paictl.scheduler.snapshot paictl.scheduler.placement paictl.scheduler.explain "
-    "paictl.workload.feasible paictl.workload.supply paictl.cluster.picture"
+    "paictl.workload.feasible paictl.workload.supply paictl.cluster.picture paictl.workload.job paictl.scheduler "
+    "paictl.cluster.embedded.live paictl.cluster.embedded.world rich hmac"
 )
 """What no command needs that only looks at a cluster: what decides, reads configurations and draws."""
 
@@ -362,16 +363,3 @@ def test_schemas_can_be_listed_shown_and_exported(paictl: Paictl, tmp_path: Path
     assert "job.schema.json is there already" in again.err
     assert "--force" in again.err
     assert paictl("config", "schema", "export", str(tmp_path / "schemas"), "--force").code == 0
-
-
-def test_on_a_narrow_terminal_the_name_of_a_row_stays_in_one_piece(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from rich.console import Console
-
-    monkeypatch.setattr(console, "stdout", lambda: Console(width=60))
-    rows = [("services-configuration.yaml", "removed", "hivedscheduler.config.virtualClusters.vc1", "x" * 30)]
-    console.write_table(("FILE", "CHANGE", "KEY", "NEW"), rows, title="Changes")
-    out = capsys.readouterr().out
-    assert "services-configuration.yaml  " in out
-    assert max(map(len, out.splitlines())) <= 60

@@ -78,6 +78,19 @@ def test_every_kind_of_name_is_offered() -> None:
     assert "HVD525" in rule_ids()
 
 
+def test_what_the_simulator_has_is_offered() -> None:
+    assert set(names.policies("")) >= {"las", "gavel", "edf-infeasible-last"}
+    assert "las:queues=" in names.policies("las:")
+    assert names.policies("las:knob=2,dimension=") == ["las:knob=2,dimension=1", "las:knob=2,dimension=2"]
+    assert "gavel:objective=makespan" in names.policies("gavel:objective=m")
+    assert names.policies("nothing:") == names.policy_names()
+    assert {"tiny", "philly"} <= set(names.traces())
+    assert "chronus" in names.trace_formats()
+    assert "tenants" in names.mixes()
+    assert "srtf" in " ".join(offered("paictl sim run tiny --policy sr", "bash"))
+    assert "tiny" in " ".join(offered("paictl sim traces ti", "fish"))
+
+
 def test_where_no_cluster_is_nothing_is_offered_and_nothing_said(home: Path) -> None:
     assert offered(f"paictl job stop --state {home / 'nothing'} tr") in ([], ["_files"])
 

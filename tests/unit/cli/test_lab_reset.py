@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paictl.cli.settings import Settings
+from paictl.cli.settings import GlobalOptions
 from tests.unit.cli.conftest import Paictl
 
 
@@ -31,7 +31,7 @@ def test_reset_asks_for_the_number_once_checks_have_passed(paictl: Paictl, monke
         asked.append(question)
         return "06" if len(asked) == 1 else "02"
 
-    monkeypatch.setattr(Settings, "may_ask", property(lambda _: True))
+    monkeypatch.setattr(GlobalOptions, "may_ask", property(lambda _: True))
     monkeypatch.setattr("typer.prompt", answer)
     assert paictl("lab", "reset").code == 2, "another number is no answer"
     assert jobs(paictl) == ["job-2"]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from paictl.cli.lab.paragraphs import wrapped
 from paictl.cli.lab.prompt import with_prompt
+from paictl.cli.paragraphs import wrapped
 from paictl.lab.glossary import read_glossary
 from tests.conftest import ROOT
 from tests.unit.cli.conftest import Paictl

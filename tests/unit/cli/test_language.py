@@ -5,14 +5,24 @@ from __future__ import annotations
 import ast
 import re
 import string
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from paictl import i18n
+from paictl.cli.app import app
+from paictl.cli.command import LazyGroup, global_options
+from paictl.cli.helptext import is_example, paragraphs
+from paictl.cli.paragraphs import wide
 from paictl.i18n import Text, catalogue, counted, in_language, text
 from tests.conftest import ROOT
 from tests.unit.cli.conftest import Paictl
+
+OF_STUDENTS = ("lab", "job", "node", "cluster", "service", "config push")
+"""Groups and commands that the labs use."""
 
 
 def test_a_text_is_its_english_and_knows_its_chinese() -> None:
@@ -118,3 +128,46 @@ def test_what_goes_wrong_outside_labs_is_said_in_chinese(
     err = paictl(*words.split()).err
     assert said in err
     assert "hint:" not in err
+
+
+def _helps(command: Any) -> Iterator[str]:
+    """Every paragraph on the help pages of a command and of those below it."""
+    notes = [line for line in (command.epilog or "").splitlines() if not is_example(line.strip())]
+    texts = [command.help, "\n".join(notes), *(param.help for param in command.params if not param.hidden)]
+    if isinstance(command, LazyGroup):
+        shown = list(command.summaries(None))
+        texts += [summary for _, summary in shown]
+        for name, _ in shown:
+            yield from _helps(command.get_command(None, name))
+    for one in filter(None, texts):
+        yield from paragraphs(one)
+
+
+@pytest.mark.parametrize("path", OF_STUDENTS)
+def test_every_help_text_that_students_read_has_its_chinese(path: str) -> None:
+    command: Any = typer.main.get_command(app)
+    for word in path.split():
+        command = command.get_command(None, word)
+    found = set(_helps(command)) | set(paragraphs(str(app.info.help))) | {option.help for option in global_options()}
+    assert len(found) > 10
+    assert found - catalogue("zh")._entries.keys() == set()
+
+
+@pytest.mark.parametrize("words", ["--help", "lab --help", "lab report -h", "help job submit", "service start -h"])
+def test_a_help_page_in_chinese_has_the_same_lines_of_command(
+    paictl: Paictl, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    """Names, options and examples are as in English; all else is Chinese, and no line is wider than a terminal."""
+    monkeypatch.setenv("COLUMNS", "80")
+    english = paictl(*words.split()).out
+    monkeypatch.setenv("PAICTL_LANG", "zh")
+    chinese = paictl(*words.split()).out
+    assert chinese.startswith("用法: paictl")
+    assert "选项:\n" in chinese
+    assert "  显示本帮助并退出。\n" in chinese
+    assert not re.search(r"default:|required\]|Usage|Options of|Show ", chinese)
+    examples = re.findall(r"^  paictl .*", english, re.MULTILINE)
+    assert re.findall(r"^  paictl .*", chinese, re.MULTILINE) == examples
+    names = re.findall(r"^  (--?\w[\w-]*|\w[\w-]*)  ", english, re.MULTILINE)
+    assert re.findall(r"^  (--?\w[\w-]*|\w[\w-]*)  ", chinese, re.MULTILINE) == names
+    assert all(wide(line) <= 80 for line in chinese.splitlines() if line not in examples)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from paictl.cli.config.push import HARM
-from paictl.cluster.scheduling import Harm
+from paictl.cluster.scheduling import JobImpact
 from paictl.config.secrets import sealing
 from paictl.i18n import counted, in_language
 from paictl.operate.pushing.folder import MARK
@@ -136,8 +136,8 @@ def test_a_push_says_which_virtual_clusters_and_jobs_lose_what(paictl: Paictl, t
 
 
 def test_several_jobs_lose_their_guarantee_in_the_plural() -> None:
-    assert set(HARM) == set(Harm)
-    said = counted(*HARM[Harm.NO_GUARANTEE], count=2, jobs="a, b")
+    assert set(HARM) == set(JobImpact)
+    said = counted(*HARM[JobImpact.NO_GUARANTEE], count=2, jobs="a, b")
     assert said == "2 jobs then run on without their guarantee: a, b"
     assert all(in_language(counted(*words, count=2, jobs="a"), "zh").startswith("2 个作业") for words in HARM.values())
 

@@ -13,12 +13,16 @@ import pytest
 
 from paictl.cli.sim.shared import ROWS
 from paictl.i18n import catalogue, in_language
+from paictl.sim.generate import MIXES
+from paictl.sim.knowledge import Knowledge
 from paictl.sim.page import page
 from paictl.sim.pagewords import PAGE_WORDS
+from paictl.sim.policies.parameters import described
+from paictl.sim.policies.table import POLICIES, policy_class
 from paictl.sim.report import compared
 from paictl.sim.simulate import simulate
 from paictl.sim.specify import cluster_named
-from paictl.sim.traces.load import load
+from paictl.sim.traces.load import FORMATS, load
 from tests.conftest import ROOT
 from tests.unit.cli.conftest import Paictl
 
@@ -77,6 +81,15 @@ def test_figures_and_the_survey_are_in_the_catalogue() -> None:
     assert [word for word in PAGE_WORDS if word not in entries] == []
 
 
+def test_what_there_is_to_choose_from_is_in_the_catalogue() -> None:
+    said = [one.title for one in FORMATS] + [one.unit for one in FORMATS] + [one.value for one in Knowledge]
+    said += [text for mix in MIXES.values() for text in (mix.title, mix.choices)]
+    for kind in map(policy_class, POLICIES):
+        said += [kind.title, *kind.choices, *(row.help for row in described(kind.Parameters))]
+        said += [" ".join(paragraph.split()) for paragraph in (kind.__doc__ or "").split("\n\n")]
+    assert {one for one in said if one} - catalogue("zh")._entries.keys() == set()
+
+
 def test_the_words_of_the_page_are_those_that_its_template_asks_for() -> None:
     script = (TEMPLATES / "sim.js").read_text(encoding="utf-8")
     shell = (TEMPLATES / "sim.html").read_text(encoding="utf-8")
@@ -125,3 +138,8 @@ def test_tables_have_chinese_headings(paictl: Paictl, monkeypatch: pytest.Monkey
     done = paictl("sim", "compare", "tiny", "--policy", "fifo", "--policy", "srtf", "--cluster", "2x4")
     assert all(word in done.out for word in ("指标", "平均 JCT", "总完工时间", "逐作业比较"))
     assert "个作业" in done.out
+    assert "多队列最少已得服务" in paictl("sim", "policies").out
+    shown = paictl("sim", "policies", "chronus").out
+    assert all(word in shown for word in ("按时完成", "整数，至少 1", "须整除租约", "只计数，不定位", "时长"))
+    assert "与 Philly 的 82,247 个作业相似" in paictl("sim", "generate").out
+    assert "手写的 YAML" in paictl("sim", "traces").out

@@ -11,7 +11,7 @@ from typing import Annotated, Any, cast
 import pytest
 import typer
 
-from paictl.cli.command import App, Command, Group, global_options
+from paictl.cli.command import App, Command, LazyGroup, global_options
 from paictl.cli.helptext import is_example
 from paictl.cli.run import _command_tree
 from paictl.cli.values import BadWordError, Plain
@@ -72,7 +72,7 @@ def test_the_values_are_those_of_typer(words: list[str]) -> None:
 def every_command(tree: Any, path: tuple[str, ...] = ()) -> Any:
     for name in tree.list_commands(None):
         found = tree.get_command(None, name)
-        if isinstance(found, Group):
+        if isinstance(found, LazyGroup):
             yield from every_command(found, (*path, name))
         else:
             yield (*path, name), found

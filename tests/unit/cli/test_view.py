@@ -18,7 +18,8 @@ from paictl.cli.cluster import view
 from paictl.cli.cluster.picture.by import By
 from paictl.cli.cluster.picture.lines import picture_lines
 from paictl.cli.cluster.picture.marks import marks
-from paictl.cli.cluster.picture.text import Line, cut, flow
+from paictl.cli.cluster.picture.text import cut, flow
+from paictl.cli.segments import Line
 from paictl.cli.settings import settings
 from paictl.cluster.interface import JobState, JobView, NodeChange
 from paictl.cluster.picture import ChainPicture, Picture

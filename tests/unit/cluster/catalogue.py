@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
-from paictl.cluster.manifests.context import Inputs, Renderer
+from paictl.cluster.manifests.context import Renderer, RenderInputs
 from paictl.cluster.manifests.templating import Manifest
 from paictl.cluster.presets import preset_files
 from paictl.config.pushing.fileset import seal_files, secrets_of
@@ -36,7 +37,11 @@ machine-sku:
   npu: {mem: 220Gi, cpu: {vcore: 24}, computing-device: {type: huawei.com/npu, model: N910, count: 8}}
 machine-list:
   - {hostname: m0, hostip: 10.0.0.1, machine-type: plain, pai-master: "true"}
-  - {hostname: w-1.lab, hostip: 10.0.0.2, machine-type: nv, pai-worker: "true"}
+  - hostname: w-1.lab
+    hostip: 10.0.0.2
+    machine-type: nv
+    pai-worker: "true"
+    taints: ["paictl.io/jobs:NoSchedule", "owner=lab-2:PreferNoSchedule"]
   - {hostname: w2, hostip: 10.0.0.3, machine-type: amd, pai-worker: "true"}
   - {hostname: w3, hostip: 10.0.0.4, machine-type: npu, pai-worker: "true"}
 """
@@ -125,7 +130,7 @@ def service_names() -> list[str]:
 def renderer(files: Mapping[str, str]) -> Renderer:
     """Renders a configuration as it would have been pushed."""
     sealed = seal_files(dict(files))
-    return Renderer(Inputs("pai", NAMESPACE, JOBS_NAMESPACE, "1.2.3", sealed, secrets_of(dict(files), sealed)))
+    return Renderer(RenderInputs("pai", NAMESPACE, JOBS_NAMESPACE, "1.2.3", sealed, secrets_of(dict(files), sealed)))
 
 
 def rendered(files: Mapping[str, str]) -> dict[str, list[Manifest]]:
@@ -136,6 +141,14 @@ def rendered(files: Mapping[str, str]) -> dict[str, list[Manifest]]:
 
 Catalogue = dict[str, dict[str, list[Manifest]]]
 """Objects by configuration and service."""
+
+
+def whole_catalogue() -> Catalogue:
+    """What all templates come to, for all configurations that they have to cope with."""
+    with pytest.MonkeyPatch.context() as patch:  # not beyond: the result lives as long as all tests
+        patch.setattr("paictl.config.secrets.sealing.COST", (4, 1, 1))
+        return {name: rendered(files) for name, files in CONFIGURATIONS.items()}
+
 
 KINDS_WITH_PODS = ("Deployment", "DaemonSet", "StatefulSet", "Job")
 

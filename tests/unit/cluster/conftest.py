@@ -12,10 +12,10 @@ import pytest
 
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.cluster import EmbeddedCluster
-from paictl.cluster.interface import JobRequest, Machine, NodeRole
+from paictl.cluster.interface import JobRequest, MachineSpec, NodeRole
 from paictl.cluster.presets import PRESETS, preset_files
 from paictl.units import Millis, instant
-from tests.unit.cluster.catalogue import CONFIGURATIONS, Catalogue, rendered
+from tests.unit.cluster.catalogue import Catalogue, whole_catalogue
 
 SERVICES = ("cluster-configuration", "hivedscheduler", "frameworkcontroller", "rest-server")
 MINUTE = 60_000
@@ -72,10 +72,7 @@ class Bench:
 
 @pytest.fixture(scope="session")
 def catalogue() -> Catalogue:
-    """What all templates come to, for all configurations that they have to cope with."""
-    with pytest.MonkeyPatch.context() as patch:  # not beyond: the fixture lives as long as all tests
-        patch.setattr("paictl.config.secrets.sealing.COST", (4, 1, 1))
-        return {name: rendered(files) for name, files in CONFIGURATIONS.items()}
+    return whole_catalogue()
 
 
 MakeBench = Callable[..., Bench]
@@ -89,12 +86,14 @@ def bench(tmp_path: Path) -> Iterator[MakeBench]:
         folder = tmp_path / f"cluster{len(made)}"
         wall = [1_000_000.0]
         chosen = PRESETS[preset]
-        machines = [Machine("master1", "10.0.0.1", NodeRole.MASTER)] + [
-            Machine(name, f"10.0.{1 + i // 250}.{1 + i % 250}", NodeRole.WORKER, "gpu", devices=chosen.hardware.devices)
+        machines = [MachineSpec("master1", "10.0.0.1", NodeRole.MASTER)] + [
+            MachineSpec(
+                name, f"10.0.{1 + i // 250}.{1 + i % 250}", NodeRole.WORKER, "gpu", devices=chosen.hardware.devices
+            )
             for i, name in enumerate(chosen.nodes)
         ]
         services = options.get("services", SERVICES)
-        command = commands.Up("pai", tuple(services), tuple(machines))
+        command = commands.BringUp("pai", tuple(services), tuple(machines))
         cluster = EmbeddedCluster.up(folder, command, clock=options.get("clock", (0.0, False)), wall=lambda: wall[0])
         cluster.push(preset_files(preset), "first")
         for name in services:

@@ -21,7 +21,7 @@ from tests.unit.cluster.catalogue import (
 OTHERS = frozenset(
     """up
     node_cpu_seconds_total node_memory_MemAvailable_bytes node_memory_MemTotal_bytes node_network_receive_bytes_total
-    node_filesystem_avail_bytes node_filesystem_size_bytes
+    node_filesystem_avail_bytes node_filesystem_size_bytes node_filesystem_readonly
     container_cpu_usage_seconds_total container_memory_working_set_bytes container_network_receive_bytes_total
     container_network_transmit_bytes_total container_fs_reads_bytes_total container_fs_writes_bytes_total
     """.split()  # noqa: SIM905 - read as a text

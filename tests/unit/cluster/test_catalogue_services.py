@@ -51,7 +51,7 @@ def test_priority_classes_are_those_of_jobs(catalogue: Catalogue) -> None:
     assert found["paictl-service"]["value"] > max(jobs.values())
 
 
-def test_nodes_get_labels_by_the_layout_and_nothing_else(catalogue: Catalogue) -> None:
+def test_nodes_get_labels_and_taints_by_the_layout_and_nothing_else(catalogue: Catalogue) -> None:
     nodes = {one.name: one.body for one in catalogue["all options"]["cluster-configuration"] if one.kind == "Node"}
     assert {name: body["metadata"]["labels"] for name, body in nodes.items()} == {
         "m0": {"paictl.io/role": "master", "paictl.io/sku": "plain"},
@@ -59,7 +59,15 @@ def test_nodes_get_labels_by_the_layout_and_nothing_else(catalogue: Catalogue) -
         "w2": {"paictl.io/role": "worker", "paictl.io/sku": "amd", "paictl.io/devices": "amd.com"},
         "w3": {"paictl.io/role": "worker", "paictl.io/sku": "npu", "paictl.io/devices": "huawei.com"},
     }
-    assert all(body.keys() == {"apiVersion", "kind", "metadata"} for body in nodes.values())
+    assert {name: body["spec"] for name, body in nodes.items() if "spec" in body} == {
+        "w-1.lab": {
+            "taints": [
+                {"key": "paictl.io/jobs", "effect": "NoSchedule"},
+                {"key": "owner", "value": "lab-2", "effect": "PreferNoSchedule"},
+            ]
+        }
+    }
+    assert all(body.keys() <= {"apiVersion", "kind", "metadata", "spec"} for body in nodes.values())
 
 
 @pytest.mark.parametrize(

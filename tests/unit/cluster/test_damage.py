@@ -17,7 +17,7 @@ from paictl.cluster.embedded import clock
 from paictl.cluster.embedded.clock import steady
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.embedded.store import FILE, Store
-from paictl.cluster.interface import ClusterError, JobRequest, Machine, NodeRole
+from paictl.cluster.interface import ClusterError, JobRequest, MachineSpec, NodeRole
 from paictl.errors import PaictlError
 from paictl.units import Millis
 from tests.unit.cli.conftest import Paictl
@@ -133,7 +133,7 @@ def test_a_rotten_scheduler_is_told_when_it_is_asked_and_changes_nothing(bench: 
 
 def test_a_cluster_of_an_earlier_version_which_did_not_store_the_nodes_of_the_scheduler(bench: MakeBench) -> None:
     lab = bench()
-    lab.cluster.add_node(Machine("extra", "10.0.9.9", NodeRole.WORKER, "gpu", devices=4))
+    lab.cluster.add_node(MachineSpec("extra", "10.0.9.9", NodeRole.WORKER, "gpu", devices=4))
     lab.cluster.remove_node(lab.cluster.nodes()[-1].machine.name)
     kept, nodes, services = lab.cluster.stored(), lab.cluster.nodes(), lab.cluster.services()
     assert any("in no cell" in view.reason for view in nodes)

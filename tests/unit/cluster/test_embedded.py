@@ -8,7 +8,7 @@ from paictl.cluster.interface import (
     Cluster,
     ClusterError,
     ConflictError,
-    Machine,
+    MachineSpec,
     NodeChange,
     NodeRole,
     UnreachableError,
@@ -237,7 +237,7 @@ def test_deleting_a_service_destroys_its_data(bench: MakeBench) -> None:
 
 def test_a_node_in_no_cell_says_so_and_so_does_the_scheduler_of_one_that_is_missing(bench: MakeBench) -> None:
     lab = bench()
-    added = lab.cluster.add_node(Machine("worker9", "10.0.9.9", NodeRole.WORKER, devices=1))
+    added = lab.cluster.add_node(MachineSpec("worker9", "10.0.9.9", NodeRole.WORKER, devices=1))
     assert "in no cell" in added.reason
     assert [node.machine.name for node in lab.cluster.nodes() if node.reason] == ["worker9"]
     lab.cluster.remove_node("worker2")
@@ -307,7 +307,7 @@ def test_the_only_master_stays_and_one_of_two_may_go(bench: MakeBench) -> None:
     lab = bench()
     with pytest.raises(ClusterError, match="master1 is the only master"):
         lab.cluster.remove_node("master1")
-    lab.cluster.add_node(Machine("master2", "10.0.0.2", NodeRole.MASTER))
+    lab.cluster.add_node(MachineSpec("master2", "10.0.0.2", NodeRole.MASTER))
     lab.cluster.remove_node("master1")
     with pytest.raises(ClusterError, match="master2 is the only master"):
         lab.cluster.remove_node("master2")

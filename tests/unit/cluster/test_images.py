@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from paictl.cluster.manifests.images import Images
+from paictl.cluster.manifests.images import ImageReferences
 from paictl.config.models.images import load_images
 
 
-def images_of(services: dict[str, Any], version: str) -> Images:
-    return Images(load_images(), version, services)
+def images_of(services: dict[str, Any], version: str) -> ImageReferences:
+    return ImageReferences(load_images(), version, services)
 
 
 REFERENCE = re.compile(r"[a-z0-9.-]+(:\d+)?(/[a-z0-9._-]+)+:[A-Za-z0-9_][A-Za-z0-9_.-]*")

@@ -11,7 +11,7 @@ import pytest
 from paictl.cluster.embedded import jobpages
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.interface import JobState
-from paictl.cluster.jobpages import JobQuery, Order, page_among, page_of
+from paictl.cluster.jobpages import JobOrder, JobQuery, page_among, page_of
 from paictl.units import Millis
 from tests.contract.conftest import Contract, embedded
 
@@ -41,7 +41,7 @@ QUERIES = [
     JobQuery(offset=2, limit=2),
     JobQuery(offset=99),
     JobQuery(users=frozenset({"nobody"})),
-    *(JobQuery(order=order, descending=down, offset=1, limit=4) for order in Order for down in (True, False)),
+    *(JobQuery(order=order, descending=down, offset=1, limit=4) for order in JobOrder for down in (True, False)),
 ]
 
 

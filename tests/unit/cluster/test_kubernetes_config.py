@@ -16,8 +16,7 @@ from paictl.cluster.kubernetes import pieces
 from paictl.cluster.kubernetes.cluster import KubernetesCluster
 from paictl.cluster.kubernetes.pieces import pack, unpack
 from paictl.config.pushing.fileset import seal_files, secrets_of
-from paictl.remote.kube.client import KubeError
-from paictl.remote.kube.client import UnreachableError as NoAnswerError
+from paictl.remote.kube.client import KubeError, NoAnswerError
 from tests.unit.cluster.fakekube import FakeKube
 
 SERVICES = "services-configuration.yaml"

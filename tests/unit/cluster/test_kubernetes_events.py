@@ -10,7 +10,7 @@ import pytest
 
 from paictl.cluster.eventtext import detail
 from paictl.cluster.kubernetes.jobevents import events_of
-from paictl.cluster.kubernetes.paijob.record import AttemptLine, LastRun, Place, Record
+from paictl.cluster.kubernetes.paijob.record import AttemptLine, JobRecord, LastRun, Place
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.kubernetes.paijob.seen import PodSeen, read_pod
 from paictl.cluster.picture import AttemptOutcome
@@ -26,7 +26,7 @@ def at(seconds: float) -> datetime:
     return BEGAN + timedelta(seconds=seconds)
 
 
-def job(name: str, submitted: float, record: Record) -> PaiJob:
+def job(name: str, submitted: float, record: JobRecord) -> PaiJob:
     return PaiJob(
         name=name, uid=f"uid-{name}", version="1", key=f"ann~{name}", user="ann", vc="vc1", priority="prod",
         data={"name": name}, submitted=at(submitted), order=name, duration=None, secret="", stopped=False,
@@ -34,9 +34,9 @@ def job(name: str, submitted: float, record: Record) -> PaiJob:
     )  # fmt: skip
 
 
-def record(state: RunState, run: LastRun, *lines: AttemptLine, ended: datetime | None = None) -> Record:
+def record(state: RunState, run: LastRun, *lines: AttemptLine, ended: datetime | None = None) -> JobRecord:
     tasks = (TaskStatus("train", 0, state, len(lines), 0, 0),)
-    return Record(
+    return JobRecord(
         JobStatus(state, tasks, len(lines)), started=run.started, ended=ended, runs={PLACE: run}, attempts=lines
     )
 

@@ -13,7 +13,7 @@ from paictl.cluster.kubernetes.services.drift import drift_of
 from paictl.cluster.kubernetes.services.here import note_images, noted_images
 from paictl.cluster.kubernetes.services.kinds import rank_of
 from paictl.cluster.kubernetes.services.marking import digest_of, marked
-from paictl.cluster.kubernetes.services.record import Item, Record
+from paictl.cluster.kubernetes.services.record import Item, ServiceRecord
 from paictl.cluster.kubernetes.services.workloads import is_ready, why
 from paictl.cluster.values import ClusterError, ConflictError
 from paictl.remote.kube.client import KubeError
@@ -217,7 +217,7 @@ def test_a_conflict_says_who_owns_which_field_and_a_refusal_names_each_object() 
 def test_a_record_is_not_equal_to_another_state_and_knows_its_kinds() -> None:
     item = Item.of({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "namespace": "s"}})
     assert item.label == "Deployment s/a"
-    assert Record("x", items=(item, item)).groups == {("apps/v1", "Deployment")}
+    assert ServiceRecord("x", items=(item, item)).groups == {("apps/v1", "Deployment")}
 
 
 def test_the_images_of_machines_without_a_registry_are_kept_with_the_cluster() -> None:

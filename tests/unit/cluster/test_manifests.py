@@ -10,8 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paictl.cluster.manifests.context import Inputs, Renderer, merged
-from paictl.cluster.manifests.images import Images
+from paictl.cluster.manifests.context import Renderer, RenderInputs, merged
+from paictl.cluster.manifests.images import ImageReferences
 from paictl.cluster.manifests.templating import Manifest, TemplateError, render_folder
 from paictl.cluster.presets import preset_files
 from paictl.config.pushing.fileset import seal_files, secrets_of
@@ -34,7 +34,7 @@ def renderer(folder: Path, template: str, files: dict[str, str] | None = None, d
     (folder / "images.yaml").write_text("paictl: paictl\nother: reg.io/a/b/other:1.2\n")
     clear = files if files is not None else preset_files("lab")
     sealed = seal_files(clear)
-    return Renderer(Inputs("pai", "sys", "jobs", "9.9", sealed, secrets_of(clear, sealed)), folder)
+    return Renderer(RenderInputs("pai", "sys", "jobs", "9.9", sealed, secrets_of(clear, sealed)), folder)
 
 
 def rendered(folder: Path, value: str, files: dict[str, str] | None = None, defaults: str = "") -> Any:
@@ -97,7 +97,7 @@ def test_a_secret_that_the_cluster_lost_is_said(tmp_path: Path) -> None:
     files = seal_files({SERVICES: "rest-server:\n  jwt-secret: hunter22\n"})
     renderer(tmp_path, HEAD.format(kind="Secret"))
     with pytest.raises(PaictlError, match="not in the cluster any more"):
-        Renderer(Inputs("pai", "sys", "jobs", "9.9", files), tmp_path).render("svc")
+        Renderer(RenderInputs("pai", "sys", "jobs", "9.9", files), tmp_path).render("svc")
 
 
 @pytest.mark.parametrize(
@@ -157,5 +157,5 @@ def test_a_service_without_templates_has_no_objects(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_name_stands_for_an_image_of_the_wished_registry(services: dict[str, Any], name: str, reference: str) -> None:
-    images = Images({"paictl": "paictl", "other": "reg.io/a/b/other:1.2"}, "9.9", services)
+    images = ImageReferences({"paictl": "paictl", "other": "reg.io/a/b/other:1.2"}, "9.9", services)
     assert images(name) == reference

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from paictl.cluster.embedded import commands, written
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.embedded.world import World
-from paictl.cluster.interface import FOREVER, JobRequest, Machine, NodeChange, NodeRole
+from paictl.cluster.interface import FOREVER, JobRequest, MachineSpec, NodeChange, NodeRole
 from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import PRESETS, SERVICES, preset_files
 from paictl.errors import PaictlError
@@ -40,7 +40,7 @@ class Commands(RuleBasedStateMachine):
     bench: Bench
     preset: str
     names: list[str]
-    workers: list[Machine]
+    workers: list[MachineSpec]
     """Those of the preset, and one of which its configuration knows nothing."""
 
     @initialize(preset=st.sampled_from(SMALL))
@@ -184,7 +184,16 @@ class Commands(RuleBasedStateMachine):
 
     @invariant()
     def another_process_sees_the_same(self) -> None:
-        other = self.bench.again()
+        self.sees_the_same(self.bench.again())
+
+    @invariant()
+    def what_was_written_down_is_what_the_world_shows(self) -> None:
+        self.sees_the_same(computing(self.bench.again()))
+
+    def sees_the_same(self, other: EmbeddedCluster) -> None:
+        written_down = self.bench.again()
+        for job in other.jobs():
+            assert other.job(job.key) == written_down.job(job.key)
         assert other.jobs() == self.cluster.jobs()
         assert other.nodes() == self.cluster.nodes()
         assert other.services() == self.cluster.services()
@@ -214,6 +223,12 @@ class Commands(RuleBasedStateMachine):
         assert left == []
         self.the_log_alone_gives_the_same()
         shutil.rmtree(self.folder)
+
+
+def computing(cluster: EmbeddedCluster) -> EmbeddedCluster:
+    """A cluster that answers from its world, whatever was written down."""
+    assert cluster._live is not None
+    return cluster
 
 
 def second_files(preset: str) -> dict[str, str]:

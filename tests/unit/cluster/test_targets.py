@@ -14,7 +14,7 @@ import yaml
 from paictl.cluster import registry
 from paictl.cluster.interface import ClusterError, ConflictError
 from paictl.cluster.registry import Pinned, read_registry
-from paictl.cluster.targets import Kind, chosen_name, find_target, open_target, pinned_now, targets
+from paictl.cluster.targets import ClusterKind, chosen_name, find_target, open_target, pinned_now, targets
 from paictl.errors import PaictlError
 
 PROD = Pinned("prod", "/k/config", "admin@prod", "https://prod:6443", "sha256:1")
@@ -38,7 +38,7 @@ def test_names_are_kept_for_their_owner_alone_and_come_back() -> None:
     registry.add(PROD)  # the same again is nobody's loss
     assert registry.registry_file().stat().st_mode & 0o777 == 0o600
     assert read_registry().clusters == {"prod": PROD}
-    assert find_target("prod").kind is Kind.KUBERNETES
+    assert find_target("prod").kind is ClusterKind.KUBERNETES
     registry.use("prod")
     assert chosen_name() == "prod"
     registry.remove("prod")

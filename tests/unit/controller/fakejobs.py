@@ -12,7 +12,7 @@ from typing import Any
 from paictl.cluster.kubernetes.mirror import PODS
 from paictl.cluster.kubernetes.paijob.record import numbers, ranges
 from paictl.controller.cache import WORKS
-from paictl.controller.loop import Loop
+from paictl.controller.loop import ControlLoop
 from paictl.remote.kube.client import Json
 from tests.unit.cluster.fakekube import START, FakeKube, _error, _selected, _stamp
 
@@ -157,7 +157,7 @@ class Bench:
     def __init__(self, kube: FakeJobs) -> None:
         self.kube = kube
         self.now = START
-        self.loop = Loop(kube, lambda: 60.0, lambda _: None, clock=lambda: datetime.now(UTC))
+        self.loop = ControlLoop(kube, lambda: 60.0, lambda _: None, clock=lambda: datetime.now(UTC))
         self.told: set[str] = set()
 
     def tell(self) -> None:

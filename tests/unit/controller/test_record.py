@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from paictl.cluster.kubernetes.paijob.record import (
     KEPT_TASKS,
     AttemptLine,
+    JobRecord,
     LastRun,
-    Record,
     numbers,
     ranges,
     read_record,
@@ -49,7 +49,7 @@ def test_a_record_is_read_back(
     places = [("a", index) for index in range(half)] + [("b_2", index) for index in range(len(tasks) - half)]
     rows = tuple(TaskStatus(place[0], place[1], *task) for place, task in zip(places, tasks, strict=True))
     last = dict(zip(places, runs, strict=False))
-    record = Record(
+    record = JobRecord(
         JobStatus(state, rows, 2, 1), {"a": {"leafCellNumber": 2}}, 4, NOW, None, 3, "why",
         last, (AttemptLine(0, None, NOW, "gone"), AttemptLine(1, NOW, NOW, "gone", last)),
         closed=True,
@@ -73,7 +73,7 @@ def test_a_job_of_ten_thousand_tasks_fits_into_its_object_at_worst() -> None:
     lines: tuple[AttemptLine, ...] = ()
     for number in range(500):
         lines = with_attempt(lines, AttemptLine(number, NOW, NOW, "worker[9999]: " + "x" * 300))
-    record = Record(JobStatus(RunState.FAILED, tasks), {}, 80_000, NOW, NOW, 0, "", runs, lines)
+    record = JobRecord(JobStatus(RunState.FAILED, tasks), {}, 80_000, NOW, NOW, 0, "", runs, lines)
     size = len(json.dumps(status_json(record)))
     assert size < 500_000
     assert [line.number for line in (lines[0], lines[4], lines[-1])] == [0, 4, 499]
@@ -88,7 +88,7 @@ def test_how_tasks_ran_in_attempts_before_takes_little_of_a_small_job_that_start
     for number in range(500):
         lines = with_attempt(lines, AttemptLine(number, NOW, NOW, "x" * 300, runs))
     tasks = tuple(TaskStatus("worker", index, RunState.WAITING, 500, 0, 0) for index in range(KEPT_TASKS))
-    assert len(json.dumps(status_json(Record(JobStatus(RunState.WAITING, tasks, 500), attempts=lines)))) < 120_000
+    assert len(json.dumps(status_json(JobRecord(JobStatus(RunState.WAITING, tasks, 500), attempts=lines)))) < 120_000
 
 
 def test_a_status_that_nobody_has_written_is_none() -> None:

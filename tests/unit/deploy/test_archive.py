@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from paictl.deploy.archive import PKI, SNAPSHOT, ArchiveError, Backup, Manifest, read_backup, unpack, write_backup
+from paictl.deploy.archive import PKI, SNAPSHOT, ArchiveError, Backup, BackupManifest, read_backup, unpack, write_backup
 from paictl.errors import ExitCode, PaictlError
 
-MANIFEST = Manifest("prod", "2026-09-01T12:00:00Z", "v1.37.1", "e:3.7", "m1", "ab" * 32, 1234, 56, 7, "0.1")
+MANIFEST = BackupManifest("prod", "2026-09-01T12:00:00Z", "v1.37.1", "e:3.7", "m1", "ab" * 32, 1234, 56, 7, "0.1")
 
 
-def made(folder: Path, manifest: Manifest = MANIFEST) -> Backup:
+def made(folder: Path, manifest: BackupManifest = MANIFEST) -> Backup:
     """A backup of three small files."""
     files = {SNAPSHOT: b"etcd" * 1000, PKI: b"keys", "configuration/layout.yaml": b"machine-list: []\n"}
     paths = {}

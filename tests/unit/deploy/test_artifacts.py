@@ -26,7 +26,7 @@ from paictl.deploy.artifacts import (
     verify,
     write_lock,
 )
-from paictl.deploy.gather import DownloadError, Wanted, catalogue, gather
+from paictl.deploy.gather import Download, DownloadError, catalogue, gather
 from paictl.errors import PaictlError
 
 
@@ -152,9 +152,9 @@ def site(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     server.server_close()
 
 
-def wanted(name: str, version: str = "v1.37.1") -> Wanted:
+def wanted(name: str, version: str = "v1.37.1") -> Download:
     url = f"https://makers.example/{name}"
-    return Wanted(Artifact(name, ArtifactKind.BINARY, version, "amd64", url, "", f"amd64/{name}"), f"{url}.sha256")
+    return Download(Artifact(name, ArtifactKind.BINARY, version, "amd64", url, "", f"amd64/{name}"), f"{url}.sha256")
 
 
 def test_a_mirror_with_a_lock(tmp_path: Path, site: tuple[Path, str]) -> None:

@@ -13,7 +13,7 @@ from paictl.deploy import certs
 from paictl.deploy.inventory import Deployment
 from paictl.errors import ExitCode
 from paictl.remote.ssh.link import SshOptions
-from paictl.remote.ssh.results import HostResult, Reach
+from paictl.remote.ssh.results import CommandStatus, HostResult
 from tests.unit.deploy.preflight.test_checking import deployment
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -29,7 +29,7 @@ SAID = json.dumps({
 
 
 def test_when_certificates_end() -> None:
-    found = certs.certificates_of({"m1": HostResult("m1", Reach.DONE, 0, SAID)})
+    found = certs.certificates_of({"m1": HostResult("m1", CommandStatus.DONE, 0, SAID)})
     assert [(one.name, one.left(NOW).days, one.authority) for one in found.found] == [
         ("apiserver", 365, False), ("admin.conf", 9, False), ("ca", 3650, True),
     ]  # fmt: skip
@@ -40,9 +40,9 @@ def test_when_certificates_end() -> None:
 @pytest.mark.parametrize(
     ("result", "code"),
     [
-        (HostResult("m1", Reach.DONE, 0, "no JSON"), ExitCode.NEGATIVE),
-        (HostResult("m1", Reach.DONE, 127, "", "kubeadm: not found"), ExitCode.NEGATIVE),
-        (HostResult("m1", Reach.UNREACHABLE, message="silent"), ExitCode.UNREACHABLE),
+        (HostResult("m1", CommandStatus.DONE, 0, "no JSON"), ExitCode.NEGATIVE),
+        (HostResult("m1", CommandStatus.DONE, 127, "", "kubeadm: not found"), ExitCode.NEGATIVE),
+        (HostResult("m1", CommandStatus.UNREACHABLE, message="silent"), ExitCode.UNREACHABLE),
     ],
 )
 def test_a_master_that_says_something_else_is_an_error(result: HostResult, code: ExitCode) -> None:
@@ -68,8 +68,8 @@ class Masters:
         assert manner.sudo
         (host,) = hosts
         self.asked.append(host.name)
-        bad = HostResult(host.name, Reach.DONE, 1, "", "the API does not answer again")
-        return {host.name: bad if host.name == "m2" else HostResult(host.name, Reach.DONE, 0)}
+        bad = HostResult(host.name, CommandStatus.DONE, 1, "", "the API does not answer again")
+        return {host.name: bad if host.name == "m2" else HostResult(host.name, CommandStatus.DONE, 0)}
 
 
 def test_a_renewal_stops_at_the_first_master_where_it_does_not_work(

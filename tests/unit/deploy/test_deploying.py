@@ -11,7 +11,7 @@ import pytest
 from paictl import __version__
 from paictl.cluster.interface import Cluster
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
-from paictl.cluster.manifests.context import Inputs, Renderer, lacking
+from paictl.cluster.manifests.context import Renderer, RenderInputs, lacking
 from paictl.cluster.presets import preset_files
 from paictl.config.models.images import load_images
 from paictl.config.pushing.fileset import seal_files
@@ -42,7 +42,7 @@ def without(
 ) -> tuple[LeftOut, ...]:
     """What is left out of a start where the machines have these images alone."""
     catalogue, files = load_catalogue(), cluster.configuration().files
-    renderer = Renderer(Inputs(cluster.name, NAMESPACE, JOBS_NAMESPACE, __version__, files))
+    renderer = Renderer(RenderInputs(cluster.name, NAMESPACE, JOBS_NAMESPACE, __version__, files))
     return left_out(lacking(renderer, catalogue.services, set(images)), catalogue, skipped, running)
 
 

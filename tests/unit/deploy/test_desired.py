@@ -21,7 +21,7 @@ from paictl.deploy.inventory import Deployment, Machine, Role
 from paictl.deploy.kubeadm import init_configuration, join_configuration
 from paictl.deploy.kubeconfig import access_to, forget, merge_into
 from paictl.deploy.nodes import AllReady
-from paictl.deploy.settings import DeploySettings, Login
+from paictl.deploy.settings import DeploySettings, LoginSettings
 from paictl.deploy.site import DeployError, Site
 from paictl.deploy.verifying import answers, ask_script, device_finding
 from paictl.errors import PaictlError
@@ -31,7 +31,7 @@ SECRET = "kelp-Tundra"  # noqa: S105 - of no machine
 
 
 def deployment(**settings: Any) -> Deployment:
-    return Deployment((M1, W1), DeploySettings(Login("ops", SECRET), **settings))
+    return Deployment((M1, W1), DeploySettings(LoginSettings("ops", SECRET), **settings))
 
 
 def desired(given: Deployment, containerd: str = "2.4.2") -> Desired:
@@ -157,7 +157,7 @@ def test_a_plan_is_of_the_files_it_was_made_of(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(plan_data(("m", "w", "c"), made, ())))
     check_plan(plan_from(path), made)
-    check_plan(plan_from(path), desired(Deployment((M1, W1), DeploySettings(Login("ops", "another password")))))
+    check_plan(plan_from(path), desired(Deployment((M1, W1), DeploySettings(LoginSettings("ops", "another password")))))
     with pytest.raises(PaictlError, match="of other files"):
         check_plan(plan_from(path), desired(deployment(network="none")))
     path.write_text("{}")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from paictl.deploy import draining
-from paictl.deploy.draining import MARK, REMOVAL, UPGRADE, Holding, is_held
+from paictl.deploy.draining import MARK, REMOVAL, UPGRADE, CordonedNodes, is_held
 from paictl.deploy.site import DeployError
 from paictl.errors import ExitCode
 from paictl.remote.kube.client import KubeError
@@ -80,8 +80,8 @@ def api(*pods: dict[str, Any], **more: Any) -> Api:
     return Api({"w1": node("w1"), "w2": node("w2")}, {one["metadata"]["name"]: one for one in pods}, **more)
 
 
-def holding(given: Api, seconds: float = 30) -> Holding:
-    return Holding(given, seconds, UPGRADE)  # type: ignore[arg-type]
+def holding(given: Api, seconds: float = 30) -> CordonedNodes:
+    return CordonedNodes(given, seconds, UPGRADE)  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)
@@ -171,7 +171,7 @@ def test_all_are_given_back_also_where_one_cannot_be() -> None:
 
 def test_what_another_command_holds_is_not_given_back_by_this_one() -> None:
     given = api()
-    Holding(given, 30, REMOVAL).drain(["w1"], quiet)  # type: ignore[arg-type]
+    CordonedNodes(given, 30, REMOVAL).drain(["w1"], quiet)  # type: ignore[arg-type]
     assert (is_held(given.nodes["w1"], REMOVAL), is_held(given.nodes["w1"], UPGRADE)) == (True, False)
     later = holding(given)
     later.adopt(["w1"])

@@ -13,7 +13,7 @@ from paictl.deploy.artifacts import Artifact, ArtifactKind, Artifacts
 from paictl.deploy.desired import Desired, desired_of
 from paictl.deploy.inventory import Deployment, Machine, Role
 from paictl.deploy.manifests import images_named, manifest_for
-from paictl.deploy.settings import DeploySettings, Login
+from paictl.deploy.settings import DeploySettings, LoginSettings
 from paictl.errors import PaictlError
 
 FLANNEL = """---
@@ -147,7 +147,7 @@ def test_without_a_registry_the_images_of_the_network_have_to_be_among_the_artif
     machines = (Machine("m1", "10.0.0.11", Role.MASTER),)
 
     def made(*, offline: bool) -> Desired:
-        settings = DeploySettings(Login("ops", "x"), network="flannel", offline=offline)
+        settings = DeploySettings(LoginSettings("ops", "x"), network="flannel", offline=offline)
         return desired_of(Deployment(machines, settings), there)
 
     assert made(offline=False).version == "v1.37.1"

@@ -10,7 +10,7 @@ import pytest
 
 from paictl.deploy.phases import phases
 from paictl.deploy.site import Site, pack_folder
-from paictl.deploy.upgrading import Wish, Work, upgrade_phases
+from paictl.deploy.upgrading import UpgradeOptions, UpgradeWork, upgrade_phases
 from paictl.deploy.versions import Version
 
 SITE = cast("Site", None)
@@ -18,7 +18,7 @@ SITE = cast("Site", None)
 
 
 def test_nothing_goes_on_behind_a_phase_that_failed() -> None:
-    for line in (phases(SITE), upgrade_phases(Work(SITE, Wish(Version(1, 37, 1))))):
+    for line in (phases(SITE), upgrade_phases(UpgradeWork(SITE, UpgradeOptions(Version(1, 37, 1))))):
         ids = [one.id for one in line]
         assert len(ids) == len(set(ids)) > 5
         for number, one in enumerate(line):

@@ -10,19 +10,19 @@ import pytest
 
 from paictl.deploy import backup as saving
 from paictl.deploy import restore as restoring
-from paictl.deploy.archive import SNAPSHOT, Backup, Manifest, read_backup
-from paictl.deploy.backup import Pushed, backup, place_of
+from paictl.deploy.archive import SNAPSHOT, Backup, BackupManifest, read_backup
+from paictl.deploy.backup import PushedConfig, backup, place_of
 from paictl.deploy.masters import Masters
 from paictl.deploy.restore import OtherClusterError, check_name, judge, loss_since
 from paictl.deploy.site import DeployError
 from paictl.errors import ExitCode, PaictlError
 from paictl.remote.inventory import Host
-from paictl.remote.kube.client import KubeError, UnreachableError
+from paictl.remote.kube.client import KubeError, NoAnswerError
 from paictl.remote.ssh.link import SshOptions
-from paictl.remote.ssh.results import HostResult, Reach
+from paictl.remote.ssh.results import CommandStatus, HostResult
 from tests.unit.deploy.preflight.test_checking import deployment
 
-MANIFEST = Manifest("prod", "2026-09-01T12:00:00Z", "v1.37.1", "e:3.7", "m1", "ab" * 32, 1234, 56, 7, "0.1")
+MANIFEST = BackupManifest("prod", "2026-09-01T12:00:00Z", "v1.37.1", "e:3.7", "m1", "ab" * 32, 1234, 56, 7, "0.1")
 BACKUP = Backup(Path("backup.tar.gz"), "id", MANIFEST, {SNAPSHOT: "sum"}, 100)
 
 
@@ -79,7 +79,7 @@ class Api:
 
     def list(self, path: str) -> Any:
         if not self.lists:
-            raise UnreachableError("silent")
+            raise NoAnswerError("silent")
         found = self.lists.get(path.rpartition("/")[2])
         if found is None:
             raise KubeError("no such kind", status=404)
@@ -113,9 +113,9 @@ class Fleet:
         verb = line.split()[3]
         self.done.append(verb)
         return {
-            one.name: HostResult(one.name, Reach.DONE, 1, stderr="it is broken\n")
+            one.name: HostResult(one.name, CommandStatus.DONE, 1, stderr="it is broken\n")
             if (verb, one.name) in self.fails
-            else HostResult(one.name, Reach.DONE, 0, '{"free": 1}')
+            else HostResult(one.name, CommandStatus.DONE, 0, '{"free": 1}')
             for one in hosts or self.inventory
         }
 
@@ -169,21 +169,21 @@ def test_a_backup_comes_from_the_first_master_that_can(
     def ask(_: Any, verb: str, hosts: Any) -> Any:
         (host,) = hosts
         asked.append((verb, host.name))
-        bad = HostResult(host.name, Reach.UNREACHABLE, message="silent")
+        bad = HostResult(host.name, CommandStatus.UNREACHABLE, message="silent")
         return ({}, {host.name: bad}) if host.name == "m1" else ({host.name: answer}, {})
 
     def download(_: Any, source: str, folder: Path, hosts: Any, **__: Any) -> Any:
         path = folder / hosts[0].name / Path(source).name
         path.parent.mkdir(exist_ok=True)
         path.write_text(source)
-        return {hosts[0].name: HostResult(hosts[0].name, Reach.DONE, 0)}
+        return {hosts[0].name: HostResult(hosts[0].name, CommandStatus.DONE, 0)}
 
     monkeypatch.setattr(Masters, "ask", ask)
     fleet.download = download
     lists = tmp_path / "lists"
     lists.mkdir()
     made = backup(
-        deployment(lists, masters=3), SshOptions(), tmp_path / "b.tar.gz", Pushed(4, {"layout.yaml": "x: 1\n"}),
+        deployment(lists, masters=3), SshOptions(), tmp_path / "b.tar.gz", PushedConfig(4, {"layout.yaml": "x: 1\n"}),
         lambda: datetime(2026, 9, 1, 12, tzinfo=UTC), lambda *_: None,
     )  # fmt: skip
     assert asked == [("save", "m1"), ("save", "m2"), ("tidy", "m2")]

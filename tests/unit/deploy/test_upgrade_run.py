@@ -10,12 +10,12 @@ import pytest
 from paictl.deploy import draining, upgrading
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Deployment, Machine, Role
-from paictl.deploy.settings import DeploySettings, Login
+from paictl.deploy.settings import DeploySettings, LoginSettings
 from paictl.deploy.site import DeployError, Site
-from paictl.deploy.upgrading import Masters, Seen, Versions, Wish, Work, Workers
+from paictl.deploy.upgrading import UpgradeFacts, UpgradeMasters, UpgradeOptions, UpgradeWork, UpgradeWorkers, Versions
 from paictl.deploy.versions import Version
 from paictl.errors import ExitCode
-from paictl.plan.run import Status, carry_out
+from paictl.plan.run import PhaseStatus, carry_out
 from tests.unit.deploy.test_desired import desired
 from tests.unit.deploy.test_draining import Api, cordoned, node, pod
 
@@ -28,7 +28,7 @@ class Playing:
     """A site whose playbooks upgrade the nodes of the API at once; in `stops` on that host an error comes."""
 
     def __init__(self, api: Api, stops: str = "", error: BaseException | None = None) -> None:
-        self.desired = desired(Deployment(HOSTS, DeploySettings(Login("ops"))))
+        self.desired = desired(Deployment(HOSTS, DeploySettings(LoginSettings("ops"))))
         self.cluster = self.desired.deployment.settings.cluster
         self.machines = HOSTS
         values = {"done": self.cluster, "kubernetes": ["/etc/kubernetes/kubelet.conf"], "differences": {}}
@@ -66,26 +66,26 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Api:
     monkeypatch.setattr(upgrading, "api", lambda _: made)
     monkeypatch.setattr(upgrading, "nodes_of", lambda _: made.nodes)
     monkeypatch.setattr("paictl.deploy.nodes.nodes_of", lambda _: made.nodes)
-    monkeypatch.setattr(upgrading, "look", lambda _: Seen(made.nodes, parts, {"kubernetesVersion": OLD}, None))
+    monkeypatch.setattr(upgrading, "look", lambda _: UpgradeFacts(made.nodes, parts, {"kubernetesVersion": OLD}, None))
     monkeypatch.setattr(upgrading, "retag", lambda *_: None)
     return made
 
 
-def work(site: Playing, batch: int = 2) -> Work:
-    return Work(cast("Site", site), Wish(Version(1, 37, 1), batch, 5))
+def work(site: Playing, batch: int = 2) -> UpgradeWork:
+    return UpgradeWork(cast("Site", site), UpgradeOptions(Version(1, 37, 1), batch, 5))
 
 
-class _Masters(Masters):
+class _Masters(UpgradeMasters):
     """Masters without the phases that are not tried here."""
 
     needs = frozenset({"versions"})
 
 
-def run(given: Work) -> dict[str, Status]:
+def run(given: UpgradeWork) -> dict[str, PhaseStatus]:
     return {one.phase: one.status for one in carry_out([Versions(given), _Masters(given), _Workers(given)])}
 
 
-class _Workers(Workers):
+class _Workers(UpgradeWorkers):
     """Workers after these."""
 
     needs = frozenset({"control-plane"})
@@ -93,7 +93,7 @@ class _Workers(Workers):
 
 def test_masters_one_by_one_and_workers_in_batches(api: Api) -> None:
     site = Playing(api)
-    assert set(run(work(site)).values()) == {Status.DONE}
+    assert set(run(work(site)).values()) == {PhaseStatus.DONE}
     assert site.played == [
         ("upgrade_master", "m1", "apply"), ("upgrade_machine", "m1"),
         ("upgrade_master", "m2", "node"), ("upgrade_machine", "m2"),
@@ -107,7 +107,7 @@ def test_masters_one_by_one_and_workers_in_batches(api: Api) -> None:
 def test_after_a_failure_no_node_is_left_cordoned_and_nothing_after_it_is_tried(api: Api, stops: str) -> None:
     site = Playing(api, stops, DeployError("the link was cut", exit_code=ExitCode.PARTIAL))
     found = run(work(site))
-    assert Status.FAILED in found.values()
+    assert PhaseStatus.FAILED in found.values()
     assert stops in site.played[-1]
     assert not any(cordoned(api, one.name) for one in HOSTS)
 
@@ -121,8 +121,8 @@ def test_after_ctrl_c_no_node_is_left_cordoned(api: Api) -> None:
 def test_what_a_killed_run_has_left_cordoned_is_released_also_where_the_upgrade_is_refused(api: Api) -> None:
     api.nodes["w3"]["metadata"]["annotations"][draining.MARK] = draining.UPGRADE.name
     api.nodes["w3"]["spec"]["unschedulable"] = True
-    given = Work(cast("Site", Playing(api)), Wish(Version(1, 36, 0)))
-    assert run(given)["versions"] is Status.FAILED
+    given = UpgradeWork(cast("Site", Playing(api)), UpgradeOptions(Version(1, 36, 0)))
+    assert run(given)["versions"] is PhaseStatus.FAILED
     assert not cordoned(api, "w3")
 
 

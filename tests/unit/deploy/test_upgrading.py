@@ -11,14 +11,14 @@ import yaml
 
 from paictl.deploy.draining import MARK, UPGRADE
 from paictl.deploy.upgrade import wished
-from paictl.deploy.upgrading import Seen, Wish, Work, cluster_of, kubeadm_words, retag, tags_of
-from paictl.deploy.versions import Kubeadm, Step, UpgradeRefusedError, Version, version_of
+from paictl.deploy.upgrading import UpgradeFacts, UpgradeOptions, UpgradeWork, cluster_of, kubeadm_words, retag, tags_of
+from paictl.deploy.versions import Kubeadm, UpgradeRefusedError, UpgradeStep, Version, version_of
 from tests.unit.deploy.test_desired import M1, W1, deployment, desired
 
 OLD, NEW = Version(1, 37, 0), Version(1, 37, 1)
 
 
-def seen(**nodes: str) -> Seen:
+def seen(**nodes: str) -> UpgradeFacts:
     def image(name: str, tag: str) -> dict[str, Any]:
         return {"containers": [{"image": f"mirror:5000/{name}:{tag}@sha256:12"}]}
 
@@ -32,7 +32,7 @@ def seen(**nodes: str) -> Seen:
         for name, version in nodes.items()
     }  # fmt: skip
     proxy = {"spec": {"template": {"spec": image("kube-proxy", "v1.37.0")}}}
-    return Seen(found, pods, {"kubernetesVersion": "v1.37.0"}, proxy)
+    return UpgradeFacts(found, pods, {"kubernetesVersion": "v1.37.0"}, proxy)
 
 
 def test_versions_are_read_from_the_api() -> None:
@@ -57,10 +57,10 @@ def test_a_master_without_its_programs_is_refused() -> None:
 
 def test_what_kubeadm_is_told() -> None:
     given = desired(deployment(ignored_checks=("SystemVerification", "Swap")))
-    work = Work(cast("Any", SimpleNamespace(desired=given)), Wish(version_of("v1.37.1")))
+    work = UpgradeWork(cast("Any", SimpleNamespace(desired=given)), UpgradeOptions(version_of("v1.37.1")))
     ignored = "--ignore-preflight-errors=SystemVerification,Swap"
-    assert kubeadm_words(Step("m1", Kubeadm.APPLY, True, ()), work) == ["apply", "v1.37.1", "--yes", ignored]
-    assert kubeadm_words(Step("w1", Kubeadm.NODE, True, ()), work) == ["node", ignored]
+    assert kubeadm_words(UpgradeStep("m1", Kubeadm.APPLY, True, ()), work) == ["apply", "v1.37.1", "--yes", ignored]
+    assert kubeadm_words(UpgradeStep("w1", Kubeadm.NODE, True, ()), work) == ["node", ignored]
 
 
 def test_kubeadm_s_notes_name_the_images_that_were_pushed() -> None:

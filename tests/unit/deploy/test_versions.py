@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from paictl.deploy.inventory import Role
 from paictl.deploy.versions import (
-    Cluster,
+    ClusterVersions,
     Kubeadm,
-    Present,
+    MachineVersions,
     UpgradeRefusedError,
     Version,
     plan_upgrade,
@@ -25,17 +25,17 @@ from paictl.errors import ExitCode, PaictlError
 CASES = yaml.safe_load(Path(__file__).with_name("upgrade_cases.yaml").read_text())
 
 
-def present(host: str, row: list[str]) -> Present:
+def present(host: str, row: list[str]) -> MachineVersions:
     kubelet, *programs = [version_of(word) for word in row if word not in ("lacks", "held")]
     role = Role.MASTER if host.startswith("m") else Role.WORKER
-    return Present(host, role, kubelet, tuple(programs), "lacks" in row, "held" in row)
+    return MachineVersions(host, role, kubelet, tuple(programs), "lacks" in row, "held" in row)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_versions_make_steps(case: dict[str, Any]) -> None:
     machines = tuple(present(host, row) for host, row in case["machines"].items())
     proxy = version_of(case["proxy"]) if "proxy" in case else None
-    cluster = Cluster(machines, version_of(case["configured"]), proxy)
+    cluster = ClusterVersions(machines, version_of(case["configured"]), proxy)
     target = version_of(case["target"])
     if "refused" in case:
         with pytest.raises(UpgradeRefusedError) as refused:
@@ -74,10 +74,10 @@ WORKERS = st.lists(NUMBERS, max_size=5)
 def test_what_is_planned_is_enough_and_a_second_plan_is_empty(
     target: Version, configured: Version, proxy: Version, masters: list[Any], workers: list[Version], batch: int
 ) -> None:
-    machines = [Present(f"m{i}", Role.MASTER, kubelet, (own,)) for i, (kubelet, own) in enumerate(masters)]
-    machines += [Present(f"w{i}", Role.WORKER, kubelet) for i, kubelet in enumerate(workers)]
+    machines = [MachineVersions(f"m{i}", Role.MASTER, kubelet, (own,)) for i, (kubelet, own) in enumerate(masters)]
+    machines += [MachineVersions(f"w{i}", Role.WORKER, kubelet) for i, kubelet in enumerate(workers)]
     try:
-        plan = plan_upgrade(target, Cluster(tuple(machines), configured, proxy), batch)
+        plan = plan_upgrade(target, ClusterVersions(tuple(machines), configured, proxy), batch)
     except UpgradeRefusedError:
         return
     steps = {one.host: one for one in plan.steps}
@@ -86,5 +86,5 @@ def test_what_is_planned_is_enough_and_a_second_plan_is_empty(
     for one in machines:
         assert (one.kubelet != target) == (one.host in steps and steps[one.host].kubelet)
         assert all(own == target for own in one.programs) or steps[one.host].kubeadm
-    after = tuple(Present(one.host, one.role, target, tuple(target for _ in one.programs)) for one in machines)
-    assert plan_upgrade(target, Cluster(after, target, target), batch).steps == ()
+    after = tuple(MachineVersions(one.host, one.role, target, tuple(target for _ in one.programs)) for one in machines)
+    assert plan_upgrade(target, ClusterVersions(after, target, target), batch).steps == ()

@@ -19,9 +19,9 @@ from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.nodes import NodeStatus
 from paictl.extender.binder import Binder
 from paictl.extender.connections import serving
-from paictl.extender.core import Binding, ExtenderCore, Options
+from paictl.extender.core import Binding, ExtenderCore, ExtenderOptions
 from paictl.extender.filtering import filter_nodes
-from paictl.extender.metrics import Metrics
+from paictl.extender.metrics import ExtenderMetrics
 from paictl.extender.pod_events import PodEvent
 from paictl.extender.reconciler import Reconciler
 from paictl.extender.server import Api
@@ -93,12 +93,12 @@ class FakeServer:
 class Harness:
     """A core with a binder and a reconciler on a fake server: what a term of leadership has."""
 
-    def __init__(self, spec: ClusterSpec, options: Options | None = None) -> None:
+    def __init__(self, spec: ClusterSpec, options: ExtenderOptions | None = None) -> None:
         self.server = FakeServer()
         self.recorded: list[PodEvent] = []
         self.now = 1000.0
         self.problem = ""
-        self.options = options or Options(rules=Rules(skus=spec.sku_types))
+        self.options = options or ExtenderOptions(rules=Rules(skus=spec.sku_types))
         self.begin(spec)
 
     def begin(self, spec: ClusterSpec) -> None:
@@ -204,7 +204,7 @@ class Caller:
 @contextmanager
 def served(harness: Harness) -> Iterator[Caller]:
     """The harness over HTTP on a free port, with the server's own settings."""
-    metrics = Metrics(lambda: harness.core)
+    metrics = ExtenderMetrics(lambda: harness.core)
     app = Api(lambda: harness, metrics).app()  # type: ignore[arg-type,return-value]
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio then sends at once
     sock.bind(("127.0.0.1", 0))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from paictl.extender.core import Options
+from paictl.extender.core import ExtenderOptions
 from paictl.extender.filtering import filter_nodes
 from paictl.extender.preemption import candidates
 from paictl.extender.wire import FilterArgs, PreemptArgs, Victims
@@ -219,7 +219,7 @@ def test_in_tree_victims_must_not_die_for_nothing(harness: Harness) -> None:
 
 
 def test_the_preempt_verb_names_victims_where_kube_scheduler_evicts() -> None:
-    harness = Harness(spec(), Options(own_preemption=False))
+    harness = Harness(spec(), ExtenderOptions(own_preemption=False))
     harness.open(NODES)
     for made in gang("low", 3, 4):
         harness.run(made)

@@ -87,10 +87,21 @@ def test_explanations_picture_page_and_metrics(caller: Caller, harness: Harness)
         'paictl_extender_cells{cell_type="SWITCH",level="2",state="Used",vc="A"} 6.0',
         'paictl_extender_cells{cell_type="GPU",level="1",state="Used",vc="A"} 12.0',
         'paictl_extender_cells{cell_type="GPU",level="1",state="Free",vc="B"} 4.0',
+        'paictl_extender_cells{cell_type="GPU",level="1",state="Free",vc="A"} 0.0',
         'paictl_extender_guarantees_at_risk{vc="A"} 0.0',
         'paictl_extender_pods{state="bound"} 3.0',
     ):
         assert line in text
+
+
+def test_where_nothing_waits_and_nothing_is_free_there_is_a_number_all_the_same(
+    caller: Caller,
+) -> None:
+    """What an alert compares with 0 has to be there: series that come and go would never be 0."""
+    text = caller.call("GET", "/metrics")[1]
+    assert 'paictl_extender_waiting_pods{reason="other"} 0.0' in text
+    assert 'paictl_extender_cells{cell_type="NODE",level="3",state="Doomed",vc="A"} 0.0' in text
+    assert 'paictl_extender_cells{cell_type="NODE",level="3",state="Used",vc="A"} 0.0' in text
 
 
 def test_cells_used_in_part_are_counted_at_every_level(harness: Harness) -> None:
@@ -108,7 +119,7 @@ def test_guarantees_at_risk_are_counted(caller: Caller, harness: Harness) -> Non
     text = caller.call("GET", "/metrics")[1]
     at_risk = [line for line in text.splitlines() if line.startswith("paictl_extender_guarantees_at_risk{")]
     assert sum(float(line.split()[1]) for line in at_risk) == 1
-    assert 'state="Doomed"' in text
+    assert 'paictl_extender_cells{cell_type="NODE",level="3",state="Doomed",vc="A"} 1.0' in text
     assert "paictl_extender_bad_nodes 2.0" in text
 
 

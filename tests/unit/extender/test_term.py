@@ -18,14 +18,14 @@ import yaml
 
 from paictl.errors import PaictlError
 from paictl.extender import service
-from paictl.extender.core import NotServingError, Options
+from paictl.extender.core import ExtenderOptions, NotServingError
 from paictl.extender.pod_events import PodEvent
-from paictl.extender.service import Service, Settings
-from paictl.extender.term import Term
+from paictl.extender.service import ExtenderService, ExtenderSettings
+from paictl.extender.term import LeaderTerm
 from paictl.extender.wire import PodRef
 from paictl.remote.kube.client import Json
-from paictl.remote.kube.events import Event, PodReference
-from paictl.remote.kube.informer import Times
+from paictl.remote.kube.events import NewEvent, PodReference
+from paictl.remote.kube.informer import InformerTimes
 from paictl.scheduler.errors import InvariantError
 from tests.unit.extender.conftest import CONFIG, NODES, spec
 from tests.unit.extender.harness import Harness, gang
@@ -67,8 +67,8 @@ def test_an_end_that_the_watch_never_told_is_found_by_the_next_list(harness: Har
     cluster = Cluster()
     cluster.things["/api/v1/pods"] = [made]
     client: Any = cluster
-    times = Times(relist=0.1)
-    term = Term(client, spec(), Options(), lambda _event: None, remaining=lambda: math.inf, times=times)
+    times = InformerTimes(relist=0.1)
+    term = LeaderTerm(client, spec(), ExtenderOptions(), lambda _event: None, remaining=lambda: math.inf, times=times)
     term.start()
     try:
         until(lambda: term.core.is_open)
@@ -84,14 +84,14 @@ def test_what_is_said_of_a_pod_reaches_the_recorder_whole(tmp_path: Path) -> Non
     skus = {"GPU": {"gpu": 1, "cpu": 1, "memory": "1Gi"}}
     file.write_text(yaml.safe_dump({**CONFIG, "physicalCluster": {"skuTypes": skus, **CONFIG["physicalCluster"]}}))
     client: Any = Cluster()
-    made, said = Service(client, Settings(file, events=False), lambda _line: None), list[Event]()
+    made, said = ExtenderService(client, ExtenderSettings(file, events=False), lambda _line: None), list[NewEvent]()
     made.events.record = said.append  # type: ignore[assignment]
     made.record(PodEvent(PodRef("d", "p", "u"), "Preempted", "why", warning=True, once=True))
     made.record(PodEvent(PodRef("d", "p", "u"), "ForceBind", "how"))
     subject = PodReference("d", "p", "u")
     assert said == [
-        Event(subject, "Preempted", "why", warning=True, vital=True, once=True),
-        Event(subject, "ForceBind", "how"),
+        NewEvent(subject, "Preempted", "why", warning=True, vital=True, once=True),
+        NewEvent(subject, "ForceBind", "how"),
     ]
 
 
@@ -106,7 +106,9 @@ def test_an_engine_that_contradicts_itself_is_written_down_and_ends_the_process(
     skus = {"GPU": {"gpu": 1, "cpu": 1, "memory": "1Gi"}}
     file.write_text(yaml.safe_dump({**CONFIG, "physicalCluster": {"skuTypes": skus, **CONFIG["physicalCluster"]}}))
     client: Any = Cluster()
-    made = Service(client, Settings(file, host="127.0.0.1", port=0, events=False, dump=dump), lambda _line: None)
+    made = ExtenderService(
+        client, ExtenderSettings(file, host="127.0.0.1", port=0, events=False, dump=dump), lambda _line: None
+    )
 
     def contradict() -> None:
         until(lambda: made.current is not None and made.current.core.is_open)

@@ -173,7 +173,7 @@ def test_byte_code_is_the_same_again_and_never_looks_at_the_source(tmp_path: Pat
     assert found[0][4] == 1
 
 
-KNOWN = frozenset(["FROM", "RUN", "COPY", "ENV", "WORKDIR", "USER", "ENTRYPOINT"])
+KNOWN = frozenset(["ARG", "FROM", "RUN", "COPY", "ENV", "WORKDIR", "USER", "ENTRYPOINT"])
 
 
 def dockerfile() -> list[tuple[str, str]]:
@@ -203,4 +203,6 @@ def test_the_dockerfile_ends_as_our_own_image_does() -> None:
     assert final["USER"] == ours["User"]
     assert final["ENTRYPOINT"] == '["paictl"]'
     assert set(ours["Env"]) - set(final["ENV"].split()) == {"PATH=/usr/local/bin:/usr/bin"}
-    assert final["FROM"].startswith(f"debian:{debian.SUITE}")
+    bases = {rest.split()[0] for name, rest in instructions if name == "FROM"}
+    assert bases == {"${BASE}"}
+    assert instructions[0] == ("ARG", f"BASE=docker.io/library/debian:{debian.SUITE}-slim")

@@ -20,14 +20,14 @@ from paictl.lab import registered
 from paictl.lab.errors import LabError
 from paictl.lab.manifest import Check, find_lab
 from paictl.lab.session import Session
-from paictl.lab.site import Site, chosen_nodes, renamed, site_from
+from paictl.lab.site import LabSite, chosen_nodes, renamed, site_from
 from paictl.operate import jobs
 from paictl.service.catalogue import load_catalogue
 from paictl.units import Millis
 
 WORDS = {"worker1": "gpu-a", "worker2": "gpu-b"}
 OTHER_CELLS = "cellNumber: 2"
-SITE = Site("prod", "pai", "ann-lab02-1a2b", 15, WORDS, "2026-11-22T12:00:00Z", ("hivedscheduler",))
+SITE = LabSite("prod", "pai", "ann-lab02-1a2b", 15, WORDS, "2026-11-22T12:00:00Z", ("hivedscheduler",))
 LAB = find_lab("02")
 
 
@@ -167,9 +167,12 @@ def test_what_a_lab_stops_and_starts_runs_when_it_begins(cluster: EmbeddedCluste
     assert site.services == ()
 
 
-@pytest.mark.parametrize("number", ["01", "11", "17"])
-def test_labs_that_were_not_tried_there_are_refused(cluster: EmbeddedCluster, number: str) -> None:
-    with pytest.raises(LabError, match="needs the embedded cluster"):
+@pytest.mark.parametrize(
+    ("number", "why"),
+    [("01", "begins without a cluster"), ("11", "needs the embedded cluster"), ("17", "begins without a cluster")],
+)
+def test_labs_that_were_not_tried_there_are_refused(cluster: EmbeddedCluster, number: str, why: str) -> None:
+    with pytest.raises(LabError, match=f"lab {number} {why}; .* run labs 02, 03, 04, 05, 06, 07"):
         registered.take(find_lab(number), "prod", "ann", 15)
     assert len(messages(cluster)) == 1
 
@@ -190,7 +193,7 @@ def test_a_lab_sees_its_own_jobs_by_its_own_names_and_clock(cluster: EmbeddedClu
 
 def test_another_cluster_of_that_name_is_not_the_labs(cluster: EmbeddedCluster) -> None:
     site = registered.take(LAB, "prod", "ann", 15)
-    other = Site(site.cluster, "other", site.user, 15, site.nodes, site.began)
+    other = LabSite(site.cluster, "other", site.user, 15, site.nodes, site.began)
     with pytest.raises(LabError, match="pai now"):
         registered.watched(other)
     with pytest.raises(LabError, match="pai now"):
@@ -216,7 +219,7 @@ def test_a_site_is_read_back_and_its_mark_names_the_lab() -> None:
 
 @pytest.mark.parametrize(("site", "looks"), [(SITE, 3), (None, 1)])
 def test_at_a_site_somebody_looks_again_until_what_is_due_is_seen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, site: Site | None, looks: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, site: LabSite | None, looks: int
 ) -> None:
     session, seen = Session(LAB, tmp_path), list[int]()
     session.start(site=site)

@@ -13,7 +13,7 @@ from paictl.errors import PaictlError
 from paictl.lab import commandlog
 from paictl.lab.actions import Runner
 from paictl.lab.errors import LabError
-from paictl.lab.judging import Status, judged
+from paictl.lab.judging import CheckStatus, judged
 from paictl.lab.manifest import Act, all_labs, find_lab, read_lab
 from paictl.lab.progress import ProgressFile
 from paictl.lab.session import Session
@@ -27,7 +27,7 @@ def types(session: Session, runner: Runner, *commands: str) -> None:
         session.observe()
 
 
-def standing(session: Session) -> dict[str, Status]:
+def standing(session: Session) -> dict[str, CheckStatus]:
     return {one.check.id: one.status for one in judged(session)}
 
 
@@ -36,7 +36,7 @@ def test_what_was_seen_for_a_moment_stays_passed_with_what_was_found_then(begin:
     types(session, runner, "paictl job submit job-2.yaml", "paictl job submit job-3.yaml")
     types(session, runner, "paictl cluster tick 10m")
     second = next(one for one in judged(session) if one.check.id == "second-waits")
-    assert second.status is Status.PASSED
+    assert second.status is CheckStatus.PASSED
     assert any(finding.observed.text("en") == "Waiting" for finding in second.findings)
 
 
@@ -44,7 +44,7 @@ def test_the_wrong_vc_is_recognised_and_leads_on(begin: Begin) -> None:
     session, runner = begin("02")
     types(session, runner, "paictl job submit job-2.yaml", "paictl job submit job-3.yaml --vc default")
     second = next(one for one in judged(session) if one.check.id == "second-waits")
-    assert second.status is Status.FAILED
+    assert second.status is CheckStatus.FAILED
     assert any("leave --vc out" in advice.en for advice in second.advice)
 
 
@@ -63,9 +63,9 @@ def test_a_mistake_that_leaves_no_trace_is_a_guess_once_its_commands_were_typed(
 def test_a_step_that_was_neither_shown_nor_tried_has_not_failed(begin: Begin) -> None:
     session, runner = begin("02")
     types(session, runner, "paictl job submit job-2.yaml", "paictl job list")
-    assert standing(session)["second-waits"] is Status.LATER
+    assert standing(session)["second-waits"] is CheckStatus.LATER
     types(session, runner, "paictl job submit job-3.yaml --vc default")
-    assert standing(session)["second-waits"] is Status.FAILED
+    assert standing(session)["second-waits"] is CheckStatus.FAILED
 
 
 def test_help_is_for_the_step_that_is_read_though_its_checks_have_passed(begin: Begin) -> None:
@@ -74,7 +74,7 @@ def test_help_is_for_the_step_that_is_read_though_its_checks_have_passed(begin: 
     types(session, runner, "paictl job submit job-2.yaml", "paictl job list")
     session.show(step)
     types(session, runner, "paictl job submit job-3.yaml")
-    assert standing(session)["second-waits"] is Status.PASSED
+    assert standing(session)["second-waits"] is CheckStatus.PASSED
     assert session.reading() == step
     assert session.missing(step) == list(step.commands[1:]), "what was typed before it was shown does not count"
     ended = session.solve(step, runner)
@@ -100,7 +100,7 @@ def test_nothing_left_to_type_and_no_known_mistake_leads_to_reset(begin: Begin) 
     assert not any(one.stuck for one in judged(session))
     types(session, runner, *session.lab.step("overfill").commands)
     failed = next(one for one in judged(session) if one.check.id == "second-waits")
-    assert failed.status is Status.FAILED
+    assert failed.status is CheckStatus.FAILED
     assert failed.stuck or failed.advice
 
 
@@ -119,7 +119,7 @@ def test_the_order_of_options_does_not_matter(begin: Begin) -> None:
     session, _ = begin("15")
     step = session.lab.step("compare")
     assert "paictl sim compare trace.yaml --config services-configuration.yaml" in session.missing(step)
-    typed = commandlog.Command("paictl sim compare --config=services-configuration.yaml trace.yaml", 1)
+    typed = commandlog.TypedCommand("paictl sim compare --config=services-configuration.yaml trace.yaml", 1)
     commandlog.append(session.workspace.folder, typed)
     assert "paictl sim compare trace.yaml --config services-configuration.yaml" not in session.missing(step)
 
@@ -134,7 +134,7 @@ def test_a_prediction_has_to_come_before_what_it_foretells(begin: Begin) -> None
     assert session.progress.predictions == {"heavy": guess.en}
     session.show(step)
     first = next(one for one in judged(session) if one.check.id == "equal-runs")
-    assert (first.unpredicted, first.status) == ("equal", Status.FAILED)
+    assert (first.unpredicted, first.status) == ("equal", CheckStatus.FAILED)
     assert any("say first what you expect: paictl lab predict 3" in line for line in ways_on(first, session, "en"))
     types(session, runner, *step.commands)
     late = next(one for one in judged(session) if one.check.id == "equal-runs")
@@ -146,7 +146,7 @@ def test_a_prediction_has_to_come_before_what_it_foretells(begin: Begin) -> None
     assert not session.predict(step, "fifo is best")
     assert session.predict(step, "all alike") == "fifo is best", "what is replaced is told"
     types(session, runner, *step.commands)
-    assert standing(session)["equal-runs"] is Status.PASSED
+    assert standing(session)["equal-runs"] is CheckStatus.PASSED
     assert session.progress.predictions["equal"] == "all alike"
 
 
@@ -165,8 +165,8 @@ def test_who_forgot_the_file_has_seen_the_outcome_all_the_same(begin: Begin) -> 
 
 def test_checks_of_later_steps_are_not_failures(begin: Begin) -> None:
     session, _ = begin("02")
-    assert set(standing(session).values()) == {Status.FAILED, Status.LATER}
-    assert standing(session)["first-runs"] is Status.FAILED
+    assert set(standing(session).values()) == {CheckStatus.FAILED, CheckStatus.LATER}
+    assert standing(session)["first-runs"] is CheckStatus.FAILED
 
 
 def test_another_way_to_the_same_end_counts_as_done(begin: Begin) -> None:
@@ -181,8 +181,8 @@ def test_a_skipped_step_takes_its_checks_along_and_gives_the_reason(begin: Begin
     session, _ = begin("02")
     session.skip("fill", "no time")
     session.skip("too-big", "seen in the lecture")
-    assert standing(session)["first-runs"] is Status.SKIPPED
-    assert standing(session)["too-big"] is Status.SKIPPED
+    assert standing(session)["first-runs"] is CheckStatus.SKIPPED
+    assert standing(session)["too-big"] is CheckStatus.SKIPPED
     step = session.current_step()
     assert step is not None
     assert step.id == "overfill"
@@ -194,7 +194,7 @@ def test_solving_every_step_ends_the_lab(begin: Begin) -> None:
     session, runner = begin("03")
     while (step := session.current_step()) is not None:
         session.solve(step, runner)
-    assert set(standing(session).values()) == {Status.PASSED}
+    assert set(standing(session).values()) == {CheckStatus.PASSED}
     assert session.progress.solved == list(session.lab.step_ids)
 
 
@@ -266,7 +266,7 @@ def test_progress_is_one_versioned_file_replaced_as_a_whole(tmp_path: Path) -> N
 
 
 def test_a_command_that_a_kill_cut_short_is_left_out(tmp_path: Path) -> None:
-    commandlog.append(tmp_path, commandlog.Command("paictl job list", 0))
+    commandlog.append(tmp_path, commandlog.TypedCommand("paictl job list", 0))
     with (tmp_path / commandlog.FILE).open("a") as file:
         file.write('{"command": "pai')
     assert [typed.line for typed in commandlog.read(tmp_path)] == ["paictl job list"]

@@ -9,7 +9,7 @@ import pytest
 
 from paictl.lab.manifest import Lab, all_labs, find_lab
 from paictl.lab.selftest import Bench, problems
-from paictl.lab.texts import Mark, Shown, headings, parts, play_text
+from paictl.lab.texts import Mark, ShownCommand, headings, parts, play_text
 from tests.conftest import ROOT
 
 TEXT = """# One
@@ -37,7 +37,8 @@ $ paictl job show a
 def test_commands_marks_and_headings_are_found() -> None:
     found = list(parts(TEXT))
     assert found == [
-        Shown(6, "paictl job list", ("JOB", "…", "last")), Shown(10, "paictl job show a", ()), Mark(13, "find"),
+        ShownCommand(6, "paictl job list", ("JOB", "…", "last")),
+        ShownCommand(10, "paictl job show a", ()), Mark(13, "find"),
     ]  # fmt: skip
     assert headings(TEXT) == [1, 2]
 

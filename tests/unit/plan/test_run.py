@@ -18,7 +18,7 @@ from paictl.plan import events
 from paictl.plan.events import Event, PhaseBlocked, PhaseSaid, PhaseSkipped, RunBegan, RunEnded
 from paictl.plan.folder import EVENTS, RUN, begin_run, forget_runs, unfinished_run
 from paictl.plan.phase import Phase, Tell
-from paictl.plan.run import Status, carry_out
+from paictl.plan.run import PhaseStatus, carry_out
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
@@ -71,7 +71,7 @@ def test_all_are_prepared_before_one_runs_and_clean_up_in_reverse() -> None:
     told: list[Event] = []
     outcomes = carry_out([Recorded("a", diary), Recorded("b", diary)], told.append)
     assert diary == ["prepare a", "prepare b", "run a", "run b", "clean b", "clean a"]
-    assert [one.status for one in outcomes] == [Status.DONE, Status.DONE]
+    assert [one.status for one in outcomes] == [PhaseStatus.DONE, PhaseStatus.DONE]
     assert told[0] == RunBegan((("a", "do a"), ("b", "do b")))
     assert PhaseSaid("a", "half way", "host1") in told
     assert told[-1] == RunEnded(True)
@@ -214,7 +214,7 @@ def test_phases_that_need_nothing_of_each_other_are_under_way_together() -> None
     phases: list[Phase] = [Meeting(name, room, diary=diary) for name in "abc"]
     phases.append(Meeting("last", wants=frozenset("abc"), diary=diary))
     outcomes = carry_out(phases, told.append, workers=4)
-    assert [one.status for one in outcomes] == [Status.DONE] * 4
+    assert [one.status for one in outcomes] == [PhaseStatus.DONE] * 4
     assert [one.phase for one in outcomes] == ["a", "b", "c", "last"], "in the order of the plan"
     assert diary[-1] == "last"
     assert isinstance(told[-1], RunEnded)
@@ -231,7 +231,7 @@ def test_what_fails_blocks_those_that_need_it_and_not_those_that_only_follow_it(
     ]
     outcomes = carry_out(phases, workers=4)
     assert [(one.status, one.by) for one in outcomes] == [
-        (Status.FAILED, ""), (Status.BLOCKED, "bad"), (Status.BLOCKED, "bad"), (Status.DONE, ""),
+        (PhaseStatus.FAILED, ""), (PhaseStatus.BLOCKED, "bad"), (PhaseStatus.BLOCKED, "bad"), (PhaseStatus.DONE, ""),
     ]  # fmt: skip
     assert diary == ["bad", "follows"]
 
@@ -239,7 +239,7 @@ def test_what_fails_blocks_those_that_need_it_and_not_those_that_only_follow_it(
 def test_phases_that_follow_each_other_in_a_circle_are_done_all_the_same() -> None:
     diary: list[str] = []
     phases = [Meeting(one, after=frozenset({other}), diary=diary) for one, other in (("a", "b"), ("b", "a"))]
-    assert [one.status for one in carry_out(phases, workers=2)] == [Status.DONE] * 2
+    assert [one.status for one in carry_out(phases, workers=2)] == [PhaseStatus.DONE] * 2
     assert diary == ["a", "b"]
 
 

@@ -14,7 +14,7 @@ import yaml
 
 from paictl.remote.ansible.collecting import Collector, hint_for, reason
 from paictl.remote.ansible.environment import requirements_file
-from paictl.remote.ansible.outcome import TaskEvent, What
+from paictl.remote.ansible.outcome import TaskEvent, TaskEventKind
 from paictl.remote.ansible.run import _yaml_of_secrets, inventory_data, ssh_arguments
 from paictl.remote.inventory import Host, Inventory, Login
 from paictl.remote.private import MARK, private_folder, write_private
@@ -109,7 +109,7 @@ def test_a_run_that_ended_well(tmp_path: Path) -> None:
     )  # fmt: skip
     outcome = collector.outcomes()["a"]
     assert (collector.ran, outcome.well, outcome.changed, outcome.changes) == (True, True, 1, ("t",))
-    assert [one.what for one in heard] == [What.TASK, What.CHANGED]
+    assert [one.what for one in heard] == [TaskEventKind.TASK, TaskEventKind.CHANGED]
     assert "changed     t" in (tmp_path / "hosts" / "a.log").read_text()
 
 
@@ -122,7 +122,7 @@ def test_what_was_being_done_when_it_was_stopped_may_be_half_done(tmp_path: Path
     assert not collector.ran
     assert outcomes["a"].unfinished == ("install",)
     assert outcomes["b"].unfinished == ()
-    assert heard[-1] == TaskEvent(What.UNFINISHED, "install", "a", "may be half done")
+    assert heard[-1] == TaskEvent(TaskEventKind.UNFINISHED, "install", "a", "may be half done")
 
 
 def test_a_failure_that_was_rescued_or_ignored_is_none(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from paictl.remote.kube import events
-from paictl.remote.kube.client import Json, KubeError, UnreachableError
-from paictl.remote.kube.events import Event, EventRecorder, PodReference
+from paictl.remote.kube.client import Json, KubeError, NoAnswerError
+from paictl.remote.kube.events import EventRecorder, NewEvent, PodReference
 
 
 class Server:
@@ -51,11 +51,11 @@ def made(server: Server, now: Time) -> EventRecorder:
     return EventRecorder(server, "test", clock=now)  # type: ignore[arg-type]
 
 
-def event(reason: str, message: str = "so it is", *, vital: bool = False, pod: str = "p") -> Event:
-    return Event(PodReference("default", pod, f"uid-{pod}"), reason, message, vital=vital)
+def event(reason: str, message: str = "so it is", *, vital: bool = False, pod: str = "p") -> NewEvent:
+    return NewEvent(PodReference("default", pod, f"uid-{pod}"), reason, message, vital=vital)
 
 
-@pytest.mark.parametrize("trouble", [UnreachableError("away"), KubeError("not now", status=500)])
+@pytest.mark.parametrize("trouble", [NoAnswerError("away"), KubeError("not now", status=500)])
 def test_what_must_be_told_is_told_when_the_server_takes_it(trouble: Exception) -> None:
     server, now = Server(), Time()
     recorder = made(server, now)
@@ -73,13 +73,13 @@ def test_what_must_be_told_is_told_when_the_server_takes_it(trouble: Exception) 
     assert recorder.waiting == 0
     assert server.told[events.event_name(event("Preempted"))]["count"] == 1
     recorder.again()
-    assert recorder.dropped == (0 if isinstance(trouble, UnreachableError) else 1), "what was only useful was given up"
+    assert recorder.dropped == (0 if isinstance(trouble, NoAnswerError) else 1), "what was only useful was given up"
 
 
 def test_while_the_server_is_away_only_one_event_is_tried() -> None:
     server, now = Server(), Time()
     recorder = made(server, now)
-    server.trouble = UnreachableError("away")
+    server.trouble = NoAnswerError("away")
     for number in range(500):
         recorder.tell(event("GuaranteeLost", vital=True, pod=f"p{number}"))
     assert server.calls == 1
@@ -105,7 +105,7 @@ def test_of_too_many_the_useful_ones_are_dropped_first(monkeypatch: pytest.Monke
     monkeypatch.setattr(events, "WAITING", 10)
     server, now = Server(), Time()
     recorder = made(server, now)
-    server.trouble = UnreachableError("away")
+    server.trouble = NoAnswerError("away")
     for number in range(10):
         recorder.tell(event("Preempting", pod=f"u{number}"))
         recorder.tell(event("Preempted", vital=True, pod=f"v{number}"))

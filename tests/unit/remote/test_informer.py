@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 import pytest
 
-from paictl.remote.kube.client import Json, KubeError, UnreachableError
-from paictl.remote.kube.informer import Informer, Times
+from paictl.remote.kube.client import Json, KubeError, NoAnswerError
+from paictl.remote.kube.informer import Informer, InformerTimes
 
 
 def thing(name: str, uid: str = "", version: int = 1) -> Json:
@@ -70,7 +70,7 @@ def event(kind: str, what: Json) -> Json:
 
 
 def informer(server: Server, world: World, **times: float) -> Informer:
-    return Informer(server, "/things", world, times=Times(**times))  # type: ignore[arg-type]
+    return Informer(server, "/things", world, times=InformerTimes(**times))  # type: ignore[arg-type]
 
 
 def test_a_list_is_compared_with_what_was_told() -> None:
@@ -133,7 +133,7 @@ def test_nonsense_on_the_wire_ends_the_watch() -> None:
     one = informer(server, world)
     one._list()
     server.watches = [[b"{half"]]
-    with pytest.raises(UnreachableError, match="no JSON"):
+    with pytest.raises(NoAnswerError, match="no JSON"):
         one._watch()
 
 
@@ -158,7 +158,7 @@ def test_whatever_the_watch_loses_the_world_is_right_after_the_next_list(seed: i
             lines += [news] * dice.choice((0, 1, 1, 1, 2))
         broken = dice.random()
         if broken < 0.2:
-            lines.append(UnreachableError("silent"))
+            lines.append(NoAnswerError("silent"))
         elif broken < 0.4:
             lines.append(event("ERROR", {"code": 410}))
         server.watches = [lines]
@@ -166,7 +166,7 @@ def test_whatever_the_watch_loses_the_world_is_right_after_the_next_list(seed: i
             one._list()
         try:
             one._watch()
-        except (KubeError, UnreachableError):
+        except (KubeError, NoAnswerError):
             one.version = ""
     one._list()
     assert world.known == {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paictl.remote.kube.client import Json, KubeError, UnreachableError
+from paictl.remote.kube.client import Json, KubeError, NoAnswerError
 from paictl.remote.kube.leases import LeaderElector, LeaseTimes
 
 
@@ -41,7 +41,7 @@ class Leases:
 
     def _answer(self) -> None:
         if self.away:
-            raise UnreachableError("away")
+            raise NoAnswerError("away")
 
 
 class Elections:

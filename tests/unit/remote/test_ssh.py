@@ -14,9 +14,9 @@ import pytest
 from paictl.errors import ExitCode, PaictlError
 from paictl.remote.hostkeys import HostKey, remember
 from paictl.remote.inventory import Host, Inventory, Login
-from paictl.remote.ssh.fleet import Fleet, Listener, Manner
+from paictl.remote.ssh.fleet import CommandOptions, Fleet, Listener
 from paictl.remote.ssh.link import SshOptions
-from paictl.remote.ssh.results import HostResult, Reach, exit_code
+from paictl.remote.ssh.results import CommandStatus, HostResult, exit_code
 from paictl.remote.ssh.shell import shell_command
 from tests.unit.remote.sshd import PASSWORD, USER, Server, server
 
@@ -36,7 +36,7 @@ def options(sshd: Server, tmp_path: Path, *, trusted: bool = True, accept: bool 
 
 
 def run(sshd: Server, tmp_path: Path, command: str, **more: Any) -> HostResult:
-    manner = Manner(more.pop("sudo", False), more.pop("timeout", None))
+    manner = CommandOptions(more.pop("sudo", False), more.pop("timeout", None))
     stdin = more.pop("stdin", b"")
     with Fleet(sshd.inventory(**more), options(sshd, tmp_path)) as fleet:
         return fleet.run(command, stdin=stdin, manner=manner)["one"]
@@ -44,7 +44,7 @@ def run(sshd: Server, tmp_path: Path, command: str, **more: Any) -> HostResult:
 
 def test_output_errors_input_and_exit_code(sshd: Server, tmp_path: Path) -> None:
     found = run(sshd, tmp_path, "cat; echo bad >&2; exit 3", stdin="grüß\n".encode())
-    assert (found.reach, found.code, found.stdout, found.stderr) == (Reach.DONE, 3, "grüß\n", "bad\n")
+    assert (found.reach, found.code, found.stdout, found.stderr) == (CommandStatus.DONE, 3, "grüß\n", "bad\n")
     assert not found.ok
 
 
@@ -69,7 +69,7 @@ def test_a_command_that_leaves_something_running_has_ended(sshd: Server, tmp_pat
 def test_an_unknown_host_key_is_refused_with_its_fingerprint(sshd: Server, tmp_path: Path) -> None:
     with Fleet(sshd.inventory(), options(sshd, tmp_path, trusted=False)) as fleet:
         found = fleet.run("true")["one"]
-    assert found.reach is Reach.UNKNOWN_KEY
+    assert found.reach is CommandStatus.UNKNOWN_KEY
     assert sshd.host_key.fingerprint in found.message
     assert "--accept-new-host-keys" in found.hint
     assert sshd.commands == []
@@ -92,7 +92,7 @@ def test_a_changed_host_key_is_never_accepted(sshd: Server, tmp_path: Path, acce
     sshd.host_key = paramiko.ECDSAKey.generate()
     with Fleet(sshd.inventory(), wanted) as fleet:
         found = fleet.run("true")["one"]
-    assert found.reach is Reach.CHANGED_KEY
+    assert found.reach is CommandStatus.CHANGED_KEY
     assert before.fingerprint in found.message
     assert sshd.host_key.fingerprint in found.message
     assert f"ssh-keygen -R '[127.0.0.1]:{sshd.port}' -f {tmp_path}/known_hosts" in found.hint
@@ -101,7 +101,7 @@ def test_a_changed_host_key_is_never_accepted(sshd: Server, tmp_path: Path, acce
 
 def test_a_wrong_password_is_said_and_not_shown(sshd: Server, tmp_path: Path) -> None:
     found = run(sshd, tmp_path, "true", password="wr0ng-one")  # noqa: S106
-    assert found.reach is Reach.REFUSED
+    assert found.reach is CommandStatus.REFUSED
     assert f"user {USER}" in found.message
     assert "wr0ng-one" not in repr(found)
 
@@ -123,14 +123,14 @@ def test_nobody_listens(tmp_path: Path, sshd: Server) -> None:
     sshd.close()
     with Fleet(sshd.inventory(), wanted) as fleet:
         found = fleet.run("true")["one"]
-    assert found.reach is Reach.UNREACHABLE
+    assert found.reach is CommandStatus.UNREACHABLE
     assert "refuses connections" in found.message
 
 
 def test_a_host_that_takes_connections_and_says_nothing(sshd: Server, tmp_path: Path) -> None:
     sshd.silent = True
     found = run(sshd, tmp_path, "true")
-    assert found.reach is Reach.UNREACHABLE
+    assert found.reach is CommandStatus.UNREACHABLE
     assert "does not answer" in found.message
 
 
@@ -138,20 +138,20 @@ def test_a_link_that_is_cut_in_the_middle(sshd: Server, tmp_path: Path) -> None:
     listener = Listener(lambda *_: threading.Thread(target=sshd.cut).start())
     with Fleet(sshd.inventory(), options(sshd, tmp_path), listener) as fleet:
         found = fleet.run("echo on; exec sleep 5")["one"]
-    assert found.reach is Reach.LOST
+    assert found.reach is CommandStatus.LOST
     assert "cut" in found.message
 
 
 def test_a_host_that_freezes_in_the_middle(sshd: Server, tmp_path: Path) -> None:
     with Fleet(sshd.inventory(), options(sshd, tmp_path), Listener(lambda *_: sshd.freeze())) as fleet:
         found = fleet.run("echo on; exec sleep 5")["one"]
-    assert found.reach is Reach.LOST
+    assert found.reach is CommandStatus.LOST
     assert "has not answered for" in found.message
 
 
 def test_a_command_that_takes_too_long(sshd: Server, tmp_path: Path) -> None:
     found = run(sshd, tmp_path, "exec sleep 5", timeout=0.3)
-    assert (found.reach, found.answered) == (Reach.TIMEOUT, True)
+    assert (found.reach, found.answered) == (CommandStatus.TIMEOUT, True)
 
 
 def test_a_connection_that_is_gone_is_made_again(sshd: Server, tmp_path: Path) -> None:
@@ -208,8 +208,8 @@ def test_sudo_is_told_the_password_only_if_it_asks(sshd: Server, tmp_path: Path,
 def test_sudo_with_the_wrong_password(sshd: Server, tmp_path: Path) -> None:
     with_sudo(sshd, tmp_path)
     with Fleet(sshd.inventory(sudo="wr0ng"), options(sshd, tmp_path)) as fleet:
-        found = fleet.run("echo never", manner=Manner(sudo=True))["one"]
-    assert found.reach is Reach.NO_SUDO
+        found = fleet.run("echo never", manner=CommandOptions(sudo=True))["one"]
+    assert found.reach is CommandStatus.NO_SUDO
     assert "never" not in found.stdout
     assert "does not take the password" in found.message
 
@@ -220,7 +220,7 @@ def test_sudo_that_wants_a_password_nobody_has(sshd: Server, tmp_path: Path) -> 
     key.write_private_key_file(str(tmp_path / "id"))
     sshd.allowed = key
     found = run(sshd, tmp_path, "true", password=None, key=tmp_path / "id", sudo=True)
-    assert found.reach is Reach.NO_SUDO
+    assert found.reach is CommandStatus.NO_SUDO
     assert "a password is required" in found.message
     assert "--ask-sudo-password" in found.hint
 
@@ -245,7 +245,7 @@ def test_a_folder_that_is_not_there_is_said(sshd: Server, tmp_path: Path) -> Non
     source.write_text("x")
     with Fleet(sshd.inventory(), options(sshd, tmp_path)) as fleet:
         found = fleet.upload(source, str(tmp_path / "none" / "dst"))["one"]
-    assert found.reach is Reach.FAILED
+    assert found.reach is CommandStatus.FAILED
     assert "No such file" in found.message
 
 
@@ -265,7 +265,7 @@ def test_an_upload_that_is_cut_leaves_nothing(sshd: Server, tmp_path: Path) -> N
         cutting.start()
         found = fleet.upload(source, str(target))["one"]
         cutting.join()
-    assert found.reach is Reach.LOST
+    assert found.reach is CommandStatus.LOST
     for thread in threading.enumerate():  # what the server began ends when it sees the end of its input
         if thread.name.endswith("(execute)") or thread.name == "feeding":
             thread.join()
@@ -281,7 +281,7 @@ def test_files_are_fetched_into_a_folder_for_each_host(sshd: Server, tmp_path: P
         none = fleet.download(str(tmp_path / "none"), tmp_path / "out")["one"]
     assert found.ok
     assert (tmp_path / "out" / "one" / "log").read_bytes() == source.read_bytes()
-    assert none.reach is Reach.FAILED
+    assert none.reach is CommandStatus.FAILED
     assert [path.name for path in (tmp_path / "out" / "one").iterdir()] == ["log"]
 
 
@@ -297,7 +297,7 @@ def test_results_stand_in_the_order_of_the_inventory(sshd: Server, tmp_path: Pat
     ]
 
 
-def result(reach: Reach = Reach.DONE, code: int = 0) -> HostResult:
+def result(reach: CommandStatus = CommandStatus.DONE, code: int = 0) -> HostResult:
     return HostResult("x", reach, code)
 
 
@@ -306,9 +306,9 @@ def result(reach: Reach = Reach.DONE, code: int = 0) -> HostResult:
     [
         ([result(), result()], ExitCode.OK),
         ([result(), result(code=2)], ExitCode.NEGATIVE),
-        ([result(), result(Reach.TIMEOUT)], ExitCode.NEGATIVE),
-        ([result(code=1), result(Reach.LOST)], ExitCode.PARTIAL),
-        ([result(Reach.REFUSED), result(Reach.UNREACHABLE)], ExitCode.UNREACHABLE),
+        ([result(), result(CommandStatus.TIMEOUT)], ExitCode.NEGATIVE),
+        ([result(code=1), result(CommandStatus.LOST)], ExitCode.PARTIAL),
+        ([result(CommandStatus.REFUSED), result(CommandStatus.UNREACHABLE)], ExitCode.UNREACHABLE),
     ],
 )
 def test_one_exit_code_for_many_hosts(results: list[HostResult], code: ExitCode) -> None:

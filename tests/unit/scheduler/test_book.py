@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from paictl.cells.spec import ClusterSpec, SpecError
-from paictl.scheduler.book import Allocation, Answer, Book, Insist, changes
+from paictl.scheduler.book import Allocation, Book, Insist, ScheduleResult, changes
 from paictl.scheduler.decision import Bind, BindInfo, Phase, Preempt, Wait
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
@@ -52,7 +52,7 @@ def test_a_pod_asked_again_is_given_the_same_answer_until_it_is_bound(book: Book
     info = allocate(book, pod("p", "A", 4))
     other = pod("p", "A", 2)
     assert book.schedule(other).decision == Insist(pod("p", "A", 4), info)
-    assert book.place(other) == Answer(Insist(pod("p", "A", 4), info), info)
+    assert book.place(other) == ScheduleResult(Insist(pod("p", "A", 4), info), info)
     with pytest.raises(RequestError, match=f"already bound to node {info.node}"):
         book.schedule(other, phase=Phase.PREEMPTING)
     assert book.bound("p")
@@ -114,7 +114,7 @@ def test_place_binds_or_reserves_at_once(book: Book) -> None:
     for i in range(4):
         assert isinstance(book.place(pod(f"o{i}", "A", 4, priority=-1)), Allocation)
     answer = book.place(pod("p", "A", 4))
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, ScheduleResult)
     assert isinstance(answer.decision, Preempt)
     (running,) = book.preemptions()
     for _, uids in running.victims:

@@ -17,8 +17,8 @@ from paictl.scheduler.decision import Wait
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import PodRecovered
-from paictl.scheduler.explain import Verdict, explain, from_data, render, to_data
-from paictl.scheduler.explain.data import Change, ChangeKind, Explanation, Outcome, Quota, ViewReport
+from paictl.scheduler.explain import PodVerdict, explain, from_data, render, to_data
+from paictl.scheduler.explain.data import Change, ChangeKind, ChangeOutcome, Explanation, QuotaIncrease, ViewReport
 from paictl.scheduler.explain.scratch import holder, outcome
 from paictl.scheduler.groups import Hold
 from paictl.scheduler.snapshot import dump
@@ -140,7 +140,7 @@ def test_no_smaller_change_of_its_kind_helps(seed: int) -> None:
             explanation = explain(world.replayer.engine, request, suggested)
         except RequestError:
             continue
-        if explanation.decision is Verdict.WAIT:
+        if explanation.decision is PodVerdict.WAIT:
             found = {change.kind: change for change in explanation.changes}
             for smaller in all_smaller(world, config, request, found):
                 engine, changed = carried_out(world, config, smaller, request)
@@ -177,7 +177,7 @@ def smaller_quotas(world: World, config: dict[str, Any], request: PodRequest, fo
     for chain in sizes.values():
         for level in range(1, chain.top + 1):
             for number in range(1, 4):
-                quota = Quota(request.vc, chain.name, chain.types[level], number, 0)
+                quota = QuotaIncrease(request.vc, chain.name, chain.types[level], number, 0)
                 if request.leaf_type in ("", chain.leaf_type) and number * chain.leaves[level] < most:
                     try:
                         Engine.from_config(with_quota(config, quota))
@@ -187,7 +187,7 @@ def smaller_quotas(world: World, config: dict[str, Any], request: PodRequest, fo
 
 
 def made(kind: ChangeKind, **fields: Any) -> Change:
-    return Change(kind, Outcome(()), **fields)
+    return Change(kind, ChangeOutcome(()), **fields)
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -199,7 +199,7 @@ def test_views_are_counted_right(config: dict[str, Any], history: list[Any], row
     lines = render(explanation)
     assert len(lines) <= 26
     assert not any("  " in line.strip() or line.endswith(" ") for line in lines)
-    if explanation.decision is not Verdict.WAIT:
+    if explanation.decision is not PodVerdict.WAIT:
         return
     decision = world.replayer.engine.plan(request, suggested)
     assert isinstance(decision, Wait)

@@ -13,7 +13,7 @@ from paictl.scheduler.decision import Phase
 from paictl.scheduler.events import NodeHealth
 from paictl.scheduler.explain import Explanation, explain, render, to_data
 from paictl.scheduler.explain.data import Change, ChangeKind
-from paictl.scheduler.explain.pod import History, Situation, report, report_data, report_lines
+from paictl.scheduler.explain.pod import PodHistory, PodSituation, report, report_data, report_lines
 from paictl.scheduler.groups import Hold
 from paictl.scheduler.replay import Replayer
 from paictl.scheduler.request import PodRequest
@@ -180,10 +180,10 @@ STORY: list[dict[str, object]] = [
 ]
 
 
-def told(*more: dict[str, object]) -> History:
+def told(*more: dict[str, object]) -> PodHistory:
     from paictl.cells.spec import ClusterSpec
 
-    history = History(Replayer(ClusterSpec.from_mapping(config(A={"NODE": 1}, B={"NODE": 1}, C={"NODE": 1}))))
+    history = PodHistory(Replayer(ClusterSpec.from_mapping(config(A={"NODE": 1}, B={"NODE": 1}, C={"NODE": 1}))))
     history.run(enumerate((*STORY, *more), 1))
     return history
 
@@ -191,18 +191,18 @@ def told(*more: dict[str, object]) -> History:
 @pytest.mark.parametrize(
     ("word", "situation", "since"),
     [
-        ("one", Situation.RUNNING, 3),
-        ("one-name", Situation.RUNNING, 3),
-        ("default/one-name", Situation.RUNNING, 3),
-        ("two", Situation.WAITING, 4),
-        ("bad", Situation.REFUSED, 6),
-        ("short", Situation.GONE, 9),
-        ("solid", Situation.RUNNING, 11),
-        ("eager", Situation.PREEMPTING, 12),
-        ("later", Situation.READY, 13),
+        ("one", PodSituation.RUNNING, 3),
+        ("one-name", PodSituation.RUNNING, 3),
+        ("default/one-name", PodSituation.RUNNING, 3),
+        ("two", PodSituation.WAITING, 4),
+        ("bad", PodSituation.REFUSED, 6),
+        ("short", PodSituation.GONE, 9),
+        ("solid", PodSituation.RUNNING, 11),
+        ("eager", PodSituation.PREEMPTING, 12),
+        ("later", PodSituation.READY, 13),
     ],
 )
-def test_every_situation_is_told(word: str, situation: Situation, since: int) -> None:
+def test_every_situation_is_told(word: str, situation: PodSituation, since: int) -> None:
     found = report(told(), word)
     assert (found.situation, found.since) == (situation, since)
     assert report_lines(found)
@@ -212,17 +212,17 @@ def test_every_situation_is_told(word: str, situation: Situation, since: int) ->
 @pytest.mark.parametrize(
     ("operation", "word", "situation", "since"),
     [
-        ({"op": "restart"}, "two", Situation.WAITING, 4),
-        ({"op": "restart", "lost": ["one"]}, "one", Situation.GONE, 14),
-        ({"op": "restart", "lost": ["two"]}, "two", Situation.GONE, 14),
-        ({"op": "delete_unallocated", "uid": "two"}, "two", Situation.GONE, 14),
-        ({"op": "delete_unallocated", "uid": "bad"}, "bad", Situation.GONE, 14),
-        ({**schedule("one", "A", 4, 5000), "phase": "Preempting"}, "one", Situation.RUNNING, 3),
-        ({**schedule("two", "A", 4, 1), "suggested": 5}, "two", Situation.REFUSED, 14),
-        ({"op": "schedule", "pod": {"name": "late"}}, "late", Situation.REFUSED, 14),
+        ({"op": "restart"}, "two", PodSituation.WAITING, 4),
+        ({"op": "restart", "lost": ["one"]}, "one", PodSituation.GONE, 14),
+        ({"op": "restart", "lost": ["two"]}, "two", PodSituation.GONE, 14),
+        ({"op": "delete_unallocated", "uid": "two"}, "two", PodSituation.GONE, 14),
+        ({"op": "delete_unallocated", "uid": "bad"}, "bad", PodSituation.GONE, 14),
+        ({**schedule("one", "A", 4, 5000), "phase": "Preempting"}, "one", PodSituation.RUNNING, 3),
+        ({**schedule("two", "A", 4, 1), "suggested": 5}, "two", PodSituation.REFUSED, 14),
+        ({"op": "schedule", "pod": {"name": "late"}}, "late", PodSituation.REFUSED, 14),
     ],
 )
-def test_what_comes_later_is_told(operation: dict[str, object], word: str, situation: Situation, since: int) -> None:
+def test_what_comes_later_is_told(operation: dict[str, object], word: str, situation: PodSituation, since: int) -> None:
     found = report(told(operation), word)
     assert (found.situation, found.since) == (situation, since)
     assert report_lines(found)

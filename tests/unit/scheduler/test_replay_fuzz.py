@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from paictl.cells.spec import ClusterSpec, SpecError
 from paictl.cli.scheduler.input import parse_yaml
 from paictl.scheduler.errors import RequestError
-from paictl.scheduler.explain.pod import History, Situation, report, report_data, report_lines
+from paictl.scheduler.explain.pod import PodHistory, PodSituation, report, report_data, report_lines
 from paictl.scheduler.invariants import validate
 from paictl.scheduler.replay import Replayer
 from paictl.scheduler.wire import read_request
@@ -131,7 +131,7 @@ def test_any_operation_gets_an_answer_and_a_refused_one_changes_nothing(seed: in
 def test_every_pod_can_be_explained_after_any_operations(seed: int) -> None:
     pick = random.Random(seed)  # noqa: S311 (a test, not a secret)
     player = Replayer(ClusterSpec.from_mapping(RACKS), load=load, parse=parse_yaml)
-    history = History(player)
+    history = PodHistory(player)
     history.run([(1, {"op": "nodes", "names": NODES, "healthy": True})])
     for number in range(2, 60):
         asked = operation(pick) if pick.random() < 0.7 else spoilt(pick, operation(pick))
@@ -141,7 +141,7 @@ def test_every_pod_can_be_explained_after_any_operations(seed: int) -> None:
         found = report(history, word)
         json.dumps(report_data(found))
         assert report_lines(found)
-        assert (found.situation is Situation.RUNNING) == (found.uid in player.engine.state.groups.slots)
+        assert (found.situation is PodSituation.RUNNING) == (found.uid in player.engine.state.groups.slots)
     assert player.engine.state.digest() == before
 
 

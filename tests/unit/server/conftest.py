@@ -16,7 +16,7 @@ import pytest
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.operate.users import passwords
 from paictl.operate.users.accounts import NewUser, add
-from paictl.server.app import App
+from paictl.server.app import ServerApp
 from paictl.server.routes import routes
 from paictl.server.routing import Router
 from paictl.server.workers import Workers
@@ -53,7 +53,7 @@ class Server:
     """The application, with a loop of its own."""
 
     folder: Path
-    app: App
+    app: ServerApp
     workers: Workers
     loop: asyncio.AbstractEventLoop
     client: str = "203.0.113.7"
@@ -160,7 +160,7 @@ def serving(tmp_path: Path) -> Iterator[Server]:
     folder = tmp_path / "state"
     workers = Workers(lambda: EmbeddedCluster.at(folder), threads=2)
     try:
-        yield Server(folder, App(workers, Router(routes())), workers, loop)
+        yield Server(folder, ServerApp(workers, Router(routes())), workers, loop)
     finally:
         workers.close()
         loop.close()

@@ -16,7 +16,7 @@ from paictl.cluster.accounts import Account
 from paictl.cluster.interface import Users
 from paictl.operate.jobfiles import MOST_JOBS
 from paictl.operate.users.accounts import NewUser, add, remove, set_password
-from paictl.operate.users.tokens import Kind, caller_of, digest_of, issue, right_account
+from paictl.operate.users.tokens import TokenKind, caller_of, digest_of, issue, right_account
 from paictl.server import credentials
 from paictl.server.limits import PER_ADDRESS, PER_PAIR, WINDOW, SignInLimits
 from paictl.server.routes import routes
@@ -54,11 +54,11 @@ def test_tokens_expired_forged_and_revoked(server: Server) -> None:
     users = server.cluster.users
     ann = users.account("ann")
     assert ann is not None
-    good = issue(users, ann, Kind.LOGIN)
+    good = issue(users, ann, TokenKind.LOGIN)
     stored = users.token(digest_of(good))
     assert stored is not None
 
-    expired = issue(users, ann, Kind.LOGIN, timedelta(seconds=1))
+    expired = issue(users, ann, TokenKind.LOGIN, timedelta(seconds=1))
     digest = digest_of(expired)
     users.remove_tokens([digest])
     users.add_token(replace(stored, digest=digest, expires=datetime.now(UTC) - timedelta(seconds=1)))

@@ -14,7 +14,7 @@ from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.interface import JobState
 from paictl.operate.users import passwords
 from paictl.operate.users.accounts import NewUser, add
-from paictl.server.app import App
+from paictl.server.app import ServerApp
 from paictl.server.routes import routes
 from paictl.server.routing import Router
 from paictl.server.workers import Workers
@@ -40,7 +40,7 @@ def portal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[st
     folder = tmp_path / "state"
     workers = Workers(lambda: EmbeddedCluster.at(folder), threads=2)
     listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(App(workers, Router(routes())), log_level="critical", lifespan="off"))
+    server = uvicorn.Server(uvicorn.Config(ServerApp(workers, Router(routes())), log_level="critical", lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     try:

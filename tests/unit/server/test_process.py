@@ -14,7 +14,7 @@ import pytest
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.errors import PaictlError
 from paictl.operate.users.accounts import NewUser, add
-from paictl.server.serving import Settings, check, networks_of, serve
+from paictl.server.serving import ServerSettings, check, networks_of, serve
 from tests.contract.conftest import embedded
 from tests.unit.server.conftest import PASSWORD
 from tests.unit.server.process import Served, served, start
@@ -88,15 +88,19 @@ def test_a_password_never_crosses_a_network_in_clear(tmp_path: Path) -> None:
     broken = tmp_path / "cert.pem"
     broken.write_text("no certificate")
     proxies = networks_of(["10.0.0.0/8"])
-    for fine in (Settings("127.0.0.1", 1), Settings("::1", 1), Settings("0.0.0.0", 1, proxies=proxies)):  # noqa: S104
+    for fine in (
+        ServerSettings("127.0.0.1", 1),
+        ServerSettings("::1", 1),
+        ServerSettings("0.0.0.0", 1, proxies=proxies),  # noqa: S104
+    ):
         check(fine)
     for host in ("0.0.0.0", "::", "10.0.0.1", "pai.example"):  # noqa: S104
         with pytest.raises(PaictlError, match="in clear"):
-            check(Settings(host, 1))
+            check(ServerSettings(host, 1))
     with pytest.raises(PaictlError, match="belong together"):
-        check(Settings("127.0.0.1", 1, broken))
+        check(ServerSettings("127.0.0.1", 1, broken))
     with pytest.raises(PaictlError, match="cannot be used"):
-        serve(Settings("127.0.0.1", 1, broken, broken), lambda: EmbeddedCluster.at(tmp_path))
+        serve(ServerSettings("127.0.0.1", 1, broken, broken), lambda: EmbeddedCluster.at(tmp_path))
     with pytest.raises(PaictlError, match="no address"):
         networks_of(["nonsense"])
 

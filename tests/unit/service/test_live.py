@@ -12,7 +12,7 @@ from paictl.cluster.interface import ClusterError, ConfigVersion, ServiceView
 from paictl.config.pushing.compare import compare_files
 from paictl.operate.services import prepare
 from paictl.plan.events import Event, PhaseSaid
-from paictl.service.carry_out import Looks, NotReadyError, Patience, carry_out, wait_ready, wait_stopped
+from paictl.service.carry_out import NotReadyError, Patience, SharedPoll, carry_out, wait_ready, wait_stopped
 from paictl.service.catalogue import load_catalogue
 from paictl.service.live import losses_on, observe, readers_of
 from paictl.service.plan import Action, ServiceRequest, ServiceState, make_plan
@@ -164,7 +164,7 @@ def test_a_service_that_does_not_get_ready_is_named_with_its_reason_and_blocks_t
 
 def test_nobody_waits_for_a_service_that_is_gone() -> None:
     with pytest.raises(NotReadyError, match="it is gone"):
-        wait_ready(Looks(FakeServices()), "nobody", Clock().patience(60), lambda *_: None)
+        wait_ready(SharedPoll(FakeServices()), "nobody", Clock().patience(60), lambda *_: None)
 
 
 def test_nothing_is_started_on_top_of_what_did_not_start_and_the_rest_is() -> None:
@@ -244,16 +244,16 @@ def test_a_stop_waits_until_nothing_runs_any_more() -> None:
     def tell(words: str, _: str = "") -> None:
         told.append(words)
 
-    wait_stopped(Looks(Slow()), "grafana", clock.patience(60), tell)
+    wait_stopped(SharedPoll(Slow()), "grafana", clock.patience(60), tell)
     assert (told, clock.slept) == (["1 pods are ending"], [1.0])
     stuck = Slow()
     stuck.left = 99
     with pytest.raises(NotReadyError, match=r"has not stopped after 3 s: 9\d pods are ending"):
-        wait_stopped(Looks(stuck), "grafana", clock.patience(3), lambda *_: None)
+        wait_stopped(SharedPoll(stuck), "grafana", clock.patience(3), lambda *_: None)
 
 
 def test_who_wait_at_the_same_time_share_a_look_and_none_is_older_than_its_question() -> None:
-    looks = Looks(FakeServices(["grafana"]))
+    looks = SharedPoll(FakeServices(["grafana"]))
     first, second = looks.view("grafana"), looks.view("grafana")
     assert first is not None
     assert second is not first, "asked later, looked again"

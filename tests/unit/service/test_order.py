@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import load_file
 from paictl.service.order import ServiceError, needed_by, start_order, users_of
 
@@ -61,7 +61,7 @@ def openpai(folder: Path) -> dict[str, tuple[str, ...]]:
     """Name → prerequisites of OpenPAI's services."""
     graph = {}
     for path in sorted(folder.glob("*.service.yaml")):
-        top = load_file(str(path), Kind.SERVICE)[0].top
+        top = load_file(str(path), FileKind.SERVICE)[0].top
         graph[path.name.removesuffix(".service.yaml")] = tuple(
             need.text for need in top.sequence("prerequisite").scalars()
         )

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from paictl.service.catalogue import Service, catalogue_of, load_catalogue
 from paictl.service.order import ServiceError, needed_by
-from paictl.service.plan import Action, Plan, ServiceRequest, ServiceState, make_plan
+from paictl.service.plan import Action, ServicePlan, ServiceRequest, ServiceState, make_plan
 
 SMALL = catalogue_of(
     [
@@ -21,11 +21,11 @@ UP = dict.fromkeys(SMALL.services, ServiceState.RUNNING)
 DOWN = dict.fromkeys(SMALL.services, ServiceState.STOPPED)
 
 
-def plan(action: Action, states: dict[str, ServiceState], *names: str, **more: object) -> Plan:
+def plan(action: Action, states: dict[str, ServiceState], *names: str, **more: object) -> ServicePlan:
     return make_plan(ServiceRequest(action, names, **more), SMALL, states)  # type: ignore[arg-type]
 
 
-def steps(plan: Plan) -> list[str]:
+def steps(plan: ServicePlan) -> list[str]:
     return [f"{step.action} {step.service}" for step in plan.steps]
 
 
@@ -148,7 +148,7 @@ NAMES = sorted(CATALOGUE.services)
 AFTER = {Action.START: ServiceState.RUNNING, Action.STOP: ServiceState.STOPPED, Action.DELETE: ServiceState.ABSENT}
 
 
-def carried_out(made: Plan, states: dict[str, ServiceState]) -> dict[str, ServiceState]:
+def carried_out(made: ServicePlan, states: dict[str, ServiceState]) -> dict[str, ServiceState]:
     """The states after a plan; asserts that nothing starts before what it needs."""
     result = {name: states.get(name, ServiceState.ABSENT) for name in NAMES}
     for step in made.steps:

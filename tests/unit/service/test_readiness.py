@@ -5,7 +5,7 @@ import pytest
 from paictl.service.catalogue import Service, catalogue_of
 from paictl.service.order import ServiceError
 from paictl.service.plan import ServiceState
-from paictl.service.readiness import Observed, readiness_of
+from paictl.service.readiness import ObservedCluster, readiness_of
 
 SMALL = catalogue_of(
     [
@@ -21,7 +21,7 @@ FILES = ("config.yaml", "services-configuration.yaml")
 def reasons(
     name: str, states: dict[str, ServiceState], files: tuple[str, ...] = FILES, **details: str
 ) -> tuple[str, ...]:
-    found = readiness_of(name, SMALL, Observed(states, files, details))
+    found = readiness_of(name, SMALL, ObservedCluster(states, files, details))
     assert found.ready is (not found.reasons)
     return found.reasons
 
@@ -58,4 +58,4 @@ def test_a_file_that_was_never_pushed_is_a_reason_a_missing_section_is_none() ->
 
 def test_an_unknown_service_is_refused() -> None:
     with pytest.raises(ServiceError):
-        readiness_of("bose", SMALL, Observed({}))
+        readiness_of("bose", SMALL, ObservedCluster({}))

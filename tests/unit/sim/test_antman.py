@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paictl.sim.cluster import ClusterSpec, Node, homogeneous
+from paictl.sim.cluster import ClusterShape, Node, homogeneous
 from paictl.sim.job import Job, Share
 from paictl.sim.simulate import simulate
 from paictl.units import Millis
@@ -15,7 +15,7 @@ A = Job("a", Millis(0), 1, Millis(43 * MINUTE), gpu_util=0.606)
 B = Job("b", Millis(1), 1, Millis(round(65.2 * MINUTE)), gpu_util=0.9)
 
 
-def ends(policy: str, jobs: list[Job], spec: ClusterSpec) -> dict[str, float]:
+def ends(policy: str, jobs: list[Job], spec: ClusterShape) -> dict[str, float]:
     return {one.id: (one.end or 0) / MINUTE for one in simulate(jobs, spec, policy).outcomes}
 
 
@@ -34,7 +34,7 @@ def test_a_full_device_leaves_nothing() -> None:
 
 
 def test_whoever_is_over_quota_runs_opportunistically_and_is_promoted() -> None:
-    spec = ClusterSpec("1x2", (Node("n", 2),), quotas={"x": 1, "y": 1})
+    spec = ClusterShape("1x2", (Node("n", 2),), quotas={"x": 1, "y": 1})
     jobs = [
         Job("x1", Millis(0), 1, Millis(10 * MINUTE), vc="x", gpu_util=0.5),
         Job("x2", Millis(0), 1, Millis(30 * MINUTE), vc="x", gpu_util=0.5),
@@ -73,7 +73,7 @@ def test_opportunistic_jobs_cost_guaranteed_ones_nothing(rows: list[tuple[int, i
             share=Share.OPPORTUNISTIC if low else Share.GUARANTEED)
         for i, (at, gpus, work, util, low) in enumerate(rows)
     ]  # fmt: skip
-    spec = ClusterSpec("2x4", (Node("n1", 4), Node("n2", 4)), quotas={"x": 6})
+    spec = ClusterShape("2x4", (Node("n1", 4), Node("n2", 4)), quotas={"x": 6})
     together = ends("antman:auto=false", jobs, spec)
     alone = ends("antman:auto=false", [job for job in jobs if job.share is Share.GUARANTEED], spec)
     assert {name: together[name] for name in alone} == alone
@@ -100,7 +100,7 @@ def test_an_opportunistic_job_goes_where_there_is_least_to_do_and_nowhere_if_all
 
 
 def test_a_guarantee_of_no_more_than_its_share_is_kept_for_each_tenant() -> None:
-    spec = ClusterSpec("1x4", (Node("n", 4),), quotas={"x": 1, "y": 2})
+    spec = ClusterShape("1x4", (Node("n", 4),), quotas={"x": 1, "y": 2})
     jobs = [
         Job(f"{vc}{i}", Millis(i), 1, Millis(10 * MINUTE), vc=vc, gpu_util=1.0) for i in range(3) for vc in ("x", "y")
     ]
@@ -113,7 +113,7 @@ def test_a_guarantee_of_no_more_than_its_share_is_kept_for_each_tenant() -> None
 
 
 def test_within_a_tenant_nobody_overtakes_a_job_that_waits_for_its_guarantee() -> None:
-    spec = ClusterSpec("1x4", (Node("n", 4),), quotas={"x": 3})
+    spec = ClusterShape("1x4", (Node("n", 4),), quotas={"x": 3})
     jobs = [
         Job("a", Millis(0), 2, Millis(10 * MINUTE), vc="x", gpu_util=1.0),
         Job("big", Millis(1), 3, Millis(10 * MINUTE), vc="x", gpu_util=1.0),
@@ -123,7 +123,7 @@ def test_within_a_tenant_nobody_overtakes_a_job_that_waits_for_its_guarantee() -
 
 
 def test_a_guaranteed_gang_is_put_together() -> None:
-    spec = ClusterSpec("2x4", (Node("n1", 4), Node("n2", 4)))
+    spec = ClusterShape("2x4", (Node("n1", 4), Node("n2", 4)))
     jobs = [Job("one", Millis(0), 1, Millis(99 * MINUTE)), Job("gang", Millis(1), 4, Millis(MINUTE))]
     found = simulate(jobs, spec, "antman", log=True)
     assert next(entry.devices for entry in found.log if entry.job == "gang" and entry.devices) == (4, 5, 6, 7)
@@ -131,7 +131,7 @@ def test_a_guaranteed_gang_is_put_together() -> None:
 
 def test_a_guaranteed_job_takes_the_machine_that_it_fills() -> None:
     jobs = [Job("a", Millis(0), 2, Millis(99 * MINUTE)), Job("b", Millis(1), 2, Millis(MINUTE))]
-    found = simulate(jobs, ClusterSpec("2x4", (Node("n1", 4), Node("n2", 4))), "antman", log=True)
+    found = simulate(jobs, ClusterShape("2x4", (Node("n1", 4), Node("n2", 4))), "antman", log=True)
     assert [entry.devices for entry in found.log if entry.devices][:2] == [(0, 1), (2, 3)]
 
 

@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from paictl.sim.actions import Action, Colocate, Migrate, Moment, PolicyError, Preempt, Resize, Start, Stop
-from paictl.sim.cluster import Cluster, ClusterSpec, Node, homogeneous, mixed
-from paictl.sim.engine import BARREN, Engine
+from paictl.sim.actions import Action, Colocate, Migrate, PolicyError, Preempt, Resize, Start, Stop, Trigger
+from paictl.sim.cluster import Cluster, ClusterShape, Node, homogeneous, mixed
+from paictl.sim.engine import BARREN, Simulation
 from paictl.sim.invariants import Invariants
-from paictl.sim.job import Fate, Job, JobError, in_order
-from paictl.sim.knowledge import NOTHING, KnowledgeError, Knows
+from paictl.sim.job import Job, TraceJobError, TraceStatus, in_order
+from paictl.sim.knowledge import NOTHING, Knowledge, KnowledgeError
 from paictl.sim.policies.base import Parameters, Policy, Setup
 from paictl.sim.policies.parameters import Span
-from paictl.sim.run import Ending, Outcome
+from paictl.sim.run import Ending, JobOutcome
 from paictl.sim.simulate import simulate
-from paictl.sim.state import ONE, JobState
+from paictl.sim.state import ONE, JobProgress
 from paictl.sim.view import GUARDED, JobView, view_for
 from paictl.units import Millis
 
@@ -25,7 +25,7 @@ def job(name: str, at: int, gpus: int, seconds: float, **more: object) -> Job:
     return Job(name, Millis(at * 1000), gpus, Millis(round(seconds * 1000)), **more)  # type: ignore[arg-type] # any field
 
 
-Script = Callable[[Moment, dict[str, JobView]], Sequence[Action]]
+Script = Callable[[Trigger, dict[str, JobView]], Sequence[Action]]
 
 
 class Scripted(Policy):
@@ -35,7 +35,7 @@ class Scripted(Policy):
     script: Script
     timers: Sequence[int] = ()
 
-    def plan(self, moment: Moment) -> None:
+    def plan(self, moment: Trigger) -> None:
         self.views = getattr(self, "views", {}) | {one.id: one for one in moment.arrived}
         self.asked = [*getattr(self, "asked", []), moment]
         for action in self.script(moment, self.views):
@@ -46,13 +46,13 @@ class Scripted(Policy):
 
 
 def play(
-    jobs: Sequence[Job], spec: ClusterSpec, script: Script, *, timers: Sequence[int] = (), **costs: int
-) -> tuple[dict[str, Outcome], Scripted]:
+    jobs: Sequence[Job], spec: ClusterShape, script: Script, *, timers: Sequence[int] = (), **costs: int
+) -> tuple[dict[str, JobOutcome], Scripted]:
     policy = Scripted(Parameters(**{name: Span(value) for name, value in costs.items()}), Setup(Cluster(spec)))  # type: ignore[arg-type]
     policy.rates.located = True
     policy.script, policy.timers = staticmethod(script), timers
-    found: dict[str, Outcome] = {}
-    Engine(
+    found: dict[str, JobOutcome] = {}
+    Simulation(
         policy.cluster, policy, in_order(list(jobs)), lambda one: found.__setitem__(one.id, one),
         check=Invariants(shared=True),
     ).run()  # fmt: skip
@@ -83,7 +83,11 @@ def test_a_job_without_work_ends_when_it_starts() -> None:
 
 
 def test_fates_and_endings() -> None:
-    jobs = [job("dies", 0, 1, 100, fate=Fate.KILLED, dies_after=Millis(7000)), job("huge", 0, 9, 1), job("ok", 0, 1, 5)]
+    jobs = [
+        job("dies", 0, 1, 100, fate=TraceStatus.KILLED, dies_after=Millis(7000)),
+        job("huge", 0, 9, 1),
+        job("ok", 0, 1, 5),
+    ]
     result = {one.id: one for one in simulate(jobs, homogeneous(1, 2), "fifo").outcomes}
     assert (result["dies"].ending, result["dies"].end) == (Ending.KILLED, 7000)
     assert (result["huge"].ending, result["huge"].first_start) == (Ending.IMPOSSIBLE, None)
@@ -107,7 +111,7 @@ def test_wrong_actions_change_nothing(message: str) -> None:
     jobs = [job("a", 0, 2, 10), job("b", 0, 1, 10), job("e", 0, 2, 10, elastic=(1, 4))]
     policy = Scripted(Parameters(), Setup(Cluster(homogeneous(1, 4))))
     policy.script = staticmethod(lambda _, views: WRONG[message](views))
-    engine = Engine(policy.cluster, policy, jobs, lambda _: None)
+    engine = Simulation(policy.cluster, policy, jobs, lambda _: None)
     with pytest.raises(PolicyError, match=message):
         engine.run()
     assert engine.occupancy.used == 0
@@ -119,15 +123,15 @@ def test_a_policy_cannot_ask_to_be_woken_in_the_past() -> None:
     policy.script = staticmethod(lambda _, __: [])
     policy.wake = lambda: Millis(0)  # type: ignore[method-assign]
     with pytest.raises(PolicyError, match="already"):
-        Engine(policy.cluster, policy, [job("a", 0, 1, 1)], lambda _: None).run()
+        Simulation(policy.cluster, policy, [job("a", 0, 1, 1)], lambda _: None).run()
 
 
 def test_a_policy_that_is_woken_forever_in_vain_comes_to_an_end() -> None:
     policy = Scripted(Parameters(), Setup(Cluster(homogeneous(1, 1))))
     policy.script = staticmethod(lambda _, __: [])
     policy.wake = lambda: Millis(policy.now + 1000)  # type: ignore[method-assign]
-    found: list[Outcome] = []
-    Engine(policy.cluster, policy, [job("a", 0, 1, 1)], found.append).run()
+    found: list[JobOutcome] = []
+    Simulation(policy.cluster, policy, [job("a", 0, 1, 1)], found.append).run()
     assert [one.ending for one in found] == [Ending.UNFINISHED]
 
 
@@ -192,7 +196,7 @@ def test_a_limit_holds_a_guest_back() -> None:
 
 
 def test_types_and_places_make_a_difference() -> None:
-    spec = ClusterSpec("two racks", (
+    spec = ClusterShape("two racks", (
         Node("n1", 2, "new", (), (("rack", "r1"),)), Node("n2", 2, "old", (), (("rack", "r1"),)),
         Node("n3", 2, "new", (), (("rack", "r2"),)),
     ))  # fmt: skip
@@ -217,7 +221,7 @@ def test_a_job_that_needs_a_type_gets_it() -> None:
 
 @pytest.mark.parametrize("field", GUARDED)
 def test_what_is_not_declared_cannot_be_read(field: str) -> None:
-    state = JobState(job("a", 0, 1, 1), 0)
+    state = JobProgress(job("a", 0, 1, 1), 0)
 
     def read(view: JobView) -> object:
         found = getattr(view, field)
@@ -227,7 +231,7 @@ def test_what_is_not_declared_cannot_be_read(field: str) -> None:
         read(view_for(NOTHING)(state))
     read(view_for(frozenset({GUARDED[field]}))(state))
     with pytest.raises(KnowledgeError, match=field):
-        read(view_for(frozenset(Knows) - {GUARDED[field]})(state))
+        read(view_for(frozenset(Knowledge) - {GUARDED[field]})(state))
 
 
 def test_a_policy_that_reads_too_much_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,9 +243,9 @@ def test_a_policy_that_reads_too_much_stops_the_run(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_job_that_cannot_be() -> None:
-    with pytest.raises(JobError, match="at least 1 device"):
+    with pytest.raises(TraceJobError, match="at least 1 device"):
         job("a", 0, 0, 1)
-    with pytest.raises(JobError, match="before 0"):
+    with pytest.raises(TraceJobError, match="before 0"):
         job("a", -1, 1, 1)
 
 
@@ -251,12 +255,12 @@ def test_memory_does_not_grow_with_the_trace() -> None:
     most = 0
     from paictl.sim.policies.table import make
 
-    def check(engine: Engine) -> None:
+    def check(engine: Simulation) -> None:
         nonlocal most
         most = max(most, len(engine.live) + len(engine._views) + len(engine._loop))
 
     cluster = Cluster(homogeneous(1, 4))
-    Engine(cluster, make("fifo", Setup(cluster)), policy_jobs, lambda _: None, check=check).run()
+    Simulation(cluster, make("fifo", Setup(cluster)), policy_jobs, lambda _: None, check=check).run()
     assert most < 20
 
 
@@ -274,7 +278,7 @@ def test_the_run_is_over_when_only_void_ends_are_left() -> None:
     policy = Scripted(Parameters(), Setup(Cluster(homogeneous(1, 1))))
     policy.script = staticmethod(at({0: lambda v: [Start(v["a"], (0,))], 10_000: lambda v: [Preempt(v["a"])]}))
     policy.timers = (10_000,)
-    engine = Engine(policy.cluster, policy, [job("a", 0, 1, 100)], lambda _: None)
+    engine = Simulation(policy.cluster, policy, [job("a", 0, 1, 100)], lambda _: None)
     engine.run()
     assert engine.now == 10_000
 

@@ -13,7 +13,7 @@ import yaml
 
 from paictl.resources import resource_folder
 from paictl.sim.generate import MIXES, GenerateError, generate
-from paictl.sim.job import Urge, in_order
+from paictl.sim.job import DeadlineKind, in_order
 from paictl.sim.traces.load import load
 from paictl.sim.traces.native import written
 from tests.conftest import ROOT
@@ -93,8 +93,8 @@ def test_the_chronus_mixes_have_the_deadlines_of_the_traces() -> None:
     factors = [(job.deadlines[0].time - job.submit) / job.work for job in slo]
     assert sum(factors) / 3000 == pytest.approx(2.13, abs=0.1)
     urges = collections.Counter(job.urge for job in generate("chronus-mix2", 3000, 1))
-    assert urges[Urge.SOFT] / 3000 == pytest.approx(18_525 / 30_940, abs=0.03)
-    soft = next(job for job in generate("chronus-mix2", 50, 1) if job.urge is Urge.SOFT)
+    assert urges[DeadlineKind.SOFT] / 3000 == pytest.approx(18_525 / 30_940, abs=0.03)
+    soft = next(job for job in generate("chronus-mix2", 50, 1) if job.urge is DeadlineKind.SOFT)
     assert [one.value for one in soft.deadlines] == [10, 8, 5, 2]
 
 

@@ -12,14 +12,14 @@ from paictl.sim.job import Job
 from paictl.sim.policies.optimus import Optimus, allocate, split
 from paictl.sim.run import Ending
 from paictl.sim.simulate import simulate
-from paictl.sim.state import JobState
+from paictl.sim.state import JobProgress
 from paictl.sim.view import JobView, view_for
 from paictl.units import Millis
 
 
 def view(number: int, gpus: int, scaling: dict[int, float], least: int = 1) -> JobView:
     job = Job(str(number), Millis(0), gpus, Millis(1000), elastic=(least, max(scaling)), scaling=scaling)
-    return view_for(Optimus.knows)(JobState(job, number))
+    return view_for(Optimus.knows)(JobProgress(job, number))
 
 
 def curve(alpha: float, most: int = 6) -> dict[int, float]:

@@ -22,6 +22,13 @@ from tests.browser import CHROMIUM, browser
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>/*SCRIPT*/<!--&amp;'\""
 
+OVERLAPS = """[...document.querySelectorAll('.chart svg')].flatMap((chart) => {
+  const boxes = [...chart.querySelectorAll('text')].map((one) => [one.textContent, one.getBoundingClientRect()]);
+  return boxes.flatMap(([a, p], i) => boxes.slice(i + 1).filter(([b, q]) =>
+    p.left < q.right && q.left < p.right && p.top + 3 < q.bottom && q.top + 3 < p.bottom).map(([b]) => `${a} on ${b}`));
+})"""
+"""Labels of a chart that lie on each other; the boxes of letters are a little higher than the letters."""
+
 
 @pytest.fixture(scope="module")
 def given() -> Compared:
@@ -113,10 +120,16 @@ def test_a_browser_draws_it_without_complaint_and_without_the_network(given: Com
             assert tab.run("document.documentElement.scrollWidth") <= width
             assert tab.run("document.querySelectorAll('path.curve').length") >= 8
             assert tab.run("getComputedStyle(document.querySelector('.chart text')).fontSize") == "11px"
+            assert tab.run(OVERLAPS) == []
+        assert tab.run("document.querySelector('#parameters').textContent") == "fifo with placement=consolidate"
         tab.run("document.querySelector('#chart-queue svg').focus()")
         tab.press("ArrowRight")
         assert "after" in tab.run("document.querySelector('#chart-queue .told').textContent")
         before = tab.run("document.querySelectorAll('#chart-jct path.curve').length")
         tab.run("document.querySelector('#shown input').click()")
         assert tab.run("document.querySelectorAll('#chart-jct path.curve').length") == before - 1
+        path.write_text(page(compared(given.trace, given.runs[1:]), "x"), encoding="utf-8")
+        tab.open(path)
+        for part in ("#shown", "#to-pairs", "#pairs", "#parameters"):  # of what there is nothing to say
+            assert tab.run(f"getComputedStyle(document.querySelector('{part}')).display") == "none", part
         assert tab.complaints == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paictl.sim.cluster import homogeneous
-from paictl.sim.job import Deadline, Job, Urge
+from paictl.sim.job import Deadline, DeadlineKind, Job
 from paictl.sim.run import RunResult
 from paictl.sim.simulate import simulate
 from paictl.units import Millis
@@ -21,7 +21,7 @@ def serving(policy: str) -> RunResult:
             Millis(n * SECOND),
             1,
             Millis(100),
-            urge=Urge.STRICT,
+            urge=DeadlineKind.STRICT,
             deadlines=(Deadline(Millis(n * SECOND + 250)),),
         )
         for n in range(60)
@@ -98,7 +98,7 @@ def test_each_change_costs_thirty_milliseconds() -> None:
 
 def test_the_more_urgent_request_goes_first() -> None:
     jobs = [
-        Job(name, Millis(0), 1, Millis(100), urge=Urge.STRICT, deadlines=(Deadline(Millis(due)),))
+        Job(name, Millis(0), 1, Millis(100), urge=DeadlineKind.STRICT, deadlines=(Deadline(Millis(due)),))
         for name, due in (("a", 1000), ("b", 300))
     ]
     ends = {one.id: one.end for one in simulate(jobs, homogeneous(1, 1), "pipeswitch").outcomes}

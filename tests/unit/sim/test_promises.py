@@ -11,9 +11,9 @@ from paictl.cells.spec import ClusterSpec
 from paictl.errors import PaictlError
 from paictl.sim import promises
 from paictl.sim.cluster import Cluster, Node
-from paictl.sim.cluster import ClusterSpec as Nodes
+from paictl.sim.cluster import ClusterShape as Nodes
 from paictl.sim.job import Job
-from paictl.sim.promises import Kind, PolicyRun, private_nodes, tenants, worse_off
+from paictl.sim.promises import PolicyRun, PromiseKind, private_nodes, tenants, worse_off
 from paictl.sim.simulate import simulate
 from paictl.sim.specify import hived_cluster
 from paictl.sim.traces.listed import jobs_from as trace_from
@@ -39,7 +39,7 @@ DATA = {
 }  # fmt: skip
 
 
-def play(kind: Kind, jobs: tuple[Job, ...], data: dict[str, Any] = DATA) -> PolicyRun:
+def play(kind: PromiseKind, jobs: tuple[Job, ...], data: dict[str, Any] = DATA) -> PolicyRun:
     spec = ClusterSpec.from_mapping(data)
     return promises.play(kind, jobs, spec, hived_cluster(spec, "x", json.dumps(data)))
 
@@ -56,17 +56,17 @@ MIXED = trace_from({
 })  # fmt: skip
 
 
-def waits(kind: Kind, trace: tuple[Job, ...]) -> dict[str, int]:
+def waits(kind: PromiseKind, trace: tuple[Job, ...]) -> dict[str, int]:
     return {ran.job.id: ran.waited // 60_000 for ran in play(kind, trace).jobs if ran.waited}
 
 
 def test_counts_let_a_neighbour_scatter_what_is_free_and_cells_do_not() -> None:
-    assert waits(Kind.QUOTA, MIXED) == {"big": 6 * 60 + 31}
-    assert waits(Kind.CELLS, MIXED) == waits(Kind.PRIVATE, MIXED) == {}
-    quota, private = play(Kind.QUOTA, MIXED), play(Kind.PRIVATE, MIXED)
+    assert waits(PromiseKind.QUOTA, MIXED) == {"big": 6 * 60 + 31}
+    assert waits(PromiseKind.CELLS, MIXED) == waits(PromiseKind.PRIVATE, MIXED) == {}
+    quota, private = play(PromiseKind.QUOTA, MIXED), play(PromiseKind.PRIVATE, MIXED)
     assert worse_off(quota, private) == ["a"]
     assert [(one.vc, one.blocked) for one in tenants(quota)] == [("b", 0), ("a", 1)]
-    assert quota.pieces > play(Kind.CELLS, MIXED).pieces
+    assert quota.pieces > play(PromiseKind.CELLS, MIXED).pieces
 
 
 def test_under_cells_a_tenant_that_scatters_its_own_devices_waits_as_in_its_own_cluster() -> None:
@@ -76,13 +76,13 @@ def test_under_cells_a_tenant_that_scatters_its_own_devices_waits_as_in_its_own_
             job("big", "a", "90m", "1h", 8),
         ]
     })  # fmt: skip
-    assert waits(Kind.CELLS, own) == waits(Kind.PRIVATE, own) == {"big": 6 * 60 + 31}
-    assert waits(Kind.QUOTA, own) == {}
+    assert waits(PromiseKind.CELLS, own) == waits(PromiseKind.PRIVATE, own) == {"big": 6 * 60 + 31}
+    assert waits(PromiseKind.QUOTA, own) == {}
 
 
 def test_a_job_above_the_free_count_waits_without_being_blocked() -> None:
     trace = trace_from({"jobs": [job("one", "a", "0", "1h", 8, 2), job("two", "a", "0", "1h", 8)]})
-    for kind in Kind:
+    for kind in PromiseKind:
         course = play(kind, trace)
         assert [(ran.waited, ran.despite) for ran in course.jobs] == [(0, 0), (3_600_000, 0)]
         assert [(one.wait, one.longest, one.completion) for one in tenants(course)] == [
@@ -92,7 +92,7 @@ def test_a_job_above_the_free_count_waits_without_being_blocked() -> None:
 
 def test_ends_free_devices_before_arrivals_of_the_same_instant_take_them() -> None:
     trace = trace_from({"jobs": [job("one", "a", "0", "1h", 8, 2), job("two", "a", "1h", "1h", 8, 2)]})
-    assert all(not waits(kind, trace) for kind in Kind)
+    assert all(not waits(kind, trace) for kind in PromiseKind)
 
 
 def test_best_fit_takes_the_fullest_node_that_has_room_and_all_pods_or_none() -> None:
@@ -135,8 +135,8 @@ def test_under_cells_it_does_not_matter_what_the_other_tenant_does(
     foreign = [job(f"o{i}", "b", f"{at}m", f"{runs}m", min(shape[0], 4)) for i, (at, runs, *shape) in enumerate(others)]
     if not own:
         return
-    alone = play(Kind.CELLS, trace_from({"jobs": own}))
-    shared = play(Kind.CELLS, trace_from({"jobs": foreign + own}))
+    alone = play(PromiseKind.CELLS, trace_from({"jobs": own}))
+    shared = play(PromiseKind.CELLS, trace_from({"jobs": foreign + own}))
     assert [ran.waited for ran in alone.jobs] == [ran.waited for ran in shared.jobs if ran.job.vc == "a"]
 
 
@@ -160,8 +160,8 @@ def test_a_bad_trace_is_refused_with_the_place(data: object, said: str) -> None:
         trace_from(data)
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_a_job_that_can_never_run_is_refused(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", list(PromiseKind))
+def test_a_job_that_can_never_run_is_refused(kind: PromiseKind) -> None:
     with pytest.raises(TraceError, match="'huge' never runs"):
         play(kind, trace_from({"jobs": [job("huge", "a", "0", "1h", 8, 3)]}))
     with pytest.raises(TraceError, match="no virtual cluster 'c'"):
@@ -180,4 +180,4 @@ def test_counts_of_different_devices_are_not_compared() -> None:
         "virtualClusters": {"a": {"virtualCells": [{"cellType": "X", "cellNumber": 1}]}},
     }  # fmt: skip
     with pytest.raises(PaictlError, match="one kind of device"):
-        play(Kind.QUOTA, trace_from({"jobs": [job("x", "a", "0", "1h", 1)]}), data)
+        play(PromiseKind.QUOTA, trace_from({"jobs": [job("x", "a", "0", "1h", 1)]}), data)

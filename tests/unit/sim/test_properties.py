@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paictl.sim.actions import Colocate, Migrate, Moment, Preempt, Resize, Start, Stop
-from paictl.sim.cluster import Cluster, ClusterSpec, Node, homogeneous
+from paictl.sim.actions import Colocate, Migrate, Preempt, Resize, Start, Stop, Trigger
+from paictl.sim.cluster import Cluster, ClusterShape, Node, homogeneous
 from paictl.sim.dice import Dice
-from paictl.sim.engine import Engine
+from paictl.sim.engine import Simulation
 from paictl.sim.invariants import Invariants
 from paictl.sim.job import Job, Share, in_order
 from paictl.sim.policies.base import Parameters, Policy, Setup
@@ -21,7 +21,7 @@ from paictl.sim.policies.table import POLICIES
 from paictl.sim.rates import Rates
 from paictl.sim.run import FINISHED, Ending
 from paictl.sim.simulate import simulate
-from paictl.sim.state import ONE, JobState
+from paictl.sim.state import ONE, JobProgress
 from paictl.sim.view import JobView
 from paictl.units import Millis
 
@@ -31,7 +31,7 @@ SHARING = frozenset({"gandiva", "antman", "gavel", "pipeswitch", "singularity", 
 
 
 @st.composite
-def clusters(draw: st.DrawFn, *, types: tuple[str, ...] = ("gpu",)) -> ClusterSpec:
+def clusters(draw: st.DrawFn, *, types: tuple[str, ...] = ("gpu",)) -> ClusterShape:
     size = draw(st.sampled_from([1, 2, 4, 8]))
     number = draw(st.integers(1, 5))
     racks = draw(st.booleans())
@@ -45,7 +45,7 @@ def clusters(draw: st.DrawFn, *, types: tuple[str, ...] = ("gpu",)) -> ClusterSp
         )
         for i in range(number)
     )
-    return ClusterSpec(f"{number}x{size}", nodes)
+    return ClusterShape(f"{number}x{size}", nodes)
 
 
 @st.composite
@@ -74,7 +74,7 @@ def traces(draw: st.DrawFn) -> list[Job]:
 @pytest.mark.parametrize("policy", COUNTED)
 @settings(max_examples=25)
 @given(spec=clusters(types=("gpu", "old")), jobs=traces(), typed=st.booleans())
-def test_every_policy_keeps_every_invariant(policy: str, spec: ClusterSpec, jobs: list[Job], typed: bool) -> None:
+def test_every_policy_keeps_every_invariant(policy: str, spec: ClusterShape, jobs: list[Job], typed: bool) -> None:
     if typed:  # every third job runs on one type only, and some have no tenant
         jobs = [
             replace(job, gpu_type="gpu" if number % 2 else "old", vc="" if number % 2 else job.vc)
@@ -104,7 +104,7 @@ class Crowded(Rates):
     def vicinity(self) -> Sequence[int] | None:
         return self.cluster.groups.get(self._level)
 
-    def rate(self, _: JobState, company: Sequence[JobState]) -> int:
+    def rate(self, _: JobProgress, company: Sequence[JobProgress]) -> int:
         return ONE // (1 + sum(len(other.devices) for other in company))
 
 
@@ -113,7 +113,7 @@ class Restless(Policy):
 
     id, title, paper, transparent = "restless", "", "", True
 
-    def __init__(self, spec: ClusterSpec, level: str, seed: int) -> None:
+    def __init__(self, spec: ClusterShape, level: str, seed: int) -> None:
         self.level = level
         super().__init__(Parameters(), Setup(Cluster(spec)))
         self.dice = Dice(seed, "restless")
@@ -126,7 +126,7 @@ class Restless(Policy):
     def wake(self) -> Millis | None:
         return Millis(self.now + 700) if self.steps else None
 
-    def plan(self, moment: Moment) -> None:
+    def plan(self, moment: Trigger) -> None:
         self.steps -= self.steps > 0
         self.there = [one for one in [*self.there, *moment.arrived] if one not in moment.ended]
         free = sorted(set(range(self.cluster.size)) - {device for one in self.there for device in one.devices})
@@ -156,12 +156,12 @@ class Restless(Policy):
 @settings(max_examples=40)
 @given(spec=clusters(), jobs=traces(), seed=st.integers(0, 99))
 def test_a_pace_is_always_that_beside_the_present_neighbours(
-    level: str, spec: ClusterSpec, jobs: list[Job], seed: int
+    level: str, spec: ClusterShape, jobs: list[Job], seed: int
 ) -> None:
     """Whoever comes, goes, moves, grows or is stopped on a socket (a node, a device): `Invariants` asks the model."""
     plain = [replace(job, elastic=None) for job in jobs]
     ended: list[str] = []
-    Engine(
+    Simulation(
         Cluster(spec), Restless(spec, level, seed), in_order(plain), lambda one: ended.append(one.id),
         check=Invariants(shared=True),
     ).run()  # fmt: skip
@@ -171,7 +171,7 @@ def test_a_pace_is_always_that_beside_the_present_neighbours(
 @pytest.mark.parametrize("policy", ["srtf", "srsf"])
 @settings(max_examples=60)
 @given(spec=clusters(), jobs=traces())
-def test_what_runs_is_what_a_walk_down_the_ranking_picks(policy: str, spec: ClusterSpec, jobs: list[Job]) -> None:
+def test_what_runs_is_what_a_walk_down_the_ranking_picks(policy: str, spec: ClusterShape, jobs: list[Job]) -> None:
     """The walk over everybody, written down plainly and a millisecond step at a time where something happens."""
     plain = [replace(job, elastic=None) for job in jobs]
     result = simulate(plain, spec, policy)
@@ -191,10 +191,10 @@ def test_what_runs_is_what_a_walk_down_the_ranking_picks(policy: str, spec: Clus
 )
 @settings(max_examples=60)
 @given(spec=clusters(), jobs=traces())
-def test_after_every_event_those_run_whom_the_walk_picks(policy: str, spec: ClusterSpec, jobs: list[Job]) -> None:
+def test_after_every_event_those_run_whom_the_walk_picks(policy: str, spec: ClusterShape, jobs: list[Job]) -> None:
     """The incremental walk against the plain one over everybody, with the policy's own keys."""
 
-    def check(engine: Engine) -> None:
+    def check(engine: Simulation) -> None:
         ranked = engine.policy
         assert isinstance(ranked, Ranked)
         order = sorted(
@@ -221,7 +221,7 @@ def test_hived_never_lets_a_tenant_have_more_than_its_quota(jobs: list[Job]) -> 
     simulate(fitting, spec, "hived", check=Invariants(quotas=quotas))
 
 
-def _by_hand(jobs: list[Job], spec: ClusterSpec, *, by_size: bool) -> dict[str, int | None]:
+def _by_hand(jobs: list[Job], spec: ClusterShape, *, by_size: bool) -> dict[str, int | None]:
     size = sum(node.devices for node in spec.nodes)
     ends: dict[str, int | None] = {job.id: None for job in jobs}
     coming = [job for job in in_order(jobs) if job.gpus <= size]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from paictl.errors import PaictlError
-from paictl.sim.cluster import Cluster, ClusterError
+from paictl.sim.cluster import Cluster, ClusterShapeError
 from paictl.sim.specify import cluster_named
 from tests.conftest import ROOT
 
@@ -21,8 +21,16 @@ def test_numbers_of_nodes_and_devices() -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "4", "4x", "0x4", "4x0", "-1x4", "1x2,", "A=1x2,A=1x2", "1 x 2", "a=b"])
 def test_nonsense_is_refused(text: str) -> None:
-    with pytest.raises(ClusterError):
+    with pytest.raises(ClusterShapeError):
         cluster_named(text)
+
+
+@pytest.mark.parametrize("text", ["1000001x1", "99999999x9", "1x99999999", "A=600000x1,B=600000x1"])
+def test_what_is_far_too_large_is_said_to_be(text: str, tmp_path: Path) -> None:
+    with pytest.raises(ClusterShapeError, match="more than 1,000,000 devices"):
+        cluster_named(text)
+    with pytest.raises(ClusterShapeError, match="more than 1,000,000 devices"):
+        cluster_named(own(tmp_path, "cluster: [{nodes: 99999999, devices: 1}]"))
 
 
 def test_a_hived_configuration_gives_nodes_levels_and_quotas() -> None:
@@ -90,6 +98,7 @@ quotas: {research: 12}
         ("cluster: [{devices: 6, around: rack}]", "expected levels"),
         ("cluster: [{name: a, devices: 1}, {name: a, devices: 1}]", "same name"),
         ("cluster: [{devices: 1}]\nquotas: [1]", "expected devices by virtual cluster"),
+        ("cluster: [{devices: 1}]\nquotas: {a: -1}", "expected devices by virtual cluster"),
         ("clusters: 1", "is no description of a cluster"),
     ],
 )

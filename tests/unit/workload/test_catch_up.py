@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paictl.workload.job import Completion, Job, Resources, TaskRole, Wishes
+from paictl.workload.job import Completion, HivedExtras, Job, Resources, TaskRole
 from paictl.workload.lifecycle import PodChange, TaskRef, advance, catch_up, submit
 
 
 def job(*, gang: bool, retries: int, job_retries: int) -> Job:
     def role(name: str, instances: int, completion: Completion) -> TaskRole:
-        return TaskRole(name, instances, Resources(1, 1, 1), "image", ("run",), completion, retries, Wishes())
+        return TaskRole(name, instances, Resources(1, 1, 1), "image", ("run",), completion, retries, HivedExtras())
 
     roles = (role("a", 3, Completion(2, None)), role("b", 2, Completion(1, 2)))
     return Job("job", "vc", "test", roles, job_retries, gang)

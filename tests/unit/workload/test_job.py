@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from paictl.workload.fields import JobError
-from paictl.workload.job import Completion, Job, Resources, Wishes
+from paictl.workload.job import Completion, HivedExtras, Job, Resources
 from paictl.workload.template import Leftover
 from tests.unit.workload.cases import Json, complete_job
 
@@ -22,7 +22,7 @@ def test_defaults() -> None:
     assert (role.name, role.instances, role.image, role.retry_count) == ("w", 1, "openpai/standard", 0)
     assert role.resources == Resources(gpu=1, cpu=1, memory=1024)
     assert role.completion == Completion(1, 1)
-    assert role.wishes == Wishes()
+    assert role.wishes == HivedExtras()
 
 
 def test_roles_keep_the_order_of_the_file() -> None:
@@ -33,7 +33,7 @@ def test_roles_keep_the_order_of_the_file() -> None:
 def test_null_means_not_given() -> None:
     wishes = {"skuType": None, "pinnedCellId": None, "affinityGroupName": None, "skuNum": 4}
     job = Job.from_mapping(complete_job({"extras": {"hivedScheduler": {"taskRoles": {"w": wishes}}}}))
-    assert job.roles[0].wishes == Wishes()
+    assert job.roles[0].wishes == HivedExtras()
 
 
 def test_commands_come_between_those_of_the_default_deployment() -> None:

@@ -15,8 +15,9 @@ from rich.cells import cell_len
 from paictl.cli.cluster.picture.by import By
 from paictl.cli.cluster.picture.marks import BAD, BAD_STYLE, FREE, OTHER, RESERVED, RESERVED_STYLE, RESERVING, Marks
 from paictl.cli.cluster.picture.tables import job_table, vc_cells, vc_table
-from paictl.cli.cluster.picture.text import HEADING, INDENT, NAME, Line, clipped, cut, flow, padded
+from paictl.cli.cluster.picture.text import HEADING, INDENT, NAME, clipped, cut, flow, padded
 from paictl.cli.console import said, spoken
+from paictl.cli.segments import Line
 from paictl.cluster.interface import JobState, NodeCondition, NodeView
 from paictl.cluster.picture import ChainPicture, Picture
 from paictl.config.reading.text import printable

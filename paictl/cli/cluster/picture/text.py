@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final, TypeAlias
+from typing import Final
 
 from rich.cells import cell_len, set_cell_size
 
+from paictl.cli.segments import Line
 from paictl.config.reading.text import printable
-
-Segment: TypeAlias = tuple[str, str]
-"""(style in the words of rich, text)"""
-Line: TypeAlias = list[Segment]
 
 HEADING: Final = "bold"
 INDENT: Final = "  "

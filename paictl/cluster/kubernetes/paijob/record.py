@@ -59,7 +59,7 @@ class AttemptLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class JobRecord:
     """The state machine's status and what goes with it.
 
     `scheduling` has for each role the spec that HiveD reads from its pods (`scheduler.wire`), decided once for all
@@ -88,7 +88,7 @@ def with_attempt(lines: Sequence[AttemptLine], line: AttemptLine) -> tuple[Attem
 # --- writing
 
 
-def status_json(record: Record) -> Json:
+def status_json(record: JobRecord) -> Json:
     """The status of a `PaiJob`."""
     status = record.status
     alive = sum(task.state is RunState.RUNNING for task in status.tasks)
@@ -187,7 +187,7 @@ def ranges(numbers: Iterable[int]) -> str:
 # --- reading
 
 
-def read_record(status: Mapping[str, Any]) -> Record | None:
+def read_record(status: Mapping[str, Any]) -> JobRecord | None:
     """The inverse of `status_json`; None for a status that nobody has written yet.
 
     Raises `ValueError`, `KeyError` or `TypeError` for one that the controller has not written.
@@ -195,7 +195,7 @@ def read_record(status: Mapping[str, Any]) -> Record | None:
     if "state" not in status:
         return None
     tasks = [task for row in status.get("roles") or () for task in _tasks(row)]
-    return Record(
+    return JobRecord(
         JobStatus(RunState(status["state"].upper()), tuple(tasks), int(status.get("attempt", 0)),
                   int(status.get("counted", 0))),
         status.get("scheduling") or {},

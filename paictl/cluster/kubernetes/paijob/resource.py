@@ -10,7 +10,7 @@ from typing import Any
 
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.cluster.kubernetes.paijob.names import API_VERSION, KEY, KIND, USER, labels_of, object_name, user_label
-from paictl.cluster.kubernetes.paijob.record import Record, read_record
+from paictl.cluster.kubernetes.paijob.record import JobRecord, read_record
 from paictl.cluster.kubernetes.times import read_time
 from paictl.cluster.taking import with_wishes
 from paictl.cluster.values import JobRequest
@@ -42,7 +42,7 @@ class PaiJob:
     """Name of the Secret with the values of its secrets, empty if it has none."""
     stopped: bool
     deleting: bool
-    record: Record | None
+    record: JobRecord | None
     damaged: bool = False
     """Whether its status cannot be read: somebody has written into it, or a newer paictl."""
 

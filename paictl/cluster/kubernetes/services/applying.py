@@ -18,6 +18,7 @@ from paictl.cluster.kubernetes.services.kinds import (
     rank_of,
 )
 from paictl.cluster.kubernetes.services.record import Item
+from paictl.cluster.kubernetes.services.tainting import taint, tainted, taints_of, untainted
 from paictl.cluster.values import ClusterError, ConflictError
 from paictl.i18n import text
 from paictl.remote.kube.client import Json, KubeClient, KubeError
@@ -79,7 +80,9 @@ class Applier:
             about = {**body["metadata"], "name": f"{body['metadata']['name'][:50]}-check"}
             body = {**body, "metadata": about}
             path = resource.path_of(body)
-        apply(self._client, path, body, dry_run=True, force=take_over)
+        live = apply(self._client, path, untainted(body), dry_run=True, force=take_over)
+        if body["kind"] == NODE:
+            taint(self._client, path, live, taints_of(body), dry_run=True)
 
     def _outdated(self, path: str, body: Json) -> bool:
         live = find(self._client, path)
@@ -98,7 +101,9 @@ class Applier:
             if body["kind"] == "Job" and self._outdated(path, body):
                 self.remove(Item.of(body))
             try:
-                apply(self._client, path, body, force=take_over)
+                live = apply(self._client, path, untainted(body), force=take_over)
+                if body["kind"] == NODE:
+                    taint(self._client, path, live, taints_of(body))
             except KubeError as error:
                 if error.status >= 500:
                     raise
@@ -151,7 +156,8 @@ class Applier:
         resource = self._kinds.find(group_of(body))
         if resource is None:
             return None
-        return apply(self._client, resource.path_of(body), body, dry_run=True, force=True)
+        found = apply(self._client, resource.path_of(body), untainted(body), dry_run=True, force=True)
+        return tainted(found, taints_of(body)) if body["kind"] == NODE else found
 
     def remove(self, item: Item) -> bool:
         """Delete an object of ours, its pods in the background; of a node only our labels and taints go."""
@@ -162,7 +168,7 @@ class Applier:
         if item.group[1] == NODE:
             empty = {"apiVersion": item.group[0], "kind": NODE, "metadata": {"name": item.name}}
             if find(self._client, path) is not None:
-                apply(self._client, path, empty, force=True)
+                taint(self._client, path, apply(self._client, path, empty, force=True), [])
             return False
         return delete(self._client, f"{path}?propagationPolicy=Background")
 

@@ -8,7 +8,7 @@ from paictl.cluster.kubernetes.head import HEAD
 from paictl.cluster.kubernetes.names import KEEP, NAME, NAMESPACE, SERVICE
 from paictl.cluster.kubernetes.services.applying import Applier
 from paictl.cluster.kubernetes.services.kinds import Group, Kinds
-from paictl.cluster.kubernetes.services.record import Item, Record
+from paictl.cluster.kubernetes.services.record import Item, ServiceRecord
 from paictl.remote.kube.client import Json, KubeClient, KubeError
 from paictl.remote.kube.objects import NOT_FOUND, delete, find, path_of
 
@@ -39,12 +39,12 @@ class DataKeeper:
             return True
         return item.group[1] in ("ConfigMap", "Secret") and _keeps(self._applier.live(item))
 
-    def kept(self, record: Record) -> set[Item]:
+    def kept(self, record: ServiceRecord) -> set[Item]:
         """The objects of a service that hold data."""
         there = self._applier.ours(record.service, record.groups | {_CLAIMS})
         return {Item.of(one) for one in there if self.is_data(Item.of(one))}
 
-    def lines(self, record: Record) -> list[str]:
+    def lines(self, record: ServiceRecord) -> list[str]:
         """The data of a service, each in a line: volumes, custom resources with their number, accounts, versions."""
         found = []
         for item in sorted(self.kept(record), key=lambda one: one.label):
@@ -57,7 +57,7 @@ class DataKeeper:
                 found.append(item.label)
         return found + self._elsewhere(record.service)
 
-    def destroy(self, record: Record) -> None:
+    def destroy(self, record: ServiceRecord) -> None:
         """Destroy the data of a service that are no objects of its templates, and the volumes of its pods."""
         for item in self.kept(record):
             if not lasts(item):

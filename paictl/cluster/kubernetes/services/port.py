@@ -16,11 +16,11 @@ from paictl.cluster.kubernetes.services.drift import drift_of
 from paictl.cluster.kubernetes.services.here import note_images, noted_images
 from paictl.cluster.kubernetes.services.kinds import NODE, Kinds
 from paictl.cluster.kubernetes.services.marking import digest_of, marked
-from paictl.cluster.kubernetes.services.record import Held, Item, Record, Records
+from paictl.cluster.kubernetes.services.record import Held, Item, Records, ServiceRecord
 from paictl.cluster.kubernetes.services.workloads import RUNNING, Observer, ending
 from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.kubernetes.times import read_time
-from paictl.cluster.manifests.context import Inputs, Renderer, lacking
+from paictl.cluster.manifests.context import Renderer, RenderInputs, lacking
 from paictl.cluster.manifests.templating import TemplateError
 from paictl.cluster.values import ClusterError, ConfigVersion, ServiceView, UnreachableError
 from paictl.i18n import text
@@ -59,7 +59,7 @@ class KubeServices:
             renderer = self._renderer(self._store.version()) if head is not None and head.newest else None
             return [self._view(one, workloads.get(name, []), renderer) for name, one in records.items()]
 
-    def _view(self, record: Record, workloads: Sequence[Json], renderer: Renderer | None) -> ServiceView:
+    def _view(self, record: ServiceRecord, workloads: Sequence[Json], renderer: Renderer | None) -> ServiceView:
         name, running, failed, reason = record.service, record.state == "running", False, ""
         if record.state == "applying":
             failed, reason = True, f"was applied only in part, by {record.holder.rpartition(' ')[0] or 'somebody'}"
@@ -79,7 +79,7 @@ class KubeServices:
             tuple(stale),
         )  # fmt: skip
 
-    def _compared(self, record: Record, renderer: Renderer) -> tuple[bool, Sequence[str]]:
+    def _compared(self, record: ServiceRecord, renderer: Renderer) -> tuple[bool, Sequence[str]]:
         """Whether a service would be rendered otherwise now, and which of its objects would be too many."""
         try:
             bodies = [one.body for one in renderer.sealed(record.service)]
@@ -143,7 +143,7 @@ class KubeServices:
                 self._apply(name, take_over=take_over)
             else:
                 self._stop(name)
-            record = self._records.get(name) or Record(name)
+            record = self._records.get(name) or ServiceRecord(name)
             return self._view(record, self._observer.workloads().get(name, []), None)
 
     def refresh_service(self, name: str, *, take_over: bool = False) -> None:
@@ -179,7 +179,7 @@ class KubeServices:
         """The data of a service, as lines for people."""
         self._known(name)
         with told():
-            return self._data.lines(self._records.get(name) or Record(name))
+            return self._data.lines(self._records.get(name) or ServiceRecord(name))
 
     def wipe_service(self, name: str, *, with_data: bool = False) -> None:
         """Delete the objects of a service; its data only if told so, namespaces and nodes never."""
@@ -224,7 +224,7 @@ class KubeServices:
             if held.record.state != "stopped" or not held.record.since:
                 held.note(state="stopped", since=self._now())
 
-    def _stale(self, record: Record, wanted: set[Item]) -> list[Item]:
+    def _stale(self, record: ServiceRecord, wanted: set[Item]) -> list[Item]:
         """The objects of a service that are there and not wanted; never data, which go only when told."""
         there = {Item.of(one) for one in self._applier.ours(record.service, record.groups)}
         there |= {one for one in record.items if one.group[1] == NODE}
@@ -256,7 +256,7 @@ class KubeServices:
 
     def _renderer(self, version: ConfigVersion, *, opened: bool = False) -> Renderer:
         secrets: Mapping[str, str] = self._store.secrets(version) if opened else {}
-        inputs = Inputs(self._cluster_id(), NAMESPACE, JOBS_NAMESPACE, __version__, version.files, secrets)
+        inputs = RenderInputs(self._cluster_id(), NAMESPACE, JOBS_NAMESPACE, __version__, version.files, secrets)
         return Renderer(inputs, self._templates)
 
     def _known(self, name: str) -> None:

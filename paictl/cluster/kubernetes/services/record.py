@@ -56,7 +56,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ServiceRecord:
     """A service as it was left: `state` is ``running``, ``stopped``, or ``applying`` while objects are being written.
 
     `loaded` is the version of the configuration and `digest` the hash of what it was rendered from, `since` an instant
@@ -87,13 +87,13 @@ class Records:
     def __init__(self, client: KubeClient) -> None:
         self._client = client
 
-    def all(self) -> dict[str, Record]:
+    def all(self) -> dict[str, ServiceRecord]:
         """All records by service."""
         query = {"labelSelector": f"{NAME}={RECORD}"}
         pages = self._client.list(path_of(NAMESPACE, "configmaps"), query)
         return {found.service: found for _, page in pages for found in map(_read, page)}
 
-    def get(self, service: str) -> Record | None:
+    def get(self, service: str) -> ServiceRecord | None:
         """The record of a service, None if it is absent."""
         found = find(self._client, path_of(NAMESPACE, "configmaps", _name(service)))
         return None if found is None else _read(found)
@@ -109,11 +109,11 @@ class Records:
             with suppress(PaictlError):  # else it is free after a while of silence
                 held.release()
 
-    def _take(self, service: str, mine: str) -> Record:
+    def _take(self, service: str, mine: str) -> ServiceRecord:
         began = time.monotonic()
         seen, at = "", began
         while True:
-            record = self.get(service) or Record(service)
+            record = self.get(service) or ServiceRecord(service)
             now = time.monotonic()
             if record.resource_version != seen:
                 seen, at = record.resource_version, now
@@ -128,7 +128,7 @@ class Records:
                 )  # fmt: skip
             time.sleep(_EVERY)
 
-    def write(self, record: Record) -> Record | None:
+    def write(self, record: ServiceRecord) -> ServiceRecord | None:
         """Store a record over the version that it was read from; None if that is not the newest any more."""
         data = {**asdict(record), "items": [[*one.group, one.namespace, one.name] for one in record.items]}
         data.pop("resource_version")
@@ -153,7 +153,7 @@ class Records:
 class Held:
     """A record while its service is being changed; everybody else waits."""
 
-    def __init__(self, records: Records, record: Record) -> None:
+    def __init__(self, records: Records, record: ServiceRecord) -> None:
         self._records = records
         self.record = record
         self._renewed = time.monotonic()
@@ -198,13 +198,13 @@ def _who() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def _read(found: Json) -> Record:
+def _read(found: Json) -> ServiceRecord:
     name = str(found["metadata"]["name"])
     try:
         data: Mapping[str, Any] = json.loads((found.get("data") or {})["record"])
         items = tuple(Item((str(one[0]), str(one[1])), str(one[2]), str(one[3])) for one in data["items"])
         loaded = data["loaded"]
-        return Record(
+        return ServiceRecord(
             str(data["service"]), str(data["state"]), str(data["since"]), None if loaded is None else int(loaded),
             str(data["digest"]), str(data["version"]), str(data["restarted"]), items, str(data["holder"]),
             str(found["metadata"]["resourceVersion"]),

@@ -9,7 +9,7 @@ from typing import Any
 
 from paictl.config.linting.rule import Bundle, Document, Rule
 from paictl.config.linting.suppressions import words_for
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.errors import PaictlError
 
 TABLE: dict[str, str] = {
@@ -72,17 +72,25 @@ TABLE: dict[str, str] = {
 }
 """Every rule: family (a folder) → modules, by id. Families run in this order; the last one takes bundles."""
 
-KINDS: dict[str, tuple[Kind, ...]] = {
-    "text": tuple(Kind),
-    "shape": (Kind.CONFIG, Kind.LAYOUT, Kind.SERVICES, Kind.HIVED, Kind.JOB, Kind.SERVICE, Kind.LAB),
-    "hosts": (Kind.MASTER_CSV, Kind.WORKER_CSV),
-    "settings": (Kind.CONFIG,),
-    "layout": (Kind.LAYOUT,),
-    "hived": (Kind.HIVED,),
-    "job": (Kind.JOB,),
-    "services": (Kind.SERVICES,),
-    "service": (Kind.SERVICE,),
-    "lab": (Kind.LAB,),
+KINDS: dict[str, tuple[FileKind, ...]] = {
+    "text": tuple(FileKind),
+    "shape": (
+        FileKind.CONFIG,
+        FileKind.LAYOUT,
+        FileKind.SERVICES,
+        FileKind.HIVED,
+        FileKind.JOB,
+        FileKind.SERVICE,
+        FileKind.LAB,
+    ),
+    "hosts": (FileKind.MASTER_CSV, FileKind.WORKER_CSV),
+    "settings": (FileKind.CONFIG,),
+    "layout": (FileKind.LAYOUT,),
+    "hived": (FileKind.HIVED,),
+    "job": (FileKind.JOB,),
+    "services": (FileKind.SERVICES,),
+    "service": (FileKind.SERVICE,),
+    "lab": (FileKind.LAB,),
 }
 """The kinds of files that a family looks at; the family `across` takes files that belong together."""
 
@@ -94,7 +102,7 @@ def _family(name: str) -> tuple[Rule[Any], ...]:
 
 
 @cache
-def rules_for(kind: Kind, *, readable: bool = True) -> tuple[Rule[Document], ...]:
+def rules_for(kind: FileKind, *, readable: bool = True) -> tuple[Rule[Document], ...]:
     """The rules for a file of some kind; for one that could not be read only those about text."""
     names = [name for name, kinds in KINDS.items() if kind in kinds and (readable or name == "text")]
     return tuple(rule for name in names for rule in _family(name))

@@ -10,7 +10,7 @@ from paictl.cluster.interface import ConfigVersion
 from paictl.i18n import text
 from paictl.server.calls import Answer, ApiError, Call, redirect
 from paictl.server.portal.rendering import page
-from paictl.server.routing import Route, Told, Who
+from paictl.server.routing import Access, Operation, Route
 
 PATH: Final = "/admin/configuration"
 
@@ -52,7 +52,13 @@ def _changes(before: Mapping[str, str], after: ConfigVersion) -> list[dict[str, 
 
 
 ROUTES: Final = (
-    Route("GET", "/admin", Who.ADMIN, begin, Told("Administration", answers=(303,))),
-    Route("GET", PATH, Who.ADMIN, history, Told("Versions of the configuration")),
-    Route("GET", f"{PATH}/{{number}}", Who.ADMIN, version, Told("What a version changed", answers=(200, 404))),
+    Route("GET", "/admin", Access.ADMIN, begin, Operation("Administration", answers=(303,))),
+    Route("GET", PATH, Access.ADMIN, history, Operation("Versions of the configuration")),
+    Route(
+        "GET",
+        f"{PATH}/{{number}}",
+        Access.ADMIN,
+        version,
+        Operation("What a version changed", answers=(200, 404)),
+    ),
 )

@@ -10,7 +10,7 @@ from paictl.operate.nodes import change_nodes
 from paictl.operate.services import list_services, perform, prepare
 from paictl.server.calls import Answer, Call, bad, redirect
 from paictl.server.portal.rendering import page
-from paictl.server.routing import Route, Told, Who
+from paictl.server.routing import Access, Operation, Route
 from paictl.service.carry_out import Patience
 from paictl.service.plan import Action, ServiceRequest
 
@@ -68,8 +68,20 @@ def act(call: Call) -> Answer:
 
 
 ROUTES: Final = (
-    Route("GET", NODES, Who.ADMIN, nodes, Told("Nodes")),
-    Route("POST", f"{NODES}/{{node}}", Who.ADMIN, change_node, Told("Cordon or uncordon", answers=(303, 400))),
-    Route("GET", SERVICES, Who.ADMIN, services, Told("Services")),
-    Route("POST", f"{SERVICES}/{{service}}", Who.ADMIN, act, Told("Start, stop, restart", answers=(303, 400))),
+    Route("GET", NODES, Access.ADMIN, nodes, Operation("Nodes")),
+    Route(
+        "POST",
+        f"{NODES}/{{node}}",
+        Access.ADMIN,
+        change_node,
+        Operation("Cordon or uncordon", answers=(303, 400)),
+    ),
+    Route("GET", SERVICES, Access.ADMIN, services, Operation("Services")),
+    Route(
+        "POST",
+        f"{SERVICES}/{{service}}",
+        Access.ADMIN,
+        act,
+        Operation("Start, stop, restart", answers=(303, 400)),
+    ),
 )

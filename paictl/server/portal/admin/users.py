@@ -12,7 +12,7 @@ from paictl.operate.users import accounts
 from paictl.server.calls import Answer, Call, redirect
 from paictl.server.portal.rendering import page
 from paictl.server.portal.showing import all_vcs
-from paictl.server.routing import Route, Told, Who
+from paictl.server.routing import Access, Operation, Route
 
 PATH: Final = "/admin/users"
 _GRANT: Final = "vc."
@@ -99,11 +99,11 @@ def _granted(given: Mapping[str, Any]) -> list[str]:
 
 
 ROUTES: Final = (
-    Route("GET", PATH, Who.ADMIN, users, Told("Users")),
-    Route("POST", PATH, Who.ADMIN, add, Told("Add a user", answers=(303, 400)), slow=True),
-    Route("GET", f"{PATH}/{{user}}", Who.ADMIN, user, Told("A user", answers=(200, 400))),
-    Route("POST", f"{PATH}/{{user}}", Who.ADMIN, save, Told("Change a user", answers=(303, 400))),
-    Route("POST", f"{PATH}/{{user}}/password", Who.ADMIN, password, Told("Another password", answers=(303, 400)),
-          slow=True),
-    Route("POST", f"{PATH}/{{user}}/remove", Who.ADMIN, remove, Told("Take a user away", answers=(303, 400))),
+    Route("GET", PATH, Access.ADMIN, users, Operation("Users")),
+    Route("POST", PATH, Access.ADMIN, add, Operation("Add a user", answers=(303, 400)), slow=True),
+    Route("GET", f"{PATH}/{{user}}", Access.ADMIN, user, Operation("A user", answers=(200, 400))),
+    Route("POST", f"{PATH}/{{user}}", Access.ADMIN, save, Operation("Change a user", answers=(303, 400))),
+    Route("POST", f"{PATH}/{{user}}/password", Access.ADMIN, password,
+          Operation("Another password", answers=(303, 400)), slow=True),
+    Route("POST", f"{PATH}/{{user}}/remove", Access.ADMIN, remove, Operation("Take a user away", answers=(303, 400))),
 )  # fmt: skip

@@ -17,7 +17,7 @@ from paictl.config.linting.validate import Choice, validate
 from paictl.config.reading.document import Document
 from paictl.config.reading.edits import Replacement, replacements
 from paictl.config.reading.load import load_bytes, load_memory
-from paictl.config.reading.nodes import Scalar
+from paictl.config.reading.nodes import ScalarNode
 from paictl.config.reading.problem import Edit, Finding, Severity
 from paictl.config.reading.source import Source, Span
 from tests.unit.config.cases import all_cases
@@ -306,7 +306,7 @@ def test_soundness_tells_any_other_change(data: st.DataObject) -> None:
     """A change of one character anywhere but in the edited scalar is noticed unless the data stays the same."""
     before = load_bytes("hivedscheduler.yaml", HIVED.encode())
     node = before[0].top.at("physicalCluster", "cellTypes", "NODE").scalar("childCellNumber")
-    assert isinstance(node, Scalar)
+    assert isinstance(node, ScalarNode)
     at = data.draw(st.integers(0, len(HIVED) - 1))
     character = data.draw(st.sampled_from("xX1 :#{"))
     changed = HIVED[:at] + character + HIVED[at + 1 :]

@@ -16,7 +16,7 @@ import pytest
 from paictl.config.linting.report import FORMATS, plain
 from paictl.config.linting.report.data import fingerprints
 from paictl.config.linting.validate import CheckedFile, Report, validate
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import Loaded, load, load_memory
 from paictl.config.reading.problem import Problem, Severity
 from paictl.config.reading.source import Place
@@ -55,7 +55,7 @@ def reports() -> list[Report]:
         problems_in(BAD),
         everything,
         Report(hostile.problems, hostile.files, (HOSTILE,), (FAILURE, PaictlError("bad")), 3),
-        Report((mild,), (CheckedFile("x.yaml", Kind.UNKNOWN),)),
+        Report((mild,), (CheckedFile("x.yaml", FileKind.UNKNOWN),)),
         Report((), ()),
     ]
 

@@ -129,9 +129,9 @@ def test_without_files_there_is_nothing_to_sum_up() -> None:
 
 
 def test_the_summary_counts() -> None:
-    from paictl.config.reading.kinds import Kind
+    from paictl.config.reading.kinds import FileKind
 
-    files = tuple(CheckedFile(name, Kind.JOB) for name in "abc")
+    files = tuple(CheckedFile(name, FileKind.JOB) for name in "abc")
     assert summary(Report((), files)) == "3 files checked, all clean"
     assert summary(Report((), files[:1])) == "1 file checked, all clean"
     edit = Edit(Span(Source("f", "x"), 0, 1), "y")

@@ -8,11 +8,19 @@ import pytest
 import yaml
 
 from paictl.config.linting.validate import validate
-from paictl.config.making.generate import LAYOUT_FILE, SERVICES_FILE, Inputs, Plan, inventory_of, plan, recheck
+from paictl.config.making.generate import (
+    LAYOUT_FILE,
+    SERVICES_FILE,
+    GeneratedFiles,
+    GenerateInputs,
+    inventory_of,
+    plan,
+    recheck,
+)
 from paictl.config.making.generate_text import render, scalar
 from paictl.config.making.skus import parse_sku
 from paictl.config.reading.document import Bundle
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import Loaded, load_bytes
 from paictl.config.reading.schema import named_schemas
 from paictl.errors import PaictlError
@@ -24,20 +32,20 @@ CONFIG = "user: operator\npassword: nine-Lanterns-77\ndocker_image_tag: v1.8.1\n
 V100 = "V100=gpu:8,cpu:96,memory:900Gi"
 
 
-def inputs(masters: str = MASTERS, workers: str = WORKERS, config: str = CONFIG) -> Inputs:
-    files = ((masters, "master.csv", Kind.MASTER_CSV), (workers, "worker.csv", Kind.WORKER_CSV))
+def inputs(masters: str = MASTERS, workers: str = WORKERS, config: str = CONFIG) -> GenerateInputs:
+    files = ((masters, "master.csv", FileKind.MASTER_CSV), (workers, "worker.csv", FileKind.WORKER_CSV))
     documents = [d for text, name, kind in files for d in load_bytes(name, text.encode(), kind)]
-    documents += load_bytes("config.yaml", config.encode(), Kind.CONFIG)
-    return Inputs(tuple(documents), validate(Loaded((Bundle("inputs", tuple(documents)),))))
+    documents += load_bytes("config.yaml", config.encode(), FileKind.CONFIG)
+    return GenerateInputs(tuple(documents), validate(Loaded((Bundle("inputs", tuple(documents)),))))
 
 
-def planned(*skus: str, source: Inputs | None = None) -> Plan:
+def planned(*skus: str, source: GenerateInputs | None = None) -> GeneratedFiles:
     return plan(
         inventory_of(source or inputs()), [parse_sku(text) for text in skus], lambda: "a-secret-of-24-characters"
     )
 
 
-def pools_of(made: Plan) -> list[Sequence[object]]:
+def pools_of(made: GeneratedFiles) -> list[Sequence[object]]:
     return [(p.sku.name, p.vc, p.nodes, p.leaves, p.cpus, p.memory) for p in made.pools]
 
 

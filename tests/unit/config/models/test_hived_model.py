@@ -12,7 +12,7 @@ from paictl.cells.quota import surplus
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_cells import devices, location
 from paictl.config.models.hived_quota import Balance, balances, whole_cells
-from paictl.config.models.hived_types import Chain
+from paictl.config.models.hived_types import DeclaredChain
 from paictl.config.reading.problem import Severity
 from tests.unit.config.cases import problems_of
 from tests.unit.config.hivedtexts import RACKS, document_of
@@ -101,7 +101,7 @@ def test_the_room_of_a_level_is_the_most_that_can_be_added(fanouts: list[int], d
     size = len(fanout)
     numbers = st.lists(st.integers(0, 5), min_size=size - 1, max_size=size - 1)
     existing, quota = [0, *data.draw(numbers)], [0, *data.draw(numbers)]
-    chain = Chain("T", ("",) * size, fanout, (0,) * size, (), countable=True)
+    chain = DeclaredChain("T", ("",) * size, fanout, (0,) * size, (), countable=True)
     balance = Balance(chain, existing, existing, quota, [0] * size, (), 0)
     if min(surplus(existing, quota, fanout)) < 0:
         assert any(room < 0 for room in balance.room)

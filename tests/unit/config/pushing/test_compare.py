@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from paictl.config.pushing.compare import Change, FileDifference, compare_files, value_text
+from paictl.config.pushing.compare import FileDifference, KeyChange, compare_files, value_text
 from paictl.config.pushing.fileset import read_folder, seal_files
 from paictl.config.secrets import sealing as secrets
 from paictl.config.secrets.walk import SecretError
@@ -38,7 +38,7 @@ def test_keys_are_added_removed_and_changed_at_any_depth() -> None:
 
 
 def test_true_is_not_one() -> None:
-    assert one("a: true\n", "a: 1\n").changes == (Change("a", "changed", True, 1),)
+    assert one("a: true\n", "a: 1\n").changes == (KeyChange("a", "changed", True, 1),)
 
 
 def test_items_with_names_are_matched_by_name() -> None:

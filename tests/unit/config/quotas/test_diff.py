@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from paictl.config.quotas.capacity import capacity
-from paictl.config.quotas.diff import CellChange, Difference, compare
+from paictl.config.quotas.diff import CellChange, QuotaDifference, compare
 from tests.unit.config.hivedtexts import RACKS, document_of
 
 
-def change(new: str, old: str = RACKS) -> Difference:
+def change(new: str, old: str = RACKS) -> QuotaDifference:
     return compare(capacity(document_of(old)), capacity(document_of(new)))
 
 

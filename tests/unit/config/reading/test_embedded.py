@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from paictl.config.reading.nested import embedded_source
-from paictl.config.reading.nodes import Mapping
+from paictl.config.reading.nodes import MappingNode
 from paictl.config.reading.source import Source, Span, place_of
 from paictl.config.reading.yamltree import parse_yaml
 
@@ -17,7 +17,7 @@ INNER = st.text(alphabet="ab:'\"\\ \n\té中#-", min_size=1, max_size=50)
 
 def embedded_in(text: str, key: str = "k") -> Source:
     root = parse_yaml(Source("x", text)).root
-    assert isinstance(root, Mapping)
+    assert isinstance(root, MappingNode)
     scalar = root.text(key)
     assert scalar is not None
     return embedded_source(scalar)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import Loaded, load, load_bytes, load_memory
 from paictl.config.reading.source import place_of
 from paictl.config.reading.yamltree import IssueKind
@@ -109,7 +109,7 @@ def test_standard_input_is_a_file_called_stdin(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr("sys.stdin", Stdin)
     (document,) = load(["-", "-"]).documents
-    assert (document.path, document.kind) == ("<stdin>", Kind.JOB)
+    assert (document.path, document.kind) == ("<stdin>", FileKind.JOB)
 
 
 def test_standard_input_has_the_same_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +151,7 @@ def test_the_mark_is_no_part_of_the_text_but_known() -> None:
 def test_the_hived_section_of_services_is_a_document_of_its_own() -> None:
     data = b"cluster: {}\nhivedscheduler:\n  config: |\n    physicalCluster: {}\n    virtualClusters: {}\n"
     host, inner = load_bytes("services-configuration.yaml", data)
-    assert (host.kind, inner.kind) == (Kind.SERVICES, Kind.HIVED)
+    assert (host.kind, inner.kind) == (FileKind.SERVICES, FileKind.HIVED)
     assert inner.host is host
     assert inner.path == "services-configuration.yaml"
     for empty in (b'""', b"", b"[]", b"12", b"|\n\n"):
@@ -159,14 +159,14 @@ def test_the_hived_section_of_services_is_a_document_of_its_own() -> None:
 
 
 def test_the_given_kind_wins_over_name_and_content() -> None:
-    assert load_bytes("master.csv", JOB, Kind.JOB)[0].kind is Kind.JOB
-    (document,) = load_bytes("job.yaml", b"a,1\n", Kind.WORKER_CSV)
+    assert load_bytes("master.csv", JOB, FileKind.JOB)[0].kind is FileKind.JOB
+    (document,) = load_bytes("job.yaml", b"a,1\n", FileKind.WORKER_CSV)
     assert len(document.rows) == 1
 
 
 def test_memory_is_one_bundle() -> None:
     loaded = load_memory({"a.yaml": JOB, "master.csv": b"a,10.0.0.1\n"})
-    assert [document.kind for document in loaded.bundles[0].documents] == [Kind.JOB, Kind.MASTER_CSV]
+    assert [document.kind for document in loaded.bundles[0].documents] == [FileKind.JOB, FileKind.MASTER_CSV]
 
 
 def test_a_file_that_holds_too_much_is_an_error_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

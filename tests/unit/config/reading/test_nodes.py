@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from paictl.config.reading.nodes import Mapping, Sequence, follow, to_data
+from paictl.config.reading.nodes import MappingNode, SequenceNode, follow, to_data
 from paictl.config.reading.source import Source
 from paictl.config.reading.yamltree import parse_yaml
 
 
-def top(text: str) -> Mapping:
+def top(text: str) -> MappingNode:
     root = parse_yaml(Source("x", text)).root
-    assert isinstance(root, Mapping)
+    assert isinstance(root, MappingNode)
     return root
 
 
@@ -57,4 +57,4 @@ def test_aliased_nodes_share_one_object() -> None:
 
 def test_an_empty_collection_is_kept() -> None:
     assert to_data(top("a: []\nb: {}\n")) == {"a": [], "b": {}}
-    assert isinstance(top("a: []\n").get("a"), Sequence)
+    assert isinstance(top("a: []\n").get("a"), SequenceNode)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paictl.config.reading import schema as schema_module
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import load_bytes
 from paictl.config.reading.nodes import to_data
 from paictl.config.reading.schema import SCHEMA_NAMES, Schema, Violation, load_schema, violations
@@ -116,5 +116,5 @@ def _parts(schema: object) -> list[Schema]:
 
 def test_kinds_without_a_schema_have_no_violations() -> None:
     (document,) = load_bytes("master.csv", b"a,1\n")
-    assert document.kind is Kind.MASTER_CSV
+    assert document.kind is FileKind.MASTER_CSV
     assert document.violations == []

@@ -9,15 +9,15 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paictl.config.reading.nodes import Mapping, Node, Scalar, Sequence, to_data
+from paictl.config.reading.nodes import MappingNode, Node, ScalarNode, SequenceNode, to_data
 from paictl.config.reading.source import Source, place_of
 from paictl.config.reading.values import resolve
-from paictl.config.reading.yamltree import MAX_DEPTH, MAX_EXPANSION, IssueKind, Tree, parse_yaml
+from paictl.config.reading.yamltree import MAX_DEPTH, MAX_EXPANSION, IssueKind, YamlTree, parse_yaml
 
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def tree(text: str) -> Tree:
+def tree(text: str) -> YamlTree:
     return parse_yaml(Source("x", text))
 
 
@@ -25,9 +25,9 @@ def troubles(text: str) -> list[tuple[str, str]]:
     return [(issue.kind.name, str(place_of(issue.at)).removeprefix("x:")) for issue in tree(text).issues]
 
 
-def top(text: str) -> Mapping:
+def top(text: str) -> MappingNode:
     root = tree(text).root
-    assert isinstance(root, Mapping)
+    assert isinstance(root, MappingNode)
     return root
 
 
@@ -97,11 +97,11 @@ def test_children_stand_inside_their_parents(text: str) -> None:
 
 def _check_nesting(node: Node, start: int, end: int) -> None:
     assert start <= node.start <= node.end <= end
-    if isinstance(node, Mapping):
+    if isinstance(node, MappingNode):
         for entry in node:
             _check_nesting(entry.key, node.start, node.end)
             _check_nesting(entry.value, entry.key.start, node.end)
-    elif isinstance(node, Sequence):
+    elif isinstance(node, SequenceNode):
         for item in node:
             _check_nesting(item, node.start, node.end)
 
@@ -210,7 +210,7 @@ def test_depth_is_limited_with_and_without_aliases() -> None:
     assert [name for name, _ in troubles(f"[{deep}]")] == ["TOO_DEEP"]
     ladder = "\n".join(["a0: &a0 [[[[[[1]]]]]]"] + [f"a{n}: &a{n} [[[[[*a{n - 1}]]]]]" for n in range(1, 400)])
     assert [name for name, _ in troubles(ladder)] == ["TOO_DEEP"]
-    to_data(tree(ladder).root or tree("a").root or Scalar(Source("x", ""), 0, 0, "", None))
+    to_data(tree(ladder).root or tree("a").root or ScalarNode(Source("x", ""), 0, 0, "", None))
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_depth_is_limited_with_and_without_aliases() -> None:
 )
 def test_numbers_without_end_are_text(text: str) -> None:
     value = top(f"a: {text}\n").get("a")
-    assert isinstance(value, Scalar)
+    assert isinstance(value, ScalarNode)
     assert value.value == text
 
 

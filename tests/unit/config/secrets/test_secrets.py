@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import load_bytes
 from paictl.config.reading.nodes import to_data
 from paictl.config.reading.schema import SCHEMA_NAMES, load_schema
@@ -22,7 +22,7 @@ from paictl.config.secrets.walk import SHOWN, SecretError, walk
 from tests.conftest import ROOT
 from tests.unit.config.yamltexts import texts
 
-S = Kind.SERVICES
+S = FileKind.SERVICES
 
 
 @pytest.fixture(autouse=True)
@@ -133,11 +133,11 @@ def test_what_paictl_shows_for_a_secret_is_no_secret_to_push() -> None:
 def test_a_seal_of_another_cost_is_known_again_but_not_one_that_would_take_minutes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    text = seal("password: x\n", Kind.CONFIG)
+    text = seal("password: x\n", FileKind.CONFIG)
     monkeypatch.setattr(secrets, "COST", (5, 2, 1))
-    assert seal("password: x\n", Kind.CONFIG, text) == text
+    assert seal("password: x\n", FileKind.CONFIG, text) == text
     start = time.process_time()
-    seal("password: x\n", Kind.CONFIG, text.replace("scrypt:4:1:1", "scrypt:30:99:99"))
+    seal("password: x\n", FileKind.CONFIG, text.replace("scrypt:4:1:1", "scrypt:30:99:99"))
     assert time.process_time() - start < 1
 
 
@@ -149,13 +149,13 @@ def test_a_seal_may_move_within_a_file() -> None:
 
 def test_cluster_settings_and_legacy_layouts_have_secrets_too() -> None:
     text = "user: admin\npassword: Gurke\nssh_key_file_path: /key\ndocker_registry_password: 'p q'\n"
-    assert secret_paths(text, Kind.CONFIG) == (("password",), ("docker_registry_password",))
+    assert secret_paths(text, FileKind.CONFIG) == (("password",), ("docker_registry_password",))
     text = "machine-list:\n- hostname: a\n  password: x\n- {hostname: b, password: y}\n"
-    assert secret_paths(text, Kind.LAYOUT) == (("machine-list", 0, "password"), ("machine-list", 1, "password"))
+    assert secret_paths(text, FileKind.LAYOUT) == (("machine-list", 0, "password"), ("machine-list", 1, "password"))
 
 
 def test_a_host_list_has_none() -> None:
-    assert seal("password,10.0.0.1\n", Kind.MASTER_CSV) == "password,10.0.0.1\n"
+    assert seal("password,10.0.0.1\n", FileKind.MASTER_CSV) == "password,10.0.0.1\n"
 
 
 def test_empty_and_null_secrets_hide_nothing() -> None:
@@ -219,21 +219,21 @@ def test_a_secret_does_not_show_in_its_repr() -> None:
 
 def test_short_secrets_do_not_tear_comments_apart() -> None:
     assert (
-        mask("password: ad # an admin made ad up\n", Kind.CONFIG)
+        mask("password: ad # an admin made ad up\n", FileKind.CONFIG)
         == f'password: "{SHOWN}" # an admin made {REMOVED} up\n'
     )
 
 
 def test_prose_about_secrets_stays() -> None:
     text = "# password: the one for sudo\nuser: a\n"
-    assert mask(text, Kind.CONFIG) == text
+    assert mask(text, FileKind.CONFIG) == text
 
 
 def test_the_seal_is_slow_and_salted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     assert secrets.COST[0] >= 14
     start = time.process_time()
-    one, two = (data_of(seal("password: x\n", Kind.CONFIG))["password"] for _ in range(2))
+    one, two = (data_of(seal("password: x\n", FileKind.CONFIG))["password"] for _ in range(2))
     assert time.process_time() - start > 0.02
     assert one != two
 
@@ -251,8 +251,8 @@ def properties(schema: Any) -> Iterator[tuple[str, Any]]:
 NO_SECRETS = {"secret-name", "token_expired_second", "secrets", "dependencies"}
 
 
-@pytest.mark.parametrize("kind", [Kind.CONFIG, Kind.LAYOUT, Kind.SERVICES])
-def test_the_schemas_mark_what_sounds_like_a_secret_and_nothing_that_does_not(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [FileKind.CONFIG, FileKind.LAYOUT, FileKind.SERVICES])
+def test_the_schemas_mark_what_sounds_like_a_secret_and_nothing_that_does_not(kind: FileKind) -> None:
     for name, schema in properties(load_schema(SCHEMA_NAMES[kind])):
         if isinstance(schema, dict):
             marked = schema.get("x-secret") is True
@@ -260,8 +260,8 @@ def test_the_schemas_mark_what_sounds_like_a_secret_and_nothing_that_does_not(ki
 
 
 @settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
-@given(texts("note"), st.sampled_from([Kind.CONFIG, Kind.SERVICES, Kind.UNKNOWN]))
-def test_a_text_without_secrets_is_left_alone(drawn: Any, kind: Kind) -> None:
+@given(texts("note"), st.sampled_from([FileKind.CONFIG, FileKind.SERVICES, FileKind.UNKNOWN]))
+def test_a_text_without_secrets_is_left_alone(drawn: Any, kind: FileKind) -> None:
     assert seal(drawn[0], kind) == drawn[0]
 
 
@@ -277,9 +277,9 @@ def test_any_secret_in_quotes_is_sealed_and_known_again(value: str, quote: str, 
     text = f"user: u\npassword: {quote}{written}{quote}{tail}docker_image_tag: v1\n"
     if data_of_or_none(text) != value:
         return
-    sealed = seal(text, Kind.CONFIG)
+    sealed = seal(text, FileKind.CONFIG)
     assert written not in sealed
-    assert seal(text, Kind.CONFIG, sealed) == sealed
+    assert seal(text, FileKind.CONFIG, sealed) == sealed
     assert data_of(sealed)["docker_image_tag"] == "v1"
 
 

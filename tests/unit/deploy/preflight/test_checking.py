@@ -12,11 +12,11 @@ import pytest
 from paictl.config.making.generate import read_inputs
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Deployment, deployment_of
-from paictl.deploy.preflight.checking import MENDED, ONCE, SLOW, Preflight, judged, judged_quickly
-from paictl.deploy.preflight.promises import Promise, promises_in
+from paictl.deploy.preflight.checking import MENDED, ONCE, SLOW, PreflightReport, judged, judged_quickly
+from paictl.deploy.preflight.promises import PromisedDevices, promises_in
 from paictl.deploy.preflight.verdict import Level
 from paictl.errors import ExitCode, PaictlError
-from paictl.remote.ssh.results import HostResult, Reach
+from paictl.remote.ssh.results import CommandStatus, HostResult
 from tests.conftest import ROOT
 from tests.unit.deploy.preflight.test_checks import facts
 
@@ -37,15 +37,17 @@ def answer(host: str, change: Mapping[str, Any] | None = None) -> HostResult:
     number = sum(map(ord, host))
     own = {"machine_id": f"{number:032x}", "product_uuid": f"{number}", "network": {"hostname": host, "resolves": None}}
     found = facts("debian", {**own, **(change or {})})
-    return HostResult(host, Reach.DONE, 0, json.dumps(found), sent=999.0, ended=1002.0)
+    return HostResult(host, CommandStatus.DONE, 0, json.dumps(found), sent=999.0, ended=1002.0)
 
 
-def seen(tmp_path: Path, *results: HostResult, more: str = "", promises: dict[str, Promise] | None = None) -> Preflight:
+def seen(
+    tmp_path: Path, *results: HostResult, more: str = "", promises: dict[str, PromisedDevices] | None = None
+) -> PreflightReport:
     by_name = {name: answer(name) for name in ("m1", "w1", "w2")} | {one.host: one for one in results}
     return judged(deployment(tmp_path, more=more), by_name, promises or {})
 
 
-def failed(found: Preflight) -> list[tuple[str, str]]:
+def failed(found: PreflightReport) -> list[tuple[str, str]]:
     return [(host, check) for host, check, verdict in found.failures if verdict.level is Level.FAIL]
 
 
@@ -59,7 +61,7 @@ def test_a_failure_on_one_host(tmp_path: Path) -> None:
     assert (found.exit_code, failed(found)) == (ExitCode.NEGATIVE, [("w2", "cpu")])
 
 
-LOST = HostResult("w1", Reach.UNREACHABLE, message="10.0.1.1:22 does not answer", hint="see whether it runs")
+LOST = HostResult("w1", CommandStatus.UNREACHABLE, message="10.0.1.1:22 does not answer", hint="see whether it runs")
 
 
 def test_a_host_that_does_not_answer(tmp_path: Path) -> None:
@@ -70,19 +72,19 @@ def test_a_host_that_does_not_answer(tmp_path: Path) -> None:
 
 
 def test_no_host_answers(tmp_path: Path) -> None:
-    none = [HostResult(name, Reach.REFUSED, message="no") for name in ("m1", "w1", "w2")]
+    none = [HostResult(name, CommandStatus.REFUSED, message="no") for name in ("m1", "w1", "w2")]
     assert seen(tmp_path, *none).exit_code is ExitCode.UNREACHABLE
 
 
 @pytest.mark.parametrize(
     ("result", "check"),
     [
-        (HostResult("w1", Reach.NO_SUDO, message="sudo does not take the password", hint="visudo"), "sudo"),
-        (HostResult("w1", Reach.DONE, 127, "", "there is no python3"), "python"),
-        (HostResult("w1", Reach.DONE, 1, "", "Traceback\nImportError: no module json"), "python"),
-        (HostResult("w1", Reach.DONE, 0, "Welcome!", ""), "python"),
-        (HostResult("w1", Reach.CHANGED_KEY, message="changed", hint="ssh-keygen -R"), "ssh"),
-        (HostResult("w1", Reach.LOST, message="cut", hint="see"), "ssh"),
+        (HostResult("w1", CommandStatus.NO_SUDO, message="sudo does not take the password", hint="visudo"), "sudo"),
+        (HostResult("w1", CommandStatus.DONE, 127, "", "there is no python3"), "python"),
+        (HostResult("w1", CommandStatus.DONE, 1, "", "Traceback\nImportError: no module json"), "python"),
+        (HostResult("w1", CommandStatus.DONE, 0, "Welcome!", ""), "python"),
+        (HostResult("w1", CommandStatus.CHANGED_KEY, message="changed", hint="ssh-keygen -R"), "ssh"),
+        (HostResult("w1", CommandStatus.LOST, message="cut", hint="see"), "ssh"),
     ],
 )
 def test_how_far_a_host_could_be_asked(tmp_path: Path, result: HostResult, check: str) -> None:
@@ -127,7 +129,7 @@ def test_an_odd_number_of_masters(tmp_path: Path, masters: int, level: Level) ->
 
 
 def test_devices_are_those_that_the_files_promise(tmp_path: Path) -> None:
-    found = seen(tmp_path, promises={"w1": Promise(devices=2, leaves=2)})
+    found = seen(tmp_path, promises={"w1": PromisedDevices(devices=2, leaves=2)})
     assert failed(found) == [("w1", "devices"), ("w1", "cells")]
 
 
@@ -144,7 +146,7 @@ def test_a_folder_that_promises_nothing(tmp_path: Path) -> None:
         promises_in(str(tmp_path))
 
 
-def quickly(tmp_path: Path, change: Mapping[str, Any] | None = None, *, fresh: bool = True) -> Preflight:
+def quickly(tmp_path: Path, change: Mapping[str, Any] | None = None, *, fresh: bool = True) -> PreflightReport:
     """What `apply` finds on three machines, the first worker being another one."""
     made = deployment(tmp_path)
     lacking = {"programs": ["kubelet"] if fresh else []}

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from paictl.deploy.preflight.checking import _JUDGED, GROUPS
-from paictl.deploy.preflight.verdict import Level, Wish
+from paictl.deploy.preflight.verdict import DesiredHost, Level
 from tests.conftest import ROOT
 
 DATA = ROOT / "tests" / "data" / "preflight"
@@ -39,7 +39,7 @@ def test_a_check(case: dict[str, Any]) -> None:
     wish = {"master": False, **case.get("wish", {})}
     wish["clock"] = tuple(wish.get("clock", (999.0, 1002.0)))
     verdict = _JUDGED[case["check"]](
-        facts(case.get("host", "debian"), case.get("change")), Wish("gpu-1", "10.0.0.1", **wish)
+        facts(case.get("host", "debian"), case.get("change")), DesiredHost("gpu-1", "10.0.0.1", **wish)
     )
     assert verdict.level.value == case["level"]
     for field in ("found", "wanted", "fix"):
@@ -58,7 +58,7 @@ def test_every_check_has_a_case_that_is_not_well(name: str) -> None:
 @pytest.mark.parametrize("host", ["debian", "ubuntu", "rhel", "dgx", "instinct"])
 @pytest.mark.parametrize("master", [True, False])
 def test_a_sound_host_passes_every_check(host: str, master: bool) -> None:
-    wish = Wish("gpu-1", "10.0.0.1", master, clock=(999.0, 1002.0))
+    wish = DesiredHost("gpu-1", "10.0.0.1", master, clock=(999.0, 1002.0))
     assert {name: check(facts(host), wish).level for name, check in _JUDGED.items()} == dict.fromkeys(_JUDGED, Level.OK)
 
 

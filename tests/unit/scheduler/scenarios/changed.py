@@ -10,7 +10,7 @@ from paictl.scheduler.book import Book
 from paictl.scheduler.decision import Bind, Decision, Phase, Preempt
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import NodeHealth, PodGone
-from paictl.scheduler.explain.data import Change, ChangeKind, Quota
+from paictl.scheduler.explain.data import Change, ChangeKind, QuotaIncrease
 from paictl.scheduler.replay import Replayer
 from paictl.scheduler.snapshot import dump, restore
 
@@ -35,7 +35,7 @@ def end(engine: Engine, names: list[str]) -> None:
             engine.observe(PodGone(uid))
 
 
-def with_quota(config: Json, quota: Quota) -> Json:
+def with_quota(config: Json, quota: QuotaIncrease) -> Json:
     """The configuration with more cells for a VC, written as an administrator would."""
     spec = ClusterSpec.from_mapping(config)
     path, below = [quota.chain], quota.chain

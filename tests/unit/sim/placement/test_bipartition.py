@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paictl.sim.cluster import Cluster, ClusterSpec, Node
+from paictl.sim.cluster import Cluster, ClusterShape, Node
 from paictl.sim.job import Job
-from paictl.sim.knowledge import Knows
+from paictl.sim.knowledge import Knowledge
 from paictl.sim.placement.bipartition import Bipartition
-from paictl.sim.placement.utility import FLOOR, Kind, Resident, Shape, communication, judge, mappings, splits
-from paictl.sim.state import JobState
+from paictl.sim.placement.utility import FLOOR, JobKind, Resident, Shape, communication, judge, mappings, splits
+from paictl.sim.state import JobProgress
 from paictl.sim.view import JobView, view_for
 from paictl.units import Millis
 
-VIEW = view_for(frozenset({Knows.MODEL, Knows.LOCALITY, Knows.COLOCATION}))
-CALM = Kind("calm", 1, None, (), ())
-HURT = Kind("hurt", 1, None, (("loud", 0.64),), ())
-LOUD = Kind("loud", 1, None, (), ())
-PAIR = Kind("pair", 2, None, (("loud*1", 0.5), ("loud", 0.9)), (("node", 0.8),))
+VIEW = view_for(frozenset({Knowledge.MODEL, Knowledge.LOCALITY, Knowledge.COLOCATION}))
+CALM = JobKind("calm", 1, None, (), ())
+HURT = JobKind("hurt", 1, None, (("loud", 0.64),), ())
+LOUD = JobKind("loud", 1, None, (), ())
+PAIR = JobKind("pair", 2, None, (("loud*1", 0.5), ("loud", 0.9)), (("node", 0.8),))
 KINDS = [CALM, HURT, LOUD, PAIR]
 
 
@@ -30,7 +30,7 @@ def machine(*free: int, residents: tuple[Resident, ...] = ()) -> Shape:
 
 
 def view(number: int, gpus: int, **more: object) -> JobView:
-    return VIEW(JobState(Job(str(number), Millis(0), gpus, Millis(1000), **more), number))  # type: ignore[arg-type]
+    return VIEW(JobProgress(Job(str(number), Millis(0), gpus, Millis(1000), **more), number))  # type: ignore[arg-type]
 
 
 def book(*nodes: int, sockets: int = 2, types: str = "") -> Bipartition:
@@ -38,7 +38,7 @@ def book(*nodes: int, sockets: int = 2, types: str = "") -> Bipartition:
         Node(f"n{i}", size, types[i] if types else "gpu", (("socket", max(1, size // sockets)),))
         for i, size in enumerate(nodes)
     )
-    return Bipartition(Cluster(ClusterSpec("", made)), "socket")
+    return Bipartition(Cluster(ClusterShape("", made)), "socket")
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=5), st.integers(0, 12))
@@ -81,7 +81,7 @@ def test_who_is_apart_already_feels_less_of_a_neighbour() -> None:
     near = machine(1, 2, residents=(Resident(2, (0,)),))
     apart = judge(3, (1, 1), near, KINDS)
     assert apart.job == pytest.approx(0.2 / (0.475**0.5 + (0.5 / 0.8) ** 0.5)), "`loud*1` goes before `loud`"
-    mild = [*KINDS[:3], Kind("pair", 2, None, (("loud", 0.9),), (("node", 0.8),))]
+    mild = [*KINDS[:3], JobKind("pair", 2, None, (("loud", 0.9),), (("node", 0.8),))]
     assert judge(3, (1, 1), near, mild).job == pytest.approx(0.2 / (0.1 + 0.475**0.5))
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from paictl.sim.cluster import homogeneous
 from paictl.sim.invariants import Invariants
 from paictl.sim.job import Job
-from paictl.sim.run import Outcome
+from paictl.sim.run import JobOutcome
 from paictl.sim.simulate import simulate
 from tests.unit.sim.policies.test_edf import FREE, MINUTE, ends, job, play
 
@@ -20,7 +20,7 @@ def admitted(jobs: list[Job], policy: str = CHRONUS, devices: int = 1) -> dict[s
     return {one.id: one.notes["admitted"] for one in play(jobs, policy, devices).outcomes if "admitted" in one.notes}
 
 
-def met(one: Outcome) -> bool:
+def met(one: JobOutcome) -> bool:
     return one.end is not None and any(one.end <= deadline.time for deadline in one.deadlines)
 
 

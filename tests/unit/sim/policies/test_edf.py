@@ -6,7 +6,7 @@ import pytest
 
 from paictl.sim.cluster import homogeneous
 from paictl.sim.invariants import Invariants
-from paictl.sim.job import Deadline, Job, Urge
+from paictl.sim.job import Deadline, DeadlineKind, Job
 from paictl.sim.run import RunResult
 from paictl.sim.simulate import simulate
 from paictl.units import Millis
@@ -17,7 +17,7 @@ FREE = "resume-log=0"
 
 def job(name: str, at: float, gpus: int, minutes: float, *due: float) -> Job:
     steps = tuple(Deadline(Millis(round(time * MINUTE)), 10.0 / (1 + place)) for place, time in enumerate(due))
-    urge = (Urge.BEST_EFFORT, Urge.STRICT, Urge.SOFT)[min(2, len(due))]
+    urge = (DeadlineKind.BEST_EFFORT, DeadlineKind.STRICT, DeadlineKind.SOFT)[min(2, len(due))]
     return Job(name, Millis(round(at * MINUTE)), gpus, Millis(round(minutes * MINUTE)), urge=urge, deadlines=steps)
 
 

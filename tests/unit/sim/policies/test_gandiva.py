@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from paictl.sim.cluster import Cluster, ClusterSpec, homogeneous
+from paictl.sim.cluster import Cluster, ClusterShape, homogeneous
 from paictl.sim.job import Job
 from paictl.sim.knowledge import NOTHING
 from paictl.sim.placement.homes import Case, Homes
 from paictl.sim.run import RunResult
 from paictl.sim.simulate import simulate
-from paictl.sim.state import JobState
+from paictl.sim.state import JobProgress
 from paictl.sim.view import JobView, view_for
 from paictl.units import Millis
 
@@ -20,7 +20,7 @@ def job(name: str, at: int, gpus: int, seconds: int, **more: object) -> Job:
 
 
 def view(number: int, gpus: int) -> JobView:
-    return view_for(NOTHING)(JobState(job(str(number), 0, gpus, 1), number))
+    return view_for(NOTHING)(JobProgress(job(str(number), 0, gpus, 1), number))
 
 
 def test_the_five_cases_of_the_reactive_mode() -> None:
@@ -94,7 +94,7 @@ def test_packing_needs_memory_for_both() -> None:
 
 def test_defragmentation_leaves_no_server_mostly_free() -> None:
     """Six jobs of one device on two servers; four of them end early and leave one each."""
-    spec: ClusterSpec = homogeneous(2, 4)
+    spec: ClusterShape = homogeneous(2, 4)
     jobs = [job(f"s{number}", 0, 1, 30) for number in range(3)] + [job("l1", 0, 1, 1000)]
     jobs += [job(f"t{number}", 1, 1, 30) for number in range(3)] + [job("l2", 1, 1, 1000)]
     result = simulate(jobs, spec, "gandiva", log=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paictl.sim.cluster import ClusterError, ClusterSpec, homogeneous, mixed
+from paictl.sim.cluster import ClusterShape, ClusterShapeError, homogeneous, mixed
 from paictl.sim.invariants import Invariants
 from paictl.sim.job import Job
 from paictl.sim.run import Ending, RunResult
@@ -18,7 +18,7 @@ def job(name: str, at: float, gpus: int, seconds: float, **more: object) -> Job:
     return Job(name, Millis(round(at * 1000)), gpus, Millis(round(seconds * 1000)), **more)  # type: ignore[arg-type]
 
 
-def play(jobs: list[Job], policy: str = "gavel", spec: ClusterSpec = TWO) -> RunResult:
+def play(jobs: list[Job], policy: str = "gavel", spec: ClusterShape = TWO) -> RunResult:
     return simulate(jobs, spec, policy, log=True, check=Invariants(shared=True))
 
 
@@ -83,7 +83,7 @@ def test_pairs_share_a_device_only_where_that_beats_taking_turns(beside: float, 
 
 @pytest.mark.parametrize("policy", ["gavel", "fifo"])
 def test_a_trace_for_other_devices_is_refused_with_what_to_write(policy: str) -> None:
-    with pytest.raises(ClusterError, match="rates are for fast, slow") as refused:
+    with pytest.raises(ClusterShapeError, match="rates are for fast, slow") as refused:
         simulate([job("a", 0, 1, 5, throughput={"fast": 1.0, "slow": 0.5, "none": 0.0})], homogeneous(1, 4), policy)
     assert refused.value.hint == "name the types: --cluster fast=2x4,slow=2x4"
 

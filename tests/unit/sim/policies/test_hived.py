@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from paictl.sim.cluster import Cluster, ClusterSpec, homogeneous, mixed
+from paictl.sim.cluster import Cluster, ClusterShape, homogeneous, mixed
 from paictl.sim.job import Job, Share
 from paictl.sim.knowledge import NOTHING
-from paictl.sim.placement.base import Placement
+from paictl.sim.placement.base import Placer
 from paictl.sim.placement.cells import Cells, from_text
 from paictl.sim.placement.consolidate import Consolidate
 from paictl.sim.policies.hived import shares
 from paictl.sim.run import RunResult
 from paictl.sim.simulate import simulate
-from paictl.sim.state import JobState
+from paictl.sim.state import JobProgress
 from paictl.sim.view import JobView, view_for
 from paictl.units import Millis
 
@@ -38,15 +38,15 @@ PROMISED = {"nodes": (8, 3), "sockets": (4, 4), "switches": (2, 8), "single": (1
 """By VC: devices of a cell, and how many cells."""
 
 
-def cluster() -> ClusterSpec:
+def cluster() -> ClusterShape:
     return replace(homogeneous(8, 8), hived=CONFIG)
 
 
 def view(number: int, vc: str, gpus: int, share: Share = Share.GUARANTEED) -> JobView:
-    return view_for(NOTHING)(JobState(Job(str(number), Millis(0), gpus, Millis(1), vc=vc, share=share), number))
+    return view_for(NOTHING)(JobProgress(Job(str(number), Millis(0), gpus, Millis(1), vc=vc, share=share), number))
 
 
-def denied(book: Placement, operations: int, seed: int) -> int:
+def denied(book: Placer, operations: int, seed: int) -> int:
     """Random requests of tenants that are within their promise, and releases: how many requests find no place."""
     dice, refused = random.Random(seed), 0  # noqa: S311 the same operations every time
     held: dict[str, list[tuple[int, ...]]] = {vc: [] for vc in PROMISED}

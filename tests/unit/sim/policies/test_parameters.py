@@ -15,7 +15,8 @@ from paictl.sim.policies.table import POLICIES, parse, policy_class
         "optimus:interval=0", "optimus:interval=inf", "gandiva:quantum=0", "gavel:round=0", "chronus:slot=0",
         "chronus:padding=0", "chronus:nodes=0", "parsync:schedulers=0", "parsync:variance=2", "pooled:slowdown=0.5",
         "singularity:sla=2", "topology:sockets=17", "las:knob=-1", "las:queues=5/-1", "gittins:queues=0",
-        "yarn-cs:relax=-1", "hived:placement=skew",
+        "yarn-cs:relax=-1", "hived:placement=skew", "chronus:lease=7,slot=5", "edf:lease=1m",
+        "edf-infeasible-last:slot=7",
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_with_what_can(text: str) -> None:

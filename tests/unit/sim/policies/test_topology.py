@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paictl.sim.cluster import ClusterSpec, Node, homogeneous
+from paictl.sim.cluster import ClusterShape, Node, homogeneous
 from paictl.sim.invariants import Invariants
 from paictl.sim.job import Job
 from paictl.sim.policies.parameters import ParameterError
-from paictl.sim.run import Outcome, RunResult
+from paictl.sim.run import JobOutcome, RunResult
 from paictl.sim.simulate import simulate
 from paictl.units import Millis
 
@@ -24,7 +24,7 @@ def job(name: str, at: float, gpus: int, seconds: float, **more: object) -> Job:
     return Job(name, Millis(round(at * 1000)), gpus, Millis(round(seconds * 1000)), **more)  # type: ignore[arg-type]
 
 
-def play(jobs: list[Job], variant: str, spec: ClusterSpec = ONE) -> RunResult:
+def play(jobs: list[Job], variant: str, spec: ClusterShape = ONE) -> RunResult:
     return simulate(jobs, spec, f"topology:variant={variant}", log=True, check=Invariants())
 
 
@@ -32,7 +32,7 @@ def places(result: RunResult) -> dict[str, tuple[int, ...]]:
     return {entry.job: entry.devices for entry in result.log if entry.what == "start"}
 
 
-def by_id(result: RunResult) -> dict[str, Outcome]:
+def by_id(result: RunResult) -> dict[str, JobOutcome]:
     return {one.id: one for one in result.outcomes}
 
 
@@ -115,12 +115,12 @@ def test_a_neighbour_that_comes_and_goes_is_felt_as_long_as_it_is_there() -> Non
 def test_the_worst_neighbour_counts_and_not_below_what_the_place_costs_anyway() -> None:
     table = {"loud": 0.5, "louder": 0.25}
     three = [job("a", 0, 2, 10, beside=table, sensitivity={"node": 0.4}), job("b", 0, 1, 1000, model="loud")]
-    spec = ClusterSpec("", (Node("n", 4, "gpu", (("socket", 1),)),))
+    spec = ClusterShape("", (Node("n", 4, "gpu", (("socket", 1),)),))
     assert by_id(play(three, "fcfs", spec))["a"].end == 25_000, "sockets of one device: nobody is near"
-    wide = ClusterSpec("", (Node("n", 4, "gpu", (("socket", 3),)),))
+    wide = ClusterShape("", (Node("n", 4, "gpu", (("socket", 3),)),))
     assert by_id(play(three, "fcfs", wide))["a"].end == 20_000
     both = [*three, job("c", 0, 1, 1000, model="louder")]
-    assert by_id(play(both, "fcfs", ClusterSpec("", (Node("n", 4, "gpu", (("socket", 4),)),))))["a"].end == 40_000
+    assert by_id(play(both, "fcfs", ClusterShape("", (Node("n", 4, "gpu", (("socket", 4),)),))))["a"].end == 40_000
     apart = [job("x", 0, 1, 1000, model="loud"), replace(three[0], id="y")]
     assert by_id(play(apart, "fcfs"))["y"].end == 25_000, "apart at 0.4, which is worse than 0.5 beside it"
 
@@ -134,7 +134,7 @@ def test_a_job_larger_than_a_machine_gets_whole_machines_first(variant: str) -> 
 
 def test_a_level_that_the_cluster_has_is_used_and_else_halves() -> None:
     jobs = [job("a", 0, 1, 50), job("b", 1, 2, 50)]
-    quarters = ClusterSpec("", (Node("n", 8, "gpu", (("socket", 4), ("pcie", 2))),))
+    quarters = ClusterShape("", (Node("n", 8, "gpu", (("socket", 4), ("pcie", 2))),))
     assert places(play(jobs, "topo", quarters))["b"] == (1, 2)
     found = simulate(jobs, quarters, "topology:variant=topo,level=pcie", log=True)
     assert places(found)["b"] == (2, 3)

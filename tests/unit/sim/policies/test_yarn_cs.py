@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from paictl.sim.cluster import Cluster, ClusterSpec, Node, homogeneous
+from paictl.sim.cluster import Cluster, ClusterShape, Node, homogeneous
 from paictl.sim.job import Job
 from paictl.sim.run import RunResult
 from paictl.sim.simulate import simulate
@@ -40,14 +40,14 @@ def test_retries_relax_locality() -> None:
 
 def test_across_domains_only_after_twice_as_many() -> None:
     nodes = tuple(Node(f"n{i}", 4, outer=(("rack", f"r{i}"), ("domain", f"d{i}"))) for i in range(2))
-    spec = ClusterSpec("two domains", nodes, FULL)
+    spec = ClusterShape("two domains", nodes, FULL)
     result = simulate([*SPLIT, job("pair", 1, 2, 10)], spec, "yarn-cs:relax=3")
     assert start(result, "pair") == 1 + 6 * (150 + 120)
 
 
 def test_larger_jobs_get_the_fewest_servers_of_the_emptiest_rack() -> None:
     nodes = tuple(Node(f"n{i}", 4, outer=(("rack", f"r{i // 2}"),)) for i in range(4))
-    spec = ClusterSpec("two racks", nodes, {"a": 16})
+    spec = ClusterShape("two racks", nodes, {"a": 16})
     result = simulate([job("small", 0, 1, 50), job("large", 1, 8, 50)], spec, "yarn-cs", log=True)
     devices = {entry.job: entry.devices for entry in result.log if entry.what == "start"}
     assert devices["large"] == tuple(range(8, 16))

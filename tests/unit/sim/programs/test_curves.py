@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paictl.sim.programs.curves import Loss, Speed, fit_loss, fit_speed
+from paictl.sim.programs.curves import LossCurve, Speed, fit_loss, fit_speed
 
 POINTS = ((1, 1), (2, 1), (1, 2), (4, 4), (2, 6), (8, 3), (5, 9))
 
@@ -21,7 +21,7 @@ def test_the_speeds_of_the_paper_are_recovered(theta: tuple[float, ...], batch: 
 @settings(max_examples=20, deadline=None)
 @given(b0=st.floats(0.05, 2), b1=st.floats(0.5, 3), b2=st.floats(0, 0.4))
 def test_a_loss_curve_is_recovered(b0: float, b1: float, b2: float) -> None:
-    true = Loss(b0, b1, b2)
+    true = LossCurve(b0, b1, b2)
     epochs = [float(k) for k in range(1, 40)]
     losses = [true.at(k) for k in epochs]
     found = fit_loss(epochs, losses)
@@ -30,7 +30,7 @@ def test_a_loss_curve_is_recovered(b0: float, b1: float, b2: float) -> None:
 
 
 def test_one_wild_point_changes_little() -> None:
-    true = Loss(0.2, 1.0, 0.05)
+    true = LossCurve(0.2, 1.0, 0.05)
     epochs = [float(k) for k in range(1, 30)]
     losses = [true.at(k) for k in epochs]
     wild = [*losses[:10], 5.0, *losses[11:]]
@@ -39,4 +39,4 @@ def test_one_wild_point_changes_little() -> None:
 
 
 def test_a_job_has_converged_when_the_loss_stands_still() -> None:
-    assert Loss(0.2, 1.0, 0.05).epochs_until(0.01) < Loss(0.2, 1.0, 0.05).epochs_until(0.001)
+    assert LossCurve(0.2, 1.0, 0.05).epochs_until(0.01) < LossCurve(0.2, 1.0, 0.05).epochs_until(0.001)

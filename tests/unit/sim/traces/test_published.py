@@ -6,7 +6,7 @@ import collections
 
 import pytest
 
-from paictl.sim.job import Trace, Urge
+from paictl.sim.job import DeadlineKind, Trace
 from paictl.sim.traces.load import load
 from paictl.sim.traces.profiles import application, samples, spread_rates, throughputs, topology
 from paictl.sim.traces.source import TraceError, members, source
@@ -62,7 +62,7 @@ def test_itp_raw_and_with_deadlines() -> None:
     assert round(sum(map(hours, raw.values()))) == 1_632_720
     more = read("elasticflow.tar.gz/elasticflow-traces.tar.gz/cluster06.csv")
     assert hours(more) == hours(raw[6])
-    assert {job.urge for job in more.jobs} == {Urge.STRICT}
+    assert {job.urge for job in more.jobs} == {DeadlineKind.STRICT}
     first = read("elasticflow.tar.gz/elasticflow-traces.tar.gz/cluster01.csv").jobs[0]
     assert (first.submit, first.deadlines[0].time, first.gpus) == (1_932_025_000, 1_933_904_000, 64)
     assert len(read("elasticflow.tar.gz/elasticflow-traces.tar.gz/195job.csv").jobs) == 195
@@ -74,13 +74,13 @@ def test_itp_raw_and_with_deadlines() -> None:
 @pytest.mark.parametrize(
     ("name", "jobs", "empty", "urges"),
     [
-        ("SLO", 30_735, 205, {Urge.STRICT: 30_940}),
-        ("MIX1", 30_756, 184, {Urge.BEST_EFFORT: 9_216, Urge.STRICT: 21_724}),
-        ("MIX2", 30_746, 194, {Urge.BEST_EFFORT: 3_139, Urge.SOFT: 18_525, Urge.STRICT: 9_276}),
+        ("SLO", 30_735, 205, {DeadlineKind.STRICT: 30_940}),
+        ("MIX1", 30_756, 184, {DeadlineKind.BEST_EFFORT: 9_216, DeadlineKind.STRICT: 21_724}),
+        ("MIX2", 30_746, 194, {DeadlineKind.BEST_EFFORT: 3_139, DeadlineKind.SOFT: 18_525, DeadlineKind.STRICT: 9_276}),
     ],
 )
 def test_chronus_in_minutes_without_the_jobs_that_ask_for_nothing(
-    name: str, jobs: int, empty: int, urges: dict[Urge, int]
+    name: str, jobs: int, empty: int, urges: dict[DeadlineKind, int]
 ) -> None:
     trace = read(f"chronus.tar.gz/trace_job_Philly_{name}.csv")
     assert (trace.format, len(trace.jobs), len(trace.bad)) == ("chronus", jobs, empty)
@@ -90,7 +90,10 @@ def test_chronus_in_minutes_without_the_jobs_that_ask_for_nothing(
     spans = sorted(job.work for job in trace.jobs)
     assert spans[len(spans) // 2] in (59 * 60_000, 60 * 60_000)  # 60 with those that ask for nothing
     assert 255 < sum(spans) / len(spans) / 60_000 < 265
-    assert all(len(job.deadlines) == (4 if job.urge is Urge.SOFT else job.urge is Urge.STRICT) for job in trace.jobs)
+    assert all(
+        len(job.deadlines) == (4 if job.urge is DeadlineKind.SOFT else job.urge is DeadlineKind.STRICT)
+        for job in trace.jobs
+    )
 
 
 def test_the_first_bad_row_of_chronus_is_where_it_says() -> None:

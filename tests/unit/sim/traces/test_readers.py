@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paictl.sim.job import BadRow, Deadline, Fate, Job, Share, Trace, Urge
+from paictl.sim.job import BadRow, Deadline, DeadlineKind, Job, Share, Trace, TraceStatus
 from paictl.sim.traces.load import FORMATS, load, told
 from paictl.sim.traces.native import COLUMNS, written
-from paictl.sim.traces.source import Source, TraceError
+from paictl.sim.traces.source import TraceError, TraceFile
 from paictl.units import Millis
 
 
@@ -53,7 +53,8 @@ JOBS = st.lists(
     st.builds(
         Job,
         id=NAME.filter(bool), submit=st.integers(0, 10**9).map(Millis), gpus=st.integers(1, 4096), work=TIME, user=NAME,
-        vc=NAME, model=NAME, priority=st.integers(-9, 999), share=st.sampled_from(Share), urge=st.sampled_from(Urge),
+        vc=NAME, model=NAME, priority=st.integers(-9, 999), share=st.sampled_from(Share),
+        urge=st.sampled_from(DeadlineKind),
         deadlines=st.dictionaries(TIME, st.floats(0, 10), max_size=4).map(
             lambda given: tuple(Deadline(at, given[at]) for at in sorted(given))
         ),
@@ -61,7 +62,7 @@ JOBS = st.lists(
         scaling=COUNTS, throughput=RATES, sensitivity=RATES, spread=COUNTS, skew=st.floats(0, 1),
         gpu_util=st.floats(0, 1), gpu_mem=st.floats(0, 1), coloc=RATES, beside=RATES,
         gpu_type=st.none() | NAME.filter(bool), iterations=st.integers(0, 10**9),
-        fate=st.sampled_from(Fate), dies_after=st.none() | TIME, facts=RATES,
+        fate=st.sampled_from(TraceStatus), dies_after=st.none() | TIME, facts=RATES,
     ),
     min_size=1, max_size=5, unique_by=lambda job: job.id,
 )  # fmt: skip
@@ -70,7 +71,7 @@ JOBS = st.lists(
 @given(JOBS)
 def test_what_is_written_is_read_back(jobs: list[Job]) -> None:
     data = written(jobs).encode()
-    found = [row[1] for row in told(Source("x", data)).read(Source("x", data)) if not isinstance(row, BadRow)]
+    found = [row[1] for row in told(TraceFile("x", data)).read(TraceFile("x", data)) if not isinstance(row, BadRow)]
     assert found == jobs
     assert written(found).encode() == data
 
@@ -113,7 +114,8 @@ def test_native_rows_that_are_wrong_are_counted_with_their_line(tmp_path: Path) 
         ("id,submit,gpus,duration,id\na,0,1,1,b\n", "two columns 'id'"),
         ("id,submit,gpus,duration\na,0,none,1\n", "has no job: 1 rows, the first: gpus is 'none'"),
         ("id,submit,gpus,duration\n", "has no job"),
-        ("", "of no format"),
+        ("", "is empty"),
+        (" \n", "is empty"),
         ("hello\nworld\n", "of no format"),
         ("id,submit,gpus,duration\nx,0,1,1e30\n", "not a number"),
         ("id,submit,gpus,duration\nx,0,1,99999999999\n", "hundred years"),
@@ -157,7 +159,7 @@ def test_a_trace_in_an_archive_in_an_archive_is_the_same_trace(tmp_path: Path) -
         assert (trace.jobs, trace.sha256) == (plain.jobs, plain.sha256)
     for name, said in {
         "all.tar.gz": "archive of 3 files", "all.tar.gz/a.csv": "is there 2 times", "all.tar.gz/c.csv": "holds no",
-        "nothing.csv": "no such file", "t.tar.gz/x": "no such file",
+        "nothing.csv": "no such file", "t.tar.gz/x": "no such file", "": "is a folder",
     }.items():  # fmt: skip
         with pytest.raises(TraceError, match=said):
             load(f"{tmp_path}/{name}")
@@ -196,8 +198,8 @@ def test_philly_log(tmp_path: Path) -> None:
     assert trace.format == "philly-log"
     first, second = trace.jobs
     assert first == Job("application_1", Millis(0), 16, Millis((74 + 2 * 86400 + 5 * 3600 + 39 * 60 + 42) * 1000),
-                        user="ce2f4c", vc="ee9e8c", fate=Fate.KILLED)  # fmt: skip
-    assert (second.submit, second.fate) == (10_000, Fate.PASSED)
+                        user="ce2f4c", vc="ee9e8c", fate=TraceStatus.KILLED)  # fmt: skip
+    assert (second.submit, second.fate) == (10_000, TraceStatus.PASSED)
     text = (tmp_path / "cluster_job_log").read_text().splitlines()
     assert [row.message.split(":")[0] for row in trace.bad] == [
         "no attempt with a start, an end and devices", "is no job of cluster_job_log",
@@ -215,7 +217,7 @@ def test_helios_and_acme(tmp_path: Path) -> None:
     )
     assert helios.format == "helios"
     assert [(job.submit, job.gpus, job.work, job.fate) for job in helios.jobs] == [
-        (0, 1, 36_848_000, Fate.PASSED), (26_000, 4, 249_000, Fate.FAILED),
+        (0, 1, 36_848_000, TraceStatus.PASSED), (26_000, 4, 249_000, TraceStatus.FAILED),
     ]  # fmt: skip
     assert [row.line for row in helios.bad] == [4]
     acme = read(

@@ -24,13 +24,13 @@ from __future__ import annotations
 from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, rule
 from paictl.config.models.hosts import abridged, address_of
 from paictl.config.models.inventory import hosts_in
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 
 
 @rule("XRF902", "address-in-both-lists", ERROR)
 def check(bundle: Bundle) -> Findings:
     """Each worker with another name, but the same address as a master."""
-    masters, workers = hosts_in(bundle, Kind.MASTER_CSV), hosts_in(bundle, Kind.WORKER_CSV)
+    masters, workers = hosts_in(bundle, FileKind.MASTER_CSV), hosts_in(bundle, FileKind.WORKER_CSV)
     if masters is None or workers is None:
         return
     owners = {address_of(host.address.stripped): host for host in reversed(masters.hosts)}

@@ -56,14 +56,14 @@ from __future__ import annotations
 from paictl.config.linting.rule import ERROR, Bundle, Document, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import suggested
 from paictl.config.models.services import services_of
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.words import listed
 
 
 @rule("XRF957", "group-unknown-vc", ERROR)
 def check(bundle: Bundle) -> Findings:
     """Every VC in the acls of a group that the configuration beside it does not promise anything."""
-    for document in bundle.of(Kind.SERVICES):
+    for document in bundle.of(FileKind.SERVICES):
         known = _virtual_clusters(document, bundle)
         for group in services_of(document).groups if known else ():
             for name in group.acls.sequence("virtualClusters").scalars():
@@ -74,6 +74,6 @@ def check(bundle: Bundle) -> Findings:
 
 def _virtual_clusters(document: Document, bundle: Bundle) -> list[str]:
     """Names of the VCs in the configuration that the settings hold, else in the only one of the bundle."""
-    inside = next((one for one in bundle.of(Kind.HIVED) if one.host is document), None)
-    found = inside or bundle.only(Kind.HIVED)
+    inside = next((one for one in bundle.of(FileKind.HIVED) if one.host is document), None)
+    found = inside or bundle.only(FileKind.HIVED)
     return [] if found is None else [entry.name for entry in found.top.mapping("virtualClusters")]

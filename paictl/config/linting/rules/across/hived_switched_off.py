@@ -39,14 +39,14 @@ Fails with::
 from __future__ import annotations
 
 from paictl.config.linting.rule import WARNING, Bundle, Finding, Findings, rule
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.source import place_of
 
 
 @rule("XRF911", "hived-switched-off", WARNING)
 def check(bundle: Bundle) -> Findings:
     """A real `false` beside a hivedscheduler section that holds a configuration."""
-    settings, services = bundle.only(Kind.CONFIG), bundle.only(Kind.SERVICES)
+    settings, services = bundle.only(FileKind.CONFIG), bundle.only(FileKind.SERVICES)
     if settings is None or services is None:
         return
     switch = settings.top.scalar("enable_hived_scheduler")

@@ -37,13 +37,13 @@ from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, Located
 from paictl.config.models.hosts import Address, abridged, address_of
 from paictl.config.models.inventory import layout_in, listed_hosts
 from paictl.config.models.settings import EXTRA, cluster_networks
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 
 
 @rule("XRF914", "host-in-cluster-network", ERROR)
 def check(bundle: Bundle) -> Findings:
     """The first machine in each network, with how many more there are; hosts of the lists where there is no layout."""
-    settings = bundle.only(Kind.CONFIG)
+    settings = bundle.only(FileKind.CONFIG)
     networks = cluster_networks(settings) if settings else ()
     places = list(_places(bundle)) if networks else []
     for network in networks:

@@ -31,9 +31,9 @@ from paictl.config.linting.rule import WARNING, Bundle, Finding, Findings, rule
 from paictl.config.models.hosts import address_of
 from paictl.config.models.inventory import hosts_in, layout_in
 from paictl.config.models.layout import MachineEntry
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 
-_LISTS = {"pai-master": Kind.MASTER_CSV, "pai-worker": Kind.WORKER_CSV}
+_LISTS = {"pai-master": FileKind.MASTER_CSV, "pai-worker": FileKind.WORKER_CSV}
 
 
 @rule("XRF904", "machine-not-in-lists", WARNING)

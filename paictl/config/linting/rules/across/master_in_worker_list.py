@@ -25,13 +25,13 @@ from __future__ import annotations
 from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, rule
 from paictl.config.models.hosts import abridged
 from paictl.config.models.inventory import hosts_in
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 
 
 @rule("XRF901", "master-in-worker-list", ERROR)
 def check(bundle: Bundle) -> Findings:
     """Each worker whose name is that of a master."""
-    masters, workers = hosts_in(bundle, Kind.MASTER_CSV), hosts_in(bundle, Kind.WORKER_CSV)
+    masters, workers = hosts_in(bundle, FileKind.MASTER_CSV), hosts_in(bundle, FileKind.WORKER_CSV)
     if masters is None or workers is None:
         return
     names = {host.key for host in masters.hosts}

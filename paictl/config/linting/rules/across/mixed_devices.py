@@ -36,13 +36,13 @@ from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, rule
 from paictl.config.models.inventory import layout_in
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 
 
 @rule("XRF912", "mixed-devices", ERROR)
 def check(bundle: Bundle) -> Findings:
     """A second type of device among the SKUs of workers; the finding stands at that type."""
-    settings, found = bundle.only(Kind.CONFIG), layout_in(bundle)
+    settings, found = bundle.only(FileKind.CONFIG), layout_in(bundle)
     switch = settings.top.scalar("enable_hived_scheduler") if settings else None
     if switch is None or switch.value is not False or found is None:
         return

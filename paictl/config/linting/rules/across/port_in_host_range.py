@@ -31,13 +31,13 @@ from __future__ import annotations
 from paictl.config.linting.rule import WARNING, Bundle, Finding, Findings, rule
 from paictl.config.models.services import services_of
 from paictl.config.models.settings import ports_of_host_daemons
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 
 
 @rule("XRF913", "port-in-host-range", WARNING)
 def check(bundle: Bundle) -> Findings:
     """Each port, and the range for jobs, that meets a range which config.yaml gives itself."""
-    settings, document = bundle.only(Kind.CONFIG), bundle.only(Kind.SERVICES)
+    settings, document = bundle.only(FileKind.CONFIG), bundle.only(FileKind.SERVICES)
     bounds = ("host_daemon_port_start", "host_daemon_port_end")
     at = next((settings.top.scalar(key) for key in bounds if key in settings.top), None) if settings else None
     if settings is None or document is None or at is None:

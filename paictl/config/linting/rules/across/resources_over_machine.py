@@ -41,7 +41,7 @@ from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, rule
 from paictl.config.models.inventory import NodeKind, hived_in, node_kinds
-from paictl.config.reading.nodes import Mapping
+from paictl.config.reading.nodes import MappingNode
 from paictl.units import parse_quantity, shown_bytes
 
 
@@ -57,7 +57,7 @@ def check(bundle: Bundle) -> Findings:
     yield from worst.values()
 
 
-def _over(spec: Mapping, kind: NodeKind) -> Findings:
+def _over(spec: MappingNode, kind: NodeKind) -> Findings:
     cpu, vcores, leaves = spec.integer("cpu"), kind.sku.vcores, kind.leaves
     where = f"but machines of SKU {kind.sku.name!r} have"
     at = spec.scalar("cpu")

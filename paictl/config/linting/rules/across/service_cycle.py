@@ -33,7 +33,7 @@ Fails with::
 from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, rule
-from paictl.config.models.service import Service, services_by_name
+from paictl.config.models.service import ServiceFile, services_by_name
 
 
 @rule("XRF962", "service-cycle", ERROR)
@@ -46,7 +46,7 @@ def check(bundle: Bundle) -> Findings:
             yield from _circles(name, services, done)
 
 
-def _circles(start: str, services: dict[str, Service], done: set[str]) -> Findings:
+def _circles(start: str, services: dict[str, ServiceFile], done: set[str]) -> Findings:
     """The circles among what a service needs; `path` is the way there, `done` what has been looked at."""
     path = {start: iter(services[start].prerequisites)}
     while path:

@@ -40,13 +40,13 @@ from pathlib import Path, PurePath
 
 from paictl.config.linting.rule import ERROR, Bundle, Document, Finding, Findings, rule
 from paictl.config.models.service import FILE_NAME, service_of
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 
 
 @rule("XRF963", "service-missing-file", ERROR)
 def check(bundle: Bundle) -> Findings:
     """Every script and template of a service.yaml that stands beside other files and is none of them."""
-    for document in bundle.of(Kind.SERVICE):
+    for document in bundle.of(FileKind.SERVICE):
         folder = _folder(document, bundle) if PurePath(document.path).name == FILE_NAME else None
         if folder is None:
             continue

@@ -32,8 +32,8 @@ from pathlib import PurePath
 
 from paictl.config.linting.rule import ERROR, Bundle, Document, Finding, Findings, rule
 from paictl.config.models.services import STANDARD_NAME
-from paictl.config.reading.kinds import Kind, kind_by_name
-from paictl.config.reading.nodes import Scalar
+from paictl.config.reading.kinds import FileKind, kind_by_name
+from paictl.config.reading.nodes import ScalarNode
 from paictl.config.reading.source import place_of
 
 
@@ -44,16 +44,16 @@ def check(bundle: Bundle) -> Findings:
     A folder of files with other names holds variants, to be pushed one at a time.
     """
     folders: dict[PurePath, list[Document]] = {}
-    for document in bundle.of(Kind.SERVICES):
+    for document in bundle.of(FileKind.SERVICES):
         folders.setdefault(PurePath(document.path).parent, []).append(document)
     for documents in folders.values():
         documents.sort(key=lambda document: PurePath(document.path).name != STANDARD_NAME)
-        if any(kind_by_name(document.path) is Kind.SERVICES for document in documents):
+        if any(kind_by_name(document.path) is FileKind.SERVICES for document in documents):
             yield from _repeated(documents)
 
 
 def _repeated(documents: list[Document]) -> Findings:
-    first: dict[str, Scalar] = {}
+    first: dict[str, ScalarNode] = {}
     for document in documents:
         for entry in document.top:
             other = first.setdefault(entry.name, entry.key)

@@ -29,7 +29,7 @@ from __future__ import annotations
 from paictl.config.linting.rule import WARNING, Bundle, Finding, Findings, rule
 from paictl.config.models.placeholders import is_placeholder
 from paictl.config.models.settings import filled
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 
 _SAME = (
     ("docker_image_tag", ("cluster", "docker-registry", "tag")),
@@ -43,7 +43,7 @@ _SAME = (
 @rule("XRF915", "setting-differs", WARNING)
 def check(bundle: Bundle) -> Findings:
     """Each setting that both files give, with different values; the finding stands at the service's."""
-    settings, services = bundle.only(Kind.CONFIG), bundle.only(Kind.SERVICES)
+    settings, services = bundle.only(FileKind.CONFIG), bundle.only(FileKind.SERVICES)
     if settings is None or services is None:
         return
     for key, (*sections, last) in _SAME:

@@ -43,7 +43,7 @@ from paictl.config.linting.repairs import renamed
 from paictl.config.linting.rule import ERROR, Bundle, Finding, Findings, rule
 from paictl.config.models.hosts import abridged
 from paictl.config.models.inventory import hived_in, hosts_in, layout_in, misspelt_host
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 
 
 @rule("XRF907", "unknown-node", ERROR)
@@ -70,12 +70,12 @@ def check(bundle: Bundle) -> Findings:
 
 def _names(bundle: Bundle) -> tuple[str, frozenset[str], frozenset[str]]:
     """The file that names the machines, the names of workers in it, and those of other machines."""
-    found, hosts = layout_in(bundle), hosts_in(bundle, Kind.WORKER_CSV)
+    found, hosts = layout_in(bundle), hosts_in(bundle, FileKind.WORKER_CSV)
     if found is not None:
         machines = [machine for machine in found[1].machines if machine.name]
         workers = frozenset(machine.key for machine in machines if machine.has("pai-worker"))
         return found[0].path, workers, frozenset(machine.key for machine in machines) - workers
-    document = bundle.only(Kind.WORKER_CSV)
+    document = bundle.only(FileKind.WORKER_CSV)
     if hosts is None or document is None:
         return "", frozenset(), frozenset()
     return document.path, frozenset(host.key for host in hosts.hosts), frozenset()

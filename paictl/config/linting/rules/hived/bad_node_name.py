@@ -30,7 +30,7 @@ import re
 from paictl.config.linting.repairs import renamed
 from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, Severity, rule
 from paictl.config.models.hived import hived
-from paictl.config.reading.nodes import Scalar
+from paictl.config.reading.nodes import ScalarNode
 
 _FORM = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST = 253
@@ -55,7 +55,7 @@ def check(document: Document) -> Findings:
             yield Finding(address, message, hint, severity=Severity.WARNING)
 
 
-def _lowered(address: Scalar) -> tuple[Edit, ...]:
+def _lowered(address: ScalarNode) -> tuple[Edit, ...]:
     """The repair where only the case is wrong."""
     lower = address.text.lower()
     return renamed(address, lower) if _FORM.fullmatch(lower) else ()

@@ -26,8 +26,8 @@ from __future__ import annotations
 
 from paictl.cells.spec import MAX_CELLS, MAX_LEVELS
 from paictl.config.linting.rule import WARNING, Document, Finding, Findings, Severity, rule
-from paictl.config.models.hived import Hived, hived
-from paictl.config.models.hived_types import Chain
+from paictl.config.models.hived import HivedConfig, hived
+from paictl.config.models.hived_types import DeclaredChain
 
 _PLAUSIBLE = 1024
 """Devices of one node; cells of CPU cores are the most numerous."""
@@ -50,7 +50,7 @@ def check(document: Document) -> Findings:
     yield from _too_many(model)
 
 
-def _too_many(model: Hived) -> Findings:
+def _too_many(model: HivedConfig) -> Findings:
     """What `paictl.cells` refuses to build: the first top cell with which there are too many cells, or levels."""
     total = 0
     for top in model.tops:
@@ -66,7 +66,7 @@ def _too_many(model: Hived) -> Findings:
             return
 
 
-def _cells(chain: Chain) -> int:
+def _cells(chain: DeclaredChain) -> int:
     """Cells of all levels in a top cell."""
     cells = 1
     for fanout in chain.fanout[2:]:

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
-from paictl.config.models.hived_types import Chain
+from paictl.config.models.hived_types import DeclaredChain
 
 
 @rule("HVD503", "no-node-level", ERROR)
@@ -45,6 +45,6 @@ def check(document: Document) -> Findings:
         yield Finding(at, f"no cell type of the chain {chain.name} is node-level", hint)
 
 
-def _machine(chain: Chain) -> str:
+def _machine(chain: DeclaredChain) -> str:
     """The type that sounds like a machine, else the top one."""
     return next((name for name in chain.types[2:] if "node" in name.lower()), chain.name)

@@ -33,16 +33,16 @@ Fails with::
 from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
-from paictl.config.reading.nodes import Mapping
+from paictl.config.reading.nodes import MappingNode
 
 
 @rule("HVD530", "no-skus", ERROR)
 def check(document: Document) -> Findings:
     """The section without SKUs, in service settings (a file for HiveD alone needs none)."""
     physical = document.top.get("physicalCluster")
-    if document.host is None or not isinstance(physical, Mapping) or "gpuTypes" in physical:
+    if document.host is None or not isinstance(physical, MappingNode) or "gpuTypes" in physical:
         return
     skus = physical.get("skuTypes")
     at = physical.key("skuTypes") or document.top.key("physicalCluster")
-    if at is not None and (skus is None or (isinstance(skus, Mapping) and not len(skus))):
+    if at is not None and (skus is None or (isinstance(skus, MappingNode) and not len(skus))):
         yield Finding(at, "physicalCluster has no skuTypes", "add skuTypes with cpu and memory of each device type")

@@ -33,7 +33,7 @@ from paictl.config.linting.rule import ERROR, Document, Finding, Findings, Locat
 from paictl.config.models.hived import hived
 from paictl.config.models.hived_cells import NO_DEFAULT, Cell
 from paictl.config.models.hived_types import guess
-from paictl.config.reading.nodes import Mapping, Scalar, Sequence
+from paictl.config.reading.nodes import MappingNode, ScalarNode, SequenceNode
 
 
 @rule("HVD508", "node-without-address", ERROR)
@@ -60,9 +60,9 @@ def _place(cell: Cell) -> Located:
 def _lacks(cell: Cell, key: str) -> bool:
     """Whether a key is missing, or empty, and not just misspelt or of another shape (reported elsewhere)."""
     value = cell.spec.get(key)
-    if isinstance(value, Scalar) and value.tag != "null" and value.text:
+    if isinstance(value, ScalarNode) and value.tag != "null" and value.text:
         return False
-    if isinstance(value, Mapping) or (isinstance(value, Sequence) and key == "cellAddress"):
+    if isinstance(value, MappingNode) or (isinstance(value, SequenceNode) and key == "cellAddress"):
         return False
     known = ("cellType", "cellAddress", "cellChildren", "pinnedCellId", "reservationId")
     return not any(guess(entry.name, known) == key for entry in cell.spec if entry.name not in known)

@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, Severity, rule
 from paictl.config.models.hived import hived
-from paictl.config.reading.nodes import Mapping
+from paictl.config.reading.nodes import MappingNode
 
 _NEW = {"gpuTypes": "skuTypes", "reservationId": "pinnedCellId", "reservedCells": "pinnedCells"}
 
@@ -56,7 +56,7 @@ def check(document: Document) -> Findings:
                 yield from _old(entry, "reservationId")
 
 
-def _old(holder: Mapping, name: str, severity: Severity | None = None) -> Findings:
+def _old(holder: MappingNode, name: str, severity: Severity | None = None) -> Findings:
     key = holder.key(name)
     if key is None:
         return

@@ -31,7 +31,7 @@ import re
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
-from paictl.config.reading.nodes import Mapping
+from paictl.config.reading.nodes import MappingNode
 
 _GOOD = re.compile(r"(\d+)(Ki|Mi|Gi|Ti)?")
 _DECIMAL = re.compile(r"(\d+)\s*([KMGT])B?", re.IGNORECASE)
@@ -42,7 +42,7 @@ _BYTES = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 def check(document: Document) -> Findings:
     """Each memory that is not a whole number of MiB or more in a form that is read."""
     for entry in hived(document).skus:
-        memory = entry.value.scalar("memory") if isinstance(entry.value, Mapping) else None
+        memory = entry.value.scalar("memory") if isinstance(entry.value, MappingNode) else None
         if memory is None or memory.tag == "null":
             continue
         text = memory.text.strip()

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
-from paictl.config.reading.nodes import Mapping
+from paictl.config.reading.nodes import MappingNode
 
 
 @rule("HVD539", "sku-without-gpu", WARNING)
@@ -36,6 +36,11 @@ def check(document: Document) -> Findings:
     """Each SKU with neither gpu nor CPU in its name."""
     for entry in hived(document).skus:
         spec = entry.value
-        if isinstance(spec, Mapping) and spec.get("gpu") is None and "cpu" in spec and "cpu" not in entry.name.lower():
+        if (
+            isinstance(spec, MappingNode)
+            and spec.get("gpu") is None
+            and "cpu" in spec
+            and "cpu" not in entry.name.lower()
+        ):
             message = f"SKU {entry.name} has no gpu"
             yield Finding(entry.key, message, "add gpu: 1, or put CPU into its name")

@@ -32,8 +32,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
-from paictl.config.models.hived import Hived, hived
-from paictl.config.reading.nodes import Scalar, Sequence
+from paictl.config.models.hived import HivedConfig, hived
+from paictl.config.reading.nodes import ScalarNode, SequenceNode
 
 
 @rule("HVD519", "unclaimed-pinned-cell", WARNING)
@@ -47,13 +47,13 @@ def check(document: Document) -> Findings:
             yield Finding(cell.pin, message, "name it under pinnedCells of a virtual cluster, or remove the id")
 
 
-def _misplaced(model: Hived) -> Iterator[str]:
+def _misplaced(model: HivedConfig) -> Iterator[str]:
     """Pinned cell ids that stand inside entries of virtualCells."""
     for vc in model.vcs:
         for entry, key in vc.misplaced:
             value = entry.get(key.text)
-            if isinstance(value, Scalar):
+            if isinstance(value, ScalarNode):
                 yield value.text
-            elif isinstance(value, Sequence):
+            elif isinstance(value, SequenceNode):
                 for item in value.mappings():
-                    yield from (entry.value.text for entry in item if isinstance(entry.value, Scalar))
+                    yield from (entry.value.text for entry in item if isinstance(entry.value, ScalarNode))

@@ -27,14 +27,14 @@ from __future__ import annotations
 from paictl.config.linting.repairs import renamed
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
-from paictl.config.reading.nodes import Mapping
+from paictl.config.reading.nodes import MappingNode
 
 
 @rule("HVD505", "unknown-cell-type", ERROR)
 def check(document: Document) -> Findings:
     """Each misspelt type of a top cell; a type without definition once."""
     model = hived(document)
-    if not isinstance(model.physical.get("cellTypes"), Mapping):
+    if not isinstance(model.physical.get("cellTypes"), MappingNode):
         return  # without the section no type is defined, which the schema has said
     seen: set[str] = set()
     for top in model.tops:

@@ -31,7 +31,7 @@ from __future__ import annotations
 from paictl.config.linting.repairs import renamed_part
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hived import hived
-from paictl.config.models.hived_promises import Fault, PathRole
+from paictl.config.models.hived_promises import PathFault, PathRole
 
 
 @rule("HVD523", "unknown-chain", ERROR)
@@ -45,7 +45,7 @@ def check(document: Document) -> Findings:
                 yield _finding(fault, list(model.chains))
 
 
-def _finding(fault: Fault, chains: list[str]) -> Finding:
+def _finding(fault: PathFault, chains: list[str]) -> Finding:
     edits = renamed_part(fault.at, fault.word, fault.expected) if fault.expected is not None and fault.exact else ()
     if fault.chain is not None:
         message = f"{fault.word} is not the type of a top cell, but lies in {fault.chain.name}"

@@ -25,7 +25,7 @@ Fails with::
 from __future__ import annotations
 
 from paictl.config.linting.rule import INFO, Document, Finding, Findings, rule
-from paictl.config.models.hived import Hived, hived
+from paictl.config.models.hived import HivedConfig, hived
 
 
 @rule("HVD507", "unused-cell-type", INFO)
@@ -43,7 +43,7 @@ def check(document: Document) -> Findings:
             yield Finding(model.types.by_name[name].key, message, "remove it, or list cells of it in physicalCells")
 
 
-def _used(model: Hived) -> set[str]:
+def _used(model: HivedConfig) -> set[str]:
     """The types of all chains, and those in circles, which have a rule of their own."""
     used = {name for circle in model.types.cycles for name in circle}
     for top in model.chains:

@@ -25,14 +25,14 @@ Fails with::
 from __future__ import annotations
 
 from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
-from paictl.config.reading.nodes import Mapping
+from paictl.config.reading.nodes import MappingNode
 
 
 @rule("HVD532", "vc-without-cells", WARNING)
 def check(document: Document) -> Findings:
     """Each virtual cluster with neither virtual nor pinned cells."""
     for entry in document.top.mapping("virtualClusters"):
-        if not isinstance(entry.value, Mapping):
+        if not isinstance(entry.value, MappingNode):
             continue
         lists = ("virtualCells", "pinnedCells", "reservedCells")
         if any(_is_filled(entry.value, name) for name in lists):
@@ -41,7 +41,7 @@ def check(document: Document) -> Findings:
         yield Finding(entry.key, message, "add virtualCells or pinnedCells, or remove it")
 
 
-def _is_filled(spec: Mapping, name: str) -> bool:
+def _is_filled(spec: MappingNode, name: str) -> bool:
     """Whether something stands under a key, be it of the wrong shape, which the schema reports."""
     value = spec.get(name)
-    return isinstance(value, Mapping) or len(spec.sequence(name)) > 0
+    return isinstance(value, MappingNode) or len(spec.sequence(name)) > 0

@@ -33,7 +33,7 @@ from __future__ import annotations
 from paictl.config.linting.repairs import renamed_part
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, Severity, rule
 from paictl.config.models.hived import hived
-from paictl.config.models.hived_promises import Fault, PathRole
+from paictl.config.models.hived_promises import PathFault, PathRole
 
 
 @rule("HVD524", "wrong-cell-path", ERROR)
@@ -45,7 +45,7 @@ def check(document: Document) -> Findings:
                 yield _finding(fault)
 
 
-def _finding(fault: Fault) -> Finding:
+def _finding(fault: PathFault) -> Finding:
     chain = fault.chain
     assert chain is not None  # noqa: S101 - narrows the type
     below = chain.types[chain.level_of(fault.before) - 1] if chain.level_of(fault.before) > 1 else None

@@ -19,14 +19,14 @@ Fails::
 from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
-from paictl.config.models.hosts import Address, Host, address_of, host_list
+from paictl.config.models.hosts import Address, HostRow, address_of, host_list
 from paictl.config.reading.source import place_of
 
 
 @rule("CSV213", "duplicate-address", ERROR)
 def check(document: Document) -> Findings:
     """Each line that gives an address of an earlier line to another name."""
-    seen: dict[Address, Host] = {}
+    seen: dict[Address, HostRow] = {}
     for host in host_list(document).hosts:
         address = address_of(host.address.stripped)
         if address is None:

@@ -19,14 +19,14 @@ Fails::
 from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
-from paictl.config.models.hosts import Host, host_list
+from paictl.config.models.hosts import HostRow, host_list
 from paictl.config.reading.source import place_of
 
 
 @rule("CSV212", "duplicate-host", ERROR)
 def check(document: Document) -> Findings:
     """Each line that repeats an earlier name; upper and lower case are the same name to DNS."""
-    seen: dict[str, Host] = {}
+    seen: dict[str, HostRow] = {}
     for host in host_list(document).hosts:
         first = seen.setdefault(host.key, host)
         if first is host or not host.key:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hosts import host_list
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 
 
 @rule("CSV214", "even-masters", ERROR)
@@ -31,6 +31,6 @@ def check(document: Document) -> Findings:
     masters = host_list(document)
     hosts, names = masters.hosts, {host.key for host in masters.hosts}
     clear = len(names) == len(hosts) == len(masters.meant) > 0
-    if document.kind is Kind.MASTER_CSV and clear and len(names) % 2 == 0:
+    if document.kind is FileKind.MASTER_CSV and clear and len(names) % 2 == 0:
         message = f"{len(names)} masters, but etcd needs an odd number and Kubespray refuses others"
         yield Finding(hosts[-1].name, message, f"list {len(names) - 1} or {len(names) + 1} masters")

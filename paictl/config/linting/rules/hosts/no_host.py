@@ -19,12 +19,12 @@ from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hosts import host_list
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 
 
 @rule("CSV216", "no-host", ERROR)
 def check(document: Document) -> Findings:
     """A list in which nothing is meant as a host."""
     if not host_list(document).meant:
-        what = "master" if document.kind is Kind.MASTER_CSV else "worker"
+        what = "master" if document.kind is FileKind.MASTER_CSV else "worker"
         yield Finding(document.beginning, f"the list names no {what}", f"write a line hostname,address for each {what}")

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from paictl.config.linting.rule import INFO, Document, Finding, Findings, rule
 from paictl.config.models.hosts import host_list
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 
 
 @rule("CSV215", "single-master", INFO)
@@ -28,6 +28,6 @@ def check(document: Document) -> Findings:
     """A list of masters with a single line."""
     masters = host_list(document)
     hosts = masters.hosts
-    if document.kind is Kind.MASTER_CSV and len(hosts) == len(masters.meant) == 1:
+    if document.kind is FileKind.MASTER_CSV and len(hosts) == len(masters.meant) == 1:
         message = f"{hosts[0].name.stripped!r} is the only master, so that etcd does not survive its loss"
         yield Finding(hosts[0].name, message, "list three masters if the cluster has to go on without one")

@@ -34,14 +34,14 @@ from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.job import job_of
-from paictl.config.reading.nodes import Scalar
+from paictl.config.reading.nodes import ScalarNode
 from paictl.config.reading.source import place_of
 
 
 @rule("JOB605", "duplicate-deployment", ERROR)
 def check(document: Document) -> Findings:
     """Every deployment after the first of its name."""
-    first: dict[str, Scalar] = {}
+    first: dict[str, ScalarNode] = {}
     for name, _ in job_of(document).deployments:
         earlier = first.setdefault(name.text, name)
         if earlier is not name:

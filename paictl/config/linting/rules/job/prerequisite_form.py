@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
 from paictl.config.models.job import job_of
-from paictl.config.reading.nodes import Scalar, Sequence
+from paictl.config.reading.nodes import ScalarNode, SequenceNode
 
 
 @rule("JOB621", "prerequisite-form", ERROR)
@@ -44,10 +44,10 @@ def check(document: Document) -> Findings:
         name, uri = f"prerequisite {one.name.text!r}", one.node.get("uri")
         if uri is None and "plugin" not in one.node:
             yield Finding(one.name, f"{name} of type {one.type} lacks the key 'uri'", "add uri: where it is")
-        elif isinstance(uri, Scalar) and uri.value is not None and one.type == "data":
+        elif isinstance(uri, ScalarNode) and uri.value is not None and one.type == "data":
             edits = (Edit(uri, f"[{uri.source.text[uri.start : uri.end]}]"),) if uri.style not in ("|", ">") else ()
             yield Finding(uri, f"uri of {name} must be a list, because it is data", "put it in brackets", edits)
-        elif isinstance(uri, Sequence) and one.type != "data":
+        elif isinstance(uri, SequenceNode) and one.type != "data":
             yield Finding(uri, f"uri of {name} must be one string, not a list", f"a {one.type} has one address")
         if "auth" in one.node and one.type != "dockerimage":
             message = f"{name} of type {one.type} has 'auth', which only images have"

@@ -27,8 +27,8 @@ from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import suggested
-from paictl.config.models.job import REFERENCES, Job, JobRole, job_of
-from paictl.config.reading.nodes import Scalar
+from paictl.config.models.job import REFERENCES, JobRole, JobSpec, job_of
+from paictl.config.reading.nodes import ScalarNode
 
 
 @rule("JOB601", "unknown-prerequisite", ERROR)
@@ -44,7 +44,7 @@ def check(document: Document) -> Findings:
             yield from _missing(job, role, name, None)
 
 
-def _missing(job: Job, role: JobRole, name: Scalar, kind: str | None) -> Findings:
+def _missing(job: JobSpec, role: JobRole, name: ScalarNode, kind: str | None) -> Findings:
     """The finding about one reference; `kind` None stands for any type."""
     same_name = job.named.get(name.text, [])
     if any(kind in (None, one.type) or not one.known for one in same_name):

@@ -31,9 +31,9 @@ import re
 from collections.abc import Iterator
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, Span, rule
-from paictl.config.models.job import Job, JobRole, job_of
+from paictl.config.models.job import JobRole, JobSpec, job_of
 from paictl.config.reading.nested import embedded_source
-from paictl.config.reading.nodes import Scalar, follow
+from paictl.config.reading.nodes import ScalarNode, follow
 from paictl.words import nearest
 
 _ROOTS = ("parameters", "secrets", "script", "output", "data")
@@ -49,11 +49,11 @@ def check(document: Document) -> Findings:
         yield from _unresolved(job, command.text, job.roles.get(command.role), _ROOTS)
     for one in job.prerequisites:
         for entry in one.node.mapping("auth"):
-            if isinstance(entry.value, Scalar) and isinstance(entry.value.value, str):
+            if isinstance(entry.value, ScalarNode) and isinstance(entry.value.value, str):
                 yield from _unresolved(job, entry.value, None, ("secrets",))
 
 
-def _unresolved(job: Job, text: Scalar, role: JobRole | None, roots: tuple[str, ...]) -> Findings:
+def _unresolved(job: JobSpec, text: ScalarNode, role: JobRole | None, roots: tuple[str, ...]) -> Findings:
     if "<%" not in text.text:
         return
     source = embedded_source(text)
@@ -69,7 +69,7 @@ def _unresolved(job: Job, text: Scalar, role: JobRole | None, roots: tuple[str, 
             )
 
 
-def _reason(job: Job, role: JobRole | None, name: str, roots: tuple[str, ...]) -> tuple[str, str] | None:
+def _reason(job: JobSpec, role: JobRole | None, name: str, roots: tuple[str, ...]) -> tuple[str, str] | None:
     """What is wrong with the name in a template, and what to do; None if nothing is, or another rule says it."""
     root, *steps = _STEP.findall(name.removeprefix("$")) or [""]
     if not name.startswith("$") or root not in roots:

@@ -40,7 +40,7 @@ from collections.abc import Iterator
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.lab import Ids, ids_in
-from paictl.config.reading.nodes import Scalar
+from paictl.config.reading.nodes import ScalarNode
 from paictl.words import nearest
 
 
@@ -54,7 +54,7 @@ def check(document: Document) -> Findings:
             yield Finding(name, f"there is no {what} {name.text!r}", f"did you mean {near!r}?" if near else None)
 
 
-def _references(document: Document, steps: Ids, checks: Ids) -> Iterator[tuple[str, Scalar, Ids]]:
+def _references(document: Document, steps: Ids, checks: Ids) -> Iterator[tuple[str, ScalarNode, Ids]]:
     for one in document.top.sequence("checks").mappings():
         if (after := one.text("after")) is not None:
             yield "step", after, steps

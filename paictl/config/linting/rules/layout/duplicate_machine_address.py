@@ -28,14 +28,14 @@ from __future__ import annotations
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hosts import Address, address_of
 from paictl.config.models.layout import MachineEntry, layout_of
-from paictl.config.reading.nodes import Scalar
+from paictl.config.reading.nodes import ScalarNode
 from paictl.config.reading.source import place_of
 
 
 @rule("LAY413", "duplicate-machine-address", ERROR)
 def check(document: Document) -> Findings:
     """Each machine whose address an earlier one of another name has."""
-    seen: dict[Address, tuple[MachineEntry, Scalar]] = {}
+    seen: dict[Address, tuple[MachineEntry, ScalarNode]] = {}
     for machine in layout_of(document).machines:
         at = machine.address
         address = address_of(at.text.strip()) if at else None

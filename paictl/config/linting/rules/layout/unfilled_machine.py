@@ -29,13 +29,13 @@ from __future__ import annotations
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hosts import abridged
 from paictl.config.models.placeholders import is_placeholder, scalars_below
-from paictl.config.reading.nodes import Scalar
+from paictl.config.reading.nodes import ScalarNode
 
 
 @rule("LAY403", "unfilled-field", ERROR)
 def check(document: Document) -> Findings:
     """Each placeholder, at its first place, with how often it comes again."""
-    found: dict[tuple[str, str], list[tuple[str, Scalar]]] = {}
+    found: dict[tuple[str, str], list[tuple[str, ScalarNode]]] = {}
     for path, scalar in scalars_below(document.top):
         if is_placeholder(scalar.text):
             found.setdefault((path.rpartition(".")[2], scalar.text), []).append((path, scalar))

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.reading.nested import embedded_source
-from paictl.config.reading.nodes import Mapping, Sequence
+from paictl.config.reading.nodes import MappingNode, SequenceNode
 from paictl.config.reading.yamltree import IssueKind, parse_yaml
 
 
@@ -44,8 +44,8 @@ def check(document: Document) -> Findings:
                 reason = issue.detail or "a tab in the indentation"
                 yield Finding(issue.at, f"the alert rules are not YAML: {reason}", "correct the text")
         return
-    groups = tree.root.get("groups") if isinstance(tree.root, Mapping) else None
-    if not isinstance(groups, Sequence):
+    groups = tree.root.get("groups") if isinstance(tree.root, MappingNode) else None
+    if not isinstance(groups, SequenceNode):
         yield Finding(text, "the alert rules do not begin with a list of groups", "begin with groups:")
         return
     for group in groups.mappings():
@@ -54,7 +54,7 @@ def check(document: Document) -> Findings:
             yield from _lacking(item, "rule", ("expr",) if "record" in item else ("alert", "expr"))
 
 
-def _lacking(node: Mapping, what: str, keys: tuple[str, ...]) -> Findings:
+def _lacking(node: MappingNode, what: str, keys: tuple[str, ...]) -> Findings:
     first = next(iter(node), None)
     for key in keys:
         if key not in node:

@@ -22,7 +22,7 @@ from __future__ import annotations
 from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import dotted
 from paictl.config.models.services import described_keys
-from paictl.config.reading.nodes import Scalar
+from paictl.config.reading.nodes import ScalarNode
 
 _OF_OPENPAI = frozenset({"pai-secret", "hellopai", "hello", "rootpass", "smbpwd", "passwd", "admin-password"})
 _OF_EVERYBODY = frozenset(
@@ -44,7 +44,7 @@ def check(document: Document) -> Findings:
     """Every secret that anybody would try first; messages never show it."""
     for path, entry, schema in described_keys(document):
         secret = entry.value
-        if not schema.get("x-secret") or not isinstance(secret, Scalar) or not isinstance(secret.value, str):
+        if not schema.get("x-secret") or not isinstance(secret, ScalarNode) or not isinstance(secret.value, str):
             continue
         reason = _weakness(secret.value, _user(document, path))
         if reason:

@@ -31,7 +31,7 @@ Fails::
 from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
-from paictl.config.reading.nodes import Mapping
+from paictl.config.reading.nodes import MappingNode
 
 _NESTED = {
     ("authentication", "group-manager"): ("group-data-source", "admin-group", "default-group"),
@@ -45,7 +45,7 @@ def check(document: Document) -> Findings:
     """Every nested mapping that lacks keys which its default has."""
     for (section, key), needed in _NESTED.items():
         nested = document.top.mapping(section).get(key)
-        if not isinstance(nested, Mapping):
+        if not isinstance(nested, MappingNode):
             continue
         missing = [name for name in needed if name not in nested]
         if missing:

@@ -27,14 +27,14 @@ Fails with::
 from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
-from paictl.config.models.services import Group, services_of
+from paictl.config.models.services import UserGroup, services_of
 from paictl.config.reading.source import place_of
 
 
 @rule("SVC711", "duplicate-group", ERROR)
 def check(document: Document) -> Findings:
     """Every group after the first of its name."""
-    first: dict[str, Group] = {}
+    first: dict[str, UserGroup] = {}
     for group in services_of(document).groups:
         earlier = first.setdefault(group.name.text, group)
         if earlier is not group:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.services import described_keys
-from paictl.config.reading.nodes import Scalar
+from paictl.config.reading.nodes import ScalarNode
 
 
 @rule("SVC701", "empty-section", ERROR)
@@ -30,7 +30,7 @@ def check(document: Document) -> Findings:
     for path, entry, schema in described_keys(document):
         if len(path) > 1:
             continue
-        empty = isinstance(entry.value, Scalar) and entry.value.tag == "null"
+        empty = isinstance(entry.value, ScalarNode) and entry.value.tag == "null"
         if empty and "deprecationMessage" not in schema:
             message = f"section {entry.name!r} is empty, on which OpenPAI stops with a TypeError"
             yield Finding(entry.key, message, "remove the line, or write settings below it")

@@ -27,7 +27,7 @@ Fails with::
 from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
-from paictl.config.reading.nodes import Mapping, Scalar, Sequence
+from paictl.config.reading.nodes import MappingNode, ScalarNode, SequenceNode
 
 _KEYS = ("admin-receiver", "smtp-host", "smtp-port", "smtp-from", "smtp-auth-username", "smtp-auth-password")
 
@@ -39,10 +39,10 @@ def check(document: Document) -> Findings:
     mail = handler.mapping("email-configs")
     missing = [key for key in _KEYS if not _is_set(mail, key)]
     at = handler.key("email-configs")
-    if missing and at is not None and not isinstance(handler.get("email-configs"), Sequence):
+    if missing and at is not None and not isinstance(handler.get("email-configs"), SequenceNode):
         yield Finding(at, f"mail stays off, because email-configs lacks {', '.join(missing)}", "fill in all six keys")
 
 
-def _is_set(mail: Mapping, key: str) -> bool:
+def _is_set(mail: MappingNode, key: str) -> bool:
     value = mail.get(key)
-    return value is not None and not (isinstance(value, Scalar) and value.tag == "null")
+    return value is not None and not (isinstance(value, ScalarNode) and value.tag == "null")

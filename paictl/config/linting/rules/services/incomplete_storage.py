@@ -24,7 +24,7 @@ Fails::
 from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
-from paictl.config.reading.nodes import Mapping, Scalar
+from paictl.config.reading.nodes import MappingNode, ScalarNode
 
 _LOG_KEYS = ("log_azure_storage_account", "log_azure_storage_account_key", "log_azure_storage_container_name")
 
@@ -43,7 +43,7 @@ def check(document: Document) -> Findings:
         yield from _lacking(rest, rest.key("log-server") or logs, _LOG_KEYS)
 
 
-def _lacking(section: Mapping, at: Scalar, keys: tuple[str, ...]) -> Findings:
+def _lacking(section: MappingNode, at: ScalarNode, keys: tuple[str, ...]) -> Findings:
     missing = [key for key in keys if not (value := section.text(key)) or not value.text.strip()]
     if missing:
         yield Finding(at, f"Azure storage needs {', '.join(missing)}", "fill them in")

@@ -34,17 +34,17 @@ Fails::
 from __future__ import annotations
 
 from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
-from paictl.config.reading.nodes import Mapping, Scalar
+from paictl.config.reading.nodes import MappingNode, ScalarNode
 
 
 @rule("SVC710", "no-hived-config", WARNING)
 def check(document: Document) -> Findings:
     """The section, if its config is missing or blank."""
     section = document.top.get("hivedscheduler")
-    if not isinstance(section, Mapping):
+    if not isinstance(section, MappingNode):
         return
     config = section.get("config")
-    if config is None or (isinstance(config, Scalar) and (config.tag == "null" or not config.text.strip())):
+    if config is None or (isinstance(config, ScalarNode) and (config.tag == "null" or not config.text.strip())):
         at = section.key("config") or document.top.key("hivedscheduler") or section
         message = "hivedscheduler has no config, so that the default scheduler is used"
         yield Finding(at, message, "write the configuration below config: |, or remove the section")

@@ -25,7 +25,7 @@ from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rul
 from paictl.config.linting.rules.shape.words import dotted, shown
 from paictl.config.models.placeholders import is_placeholder
 from paictl.config.models.services import described_keys
-from paictl.config.reading.nodes import Scalar, Sequence
+from paictl.config.reading.nodes import ScalarNode, SequenceNode
 
 _OF_SERVICES = re.compile(
     r"\byour[-_ ]|\$\{[^}]*\}|\{tenantID\}|^([xy])\1{3,}$|@example\.(com|org)$|^ip-address$", re.IGNORECASE
@@ -37,9 +37,9 @@ _TEXTS = (("prometheus", "customized-alerts"), ("hivedscheduler", "config"))
 def check(document: Document) -> Findings:
     """Every string that looks like one to be filled in; texts of other languages are left alone."""
     for path, entry, schema in described_keys(document):
-        values = entry.value.scalars() if isinstance(entry.value, Sequence) else [entry.value]
+        values = entry.value.scalars() if isinstance(entry.value, SequenceNode) else [entry.value]
         for value in values:
-            if path in _TEXTS or not isinstance(value, Scalar) or not isinstance(value.value, str):
+            if path in _TEXTS or not isinstance(value, ScalarNode) or not isinstance(value.value, str):
                 continue
             if is_placeholder(value.value) or _OF_SERVICES.search(value.value):
                 what = "a placeholder" if schema.get("x-secret") else f"the placeholder {shown(value)}"

@@ -21,14 +21,14 @@ Fails with::
 from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
-from paictl.config.models.services import FIXED_PORTS, Port, services_of
+from paictl.config.models.services import FIXED_PORTS, HostPort, services_of
 
 
 @rule("SVC702", "port-collision", ERROR)
 def check(document: Document) -> Findings:
     """Every written port that an earlier written one, a default or the host itself has."""
     ports = services_of(document).ports
-    holders: dict[int, Port] = {}
+    holders: dict[int, HostPort] = {}
     for port in sorted(ports, key=lambda port: (port.node is not None, port.node.start if port.node else 0)):
         other = holders.setdefault(port.number, port)
         if port.node is None:
@@ -42,7 +42,7 @@ def check(document: Document) -> Findings:
             yield Finding(port.node, message, _free(ports, port))
 
 
-def _free(ports: tuple[Port, ...], port: Port) -> str:
+def _free(ports: tuple[HostPort, ...], port: HostPort) -> str:
     taken = {one.number for one in ports if one is not port} | FIXED_PORTS.keys()
     free = next(number for number in range(port.default, port.default + len(taken) + 1) if number not in taken)
     return f"take a free one, e.g. {free}"

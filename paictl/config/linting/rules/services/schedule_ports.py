@@ -25,8 +25,8 @@ Fails::
 from __future__ import annotations
 
 from paictl.config.linting.rule import WARNING, Document, Finding, Findings, Severity, rule
-from paictl.config.models.services import EPHEMERAL_END, EPHEMERAL_START, Port, services_of
-from paictl.config.reading.nodes import Scalar
+from paictl.config.models.services import EPHEMERAL_END, EPHEMERAL_START, HostPort, services_of
+from paictl.config.reading.nodes import ScalarNode
 
 
 @rule("SVC703", "schedule-ports", WARNING)
@@ -46,7 +46,7 @@ def check(document: Document) -> Findings:
         yield from _range(at, (start, end), [port for port in within if port.node is None])
 
 
-def _range(at: Scalar, ports: tuple[int, int], defaults: list[Port]) -> Findings:
+def _range(at: ScalarNode, ports: tuple[int, int], defaults: list[HostPort]) -> Findings:
     """What is wrong with a written range; `defaults` are ports of services in it that are not written."""
     start, end = ports
     words = f"schedule ports {start} to {end}"

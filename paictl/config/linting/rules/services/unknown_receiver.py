@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import suggested
-from paictl.config.reading.nodes import Scalar
+from paictl.config.reading.nodes import ScalarNode
 from paictl.config.reading.source import place_of
 
 _BUILT_IN = "pai-"
@@ -39,7 +39,7 @@ _BUILT_IN = "pai-"
 def check(document: Document) -> Findings:
     """Every route to nowhere and every receiver after the first of its name."""
     alerts = document.top.mapping("alert-manager")
-    known: dict[str, Scalar] = {}
+    known: dict[str, ScalarNode] = {}
     for receiver in alerts.sequence("customized-receivers").mappings():
         name = receiver.text("name")
         if name is not None and known.setdefault(name.text, name) is not name:

@@ -24,7 +24,7 @@ import re
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
 from paictl.config.models.hosts import abridged
 from paictl.config.models.settings import filled, filled_items, network_of
-from paictl.config.reading.nodes import Scalar
+from paictl.config.reading.nodes import ScalarNode
 
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:\d{1,5})?")
 _PATH = re.compile(r"[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*")
@@ -62,7 +62,7 @@ def _is_image(text: str) -> bool:
     return _HOST.fullmatch(host) is not None and (not path or "{{" in path or _PATH.fullmatch(path) is not None)
 
 
-def _finding(key: str, scalar: Scalar, wanted: str) -> Finding:
+def _finding(key: str, scalar: ScalarNode, wanted: str) -> Finding:
     bare = re.sub(r"^https?://|/+$", "", scalar.text)
     hint = f"write {bare}" if bare != scalar.text and not wanted.startswith("a URL") else f"write {wanted}"
     return Finding(scalar, f"{key}: {abridged(scalar.text)} is not {wanted}", hint)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.models.settings import EXTRA
-from paictl.config.reading.nodes import Scalar
+from paictl.config.reading.nodes import ScalarNode
 
 
 @rule("CFG315", "extra-var-boolean", WARNING)
@@ -32,6 +32,6 @@ def check(document: Document) -> Findings:
     """Each boolean among the variables."""
     for entry in document.top.mapping(EXTRA):
         value = entry.value
-        if isinstance(value, Scalar) and isinstance(value.value, bool):
+        if isinstance(value, ScalarNode) and isinstance(value.value, bool):
             message = f'{entry.name} reaches Kubespray as the string "{value.value}", not as a boolean'
             yield Finding(value, message, "set it in Kubespray's own inventory/pai/openpai.yml")

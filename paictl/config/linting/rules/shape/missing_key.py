@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, Located, Span, rule
 from paictl.config.linting.rules.shape.words import MOST_COMPARED, dotted, meant, of_keyword
-from paictl.config.reading.nodes import Mapping
+from paictl.config.reading.nodes import MappingNode
 from paictl.config.reading.schema import Violation
 
 
@@ -49,7 +49,7 @@ def check(document: Document) -> Findings:
 def _misspelt(violation: Violation, missing: str) -> bool:
     """Whether an unknown key beside it is most likely the missing one."""
     properties = violation.schema.get("properties", {})
-    if not isinstance(violation.node, Mapping) or violation.schema.get("additionalProperties", True) is not False:
+    if not isinstance(violation.node, MappingNode) or violation.schema.get("additionalProperties", True) is not False:
         return False
     unknown = [entry.name for entry in violation.node if entry.name not in properties]
     return any(meant(name, violation.node, properties) == missing for name in unknown[:MOST_COMPARED])
@@ -58,11 +58,11 @@ def _misspelt(violation: Violation, missing: str) -> bool:
 def _excused(violation: Violation) -> bool:
     """Whether a key is there that is out of place in this mapping: then a rule of its own says what to do."""
     excuses = violation.schema.get("x-not-required-beside", ())
-    return isinstance(violation.node, Mapping) and any(name in violation.node for name in excuses)
+    return isinstance(violation.node, MappingNode) and any(name in violation.node for name in excuses)
 
 
 def _place(violation: Violation) -> Located:
     """The first key of the mapping: the line where the reader looks for the section."""
     node = violation.node
-    first = next(iter(node), None) if isinstance(node, Mapping) else None
+    first = next(iter(node), None) if isinstance(node, MappingNode) else None
     return first.key if first else Span(node.source, node.start, min(node.start + 1, node.end))

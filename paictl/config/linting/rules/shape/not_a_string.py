@@ -31,7 +31,7 @@ import re
 
 from paictl.config.linting.rule import WARNING, Document, Edit, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import dotted, of_keyword, wanted_types
-from paictl.config.reading.nodes import Scalar
+from paictl.config.reading.nodes import ScalarNode
 from paictl.config.reading.schema import Violation
 
 
@@ -40,7 +40,7 @@ def check(document: Document) -> Findings:
     """Every unquoted value that is no string where a string is wanted."""
     for violation in of_keyword(document, "type"):
         node = violation.node
-        if "string" not in wanted_types(violation) or not isinstance(node, Scalar) or node.tag == "null":
+        if "string" not in wanted_types(violation) or not isinstance(node, ScalarNode) or node.tag == "null":
             continue
         quoted = json.dumps(_meant(violation, node), ensure_ascii=False)
         secret = violation.schema.get("x-secret", False)
@@ -53,7 +53,7 @@ def check(document: Document) -> Findings:
         )
 
 
-def _meant(violation: Violation, node: Scalar) -> str:
+def _meant(violation: Violation, node: ScalarNode) -> str:
     """The string that was most likely meant: `yes` where only "true" and "false" are understood is "true"."""
     pattern = violation.schema.get("pattern")
     if pattern and isinstance(node.value, bool) and not re.search(pattern, node.text):
@@ -61,6 +61,6 @@ def _meant(violation: Violation, node: Scalar) -> str:
     return node.text
 
 
-def _reading(node: Scalar) -> str:
+def _reading(node: ScalarNode) -> str:
     kind = "boolean" if node.tag == "bool" else "number"
     return f"the {kind} {json.dumps(node.value)}"

@@ -28,7 +28,7 @@ from __future__ import annotations
 from paictl.config.linting.repairs import written
 from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import dotted, of_keyword, shown
-from paictl.config.reading.nodes import Scalar
+from paictl.config.reading.nodes import ScalarNode
 from paictl.words import nearest
 
 
@@ -40,10 +40,10 @@ def check(document: Document) -> Findings:
         node = violation.node
         values = {str(value).lower() if isinstance(value, bool) else str(value): value for value in reversed(allowed)}
         names = list(reversed(values))
-        near = nearest(node.text, names) if isinstance(node, Scalar) else None
+        near = nearest(node.text, names) if isinstance(node, ScalarNode) else None
         yield Finding(
             node,
             f"{dotted(violation.path)} is {shown(node)}, which is none of: {', '.join(names)}",
             f"did you mean {near!r}?" if near else f"write one of: {', '.join(names)}",
-            (Edit(node, written(values[near])),) if near and isinstance(node, Scalar) and node.plain else (),
+            (Edit(node, written(values[near])),) if near and isinstance(node, ScalarNode) and node.plain else (),
         )

@@ -26,7 +26,7 @@ import json
 
 from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import dotted, of_keyword, shown
-from paictl.config.reading.nodes import Node, Scalar, Sequence, to_data
+from paictl.config.reading.nodes import Node, ScalarNode, SequenceNode, to_data
 from paictl.config.reading.source import place_of
 
 
@@ -34,7 +34,7 @@ from paictl.config.reading.source import place_of
 def check(document: Document) -> Findings:
     """Every item after the first of its value, in lists that must not repeat any."""
     for violation in of_keyword(document, "uniqueItems"):
-        if not isinstance(violation.node, Sequence):
+        if not isinstance(violation.node, SequenceNode):
             continue
         seen: dict[str, Node] = {}
         for item in violation.node:
@@ -50,6 +50,6 @@ def check(document: Document) -> Findings:
 
 def _value(node: Node) -> str:
     """What JSON Schema compares: values, in which the order of keys does not count and 1.0 is 1."""
-    if isinstance(node, Scalar) and isinstance(node.value, float) and node.value.is_integer():
+    if isinstance(node, ScalarNode) and isinstance(node.value, float) and node.value.is_integer():
         return str(int(node.value))
     return json.dumps(to_data(node), sort_keys=True)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, Located, rule
 from paictl.config.linting.rules.shape.words import dotted, found
-from paictl.config.reading.nodes import Mapping
+from paictl.config.reading.nodes import MappingNode
 from paictl.config.reading.schema import Violation
 
 _ELSEWHERE = frozenset(
@@ -50,8 +50,8 @@ def check(document: Document) -> Findings:
 def _lone_keys(violation: Violation) -> Findings:
     node = violation.node
     for key, needed in violation.wanted.items():
-        missing = [name for name in needed if isinstance(node, Mapping) and name not in node]
-        if isinstance(node, Mapping) and key in node and missing:
+        missing = [name for name in needed if isinstance(node, MappingNode) and name not in node]
+        if isinstance(node, MappingNode) and key in node and missing:
             at: Located = node.key(key) or node
             where = dotted(violation.path)
             yield Finding(at, f"{where} has {key!r} without {missing[0]!r}", f"add {missing[0]}, or remove {key}")

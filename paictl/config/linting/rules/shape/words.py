@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from paictl.config.linting.repairs import renamed
 from paictl.config.reading.document import Document
-from paictl.config.reading.nodes import Mapping, Node, Scalar
+from paictl.config.reading.nodes import MappingNode, Node, ScalarNode
 from paictl.config.reading.problem import Edit
 from paictl.config.reading.schema import Violation
 from paictl.words import nearest
@@ -47,9 +47,9 @@ def any_of(types: list[str]) -> str:
 
 def found(node: Node) -> str:
     """What stands there, in the words of the file."""
-    if isinstance(node, Mapping):
+    if isinstance(node, MappingNode):
         return "a mapping"
-    if not isinstance(node, Scalar):
+    if not isinstance(node, ScalarNode):
         return "a list"
     names = {"null": "empty", "bool": "the boolean", "int": "the number", "float": "the number"}
     if node.tag == "null":
@@ -59,7 +59,7 @@ def found(node: Node) -> str:
 
 def shown(node: Node) -> str:
     """A short form of a value for a message."""
-    if not isinstance(node, Scalar):
+    if not isinstance(node, ScalarNode):
         return found(node)
     text = node.text if len(node.text) <= 60 else node.text[:57] + "..."
     return text if node.plain and node.tag != "str" else repr(text)
@@ -67,14 +67,14 @@ def shown(node: Node) -> str:
 
 def meant(name: str, holder: Node | None, known: Iterable[str]) -> str | None:
     """The known key that an unknown one most likely stands for; one that is there already cannot be meant."""
-    return nearest(name, [key for key in known if not isinstance(holder, Mapping) or key not in holder])
+    return nearest(name, [key for key in known if not isinstance(holder, MappingNode) or key not in holder])
 
 
 MOST_COMPARED = 400
 """Above this many names nobody is asked "did you mean": the comparison with each costs more than it helps."""
 
 
-def suggested(at: Scalar, known: Iterable[str], otherwise: str) -> tuple[str, tuple[Edit, ...]]:
+def suggested(at: ScalarNode, known: Iterable[str], otherwise: str) -> tuple[str, tuple[Edit, ...]]:
     """(hint, repair) for a name that is none of those known; `otherwise` is the hint where it resembles none."""
     names = list(known)
     near = nearest(at.text, names) if len(names) <= MOST_COMPARED else None

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Edit, Finding, Findings, rule
 from paictl.config.linting.rules.shape.words import any_of, dotted, found, of_keyword, wanted_types
-from paictl.config.reading.nodes import Scalar
+from paictl.config.reading.nodes import ScalarNode
 from paictl.config.reading.schema import Violation
 from paictl.config.reading.values import resolve
 
@@ -39,7 +39,7 @@ def check(document: Document) -> Findings:
     """Every value of a wrong type, but for those that only lack quotes (SHP102)."""
     for violation in of_keyword(document, "type"):
         types = wanted_types(violation)
-        if "string" in types and isinstance(violation.node, Scalar) and violation.node.tag != "null":
+        if "string" in types and isinstance(violation.node, ScalarNode) and violation.node.tag != "null":
             continue
         message = f"{dotted(violation.path)} must be {any_of(types)}, not {found(violation.node)}"
         bare = _bare(violation, types)
@@ -52,7 +52,7 @@ def check(document: Document) -> Findings:
 def _bare(violation: Violation, types: list[str]) -> str | None:
     """The text without quotes where that alone gives a wanted type."""
     node = violation.node
-    if not isinstance(node, Scalar) or node.style not in ("'", '"'):
+    if not isinstance(node, ScalarNode) or node.style not in ("'", '"'):
         return None
     tag = resolve(node.text)[0]
     return node.text if any(_TAGS.get(name) == tag for name in types) else None

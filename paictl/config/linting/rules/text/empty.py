@@ -25,17 +25,17 @@ Fails::
 from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, Severity, rule
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.yamltree import IssueKind
 
 
 @rule("TXT013", "empty-file", ERROR)
 def check(document: Document) -> Findings:
     """A file or embedded text without a value; a service may do without defaults."""
-    if document.kind is Kind.SERVICE_DEFAULTS:
+    if document.kind is FileKind.SERVICE_DEFAULTS:
         return
     for issue in document.issues:
         if issue.kind is IssueKind.EMPTY:
             hint = "remove the # before what you want to set, or remove the file"
-            severity = Severity.WARNING if document.kind is Kind.UNKNOWN else None
+            severity = Severity.WARNING if document.kind is FileKind.UNKNOWN else None
             yield Finding(issue.at, "nothing is set in this file", hint, severity=severity)

@@ -20,7 +20,7 @@ Fails with::
 from __future__ import annotations
 
 from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
-from paictl.config.reading.nodes import Mapping, Node, Scalar
+from paictl.config.reading.nodes import MappingNode, Node, ScalarNode
 
 _OPENING, _CLOSING = "“”„‟«‘‚", "“”‟»’"
 
@@ -37,10 +37,10 @@ def check(document: Document) -> Findings:
         if id(node) in seen:
             continue
         seen.add(id(node))
-        if isinstance(node, Scalar):
+        if isinstance(node, ScalarNode):
             if node.plain and len(node.text) > 1 and node.text[0] in _OPENING and node.text[-1] in _CLOSING:
                 yield Finding(node, "these quotation marks are a part of the text", 'write the plain ones: "..."')
-        elif isinstance(node, Mapping):
+        elif isinstance(node, MappingNode):
             waiting += [part for entry in node for part in (entry.key, entry.value)]
         else:
             waiting += node.items

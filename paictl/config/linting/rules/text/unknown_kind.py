@@ -25,12 +25,12 @@ Fails::
 from __future__ import annotations
 
 from paictl.config.linting.rule import ERROR, Document, Finding, Findings, rule
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 
 
 @rule("TXT015", "unknown-kind", ERROR)
 def check(document: Document) -> Findings:
     """A file that could be read but is of no known kind; in a folder such files are passed over."""
-    if document.kind is Kind.UNKNOWN and document.root is not None:
-        kinds = ", ".join(kind.value for kind in Kind if kind is not Kind.UNKNOWN)
+    if document.kind is FileKind.UNKNOWN and document.root is not None:
+        kinds = ", ".join(kind.value for kind in FileKind if kind is not FileKind.UNKNOWN)
         yield Finding(document.beginning, "cannot tell what kind of file this is", f"say it with --kind: {kinds}")

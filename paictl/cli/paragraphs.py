@@ -27,14 +27,14 @@ def wrapped(text: str, width: int | None, *, indent: str = "", hang: str | None 
         return [indent + text]
     rest = indent if hang is None else hang
     lines: list[str] = []
-    line, used = indent, _width(indent)
+    line, used = indent, wide(indent)
     empty = True
     for piece in _pieces(text):
-        size = _width(piece.rstrip())
+        size = wide(piece.rstrip())
         if not empty and used + size > width:
             lines.append(line.rstrip())
-            line, used = rest, _width(rest)
-        line, used, empty = line + piece, used + _width(piece), False
+            line, used = rest, wide(rest)
+        line, used, empty = line + piece, used + wide(piece), False
     return [*lines, line.rstrip()]
 
 
@@ -64,5 +64,6 @@ def _is_wide(character: str) -> bool:
     return unicodedata.east_asian_width(character) in "WF"
 
 
-def _width(text: str) -> int:
+def wide(text: str) -> int:
+    """Columns of a text on a terminal."""
     return len(text) if text.isascii() else sum(1 + _is_wide(character) for character in text)

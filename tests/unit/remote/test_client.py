@@ -1,0 +1,90 @@
+"""How requests reach an API server: its address may have a path, and a proxy may stand before it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import yaml
+
+from paictl.errors import PaictlError
+from paictl.remote.kube.client import KubeClient, KubeError, connect
+
+SEEN: list[str] = []
+"""Targets of the requests as they stood on the wire."""
+
+
+class _Server(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        SEEN.append(self.path)
+        moved = self.path.endswith("/moved")
+        data = json.dumps({"path": self.path}).encode()
+        self.send_response(302 if moved else 200)
+        if moved:
+            self.send_header("Location", "/elsewhere")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Server) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+def client(folder: Path, server: str, proxy: str | None = None) -> KubeClient:
+    SEEN.clear()
+    cluster = {"server": server, **({"proxy-url": proxy} if proxy else {})}
+    (folder / "conf").write_text(
+        yaml.safe_dump({
+            "clusters": [{"name": "c", "cluster": cluster}],
+            "users": [{"name": "u", "user": {"token": "t"}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        })
+    )  # fmt: skip
+    return connect(folder / "conf")
+
+
+@pytest.mark.parametrize("prefix", ["", "/", "/k8s/clusters/c-1", "/k8s/clusters/c-1/"])
+def test_the_path_of_the_server_stands_before_every_path(tmp_path: Path, address: str, prefix: str) -> None:
+    kube = client(tmp_path, f"{address}{prefix}")
+    for _ in range(2):
+        kube.get("/api/v1/pods", query={"limit": 5})
+    assert [f"{prefix.rstrip('/')}/api/v1/pods?limit=5"] * 2 == SEEN
+
+
+def test_a_proxy_is_told_the_whole_address(tmp_path: Path, address: str) -> None:
+    kube = client(tmp_path, "http://apiserver.invalid:6443/k8s", proxy=address)
+    kube.get("/api/v1/pods")
+    assert SEEN == ["http://apiserver.invalid:6443/k8s/api/v1/pods"]
+
+
+def test_a_redirect_is_not_followed(tmp_path: Path, address: str) -> None:
+    with pytest.raises(KubeError) as caught:
+        client(tmp_path, address).get("/moved")
+    assert caught.value.status == 302
+    assert SEEN == ["/moved"]
+
+
+@pytest.mark.parametrize("server", ["apiserver:6443", "https://", "ftp://h", "https://h:port"])
+def test_what_is_no_address_is_said_at_once(tmp_path: Path, server: str) -> None:
+    with pytest.raises(PaictlError) as caught:
+        client(tmp_path, server)
+    assert "clusters" in str(caught.value.hint)
+    assert server.rstrip("/") in str(caught.value.where)
