@@ -10,7 +10,7 @@ def state_folder() -> Path:
     """This shell's state: PAICTL_STATE (the shell of a lab has its own), else `paictl` in XDG's state folder."""
     if chosen := os.environ.get("PAICTL_STATE"):
         return Path(chosen)
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    base = os.environ.get("XDG_STATE_HOME") or _home() / ".local" / "state"
     return Path(base) / "paictl"
 
 
@@ -21,11 +21,19 @@ def runs_folder() -> Path:
 
 def config_folder() -> Path:
     """What the user has set: `paictl` in XDG's folder of configurations (`~/.config`)."""
-    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    base = os.environ.get("XDG_CONFIG_HOME") or _home() / ".config"
     return Path(base) / "paictl"
 
 
 def cache_folder() -> Path:
     """What can be computed again: `paictl` in XDG's folder of caches (`~/.cache`)."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    base = os.environ.get("XDG_CACHE_HOME") or _home() / ".cache"
     return Path(base) / "paictl"
+
+
+def _home() -> Path:
+    """The user's home, ``/`` where there is none (as docker has it for users whom no file knows)."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/")

@@ -133,6 +133,10 @@ def reflowed(paragraph: str) -> str:
     import textwrap
 
     width = min(shutil.get_terminal_size((PIPE_WIDTH, 24)).columns, 100)
+    if language() != "en":
+        from paictl.cli.paragraphs import wrapped
+
+        return "\n".join(wrapped(" ".join(paragraph.split()), width))
     return textwrap.fill(" ".join(paragraph.split()), width, break_long_words=False, break_on_hyphens=False)
 
 

@@ -89,6 +89,8 @@ class ExtenderCore:
         self.is_open = False
         self.broken = ""
         """What made the engine stop; nothing is answered any more."""
+        self.rival = ""
+        """Who seems to decide beside this process, which only an election makes safe; empty if nobody."""
         self.decisions: Counter[str] = Counter()
         self.asked = -math.inf
         """When kube-scheduler last asked about any pod."""
@@ -241,6 +243,11 @@ class ExtenderCore:
             self._before[entry.ref.uid] = entry, info
             return
         entry.cached = None
+        if not self.book.holds(entry.ref.uid):
+            self.rival = self.rival or (
+                f"pod {entry.ref.key} was bound by another than this one, and both may give the same devices away: "
+                "run one extender a cluster, or each with --leader-elect"
+            )
         self.record_outcomes(
             self.book.observe_bound(RunningPod(entry.reading.request, info), self.wall()), recovered=True
         )

@@ -148,7 +148,7 @@ def _lost(group: Group) -> str:
     elif group.virtual is None:
         how = f"as opportunistic: VC {group.vc} has no cells for it in the present configuration"
     else:
-        how = "unaccounted: the present configuration does not have all of its devices"
+        how = "unaccounted: the present configuration does not have all of its devices, or other pods hold them"
     return f"group {group.name} lost its guarantee and runs on {how}"
 
 

@@ -18,8 +18,10 @@ import uvicorn
 from paictl.cluster.pods.labels import DEVICES, Rules
 from paictl.errors import PaictlError
 from paictl.extender import configuration
+from paictl.extender.configuration import digest_of
 from paictl.extender.connections import serving
 from paictl.extender.core import ExtenderOptions
+from paictl.extender.ending import ended_by_sigterm
 from paictl.extender.metrics import ExtenderMetrics
 from paictl.extender.pod_events import VITAL, PodEvent
 from paictl.extender.routing import Routing
@@ -75,6 +77,8 @@ class ExtenderService:
         self.current: LeaderTerm | None = None
         self.failed = ""
         """Why the process has to end."""
+        self._refused = ""
+        """Digest of a configuration that was not taken."""
         self.elector = self._elector() if settings.elect else None
         self.routing = Routing(client, settings.pod, self._answering) if settings.pod is not None else None
         self._evicted = 0
@@ -179,15 +183,16 @@ class ExtenderService:
         sys.setswitchinterval(0.0005)  # an answer must not wait 5 ms for the thread that reads a watch
         settings = self.settings
         self._server = uvicorn.Server(self._http())
-        self.start()
-        try:
-            self._server.run()
-        except SystemExit:
-            raise PaictlError(
-                f"cannot listen on {settings.host}:{settings.port}", hint="choose another with --listen HOST:PORT"
-            ) from None
-        finally:
-            self.stop()
+        with ended_by_sigterm(self._server):
+            self.start()
+            try:
+                self._server.run()
+            except SystemExit:
+                raise PaictlError(
+                    f"cannot listen on {settings.host}:{settings.port}", hint="choose another with --listen HOST:PORT"
+                ) from None
+            finally:
+                self.stop()
         if self.failed:
             raise PaictlError(self.failed, hint="this is a bug in paictl: report it with the dump")
         if not self._server.started:
@@ -209,35 +214,55 @@ class ExtenderService:
 
     def _supervise(self) -> None:
         """Look after the configuration, the lease and the engine."""
-        refused = told = routed = ""
+        told: dict[str, str] = {}
         while not self._stop.wait(POLL):
-            problem = self.elector.problem if self.elector is not None else ""
-            if problem not in ("", told):
-                self.log(f"the lease cannot be had: {problem}")
-            told = problem
-            if self.routing is not None and self.routing.problem not in ("", routed):
-                self.log(f"the leader's label cannot be set: {self.routing.problem}")
-            routed = self.routing.problem if self.routing is not None else ""
+            for what, problem in self._troubles().items():
+                if problem not in ("", told.get(what)):
+                    self.log(f"{what}: {problem}")
+                told[what] = problem
             term = self.current
             if term is not None and term.core.broken:
                 self.failed = f"{term.core.broken}; the state is in {term.dump(self.settings.dump)}"
                 if self._server is not None:
                     self._server.should_exit = True
                 return
-            digest = configuration.digest_of(self.settings.config)
-            if digest in ("", self.read.digest, refused):
-                continue
-            try:
-                found = configuration.read(self.settings.config)
-            except PaictlError as error:
-                refused = digest
-                self.log(f"the changed configuration is not taken: {getattr(error, 'report', '') or error}")
-                continue
-            if found.text == self.read.text:  # another service's part of services-configuration.yaml
-                self.read = found
-                continue
-            self.log("the configuration has changed: starting anew with it")
-            with self._lock:
-                self.read = found
-                if self.current is not None:
-                    self.begin()
+            self._reread()
+
+    def _troubles(self) -> dict[str, str]:
+        """What keeps this process from its work; empty texts where nothing does."""
+        term = self.current
+        gone = not digest_of(self.settings.config)
+        return {
+            "the lease cannot be had": self.elector.problem if self.elector is not None else "",
+            "the leader's label cannot be set": self.routing.problem if self.routing is not None else "",
+            "nodes cannot be followed": _with_rights(term.nodes.problem) if term is not None else "",
+            "pods cannot be followed": _with_rights(term.pods.problem) if term is not None else "",
+            "two extenders": term.core.rival if term is not None and self.elector is None else "",
+            "the configuration": f"{self.settings.config} cannot be read; what it said before stays" if gone else "",
+        }
+
+    def _reread(self) -> None:
+        """Take a changed configuration, unless it is none."""
+        digest = digest_of(self.settings.config)
+        if digest in ("", self.read.digest, self._refused):
+            return
+        try:
+            found = configuration.read(self.settings.config)
+        except PaictlError as error:
+            self._refused = digest
+            self.log(f"the changed configuration is not taken: {getattr(error, 'report', '') or error}")
+            return
+        if found.text == self.read.text:  # another service's part of services-configuration.yaml
+            self.read = found
+            return
+        self.log("the configuration has changed: starting anew with it")
+        with self._lock:
+            self.read = found
+            if self.current is not None:
+                self.begin()
+
+
+def _with_rights(problem: str) -> str:
+    """A problem, and where to find the rights if they are what is missing."""
+    lacking = " is forbidden" in problem or "Unauthorized" in problem
+    return f"{problem} (`paictl extender config` prints the account and its rights)" if lacking else problem

@@ -276,6 +276,11 @@ class Book:
 
     # --- looking
 
+    def holds(self, uid: str) -> bool:
+        """Whether a pod holds devices here, confirmed or not."""
+        pod = self.pods.get(uid)
+        return pod is not None and pod.info is not None
+
     def assumed(self) -> list[str]:
         """Uids of the pods that hold devices although Kubernetes has not confirmed it."""
         return [uid for uid, pod in self.pods.items() if pod.assumed]

@@ -21,7 +21,7 @@ from paictl.i18n import Text, catalogue, counted, in_language, text
 from tests.conftest import ROOT
 from tests.unit.cli.conftest import Paictl
 
-OF_STUDENTS = ("lab", "job", "node", "cluster", "service", "config push")
+OF_STUDENTS = ("lab", "job", "node", "cluster", "service", "config push", "sim")
 """Groups and commands that the labs use."""
 
 
@@ -153,7 +153,20 @@ def test_every_help_text_that_students_read_has_its_chinese(path: str) -> None:
     assert found - catalogue("zh")._entries.keys() == set()
 
 
-@pytest.mark.parametrize("words", ["--help", "lab --help", "lab report -h", "help job submit", "service start -h"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--help",
+        "lab --help",
+        "lab report -h",
+        "help job submit",
+        "service start -h",
+        "sim -h",
+        "sim run -h",
+        "sim compare -h",
+        "sim generate -h",
+    ],
+)
 def test_a_help_page_in_chinese_has_the_same_lines_of_command(
     paictl: Paictl, monkeypatch: pytest.MonkeyPatch, words: str
 ) -> None:

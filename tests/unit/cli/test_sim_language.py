@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from paictl.cli.paragraphs import wide
 from paictl.cli.sim.shared import ROWS
 from paictl.i18n import catalogue, in_language
 from paictl.sim.generate import MIXES
@@ -141,5 +142,6 @@ def test_tables_have_chinese_headings(paictl: Paictl, monkeypatch: pytest.Monkey
     assert "多队列最少已得服务" in paictl("sim", "policies").out
     shown = paictl("sim", "policies", "chronus").out
     assert all(word in shown for word in ("按时完成", "整数，至少 1", "须整除租约", "只计数，不定位", "时长"))
+    assert all(wide(line) <= 100 for line in shown.splitlines() if line.startswith("- "))
     assert "与 Philly 的 82,247 个作业相似" in paictl("sim", "generate").out
     assert "手写的 YAML" in paictl("sim", "traces").out

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from paictl.places import config_folder, state_folder
 from tests.unit.cli.conftest import Paictl
 
 
@@ -77,3 +79,17 @@ def test_a_wrong_file_is_named(paictl: Paictl, user: Path, text: str, said: str)
     assert done.code == 2
     assert said in done.err
     assert str(user) in done.err or "jsn" in text
+
+
+def test_who_has_no_home_has_no_defaults_and_no_traceback(paictl: Paictl, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user of a container whom no file knows, with an empty environment."""
+
+    def unknown(number: int) -> NoReturn:
+        raise KeyError(number)
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "PAICTL_STATE"):
+        monkeypatch.delenv(name, raising=False)
+    done = paictl("version")
+    assert (done.code, done.err) == (0, "")
+    assert (config_folder(), state_folder()) == (Path("/.config/paictl"), Path("/.local/state/paictl"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import json
 import math
+import os
+import signal
 import sys
 import threading
 import time
@@ -23,7 +25,7 @@ from paictl.extender.pod_events import PodEvent
 from paictl.extender.service import ExtenderService, ExtenderSettings
 from paictl.extender.term import LeaderTerm
 from paictl.extender.wire import PodRef
-from paictl.remote.kube.client import Json
+from paictl.remote.kube.client import Json, KubeError
 from paictl.remote.kube.events import NewEvent, PodReference
 from paictl.remote.kube.informer import InformerTimes
 from paictl.scheduler.errors import InvariantError
@@ -54,6 +56,25 @@ class Cluster:
         return iter(())
 
 
+class Forbidding(Cluster):
+    """Allows nothing."""
+
+    def list(self, path: str, _query: Mapping[str, object] | None = None) -> Iterator[tuple[str, list[Json]]]:
+        raise KubeError(f'GET {path}: User "x" is forbidden to list', status=403)
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A configuration, and a process of which nothing stays behind in this one."""
+    monkeypatch.setattr(service, "POLL", 0.02)
+    for module, name in ((gc, "set_threshold"), (gc, "freeze"), (gc, "unfreeze"), (sys, "setswitchinterval")):
+        monkeypatch.setattr(module, name, lambda *_: None)
+    written = tmp_path / "hivedscheduler.yaml"
+    skus = {"GPU": {"gpu": 1, "cpu": 1, "memory": "1Gi"}}
+    written.write_text(yaml.safe_dump({**CONFIG, "physicalCluster": {"skuTypes": skus, **CONFIG["physicalCluster"]}}))
+    return written
+
+
 def until(condition: Callable[[], object]) -> None:
     end = time.monotonic() + 20
     while not condition():
@@ -79,10 +100,7 @@ def test_an_end_that_the_watch_never_told_is_found_by_the_next_list(harness: Har
         term.stop()
 
 
-def test_what_is_said_of_a_pod_reaches_the_recorder_whole(tmp_path: Path) -> None:
-    file = tmp_path / "hivedscheduler.yaml"
-    skus = {"GPU": {"gpu": 1, "cpu": 1, "memory": "1Gi"}}
-    file.write_text(yaml.safe_dump({**CONFIG, "physicalCluster": {"skuTypes": skus, **CONFIG["physicalCluster"]}}))
+def test_what_is_said_of_a_pod_reaches_the_recorder_whole(file: Path) -> None:
     client: Any = Cluster()
     made, said = ExtenderService(client, ExtenderSettings(file, events=False), lambda _line: None), list[NewEvent]()
     made.events.record = said.append  # type: ignore[assignment]
@@ -96,15 +114,10 @@ def test_what_is_said_of_a_pod_reaches_the_recorder_whole(tmp_path: Path) -> Non
 
 
 def test_an_engine_that_contradicts_itself_is_written_down_and_ends_the_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "POLL", 0.02)
-    for module, name in ((gc, "set_threshold"), (gc, "freeze"), (sys, "setswitchinterval")):
-        monkeypatch.setattr(module, name, lambda *_: None)
-    file, dump = tmp_path / "hivedscheduler.yaml", tmp_path / "dump"
+    dump = tmp_path / "dump"
     dump.mkdir()
-    skus = {"GPU": {"gpu": 1, "cpu": 1, "memory": "1Gi"}}
-    file.write_text(yaml.safe_dump({**CONFIG, "physicalCluster": {"skuTypes": skus, **CONFIG["physicalCluster"]}}))
     client: Any = Cluster()
     made = ExtenderService(
         client, ExtenderSettings(file, host="127.0.0.1", port=0, events=False, dump=dump), lambda _line: None
@@ -134,3 +147,67 @@ def test_an_engine_that_contradicts_itself_is_written_down_and_ends_the_process(
     data = json.loads(written.read_text())
     assert "overlap" in data["error"]
     assert data["engine"]["digest"]
+
+
+def test_told_to_end_it_ends_in_good_order(file: Path) -> None:
+    """SIGTERM by default kills whoever hands it on: the lease would stay held, and what is untold would stay so."""
+    client: Any = Cluster()
+    made = ExtenderService(client, ExtenderSettings(file, host="127.0.0.1", port=0, events=False), lambda _line: None)
+    killed: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _frame: killed.append(number))
+
+    def tell() -> None:
+        until(lambda: made._server is not None and made._server.started)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    other = threading.Thread(target=tell)
+    other.start()
+    try:
+        made.run()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        other.join(10)
+    assert made.current is None, "the term has ended"
+    assert killed == [], "nobody was handed the signal"
+
+
+def test_what_keeps_it_from_its_work_is_said_once_and_with_what_to_do(file: Path) -> None:
+    client: Any = Forbidding()
+    said: list[str] = []
+    made = ExtenderService(client, ExtenderSettings(file, events=False), said.append)
+    made.start()
+    try:
+        until(lambda: len([line for line in said if "cannot be followed" in line]) == 2)
+        file.unlink()
+        until(lambda: any(line.startswith("the configuration: ") for line in said))
+    finally:
+        made.stop()
+    for kind in ("nodes", "pods"):
+        (line,) = [line for line in said if line.startswith(f"{kind} cannot be followed")]
+        assert "is forbidden" in line
+        assert "paictl extender config" in line
+    (line,) = [line for line in said if line.startswith("the configuration: ")]
+    assert f"{file} cannot be read; what it said before stays" in line
+
+
+def test_another_extender_without_an_election_is_said(file: Path, harness: Harness) -> None:
+    mine, others, said = gang("mine", 1, 1)[0], gang("others", 1, 1)[0], list[str]()
+    harness.run(mine)
+    harness.core.pod_changed(mine)
+    assert harness.core.rival == ""
+    second = Harness(spec())
+    second.open(NODES)
+    second.run(others)
+    harness.core.pod_changed(others)
+    assert "pod default/others-0 was bound by another" in harness.core.rival
+    assert "--leader-elect" in harness.core.rival
+    client: Any = Cluster()
+    made = ExtenderService(client, ExtenderSettings(file, events=False), said.append)
+    made.start()
+    try:
+        until(lambda: made.current is not None and made.current.core.is_open)
+        assert made.current is not None
+        made.current.core.rival = harness.core.rival
+        until(lambda: said[-1] == f"two extenders: {harness.core.rival}")
+    finally:
+        made.stop()
