@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import os
-import socket
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,7 +20,7 @@ from paictl.errors import PaictlError
 from paictl.extender.ending import ended_by_sigterm
 from paictl.remote.kube.client import KubeClient, KubeError
 from paictl.remote.kube.informer import InformerTimes
-from paictl.remote.kube.leases import LeaderElector, LeaseTimes
+from paictl.remote.kube.leases import Leadership, LeaseTimes
 from paictl.workload.job import PRIORITIES
 
 SWEEP: Final = 60.0
@@ -53,19 +50,10 @@ class ControllerService:
         self.log = log
         self.current: ControlLoop | None = None
         self.metrics = ControllerMetrics(client, lambda: self.current)
-        self.elector = self._elector() if settings.elect else None
+        lease = settings.lease if settings.elect else None
+        self.leadership = Leadership(client, lease, self.begin, self.end, settings.terms)
         self._lock = threading.RLock()
         self._stop = threading.Event()
-
-    def _elector(self) -> LeaderElector:
-        identity = f"{socket.gethostname()}-{os.getpid()}"
-        return LeaderElector(
-            self.client, self.settings.lease, identity, gained=self.begin, lost=self.end, terms=self.settings.terms
-        )
-
-    def remaining(self) -> float:
-        """Seconds for which this process leads for sure."""
-        return self.elector.remaining if self.elector is not None else math.inf
 
     def begin(self) -> None:
         """Lead: look at everything anew."""
@@ -73,7 +61,7 @@ class ControllerService:
             self.end()
             classes = self._make_classes()
             self.current = ControlLoop(
-                self.client, self.remaining, self.log, classes=classes, times=self.settings.times
+                self.client, self.leadership.remaining, self.log, classes=classes, times=self.settings.times
             )
             self.current.start()
             self.log("leading")
@@ -102,18 +90,13 @@ class ControllerService:
 
     def start(self) -> None:
         """Begin everything but HTTP."""
-        if self.elector is not None:
-            self.elector.start()
-        else:
-            self.begin()
+        self.leadership.start()
         threading.Thread(target=self._keep_house, name="sweeper", daemon=True).start()
 
     def stop(self) -> None:
         """End in good order: give the lease back."""
         self._stop.set()
-        self.end()
-        if self.elector is not None:
-            self.elector.stop()
+        self.leadership.stop()
 
     def run(self) -> None:
         """Serve until told to end. Raises `PaictlError` if the address is taken."""
@@ -148,7 +131,7 @@ class ControllerService:
         """Ready who leads and knows all jobs, and who waits for the leader to go."""
         loop = self.current
         if loop is None:
-            problem = self.elector.problem if self.elector is not None else ""
+            problem = self.leadership.problem
             return PlainTextResponse(problem or "ok: another process leads", 503 if problem else 200)
         if not loop.cache.ready:
             return PlainTextResponse(f"starting: {loop.cache.problem or 'not all jobs are known yet'}", 503)

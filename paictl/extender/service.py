@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import gc
-import math
-import os
-import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -30,7 +27,7 @@ from paictl.extender.term import LeaderTerm
 from paictl.remote.kube.client import KubeClient
 from paictl.remote.kube.events import EventRecorder, NewEvent, PodReference
 from paictl.remote.kube.informer import InformerTimes
-from paictl.remote.kube.leases import LeaderElector, LeaseTimes
+from paictl.remote.kube.leases import Leadership, LeaseTimes
 
 POLL: Final = 1.0
 """Seconds between looks at the configuration file and at the engine's health."""
@@ -79,24 +76,15 @@ class ExtenderService:
         """Why the process has to end."""
         self._refused = ""
         """Digest of a configuration that was not taken."""
-        self.elector = self._elector() if settings.elect else None
+        lease = settings.lease if settings.elect else None
+        self.leadership = Leadership(client, lease, self.begin, self.end, settings.terms)
         self.routing = Routing(client, settings.pod, self._answering) if settings.pod is not None else None
         self._evicted = 0
         self._lock = threading.RLock()
         self._stop = threading.Event()
         self._server: uvicorn.Server | None = None
 
-    def _elector(self) -> LeaderElector:
-        identity = f"{socket.gethostname()}-{os.getpid()}"
-        return LeaderElector(
-            self.client, self.settings.lease, identity, gained=self.begin, lost=self.end, terms=self.settings.terms
-        )
-
     # --- terms
-
-    def remaining(self) -> float:
-        """Seconds for which this process leads for sure."""
-        return self.elector.remaining if self.elector is not None else math.inf
 
     def begin(self) -> None:
         """Lead: a new core from new lists."""
@@ -109,7 +97,7 @@ class ExtenderService:
             )
             self.current = LeaderTerm(
                 self.client, self.read.spec, options, self.record,
-                remaining=self.remaining, delete_after=self.settings.delete_after, times=self.settings.times,
+                remaining=self.leadership.remaining, delete_after=self.settings.delete_after, times=self.settings.times,
             )  # fmt: skip
             self.metrics.terms += 1
             self.current.start()
@@ -130,9 +118,9 @@ class ExtenderService:
         current = self.current
         if current is not None:
             return current
-        if self.elector is not None and self.elector.problem:
-            return f"this process does not lead: {self.elector.problem}"
-        holder = self.elector.holder if self.elector is not None else ""
+        if self.leadership.problem:
+            return f"this process does not lead: {self.leadership.problem}"
+        holder = self.leadership.holder
         return f"this process does not lead{f', {holder} does' if holder else ''}"
 
     def _answering(self) -> LeaderTerm | None:
@@ -144,7 +132,7 @@ class ExtenderService:
         term = self.term()
         if not isinstance(term, str):
             return term.problem
-        if self.elector is None or self.elector.problem or not self.elector.holder:
+        if self.leadership.problem or not self.leadership.holder:
             return term
         return ""
 
@@ -161,10 +149,7 @@ class ExtenderService:
         self.events.start()
         if self.routing is not None:
             self.routing.start()
-        if self.elector is not None:
-            self.elector.start()
-        else:
-            self.begin()
+        self.leadership.start()
         threading.Thread(target=self._supervise, name="supervisor", daemon=True).start()
 
     def stop(self) -> None:
@@ -172,9 +157,7 @@ class ExtenderService:
         self._stop.set()
         if self.routing is not None:
             self.routing.stop()
-        self.end()
-        if self.elector is not None:
-            self.elector.stop()
+        self.leadership.stop()
         self.events.stop()
 
     def run(self) -> None:
@@ -188,9 +171,7 @@ class ExtenderService:
             try:
                 self._server.run()
             except SystemExit:
-                raise PaictlError(
-                    f"cannot listen on {settings.host}:{settings.port}", hint="choose another with --listen HOST:PORT"
-                ) from None
+                pass  # said below: uvicorn has already logged why
             finally:
                 self.stop()
         if self.failed:
@@ -233,11 +214,11 @@ class ExtenderService:
         term = self.current
         gone = not digest_of(self.settings.config)
         return {
-            "the lease cannot be had": self.elector.problem if self.elector is not None else "",
+            "the lease cannot be had": self.leadership.problem,
             "the leader's label cannot be set": self.routing.problem if self.routing is not None else "",
             "nodes cannot be followed": _with_rights(term.nodes.problem) if term is not None else "",
             "pods cannot be followed": _with_rights(term.pods.problem) if term is not None else "",
-            "two extenders": term.core.rival if term is not None and self.elector is None else "",
+            "two extenders": term.core.rival if term is not None and not self.settings.elect else "",
             "the configuration": f"{self.settings.config} cannot be read; what it said before stays" if gone else "",
         }
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -107,7 +107,7 @@ def apply(
     form: Annotated[Output, typer.Option("--output", "-o", help="Form of the result.")] = Output.TABLE,
 ) -> None:
     """Make the machines a running cluster: Kubernetes, and all services on it."""
-    from paictl.cli.deploy.showing import PhaseLines, show_notes
+    from paictl.cli.deploy.showing import PhaseLines, show_end, show_notes
     from paictl.deploy.apply import apply as carry_out
     from paictl.deploy.apply import check_plan, plan_from
 
@@ -129,7 +129,8 @@ def apply(
     )  # fmt: skip
     confirm(question, cluster, yes=yes)
     done = carry_out(desired, runs_folder(), _now, PhaseLines(), lambda site: _give_access(site, cluster))
-    _say(done, cluster, form)
+    changes = [asdict(one) for one in done.changes]
+    show_end(done, _told(done, cluster), form, {"cluster": cluster}, {"changes": changes})
     if not kubernetes_only:
         from paictl.cli.deploy.services import StartOptions, deploy_services
 
@@ -172,25 +173,12 @@ def _give_access(site: Site, cluster: str) -> None:
         console.info(spoken("paictl knows it as {cluster}: {command}", cluster=cluster, command=command))
 
 
-def _say(done: Applied, cluster: str, form: Output) -> None:
-    data: dict[str, Any] = {
-        "cluster": cluster,
-        "run": str(done.run.path),
-        "resumed": done.resumed,
-        "changed": bool(done.changes),
-        "changes": [asdict(one) for one in done.changes],
-        "phases": [{"phase": one.phase, "status": one.status.value} for one in done.outcomes],
-    }
-    if form is not Output.TABLE:
-        console.write_data(data, form)
-        return
-    hosts = len({one.host for one in done.changes})
+def _told(done: Applied, cluster: str) -> str:
     if not done.changes:
-        console.write(spoken("nothing changed: cluster {cluster} is as it shall be", cluster=cluster))
-    else:
-        up = "cluster {cluster} is up: all nodes are Ready ({hosts} machines changed)"
-        console.write(spoken(up, cluster=cluster, hosts=hosts))
-    console.info(spoken("the run is kept in {path}", path=done.run.path))
+        return spoken("nothing changed: cluster {cluster} is as it shall be", cluster=cluster)
+    hosts = len({one.host for one in done.changes})
+    up = "cluster {cluster} is up: all nodes are Ready ({hosts} machines changed)"
+    return spoken(up, cluster=cluster, hosts=hosts)
 
 
 def _now() -> datetime:

@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
 
 from paictl.cli import console
-from paictl.cli.console import said, spoken
+from paictl.cli.console import Output, said, spoken
 from paictl.deploy.phases import HostChange
 from paictl.plan import events
 from paictl.plan.events import Event
+from paictl.plan.folder import RunFolder
+from paictl.plan.run import PhaseOutcome
+
+
+class EndedRun(Protocol):
+    """What became of a run, whatever its phases did."""
+
+    @property
+    def run(self) -> RunFolder:
+        """Where it is kept."""
+
+    @property
+    def resumed(self) -> bool:
+        """Whether it went on with one that was interrupted."""
+
+    @property
+    def outcomes(self) -> tuple[PhaseOutcome, ...]:
+        """What became of each phase."""
 
 
 class PhaseLines:
@@ -58,3 +77,14 @@ def show_notes(notes: Iterable[str]) -> None:
     """What the files say without any effect."""
     for note in notes:
         console.info(f"note: {note}")
+
+
+def show_end(done: EndedRun, told: str, form: Output, about: Mapping[str, Any], what: Mapping[str, list[Any]]) -> None:
+    """What a run came to: the sentence `told` and the run's folder; as data, `about` it and `what` it did, by names."""
+    if form is Output.TABLE:
+        console.write(told)
+        console.info(spoken("the run is kept in {path}", path=done.run.path))
+        return
+    phases = [{"phase": one.phase, "status": one.status.value} for one in done.outcomes]
+    data = {**about, "run": str(done.run.path), "resumed": done.resumed, "changed": any(what.values()), **what}
+    console.write_data({**data, "phases": phases}, form)

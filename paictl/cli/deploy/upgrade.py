@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -42,7 +42,7 @@ def upgrade(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Upgrade Kubernetes: one master after the other, then the workers, each drained before."""
-    from paictl.cli.deploy.showing import PhaseLines, show_notes
+    from paictl.cli.deploy.showing import PhaseLines, show_end, show_notes
     from paictl.deploy.artifacts import verify
     from paictl.deploy.upgrade import upgrade as carry_out
     from paictl.deploy.upgrade import wished
@@ -62,7 +62,9 @@ def upgrade(
     done = carry_out(
         desired, UpgradeOptions(target, batch, drain_timeout), runs_folder(), lambda: datetime.now(UTC), PhaseLines()
     )
-    _say(done, cluster, str(target), output)
+    about = {"cluster": cluster, "version": str(target)}
+    steps = [asdict(one) for one in done.steps]
+    show_end(done, _told(done, cluster, str(target)), output, about, {"steps": steps})
     written = deployment.settings.version
     if written and written != str(target):
         console.warning(
@@ -70,23 +72,8 @@ def upgrade(
         )
 
 
-def _say(done: Upgraded, cluster: str, version: str, output: Output) -> None:
-    data: dict[str, Any] = {
-        "cluster": cluster,
-        "version": version,
-        "run": str(done.run.path),
-        "resumed": done.resumed,
-        "changed": bool(done.steps),
-        "steps": [asdict(one) for one in done.steps],
-        "phases": [{"phase": one.phase, "status": one.status.value} for one in done.outcomes],
-    }
-    if output is not Output.TABLE:
-        console.write_data(data, output)
-        return
+def _told(done: Upgraded, cluster: str, version: str) -> str:
     if not done.steps:
-        console.write(spoken("nothing changed: cluster {cluster} is at {version}", cluster=cluster, version=version))
-    else:
-        count = len(done.steps)
-        text = "cluster {cluster} is at {version} ({count} machines changed)"
-        console.write(spoken(text, cluster=cluster, version=version, count=count))
-    console.info(spoken("the run is kept in {path}", path=done.run.path))
+        return spoken("nothing changed: cluster {cluster} is at {version}", cluster=cluster, version=version)
+    told = "cluster {cluster} is at {version} ({count} machines changed)"
+    return spoken(told, cluster=cluster, version=version, count=len(done.steps))

@@ -7,6 +7,9 @@ earlier than anybody else may begin.
 
 from __future__ import annotations
 
+import math
+import os
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -171,6 +174,55 @@ class LeaderElector:
             raise
         self.holder = self.identity
         return True
+
+
+class Leadership:
+    """A process's part in leading: by election if there is a `lease`, else alone from `start` to `stop`.
+
+    `begin` is called when it leads and `end` when it does no longer; `end` may come without a `begin`.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        lease: tuple[str, str] | None,
+        begin: Callable[[], None],
+        end: Callable[[], None],
+        terms: LeaseTimes | None = None,
+    ) -> None:
+        self._begin = begin
+        self._end = end
+        self._elector: LeaderElector | None = None
+        if lease is not None:
+            identity = f"{socket.gethostname()}-{os.getpid()}"
+            self._elector = LeaderElector(client, lease, identity, gained=begin, lost=end, terms=terms)
+
+    def remaining(self) -> float:
+        """Seconds for which this process leads for sure."""
+        return self._elector.remaining if self._elector is not None else math.inf
+
+    @property
+    def problem(self) -> str:
+        """Why the lease cannot be had; empty if nothing is wrong, or where there is none."""
+        return self._elector.problem if self._elector is not None else ""
+
+    @property
+    def holder(self) -> str:
+        """Who holds the lease, as last seen; empty if nobody does, or where there is none."""
+        return self._elector.holder if self._elector is not None else ""
+
+    def start(self) -> None:
+        """Take part, or lead at once."""
+        if self._elector is not None:
+            self._elector.start()
+        else:
+            self._begin()
+
+    def stop(self) -> None:
+        """Lead no longer, and give a lease back."""
+        self._end()
+        if self._elector is not None:
+            self._elector.stop()
 
 
 def _now() -> str:

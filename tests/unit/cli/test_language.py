@@ -51,6 +51,16 @@ def test_the_catalogue_keeps_every_argument() -> None:
         assert _places(other) == _places(key), key
 
 
+def test_a_job_and_its_tasks_have_one_word_each_in_chinese() -> None:
+    """The labs' glossary: 作业 is the job, 任务 one of its tasks."""
+    for key, other in catalogue("zh")._entries.items():
+        named = {word: re.search(rf"\b{word}s?\b", key, re.IGNORECASE) is not None for word in ("job", "task")}
+        if named["job"] and not named["task"]:
+            assert "任务" not in other, key
+        if named["task"] and not named["job"]:
+            assert "作业" not in other, key
+
+
 def _places(template: str) -> set[tuple[str, str | None]]:
     return {(name, conversion) for _, name, _, conversion in string.Formatter().parse(template) if name}
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+import math
+import threading
+import time
+from typing import Any, cast
 
 import pytest
 
 from paictl.remote.kube.client import Json, KubeError, NoAnswerError
-from paictl.remote.kube.leases import LeaderElector, LeaseTimes
+from paictl.remote.kube.leases import LeaderElector, Leadership, LeaseTimes
 
 
 class Leases:
@@ -108,3 +111,43 @@ def test_a_lease_is_taken_only_when_it_has_not_changed_for_its_whole_duration(el
     assert elections.changes[-1] == "+b"
     elections.round(elections.a)
     assert elections.changes[-1] == "-a"
+
+
+def test_without_a_lease_a_process_leads_from_start_to_stop() -> None:
+    told: list[str] = []
+    alone = Leadership(cast("Any", None), None, lambda: told.append("begin"), lambda: told.append("end"))
+    assert (alone.remaining(), alone.problem, alone.holder) == (math.inf, "", "")
+    alone.start()
+    assert told == ["begin"]
+    alone.stop()
+    assert told == ["begin", "end"]
+
+
+def test_with_a_lease_it_leads_once_it_has_it_and_gives_it_back() -> None:
+    leases, begun, told = Leases(), threading.Event(), list[str]()
+    elected = Leadership(
+        cast("Any", leases), ("space", "name"), begun.set, lambda: told.append("end"), LeaseTimes(8, 0.01)
+    )
+    assert elected.remaining() <= 0
+    elected.start()
+    assert begun.wait(20)
+    assert elected.remaining() > 0
+    assert elected.holder
+    elected.stop()
+    assert told == ["end"]
+    assert leases.lease is not None
+    assert leases.lease["spec"]["holderIdentity"] == "", "another may take it at once"
+    assert elected.remaining() <= 0
+
+
+def test_a_lease_that_cannot_be_had_is_said() -> None:
+    leases, told = Leases(), threading.Event()
+    leases.away = True
+    elected = Leadership(cast("Any", leases), ("space", "name"), told.set, told.clear, LeaseTimes(8, 0.01))
+    elected.start()
+    deadline = time.monotonic() + 20
+    while not elected.problem and time.monotonic() < deadline:
+        threading.Event().wait(0.01)
+    elected.stop()
+    assert elected.problem
+    assert not told.is_set()
