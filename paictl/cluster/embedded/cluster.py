@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from paictl.cluster.embedded.clock import Clock, wall_time
 from paictl.cluster.embedded.present import Present
 from paictl.cluster.embedded.still import Still
-from paictl.cluster.embedded.store import Store
-from paictl.cluster.embedded.viewrows import view_from
+from paictl.cluster.embedded.store import Store, whole
+from paictl.cluster.embedded.viewrows import SHOWN, view_from
 from paictl.cluster.interface import About, ConfigVersion, Event, JobRequest, JobView, MachineSpec, NodeChange, Port
 from paictl.cluster.versions import no_version
 from paictl.units import Millis, instant
@@ -196,6 +196,9 @@ class EmbeddedCluster:
         with self._still() as still:
             if still is not None and (found := still.job(key)) is not None:
                 return found
+            if still is not None and (row := self._store.job(key)) is not None and SHOWN in row.data:
+                with whole():
+                    return view_from({**row.view, "tasks": row.data[SHOWN]}, self.epoch)
         return self._live.job(key)
 
     def job_data(self, key: str) -> Mapping[str, object]:

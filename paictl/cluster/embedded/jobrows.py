@@ -8,10 +8,10 @@ from paictl.cluster.embedded.jobcodec import dump_job
 from paictl.cluster.embedded.jobs import LiveJob
 from paictl.cluster.embedded.jobviews import view_of
 from paictl.cluster.embedded.store import JobRow
-from paictl.cluster.embedded.viewrows import dump_view
+from paictl.cluster.embedded.viewrows import SHOWN, dump_view
 
 
 def row_of(job: LiveJob, epoch: datetime) -> JobRow:
-    """A job that has ended, with the view that lists show, so that they need not read the job."""
-    view = dump_view(view_of(job, epoch, tasks=False), epoch)
-    return JobRow(job.key, job.number, True, view, dump_job(job))
+    """A job that has ended, with the view that lists show without reading the job, and the views of its tasks."""
+    view = dump_view(view_of(job, epoch), epoch)
+    return JobRow(job.key, job.number, True, {**view, "tasks": []}, {**dump_job(job), SHOWN: view["tasks"]})

@@ -24,6 +24,9 @@ from paictl.units import instant, millis_between
 
 Row = dict[str, Any]
 
+SHOWN: Final = "shown"
+"""Where the data of a job that has ended hold the views of its tasks; nowhere in those of clusters of before."""
+
 _JOB: Final = ("submitted", "started", "ended")
 _TASK: Final = ("started", "ended")
 _SINCE: Final = ("since",)

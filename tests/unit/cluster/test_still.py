@@ -60,6 +60,29 @@ def test_who_looks_wakes_nothing_and_sees_the_same(busy: Bench) -> None:
     assert any(task.devices for job in cluster.jobs() for task in cluster.job(job.key).tasks)
 
 
+def test_jobs_that_have_ended_are_shown_with_their_tasks(busy: Bench) -> None:
+    busy.pass_time(60 * MINUTE)
+    busy.submit("short", commands=["sleep 1"])
+    busy.pass_time(MINUTE)
+    cluster = busy.again()
+    assert looked(cluster) == from_world(busy)
+    assert not is_alive(cluster)
+    ended = [cluster.job(job.key) for job in cluster.jobs() if job.state.ended]
+    assert len(ended) >= 3
+    assert all(task.node and task.ended is not None for job in ended for task in job.tasks)
+    with pytest.raises(ClusterError, match="there is no job"):
+        cluster.job("ann~nobody")
+
+
+def test_jobs_that_an_older_paictl_wrote_are_shown_as_well(busy: Bench) -> None:
+    busy.pass_time(60 * MINUTE)
+    (kept,) = busy.cluster._store._db.execute("SELECT data FROM job WHERE key = 'ann~one'").fetchone()
+    data = json.loads(kept)
+    del data["shown"]
+    changed(busy, "UPDATE job SET data = ? WHERE key = 'ann~one'", json.dumps(data))
+    assert looked(busy.again()) == from_world(busy)
+
+
 def test_it_holds_until_something_happens_by_itself(busy: Bench) -> None:
     busy.cluster.set_speed(1.0, run_out=False)
     busy.wall[0] += 299.9
