@@ -103,7 +103,7 @@ HOMONYMS = frozenset({"Cluster", "Job", "JobView", "Phase", "Preempt"})
 """Names that two public classes share, each for the reason in docs/architecture.md; no module knows both of them."""
 
 MAX_LATE_IMPORTS = 200
-"""Imports inside functions of the command line; docs/decisions/late-imports.md has the figures that say why there are any."""
+"""Imports inside functions of the command line; docs/decisions/late-imports.md has the figures that justify them."""
 
 MAX_LINES = 400
 
