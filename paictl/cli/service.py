@@ -22,6 +22,7 @@ from paictl.cli.clusters import (
 )
 from paictl.cli.command import App
 from paictl.cli.console import Output, write, write_data, write_table
+from paictl.cli.leaving import say_left
 from paictl.cli.progress import Display
 from paictl.cluster.interface import Cluster, HandClock, ServiceView
 from paictl.errors import ExitCode
@@ -288,6 +289,7 @@ def _run(
     check_id(cluster, cluster_id)
     prepared = prepare(cluster, request)
     _say(prepared)
+    say_left(prepared.left)
     if dry_run:
         for step in prepared.plan.steps:
             write(f"would {step.action.value} {step.service}: {step.reason}")

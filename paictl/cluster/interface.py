@@ -19,7 +19,7 @@ Instants are aware datetimes of the cluster's own clock, which need not be that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -222,6 +222,12 @@ class Services(Protocol):
 
     def drift(self, name: str) -> Sequence[str]:
         """What somebody has changed about the objects of a service by hand: a line each, object and field."""
+
+    def lacking(self) -> Mapping[str, Sequence[str]]:
+        """By service the images that it needs and no machine can get; none where machines reach a registry."""
+
+    def note_images(self, images: Collection[str] | None) -> None:
+        """Keep which images the machines have, None where they reach a registry: `lacking` heeds it from then on."""
 
     def set_service(self, name: str, *, running: bool, take_over: bool = False) -> ServiceView:
         """Start (loading the newest configuration) or stop a service; what it needs is the caller's to see to.

@@ -16,9 +16,10 @@ from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Deployment
 from paictl.deploy.looking import refuse_other_version
 from paictl.deploy.phases import LOOKING, PHASES, HostChange, phases, planned
-from paictl.deploy.site import JoinCredentials, Site
+from paictl.deploy.site import TIMEOUT, JoinCredentials, Site
 from paictl.errors import PaictlError
 from paictl.files import write_together
+from paictl.i18n import text
 from paictl.places import cache_folder
 from paictl.plan.events import Listener, both
 from paictl.plan.folder import RunFolder, begin_run, fingerprint, unfinished_run
@@ -61,19 +62,20 @@ def prepare(deployment: Deployment, artifacts: str = "") -> Desired:
     source = artifacts or deployment.settings.artifacts
     folder = Path(source.removeprefix("file://")).expanduser() if source else cache_folder() / "artifacts"
     if source.startswith(("http://", "https://")):
-        hint = f"gather it once: paictl deploy bundle create --source {source} -o DIR, then deploy: {{artifacts: DIR}}"
+        key = "gather it once: paictl deploy bundle create --source {source} -o DIR, then deploy: {{artifacts: DIR}}"
+        hint = text(key, source=source)
         raise PaictlError("artifacts come from a folder", where=source, hint=hint)
     return desired_of(deployment, read_lock(folder))
 
 
 @contextmanager
-def opened(desired: Desired, folder: Path) -> Iterator[Site]:
+def opened(desired: Desired, folder: Path, timeout: float = TIMEOUT) -> Iterator[Site]:
     """A site with connections and a private folder, for as long as the block lasts."""
     with (
         private_folder() as private,
         AnsibleSession(desired.inventory(), folder, JoinCredentials().variables) as session,
     ):
-        yield Site(desired, session, private)
+        yield Site(desired, session, private, timeout)
 
 
 def make_plan(desired: Desired, root: Path, now: Callable[[], datetime], listen: Listener) -> tuple[HostChange, ...]:
@@ -99,17 +101,17 @@ class Applied:
 
 def apply(
     desired: Desired, root: Path, now: Callable[[], datetime], listen: Listener,
-    at_end: Callable[[Site], object] = lambda _: None,
+    at_end: Callable[[Site], object] = lambda _: None, timeout: float = TIMEOUT,
 ) -> Applied:  # fmt: skip
     """Carry out all phases; `at_end` is called with the site once the nodes are Ready.
 
     A run of the same wish that did not get to its end is gone on with: what was done is known from the hosts, never
-    from the folder alone. Raises `PaictlError` with the first failure.
+    from the folder alone. A phase waits `timeout` seconds for Kubernetes. Raises `PaictlError` with the first failure.
     """
     wish, secrets = wish_of(desired), desired.deployment.secrets
     before = unfinished_run(root, KIND, wish, secrets)
     folder = before or begin_run(root, KIND, wish, now(), secrets)
-    with opened(desired, folder.path) as site:
+    with opened(desired, folder.path, timeout) as site:
         found: list[HostChange] = []
         times = PhaseTimes(folder.path, now)
 
@@ -179,10 +181,12 @@ def plan_from(path: Path) -> PlanFile:
             data["masters"], data["workers"], data["config"], data["fingerprint"], data["kubernetes"], changes
         )
     except OSError as error:
-        raise PaictlError(f"cannot be read: {error.strerror}", where=str(path)) from None
+        raise PaictlError(text("cannot be read: {strerror}", strerror=error.strerror), where=str(path)) from None
     except (ValueError, KeyError, TypeError) as error:
         hint = "write one: paictl deploy plan -m … -w … -c … -o FILE"
-        raise PaictlError(f"is no plan of a deployment: {error!r}", where=str(path), hint=hint) from None
+        raise PaictlError(
+            text("is no plan of a deployment: {error!r}", error=error), where=str(path), hint=hint
+        ) from None
 
 
 def check_plan(plan: PlanFile, desired: Desired) -> None:

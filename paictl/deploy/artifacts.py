@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 from paictl.errors import ExitCode, PaictlError
 from paictl.files import write_together
+from paictl.i18n import Text, text
 
 LOCK: Final = "artifacts.json"
 ANY: Final = "noarch"
@@ -62,7 +63,12 @@ class ArtifactFault:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.message} ({self.artifact})"
+        return self.said
+
+    @property
+    def said(self) -> Text:
+        """The fault for people."""
+        return text("{path}: {message} ({artifact})", path=self.path, message=self.message, artifact=self.artifact)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +85,10 @@ class ArtifactError(PaictlError):
     exit_code = ExitCode.NEGATIVE
 
     def __init__(self, folder: Path, faults: Sequence[ArtifactFault]) -> None:
-        more = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
         hint = "no host was touched; make the folder anew: paictl deploy bundle create"
-        super().__init__(f"{faults[0]}{more}", where=str(folder), hint=hint)
+        first, more = faults[0].said, len(faults) - 1
+        told = text("{fault} and {count} more", fault=first, count=more) if more else first
+        super().__init__(told, where=str(folder), hint=hint)
         self.faults = tuple(faults)
 
 
@@ -109,7 +116,11 @@ class Artifacts:
         found = self.find(name, arch)
         if found is None:
             hint = "paictl deploy bundle list shows what is there"
-            raise PaictlError(f"{name} for {arch} is not among the artifacts", where=str(self.folder), hint=hint)
+            raise PaictlError(
+                text("{name} for {arch} is not among the artifacts", name=name, arch=arch),
+                where=str(self.folder),
+                hint=hint,
+            )
         return found
 
     def version(self, wished: str = "") -> str:
@@ -117,11 +128,17 @@ class Artifacts:
         found = {one.version for one in self.all if one.name in ("kubeadm", "kubelet", "kubectl")}
         if len(found) != 1:
             said = ", ".join(sorted(found)) or "no version"
-            raise PaictlError(f"kubeadm, kubelet and kubectl must be of one version; here: {said}", where=self.where)
+            raise PaictlError(
+                text("kubeadm, kubelet and kubectl must be of one version; here: {said}", said=said), where=self.where
+            )
         (version,) = found
         if wished and wished != version:
-            hint = f"make a folder with it: paictl deploy bundle create --kubernetes {wished}"
-            raise PaictlError(f"Kubernetes {wished} is wished, here is {version}", where=self.where, hint=hint)
+            hint = text("make a folder with it: paictl deploy bundle create --kubernetes {version}", version=wished)
+            raise PaictlError(
+                text("Kubernetes {wished} is wished, here is {version}", wished=wished, version=version),
+                where=self.where,
+                hint=hint,
+            )
         return version
 
     @property
@@ -138,7 +155,11 @@ def local_folder(source: str) -> Path | None:
     if parts.scheme == "file":
         return Path(unquote(parts.path))
     if "://" in source:
-        raise PaictlError(f"{parts.scheme}:// is no source of artifacts", where=source, hint="a folder, file:, https:")
+        raise PaictlError(
+            text("{scheme}:// is no source of artifacts", scheme=parts.scheme),
+            where=source,
+            hint="a folder, file:, https:",
+        )
     return Path(source).expanduser()
 
 
@@ -148,19 +169,23 @@ def read_lock(folder: Path) -> Artifacts:
     try:
         found: Any = json.loads(path.read_text(encoding="utf-8"))
         if found["schemaVersion"] != _SCHEMA:
-            raise PaictlError(f"was written by another paictl (schema {found['schemaVersion']})", where=str(path))
+            raise PaictlError(
+                text("was written by another paictl (schema {value})", value=found["schemaVersion"]), where=str(path)
+            )
         rows = tuple(_artifact(row) for row in found["artifacts"])
     except FileNotFoundError:
         hint = "make it: paictl deploy bundle create -o DIR, or say where it is: deploy: {artifacts: DIR}"
         raise PaictlError("there is no artifact folder here", where=str(folder), hint=hint) from None
     except OSError as error:
-        raise PaictlError(f"cannot be read: {error.strerror}", where=str(path)) from None
+        raise PaictlError(text("cannot be read: {strerror}", strerror=error.strerror), where=str(path)) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise PaictlError(f"is no lock file of artifacts: {error!r}", where=str(path)) from None
+        raise PaictlError(text("is no lock file of artifacts: {error!r}", error=error), where=str(path)) from None
     for one in rows:
         pure = PurePosixPath(one.path)
         if pure.is_absolute() or ".." in pure.parts:
-            raise PaictlError(f"{one.name}: the path {one.path!r} leads out of the folder", where=str(path))
+            raise PaictlError(
+                text("{name}: the path {path!r} leads out of the folder", name=one.name, path=one.path), where=str(path)
+            )
     return Artifacts(folder, rows)
 
 
@@ -193,10 +218,11 @@ def _fault(path: Path, wanted: Artifact) -> ArtifactFault | None:
     except FileNotFoundError:
         return ArtifactFault(wanted.name, str(path), "is missing")
     except OSError as error:
-        return ArtifactFault(wanted.name, str(path), f"cannot be read: {error.strerror}")
+        return ArtifactFault(wanted.name, str(path), text("cannot be read: {strerror}", strerror=error.strerror))
     if sum_ == wanted.sha256:
         return None
-    return ArtifactFault(wanted.name, str(path), f"is another file: SHA-256 {sum_[:12]}…, wanted {wanted.sha256[:12]}…")
+    said = text("is another file: SHA-256 {found}…, wanted {wanted}…", found=sum_[:12], wanted=wanted.sha256[:12])
+    return ArtifactFault(wanted.name, str(path), said)
 
 
 def verify(artifacts: Artifacts, chosen: Iterable[Artifact] | None = None) -> None:
@@ -221,9 +247,9 @@ def images_in(path: Path) -> tuple[Image, ...]:
                 return tuple(_docker(_json(archive, "manifest.json")))
             return tuple(_oci(archive))
     except (tarfile.TarError, KeyError, ValueError, TypeError) as error:
-        raise PaictlError(f"is no archive of container images: {error}", where=str(path)) from None
+        raise PaictlError(text("is no archive of container images: {error}", error=error), where=str(path)) from None
     except OSError as error:
-        raise PaictlError(f"cannot be read: {error.strerror}", where=str(path)) from None
+        raise PaictlError(text("cannot be read: {strerror}", strerror=error.strerror), where=str(path)) from None
 
 
 def _json(archive: tarfile.TarFile, name: str) -> Any:

@@ -12,9 +12,11 @@ from typing import Any, Final
 from paictl.deploy.artifacts import Artifact, ArtifactKind, Artifacts, Image, images_in
 from paictl.deploy.inventory import Deployment, Machine, Role
 from paictl.deploy.kubeadm import merged
+from paictl.deploy.manifests import FOREIGN, images_named
 from paictl.deploy.preflight.asking import asked
 from paictl.deploy.reach import groups_of, sign_in
 from paictl.errors import PaictlError
+from paictl.i18n import text
 from paictl.remote.inventory import Host, Inventory
 from paictl.resources import resource_folder
 
@@ -162,9 +164,22 @@ def desired_of(deployment: Deployment, artifacts: Artifacts) -> Desired:
     )  # fmt: skip
     made.programs()  # which says what is missing
     network = deployment.settings.network
-    if network in ("flannel", "calico"):
-        artifacts.need(network)
+    if network in FOREIGN:
+        _need_network(made, network)
     return made
+
+
+def _need_network(desired: Desired, network: str) -> None:
+    """A network's manifest, and, where no machine reaches a registry, the images that it names."""
+    path = desired.artifacts.file(desired.artifacts.need(network))
+    if not desired.deployment.settings.offline:
+        return
+    here = {image.reference for image in desired.images}
+    if lacking := [one for one in images_named(path) if one not in here]:
+        said = text("{network} needs images that are not among the artifacts: {images}",
+                    network=network, images=", ".join(lacking))  # fmt: skip
+        hint = text("put archives of them into images/ of the folder, or write offline: false")
+        raise PaictlError(said, where=desired.artifacts.where, hint=hint)
 
 
 def _short(image: Image) -> str:
@@ -177,10 +192,10 @@ def _text(name: str) -> str:
 
 
 def _file(name: str, **words: str) -> str:
-    text = _text(name)
+    found = _text(name)
     for word, value in words.items():
-        text = text.replace(f"@{word}@", value)
-    return text
+        found = found.replace(f"@{word}@", value)
+    return found
 
 
 def _oom(deployment: Deployment) -> str:
@@ -220,7 +235,9 @@ def containerd_toml(desired: Desired) -> str:
     major, minor = _parts(number)
     if major < 2:
         hint = "Kubernetes 1.36 and later need containerd 2"
-        raise PaictlError(f"containerd {number} is too old", where=desired.artifacts.where, hint=hint)
+        raise PaictlError(
+            text("containerd {number} is too old", number=number), where=desired.artifacts.where, hint=hint
+        )
     settings = desired.deployment.settings
     driver = settings.kubelet.get("cgroupDriver", "systemd")
     pause = next((image.reference for image in desired.images if _short(image) == "pause"), "")

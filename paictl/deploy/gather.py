@@ -31,6 +31,7 @@ from paictl.deploy.artifacts import (
     write_lock,
 )
 from paictl.errors import ExitCode, PaictlError
+from paictl.i18n import text
 from paictl.resources import resource_folder
 
 _BLOCK: Final = 1 << 20
@@ -97,7 +98,10 @@ def gather(wanted: Sequence[Download], source: str, into: Path, lock: Path | Non
     for one in wanted:
         expected = known.get((one.artifact.name, one.artifact.arch, one.artifact.version), "")
         if lock and not expected:
-            raise PaictlError(f"{one.artifact.name} {one.artifact.version} is not in the lock", where=str(lock))
+            raise PaictlError(
+                text("{name} {version} is not in the lock", name=one.artifact.name, version=one.artifact.version),
+                where=str(lock),
+            )
         url = _url(one, source, folder)
         rows.append(replace(one.artifact, url=url, sha256=_one(one, url, into, expected, tell)))
     rows += _loose_images(folder, into, tell) if folder else []
@@ -134,10 +138,11 @@ def _one(one: Download, url: str, into: Path, expected: str, tell: Tell) -> str:
         hint = "take https://, or give a lock file with --lock"
         raise PaictlError("would come unverified over http", where=url, hint=hint)
     if expected and target.is_file() and sha256_of(target) == expected:
-        tell(f"{one.artifact.name} {one.artifact.version} is there")
+        tell(text("{name} {version} is there", name=one.artifact.name, version=one.artifact.version))
         return expected
     found = _fetch(url, target, expected)
-    tell(f"{one.artifact.name} {one.artifact.version} from {url}" + ("" if expected else " (nobody publishes its sum)"))
+    key = "{name} {version} from {source}" if expected else "{name} {version} from {source} (nobody publishes its sum)"
+    tell(text(key, name=one.artifact.name, version=one.artifact.version, source=url))
     return found
 
 
@@ -155,7 +160,7 @@ def _published(url: str, file: str, *, required: bool) -> str:
         sum_ for sum_, name in rows if not name
     ]
     if not match:
-        raise PaictlError(f"holds no SHA-256 of {file}", where=url)
+        raise PaictlError(text("holds no SHA-256 of {file}", file=file), where=url)
     return match[0]
 
 
@@ -164,10 +169,14 @@ def _open(url: str) -> Any:
         return urllib.request.urlopen(url, timeout=_TIMEOUT)  # noqa: S310 - the scheme was looked at
     except urllib.error.HTTPError as error:
         with error:
-            raise DownloadError(f"the server says {error.code} {error.reason}", where=url) from None
+            raise DownloadError(
+                text("the server says {code} {reason}", code=error.code, reason=error.reason), where=url
+            ) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
-        raise DownloadError(f"cannot be had: {reason}", where=url, hint="say where: --source") from None
+        raise DownloadError(
+            text("cannot be had: {reason}", reason=reason), where=url, hint="say where: --source"
+        ) from None
 
 
 def _fetch(url: str, target: Path, expected: str) -> str:
@@ -182,11 +191,11 @@ def _fetch(url: str, target: Path, expected: str) -> str:
                 file.write(block)
         found = sum_.hexdigest()
         if expected and found != expected:
-            said = f"is another file: SHA-256 {found[:12]}…, wanted {expected[:12]}…"
+            said = text("is another file: SHA-256 {found}…, wanted {wanted}…", found=found[:12], wanted=expected[:12])
             raise PaictlError(said, where=url, hint="the mirror is wrong, or the lock is old")
         part.replace(target)
     except OSError as error:
-        raise DownloadError(f"cannot be loaded: {error}", where=url) from None
+        raise DownloadError(text("cannot be loaded: {error}", error=error), where=url) from None
     finally:
         part.unlink(missing_ok=True)
     return found
@@ -200,7 +209,7 @@ def _copy_folder(source: Artifacts, into: Path, tell: Tell) -> Artifacts:
         target.parent.mkdir(parents=True, exist_ok=True)
         if not (target.is_file() and sha256_of(target) == one.sha256):
             _copy(source.file(one), target)
-        tell(f"{one.name} {one.version} from {source.file(one)}")
+        tell(text("{name} {version} from {source}", name=one.name, version=one.version, source=source.file(one)))
     write_lock(into, source.all)
     made = Artifacts(into, source.all)
     verify(made)
@@ -215,7 +224,7 @@ def _copy(source: Path, target: Path) -> None:
         except OSError:
             shutil.copy2(source, target)
     except OSError as error:
-        raise PaictlError(f"cannot be copied: {error.strerror}", where=str(source)) from None
+        raise PaictlError(text("cannot be copied: {strerror}", strerror=error.strerror), where=str(source)) from None
 
 
 def _loose_images(folder: Path, into: Path, tell: Tell) -> Iterator[Artifact]:
@@ -224,7 +233,7 @@ def _loose_images(folder: Path, into: Path, tell: Tell) -> Iterator[Artifact]:
         target = into / "images" / path.name
         target.parent.mkdir(parents=True, exist_ok=True)
         _copy(path, target)
-        tell(f"image {path.name} from {path}")
+        tell(text("image {name} from {source}", name=path.name, source=path))
         yield Artifact(
             path.stem,
             ArtifactKind.IMAGE,

@@ -7,6 +7,7 @@ from paictl.deploy.desired import NVIDIA, nvidia_toml
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.phase import DeployPhase
 from paictl.deploy.site import pack, pack_folder
+from paictl.i18n import text
 from paictl.plan.phase import Tell
 
 
@@ -39,7 +40,7 @@ class Runtime(DeployPhase):
         found = facts.lacks("files", "modules", "sysctls", "swap", "images")
         wanted = ["containerd", *self.site.desired.units(facts.machine)]
         idle = [name for name in wanted if not facts.runs(name)]
-        return found + ([f"start: {', '.join(idle)}"] if idle else [])
+        return found + ([text("start: {units}", units=", ".join(idle))] if idle else [])
 
     def run(self, tell: Tell) -> None:
         """Make it so."""

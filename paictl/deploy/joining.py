@@ -36,8 +36,12 @@ class ControlPlane(DeployPhase):
         """Begin, or find it begun; fetch the kubeconfig into a folder that nobody else can read."""
         site = self.site
         desired = site.desired
-        text = init_configuration(desired.deployment, desired.version, desired.images)
-        variables = {"paictl_configuration": text, "paictl_kubeconfig": str(site.kubeconfig)}
+        made = init_configuration(desired.deployment, desired.version, desired.images, site.timeout)
+        variables = {
+            "paictl_configuration": made,
+            "paictl_kubeconfig": str(site.kubeconfig),
+            "paictl_seconds": int(site.timeout),
+        }
         site.play("control_plane", tell, [desired.deployment.first], variables)
 
 
@@ -58,8 +62,11 @@ class _Join(DeployPhase):
         deployment = site.desired.deployment
         master = self.role is Role.MASTER
         variables = {
-            "paictl_configurations": {one.name: join_configuration(deployment, one, master=master) for one in due},
+            "paictl_configurations": {
+                one.name: join_configuration(deployment, one, site.timeout, master=master) for one in due
+            },
             "paictl_discovery": discovery(deployment, authority(site)),
+            "paictl_seconds": int(site.timeout),
         }
         site.play(f"join_{self.role}s", tell, [deployment.first, *due], variables)
 

@@ -29,24 +29,26 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> Values:
     return found
 
 
-def init_configuration(deployment: Deployment, version: str, images: Iterable[Image]) -> str:
-    """What the first master is begun with."""
+def init_configuration(
+    deployment: Deployment, version: str, images: Iterable[Image], timeout: float | None = None
+) -> str:
+    """What the first master is begun with; kubeadm itself waits `timeout` seconds, or as long as it likes."""
     first = deployment.first
     init = {
         "apiVersion": API, "kind": "InitConfiguration", "certificateKey": CERTIFICATE_KEY,
         "localAPIEndpoint": {"advertiseAddress": first.address},
-        "nodeRegistration": _registration(deployment, first),
+        "nodeRegistration": _registration(deployment, first), **_patience(timeout),
     }  # fmt: skip
     parts = [init, _cluster(deployment, version, tuple(images)), _kubelet(deployment), _proxy(deployment)]
     return yaml.safe_dump_all(parts, sort_keys=False)
 
 
-def join_configuration(deployment: Deployment, machine: Machine, *, master: bool) -> str:
-    """What a further machine joins with."""
+def join_configuration(deployment: Deployment, machine: Machine, timeout: float | None = None, *, master: bool) -> str:
+    """What a further machine joins with; `timeout` as above."""
     join: Values = {
         "apiVersion": API, "kind": "JoinConfiguration",
         "discovery": {"file": {"kubeConfigPath": DISCOVERY}, "tlsBootstrapToken": TOKEN},
-        "nodeRegistration": _registration(deployment, machine),
+        "nodeRegistration": _registration(deployment, machine), **_patience(timeout),
     }  # fmt: skip
     if master:
         own = {"advertiseAddress": machine.address}
@@ -64,6 +66,12 @@ def discovery(deployment: Deployment, authority: str) -> str:
         },
         sort_keys=False,
     )  # fmt: skip
+
+
+def _patience(timeout: float | None) -> Values:
+    """kubeadm's own limits: without them it gives up after four minutes, whatever its caller is ready to wait."""
+    waits = ("controlPlaneComponentHealthCheck", "kubeletHealthCheck", "discovery", "tlsBootstrap")
+    return {} if timeout is None else {"timeouts": dict.fromkeys(waits, f"{int(timeout)}s")}
 
 
 def _registration(deployment: Deployment, machine: Machine) -> Values:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 
 from paictl.deploy.facts import HostFacts
+from paictl.deploy.manifests import manifest_for
 from paictl.deploy.phase import DeployPhase
+from paictl.i18n import text
 from paictl.plan.phase import Tell
 from paictl.resources import resource_folder
 
@@ -19,9 +20,9 @@ class PodNetwork(DeployPhase):
     def changes(self, facts: HostFacts) -> list[str]:
         """A manifest that the first master has not applied yet."""
         first = facts.machine is self.site.desired.deployment.first
-        text = self.manifest() if first else ""
+        manifest = self.manifest() if first else ""
         known = facts.values.get("network")
-        return [f"apply {self._network}"] if text and known != manifest_mark(text) else []
+        return [text("apply {what}", what=self._network)] if manifest and known != manifest_mark(manifest) else []
 
     @property
     def _network(self) -> str:
@@ -34,7 +35,8 @@ class PodNetwork(DeployPhase):
         if self._network == "bridge":
             return (resource_folder("playbooks") / "files" / "bridge.yaml").read_text(encoding="utf-8")
         artifacts = self.site.desired.artifacts
-        return manifest_for(artifacts.file(artifacts.need(self._network)), self.site.desired.deployment.settings.pods)
+        path = artifacts.file(artifacts.need(self._network))
+        return manifest_for(self._network, path, self.site.desired.deployment.settings.pods)
 
     def should_run(self) -> str:
         """Skipped where something else does it."""
@@ -42,19 +44,11 @@ class PodNetwork(DeployPhase):
 
     def run(self, tell: Tell) -> None:
         """Apply the manifest."""
-        text = self.manifest()
-        variables = {"paictl_manifest": text, "paictl_mark": manifest_mark(text)}
+        manifest = self.manifest()
+        variables = {"paictl_manifest": manifest, "paictl_mark": manifest_mark(manifest)}
         self.site.play("network", tell, [self.site.desired.deployment.first], variables)
 
 
-def manifest_mark(text: str) -> str:
+def manifest_mark(manifest: str) -> str:
     """By which a host knows the manifest that it has applied."""
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def manifest_for(path: Path, pods: str) -> str:
-    """flannel's or Calico's manifest with another network of pods; both name theirs in one place."""
-    text = path.read_text(encoding="utf-8")
-    text = text.replace('"Network": "10.244.0.0/16"', f'"Network": "{pods}"')  # flannel's net-conf.json
-    calico = '            # - name: CALICO_IPV4POOL_CIDR\n            #   value: "192.168.0.0/16"'
-    return text.replace(calico, f'            - name: CALICO_IPV4POOL_CIDR\n              value: "{pods}"')
+    return hashlib.sha256(manifest.encode()).hexdigest()

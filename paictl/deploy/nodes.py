@@ -93,7 +93,7 @@ class AllReady(Connect):
 
     def run(self, tell: Tell) -> None:
         """Wait; raises `DeployError` with what the API says of the nodes that are not."""
-        client, end = api(self.site), time.monotonic() + READY_SECONDS
+        client, end = api(self.site), time.monotonic() + self.site.timeout
         wanted = {one.name for one in self.site.machines}
         said_of: Collection[str] = ()
         while True:
@@ -103,7 +103,7 @@ class AllReady(Connect):
             if time.monotonic() > end:
                 said = "; ".join(f"{name}: {why}" for name, why in sorted(waiting.items())[:4])
                 code = ExitCode.PARTIAL if len(waiting) < len(wanted) else ExitCode.NEGATIVE
-                hint = text("paictl deploy verify says more")
+                hint = text("paictl deploy verify says more; to wait longer: paictl deploy apply --timeout SECONDS")
                 raise DeployError(text("not Ready: {said}", said=said), exit_code=code, hint=hint)
             if waiting.keys() != said_of:
                 said_of = waiting.keys()

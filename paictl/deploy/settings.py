@@ -12,6 +12,7 @@ from paictl.config.models.settings import EXTRA, NETWORK_DEFAULTS, cluster_netwo
 from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import ScalarNode, to_data
 from paictl.errors import PaictlError
+from paictl.i18n import text
 
 SECTION: Final = "deploy"
 API_PORT: Final = 6443
@@ -132,7 +133,7 @@ def _login(document: Document, port: int) -> LoginSettings:
         raise PaictlError("user is missing: who logs in on the machines?", where=document.path)
     if not password and not key:
         hint = "write password: or ssh_key_file_path:"
-        raise PaictlError(f"there is no way to log in as {user}", where=document.path, hint=hint)
+        raise PaictlError(text("there is no way to log in as {user}", user=user), where=document.path, hint=hint)
     if key and not Path(key).expanduser().is_file():
         raise PaictlError("the key to log in with is not there", where=key, hint="correct ssh_key_file_path")
     return LoginSettings(user, password, str(Path(key).expanduser()) if key else "", port)
@@ -155,14 +156,14 @@ def _mirrors(document: Document) -> dict[str, tuple[str, ...]]:
     return {**found, "docker.io": (*found.get("docker.io", ()), *hub)} if hub else found
 
 
-def _address(text: str, at: ScalarNode | None) -> str:
-    if not text or at is None:
+def _address(value: str, at: ScalarNode | None) -> str:
+    if not value or at is None:
         return ""
     try:
-        return str(ipaddress.ip_address(text))
+        return str(ipaddress.ip_address(value))
     except ValueError:
         where = str(at.source.root.path)
-        raise PaictlError(f"deploy.api_address: {text!r} is no address", where=where) from None
+        raise PaictlError(text("deploy.api_address: {value!r} is no address", value=value), where=where) from None
 
 
 def _network(document: Document) -> str:
@@ -171,7 +172,11 @@ def _network(document: Document) -> str:
         return "bridge"
     if wished not in _NETWORKS:
         hint = "write deploy: {network: bridge}, or flannel or calico"
-        raise PaictlError(f"openpai_kube_network_plugin: {wished} is not supported", where=document.path, hint=hint)
+        raise PaictlError(
+            text("openpai_kube_network_plugin: {wished} is not supported", wished=wished),
+            where=document.path,
+            hint=hint,
+        )
     return _NETWORKS[wished]
 
 
@@ -182,9 +187,10 @@ def _proxy(mode: str) -> str:
 def _notes(document: Document, extra: Mapping[str, str]) -> Iterator[str]:
     """What is written and has no effect, so that nobody waits for it."""
     for name in (name for name in _IDLE if name in document.top):
-        yield f"{name} has no effect: machines get containerd and kubeadm, not Docker and Kubespray"
+        yield text("{name} has no effect: machines get containerd and kubeadm, not Docker and Kubespray", name=name)
     for name in sorted(extra.keys() - _FOLLOWED):
-        yield f"{EXTRA}.{name} has no effect: it is a variable of Kubespray that paictl does not know"
+        said = "{name} has no effect: it is a variable of Kubespray that paictl does not know"
+        yield text(said, name=f"{EXTRA}.{name}")
     if extra.get("kube_proxy_mode") == "ipvs":
         yield "kube_proxy_mode: ipvs has no effect: Kubernetes has given it up, nftables is used"
     if filled(document, "password") and filled(document, "ssh_key_file_path"):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from paictl.deploy.artifacts import Artifact
 from paictl.deploy.desired import Desired
@@ -24,7 +24,8 @@ from paictl.remote.ansible.outcome import PlaybookResult, TaskEvent, TaskEventKi
 from paictl.remote.ansible.run import AnsibleSession, PlaybookOptions
 from paictl.resources import resource_folder
 
-_SHOWN = 3
+_SHOWN: Final = 3
+TIMEOUT: Final = 300.0
 
 
 class DeployError(PaictlError):
@@ -55,6 +56,8 @@ class Site:
     desired: Desired
     session: AnsibleSession
     private: Path
+    timeout: float = TIMEOUT
+    """Seconds that a phase may wait for Kubernetes: kubeadm on a machine, nodes to get Ready."""
     facts: dict[str, HostFacts] = field(default_factory=dict)
     looked: tuple[float, float] = (0.0, 0.0)
     """Two instants by the clock here, between which the facts were gathered."""

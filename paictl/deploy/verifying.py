@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from paictl.deploy.nodes import not_ready
+from paictl.i18n import text
 from paictl.remote.kube.client import KubeClient, KubeError
 
 PORT: Final = 8080
@@ -82,7 +83,7 @@ class _Trying:
     def all(self, names: Sequence[str], nodes: Mapping[str, Any]) -> list[NodeCheck]:
         """Servers, then those who ask, then the devices."""
         self._wait_for_account()
-        self._tell(f"a pod on each of {len(names)} nodes")
+        self._tell(text("a pod on each of {count} nodes", count=len(names)))
         for number, name in enumerate(names):
             self._create(_pod(f"serve-{number}", name, self._trial.image, _SERVE, labels={"app": "serve"}))
         pods = self._until([f"serve-{number}" for number in range(len(names))], lambda pod: bool(_ip(pod) and _up(pod)))
@@ -151,7 +152,7 @@ class _Trying:
         }
         if not wanted:
             return []
-        self._tell(f"all devices of each of {len(wanted)} nodes")
+        self._tell(text("all devices of each of {count} nodes", count=len(wanted)))
         order = list(wanted)
         for number, name in enumerate(order):
             kind, count = wanted[name]
@@ -195,7 +196,7 @@ def answers(node: str, pod: Mapping[str, Any]) -> list[NodeCheck]:
         check, _, verdict = line.rpartition(" ")
         name, _, peer = check.partition(":")
         words = {"dns": "the name of the API's service is not found", "service": "a service's address does not answer"}
-        message = words.get(name, f"the pod on {peer} does not answer") if verdict != "ok" else ""
+        message = words.get(name) or text("the pod on {node} does not answer", node=peer) if verdict != "ok" else ""
         found.append(NodeCheck(check, node, CheckState.OK if verdict == "ok" else CheckState.FAILED, message))
     return found
 
@@ -205,10 +206,13 @@ def device_finding(node: str, wanted: tuple[str, int], pod: Mapping[str, Any]) -
     kind, count = wanted
     status = pod.get("status", {})
     if status.get("phase") == "Succeeded":
-        return NodeCheck("devices", node, CheckState.OK, f"{count} of {kind}")
+        return NodeCheck("devices", node, CheckState.OK, text("{count} of {kind}", count=count, kind=kind))
     if str(status.get("reason", "")).startswith(("OutOf", "UnexpectedAdmission")):
-        return NodeCheck("devices", node, CheckState.SKIPPED, f"some of {count} of {kind} are in use")
-    return NodeCheck("devices", node, CheckState.FAILED, why(pod) or f"{count} of {kind} were not given")
+        return NodeCheck(
+            "devices", node, CheckState.SKIPPED, text("some of {count} of {kind} are in use", count=count, kind=kind)
+        )
+    said = why(pod) or text("{count} of {kind} were not given", count=count, kind=kind)
+    return NodeCheck("devices", node, CheckState.FAILED, said)
 
 
 def why(pod: Mapping[str, Any]) -> str:

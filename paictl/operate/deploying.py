@@ -8,22 +8,22 @@ from decimal import Decimal
 from pathlib import Path
 
 from paictl import __version__
-from paictl.cluster.interface import Cluster
+from paictl.cluster.interface import Cluster, Services
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
-from paictl.cluster.manifests.context import Renderer, RenderInputs, images_of
+from paictl.cluster.manifests.context import Renderer, RenderInputs
 from paictl.config.making.generate import SERVICES_FILE, inventory_of, plan, read_inputs, recheck
 from paictl.config.making.generate_text import render
 from paictl.config.making.skus import MachineSku
 from paictl.config.reading.schema import named_schemas
+from paictl.deploy.desired import Desired
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Role
 from paictl.files import write_together
 from paictl.operate.pushing.plan import PushRequest, send
 from paictl.operate.pushing.plan import plan as plan_push
-from paictl.operate.services import perform, prepare
+from paictl.operate.services import LeftOut, perform, prepare
 from paictl.plan.events import Listener
-from paictl.service.carry_out import ServiceOutcome
-from paictl.service.catalogue import load_catalogue
+from paictl.service.carry_out import Patience, ServiceOutcome
 from paictl.service.plan import ServiceRequest
 from paictl.units import Quantity
 
@@ -67,15 +67,6 @@ def push_configuration(cluster: Cluster, folder: Path) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A service that machines without a registry cannot run: images that it lacks, or a service that is left out."""
-
-    service: str
-    images: tuple[str, ...] = ()
-    needs: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Address:
     """Where a service is reached from outside: a port of every node; 0 where it is reached inside the cluster only."""
 
@@ -83,16 +74,10 @@ class Address:
     port: int
 
 
-def left_out(cluster: Cluster, images: Iterable[str]) -> tuple[LeftOut, ...]:
-    """The services that cannot run with these images alone, in start order; raises `PaictlError` as rendering does."""
-    here, catalogue, renderer = set(images), load_catalogue(), _renderer(cluster)
-    found: dict[str, LeftOut] = {}
-    for name in catalogue.services:
-        lacking = tuple(one for one in images_of(renderer.sealed(name)) if one not in here)
-        need = next((need for need in catalogue[name].prerequisites if need in found), "")
-        if lacking or need:
-            found[name] = LeftOut(name, lacking, need)
-    return tuple(found.values())
+def keep_images(cluster: Services, desired: Desired) -> None:
+    """Let the cluster know which images its machines have, if they can get no others, so that later starts heed it."""
+    offline = desired.deployment.settings.offline
+    cluster.note_images([one.reference for one in desired.images] if offline else None)
 
 
 def address_of(cluster: Cluster, service: str) -> Address:
@@ -107,11 +92,21 @@ def _renderer(cluster: Cluster) -> Renderer:
     return Renderer(RenderInputs(cluster.name, NAMESPACE, JOBS_NAMESPACE, __version__, files))
 
 
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What became of the services: of each step, and which were left out."""
+
+    outcomes: tuple[ServiceOutcome, ...]
+    left: tuple[LeftOut, ...]
+
+
 def start_services(
-    cluster: Cluster, request: ServiceRequest, listen: Listener, say: Callable[[str], object]
-) -> tuple[ServiceOutcome, ...]:
+    cluster: Cluster, request: ServiceRequest, listen: Listener, say: Callable[[str], object],
+    patience: Patience | None = None,
+) -> Started:  # fmt: skip
     """Start services; those that run already are left alone."""
     prepared = prepare(cluster, request)
     for remark in prepared.plan.settled:
         say(f"{remark.service} {remark.text}")
-    return perform(cluster, prepared, listen) if prepared.plan.steps else ()
+    outcomes = perform(cluster, prepared, listen, patience) if prepared.plan.steps else ()
+    return Started(outcomes, prepared.left)

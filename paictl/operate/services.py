@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from paictl.cluster.interface import HandClock, Services, ServiceView
 from paictl.errors import PaictlError
+from paictl.i18n import Text, text
 from paictl.plan.events import Listener
 from paictl.service.carry_out import Patience, ServiceOutcome, carry_out
 from paictl.service.catalogue import Catalogue, Service, load_catalogue
@@ -28,6 +29,23 @@ class ListedService:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A service that machines without a registry cannot run: images that it lacks, or a service that is left out."""
+
+    service: str
+    images: tuple[str, ...] = ()
+    needs: str = ""
+
+    @property
+    def why(self) -> Text:
+        """The reason for people."""
+        if self.images:
+            images = ", ".join(self.images)
+            return text("not started, its image is not among the artifacts: {images}", images=images)
+        return text("not started, it needs {service}", service=self.needs)
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
     """A plan for a cluster, with what it would destroy there."""
 
@@ -37,6 +55,8 @@ class Prepared:
     """Objects that the services of the plan lose, because the newest configuration has them no more."""
     data_stay: bool = False
     """Whether the data in `plan.losses` are kept."""
+    left: tuple[LeftOut, ...] = ()
+    """Services that nobody named and that cannot run here."""
 
     @property
     def sweeping(self) -> bool:
@@ -74,15 +94,38 @@ def conditions(cluster: LiveServicePorts, request: ServiceRequest) -> list[Condi
 
 
 def prepare(cluster: LiveServicePorts, request: ServiceRequest) -> Prepared:
-    """The steps that fulfil a request on a cluster; raises `ServiceError` for unknown names."""
+    """The steps that fulfil a request on a cluster; raises `ServiceError` for unknown names.
+
+    A start of all leaves out what has to pull an image where machines reach no registry: it would wait in vain.
+    """
     catalogue = load_catalogue()
     views = cluster.services(closely=request.action not in (Action.STOP, Action.DELETE))
     unchanged = [view.name for view in views if view.changed is False]
+    left: tuple[LeftOut, ...] = ()
+    if request.action is Action.START and not request.names:
+        left = left_out(cluster.lacking(), catalogue, request.skip, [view.name for view in views if view.running])
+        request = replace(request, skip=(*request.skip, *(one.service for one in left)))
     plan = make_plan(request, catalogue, observe(cluster, views).states, unchanged)
     touched = {step.service for step in plan.steps}
     stale = {view.name: view.stale for view in views if view.stale and view.name in touched}
     data_stay = cluster.keeps_data and not request.with_data
-    return Prepared(replace(plan, losses=losses_on(plan, cluster)), catalogue, stale, data_stay)
+    return Prepared(replace(plan, losses=losses_on(plan, cluster)), catalogue, stale, data_stay, left)
+
+
+def left_out(
+    lacking: Mapping[str, Sequence[str]], catalogue: Catalogue, skipped: Collection[str], running: Collection[str]
+) -> tuple[LeftOut, ...]:
+    """The services that cannot run without the images that they lack, and those that need them, in start order.
+
+    What runs already is not among them, whoever has brought its image, and neither is what is skipped anyway.
+    """
+    found: dict[str, LeftOut] = {}
+    for name in (one for one in catalogue.services if one not in running):
+        images = tuple(lacking.get(name, ()))
+        need = next((need for need in catalogue[name].prerequisites if need in found), "")
+        if images or need:
+            found[name] = LeftOut(name, images, need)
+    return tuple(one for one in found.values() if one.service not in skipped)
 
 
 def perform(

@@ -142,9 +142,18 @@ def look(_):
 
 
 def save(_):
-    """A snapshot, and the authorities and certificates of this master, in a folder beside etcd's data."""
+    """A snapshot, and the authorities and certificates of this master, in a folder beside etcd's data; else nothing."""
     about = etcd()
     folder = fresh(about["data"] + "/paictl-backup")
+    try:
+        return saved(about, folder)
+    except BaseException:  # another master is asked then, and nobody comes back for this
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def saved(about, folder):
+    """What `save` tells when all is in the folder."""
     snapshot, pki = folder + "/snapshot.db", folder + "/pki.tar"
     with Tools(about["image"]) as tool:
         who = dict(certificates(), ETCDCTL_ENDPOINTS=about["client"])
@@ -155,8 +164,7 @@ def save(_):
         packed.add(PKI, "pki")
     for path in (snapshot, pki):
         os.chmod(path, 0o600)
-    found = dict(look({}), files=[snapshot, pki], status=status)
-    return found
+    return dict(look({}), files=[snapshot, pki], status=status)
 
 
 def tidy(_):

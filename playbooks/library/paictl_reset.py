@@ -31,7 +31,8 @@ removed:
 """
 UNITS = ["paictl-kubeadm", "kubelet", "paictl-network", "paictl-address", "containerd"]
 PATHS = [
-    "/etc/kubernetes", "/etc/containerd", "/etc/cni/net.d/10-paictl.conflist", "/etc/crictl.yaml", "/etc/paictl",
+    "/etc/kubernetes", "/etc/containerd", "/etc/cni/net.d/10-paictl.conflist",
+    "/etc/cni/net.d/10-flannel.conflist", "/opt/cni/bin/flannel", "/run/flannel", "/etc/crictl.yaml", "/etc/paictl",
     "/etc/modules-load.d/paictl.conf", "/etc/sysctl.d/90-paictl.conf", "/etc/systemd/system/containerd.service",
     "/etc/systemd/system/kubelet.service", "/etc/systemd/system/kubelet.service.d",
     "/etc/systemd/system/paictl-network.service", "/etc/systemd/system/paictl-address.service",
@@ -41,6 +42,10 @@ PATHS = [
 EMPTIED = ["/var/lib/containerd", "/var/lib/kubelet", "/run/containerd"]
 """Folders that may be mount points of their own: what is in them goes, they stay if they cannot be removed."""
 ROUTES = "77"
+LINKS = ("cni0", "flannel.1", "flannel-wg", "tunl0", "vxlan.calico", "kube-ipvs0")
+TABLES = ("kube-proxy", "flannel-ipv4", "flannel-ipv6")
+CHAINS = ("KUBE-", "CNI-", "cali-", "FLANNEL-", "flanneld ")
+"""In every rule that is not the machine's own: the name of a chain, or what a comment begins with."""
 
 
 def unmount(path):
@@ -73,12 +78,23 @@ def remove(path):
     return False
 
 
+def flannel_network():
+    """The network of all pods as flannel knows it on this machine; empty where it does not run."""
+    for line in read("/run/flannel/subnet.env").splitlines():
+        if line.startswith("FLANNEL_NETWORK="):
+            return line.split("=", 1)[1]
+    return ""
+
+
 def network():
     """Take away links, routes and rules of the cluster."""
-    for link in ("cni0", "flannel.1", "tunl0", "vxlan.calico", "kube-ipvs0"):
+    for link in LINKS:
         if os.path.exists("/sys/class/net/" + link):
             run(["ip", "link", "delete", link])
     run(["ip", "route", "flush", "proto", ROUTES])
+    pods = flannel_network()
+    if pods:  # routes of its backend host-gw, which go by the machine's own link
+        run(["ip", "route", "flush", "root", pods])
     address = read("/etc/paictl/address.json")
     if '"address": "' in address:
         own = address.split('"address": "')[1].split('"')[0]
@@ -87,10 +103,11 @@ def network():
             if len(words) > 3 and words[3] == own + "/32":
                 run(["ip", "addr", "del", own + "/32", "dev", words[1]])
     for family in ("ip", "ip6"):
-        run(["nft", "delete", "table", family, "kube-proxy"])
+        for table in TABLES:
+            run(["nft", "delete", "table", family, table])
     for tool in ("iptables", "ip6tables"):
         code, rules, _ = run([tool + "-save"])
-        kept = [line for line in rules.splitlines() if not any(word in line for word in ("KUBE-", "CNI-", "cali-"))]
+        kept = [line for line in rules.splitlines() if not any(word in line for word in CHAINS)]
         if code == 0 and len(kept) != len(rules.splitlines()):
             run([tool + "-restore"], text="\n".join(kept) + "\n")
 

@@ -112,3 +112,36 @@ def test_the_master_comes_back(kubectl: Callable[..., subprocess.CompletedProces
     )
     ready = json.loads(kubectl("get", "nodes", "-o", "json").stdout)["items"]
     assert len(ready) == 3 + WORKERS
+
+
+def test_a_restore_takes_all_masters_back_to_the_same_instant(
+    site: Site, kubectl: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    assert kubectl("create", "configmap", "kept").returncode == 0
+    made = site.paictl("deploy", "backup", *site.files, str(site.folder))
+    assert made.returncode == 0, made.stderr
+    assert kubectl("delete", "configmap", "kept").returncode == 0
+    assert kubectl("create", "configmap", "later").returncode == 0
+    done = site.paictl("deploy", "restore", made.stdout.strip(), "--cluster-id", "pai", *site.files, seconds=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert kubectl("create", "configmap", "afterwards").returncode == 0
+    for number in (1, 2, 3):  # each by itself, not only the one that has the address
+        server = f"--server=https://{site.lab.address(number)}:6443"
+        there = set(kubectl(server, "get", "configmaps", "-o", "name").stdout.split())
+        assert {"configmap/kept", "configmap/afterwards"} <= there
+        assert "configmap/later" not in there
+        data = site.lab.machine(number).root / "var/lib/etcd"
+        assert sorted(path.name for path in data.iterdir()) == ["member", "paictl-before"]
+    assert len(json.loads(kubectl("get", "paijobs", "--all-namespaces", "-o", "json").stdout)["items"]) == SUBMISSIONS
+    assert _members(kubectl) == {"h1": True, "h2": True, "h3": True}
+    assert kubectl("wait", "--for=condition=Ready", "node", "--all", "--timeout=60s").returncode == 0
+    assert _holder(site.lab)
+
+
+def _members(kubectl: Callable[..., subprocess.CompletedProcess[str]]) -> dict[str, bool]:
+    """The members that etcd counts, and whether each votes."""
+    keys = [f"--{name}=/etc/kubernetes/pki/etcd/{file}" for name, file in (
+        ("cacert", "ca.crt"), ("cert", "server.crt"), ("key", "server.key"))]  # fmt: skip
+    words = ["exec", "--namespace=kube-system", "etcd-h1", "--", "etcdctl", *keys, "member", "list", "-w", "json"]
+    members = json.loads(kubectl(*words).stdout)["members"]
+    return {one["name"]: not one.get("isLearner") for one in members}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,36 @@ def book(lab: Lab, artifacts: Path, tmp_path_factory: pytest.TempPathFactory) ->
     return made
 
 
+def _in_check(book: Book) -> dict[str, list[str]]:
+    """What the playbook of the devices would change on the workers, with --check."""
+    files = ("master.csv", "worker.csv", "config.yaml")
+    words = [*map(str, book.box.lab.network.inside()), sys.executable, "-m", "tests.e2e_hosts.in_check", *files]
+    done = subprocess.run(
+        [*words, str(book.box.home / "run"), "worker1", "worker2"], env=book.box.environment, cwd=book.box.home,
+        capture_output=True, text=True, timeout=200, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found: dict[str, list[str]] = json.loads(done.stdout)["devices"]
+    return found
+
+
+DESCRIBE = ["Describe the devices to containers", "Let containers have the devices that NVIDIA_VISIBLE_DEVICES names"]
+INSTALL = ["Make a folder for its packages", "Install its packages"]
+
+
+def test_with_check_hosts_with_gpus_stay_as_they_are(book: Book) -> None:
+    """worker2 has no toolkit for as long as it is looked at."""
+    toolkit = book.box.lab.machine(3).root / "usr/bin/nvidia-ctk"
+    aside = toolkit.rename(toolkit.with_name("aside"))
+    try:
+        assert _in_check(book) == {"worker1": DESCRIBE, "worker2": [*INSTALL, *DESCRIBE]}
+    finally:
+        aside.rename(toolkit)
+    for number in (2, 3):
+        root = book.box.lab.machine(number).root
+        assert not any((root / path).exists() for path in ("etc/cdi", "etc/containerd", "var/lib/paictl"))
+
+
 @pytest.fixture(scope="module")
 def applied(book: Book) -> str:
     """What `deploy apply` says at its end."""
@@ -76,12 +107,21 @@ def test_kubelet_counts_the_gpus_and_the_services_are_ready(cluster: Book) -> No
     assert json.loads(cluster.run("service", "status", "-n", *sorted(OURS), "-o", "json"))
 
 
+def test_a_start_of_all_leaves_out_what_no_machine_has_an_image_of(cluster: Book) -> None:
+    """It once waited five minutes for each of them."""
+    shown = cluster.run("service", "start")
+    left = {line.split(": ")[0] for line in shown.splitlines() if ": not started" in line}
+    assert left == FOREIGN
+    assert ": started" not in shown
+
+
 def test_a_second_apply_changes_nothing(cluster: Book) -> None:
     before = lives(cluster.items("pods", SYSTEM))
     shown = cluster.run("deploy", "apply", *FILES, "--yes")
     assert "nothing changed: cluster pai is as it shall be" in shown
     assert ": started" not in shown
     assert lives(cluster.items("pods", SYSTEM)) == before
+    assert _in_check(cluster) == {"worker1": [], "worker2": []}
 
 
 # --- the first reconfiguration: one cluster becomes two virtual ones, while job 0 runs

@@ -28,6 +28,9 @@ from tools.images import oci
 BUSYBOX = "localhost/busybox:1"
 """The image of the tests' own pods."""
 
+LOCK = "artifacts.json"
+"""What the folder's files are."""
+
 _BUILD = Path(__file__).parents[1] / "kube" / "build.sh"
 _APPLETS = (
     "sh", "sleep", "cat", "id", "echo", "ls", "mount", "ip", "ping", "wget", "httpd", "hostname", "ps", "nc",
@@ -43,7 +46,7 @@ _PROXY_NEEDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Artifact:
+class Artifact:
     """A row of artifacts.json."""
 
     name: str
@@ -75,7 +78,7 @@ def folder(stamp: str = "", images: Sequence[Path] = ()) -> Path:
 
 def device_plugin(reference: str) -> Path:
     """An archive with the device plugin of `tools.hosts.gpu` under the name of NVIDIA's image."""
-    program = _built("deviceplugin", "nvidia-device-plugin")
+    program = built("deviceplugin", "nvidia-device-plugin")
 
     def fill(at: Path) -> None:
         write_image(at / "device-plugin.tar", reference, {"/usr/bin/nvidia-device-plugin": program})
@@ -106,23 +109,23 @@ def _made(key: str, make: Callable[[Path], None]) -> Path:
 def _pack(at: Path, version: str) -> None:
     known = versions()
     for name in _KUBERNETES:
-        _place(_built(name, name, version), at / name)
-    _place(_built("runc", "runc"), at / "runc.amd64")
+        _place(built(name, name, version), at / name)
+    _place(built("runc", "runc"), at / "runc.amd64")
     number = known["CONTAINERD_VERSION"].removeprefix("v")
     names = ("containerd", "containerd-shim-runc-v2", "ctr")
-    _archive(at / f"containerd-{number}-linux-amd64.tar.gz", {f"bin/{n}": _built("containerd", n) for n in names})
-    network = {f"./{name}": _built("cni", name) for name in _NETWORK}
+    _archive(at / f"containerd-{number}-linux-amd64.tar.gz", {f"bin/{n}": built("containerd", n) for n in names})
+    network = {f"./{name}": built("cni", name) for name in _NETWORK}
     _archive(at / f"cni-plugins-linux-amd64-{known['CNI_VERSION']}.tgz", network)
     crictl = known["CRICTL_VERSION"]
-    _archive(at / f"crictl-{crictl}-linux-amd64.tar.gz", {"crictl": _built("crictl", "crictl")})
+    _archive(at / f"crictl-{crictl}-linux-amd64.tar.gz", {"crictl": built("crictl", "crictl")})
     (at / "images").mkdir()
     _images(at / "images", version)
     rows = [
-        *(_row(at, name, "binary", version, name) for name in _KUBERNETES),
-        _row(at, "runc", "binary", known["RUNC_VERSION"], "runc.amd64"),
-        _row(at, "containerd", "archive", number, f"containerd-{number}-linux-amd64.tar.gz"),
-        _row(at, "cni-plugins", "archive", known["CNI_VERSION"], f"cni-plugins-linux-amd64-{known['CNI_VERSION']}.tgz"),
-        _row(at, "crictl", "archive", crictl, f"crictl-{crictl}-linux-amd64.tar.gz"),
+        *(row(at, name, "binary", version, name) for name in _KUBERNETES),
+        row(at, "runc", "binary", known["RUNC_VERSION"], "runc.amd64"),
+        row(at, "containerd", "archive", number, f"containerd-{number}-linux-amd64.tar.gz"),
+        row(at, "cni-plugins", "archive", known["CNI_VERSION"], f"cni-plugins-linux-amd64-{known['CNI_VERSION']}.tgz"),
+        row(at, "crictl", "archive", crictl, f"crictl-{crictl}-linux-amd64.tar.gz"),
     ]
     _lock(at, rows)
 
@@ -131,28 +134,29 @@ def _extend(at: Path, core: Path, images: Iterable[Path]) -> None:
     shutil.copytree(core, at, copy_function=os.link, dirs_exist_ok=True)
     for image in images:
         _place(image, at / "images" / image.name)
-    rows = json.loads((core / "artifacts.json").read_text())["artifacts"]
-    (at / "artifacts.json").unlink()  # a hard link still
-    _lock(at, [_Artifact(**row) for row in rows if row["kind"] != "image"])
+    rows = json.loads((core / LOCK).read_text())["artifacts"]
+    (at / LOCK).unlink()  # a hard link still
+    _lock(at, [Artifact(**one) for one in rows if one["kind"] != "image"])
 
 
-def _lock(at: Path, rows: Sequence[_Artifact]) -> None:
+def _lock(at: Path, rows: Sequence[Artifact]) -> None:
     """Write artifacts.json: these rows and one for each image."""
     images = [
-        _row(at, path.stem, "image", path.stem.rpartition("_")[2], f"images/{path.name}")
+        row(at, path.stem, "image", path.stem.rpartition("_")[2], f"images/{path.name}")
         for path in sorted((at / "images").iterdir())
     ]
-    data = {"schemaVersion": 1, "artifacts": [asdict(row) for row in (*rows, *images)]}
-    (at / "artifacts.json").write_text(json.dumps(data, indent=2) + "\n")
+    data = {"schemaVersion": 1, "artifacts": [asdict(one) for one in (*rows, *images)]}
+    (at / LOCK).write_text(json.dumps(data, indent=2) + "\n")
 
 
-def _row(at: Path, name: str, kind: str, version: str, path: str) -> _Artifact:
-    return _Artifact(name, kind, version, "amd64", "", _hash(at / path), path)
+def row(at: Path, name: str, kind: str, version: str, path: str) -> Artifact:
+    """The row of a file that is there."""
+    return Artifact(name, kind, version, "amd64", "", _hash(at / path), path)
 
 
 def _images(at: Path, version: str) -> None:
     """Those that kubeadm lists, and busybox; the archive is named after the image: ``kube-apiserver_v1.37.1.tar``."""
-    listed = run([_built("kubeadm", "kubeadm", version), "config", "images", "list", "--kubernetes-version", version])
+    listed = run([built("kubeadm", "kubeadm", version), "config", "images", "list", "--kubernetes-version", version])
     for reference in listed.stdout.split():
         name, _, tag = reference.rpartition("/")[2].partition(":")
         files, links, entrypoint = _content(name, version)
@@ -165,18 +169,18 @@ def _content(name: str, version: str) -> tuple[Mapping[str, Path], Mapping[str, 
     """Files, links and entry point of one of kubeadm's images."""
     match name:
         case "etcd":
-            client = {f"/usr/local/bin/{each}": _built("etcdctl", each) for each in ("etcdctl", "etcdutl")}
-            return {"/usr/local/bin/etcd": _built("etcd", "etcd"), **client}, {}, ()
+            client = {f"/usr/local/bin/{each}": built("etcdctl", each) for each in ("etcdctl", "etcdutl")}
+            return {"/usr/local/bin/etcd": built("etcd", "etcd"), **client}, {}, ()
         case "coredns" | "pause":
-            return {f"/{name}": _built(name, name)}, {}, (f"/{name}",)
+            return {f"/{name}": built(name, name)}, {}, (f"/{name}",)
         case "kube-proxy":
             merged = {f"/{each}": f"usr/{each}" for each in ("bin", "sbin", "lib", "lib64")}
-            return {**_proxy_files(base()), f"/usr/local/bin/{name}": _built(name, name, version)}, merged, ()
+            return {**proxy_files(base()), f"/usr/local/bin/{name}": built(name, name, version)}, merged, ()
         case _:
-            return {f"/usr/local/bin/{name}": _built(name, name, version)}, {}, ()
+            return {f"/usr/local/bin/{name}": built(name, name, version)}, {}, ()
 
 
-def _proxy_files(root: Path) -> dict[str, Path]:
+def proxy_files(root: Path) -> dict[str, Path]:
     """iptables, nft and conntrack with the libraries they load."""
     found = {path.relative_to(root) for pattern in _PROXY_NEEDS for path in root.glob(pattern)}
     for path in sorted(found):
@@ -188,11 +192,12 @@ def _proxy_files(root: Path) -> dict[str, Path]:
     return {f"/{path}": root / path for path in found}
 
 
-def _built(component: str, program: str, stamp: str = "") -> Path:
+def built(component: str, program: str, stamp: str = "") -> Path:
+    """A file that build.sh has made; raises `LabError` where it has not."""
     path = programs(component, stamp) / program
     if not path.is_file():
         wanted = f"KUBE_STAMP={stamp} " if stamp not in ("", versions()["KUBE_VERSION"]) else ""
-        raise LabError(f"{path} is not there: {wanted}tools/kube/build.sh hosts")
+        raise LabError(f"{path} is not there: {wanted}tools/kube/build.sh {component}")
     return path
 
 

@@ -3,6 +3,7 @@
 #   Components: etcd kube-apiserver kube-controller-manager kube-scheduler kwok (what `make e2e` needs; the default);
 #   kubectl kubelet kubeadm kube-proxy etcdctl containerd runc cni crictl coredns pause deviceplugin; "hosts" is all that test hosts need;
 #   prometheus alertmanager node-exporter, in the versions of templates/images.yaml; "monitoring" is these three.
+#   flannel (another network of pods, for a test of its own).
 #   Versions: versions.env beside this file, or the environment. PAICTL_KUBE is the folder of Kubernetes' own binaries
 #   (default: ${XDG_CACHE_HOME:-~/.cache}/paictl/kube/VERSION); the others are in COMPONENT-VERSION beside it.
 #   KUBE_STAMP=v1.37.0 links the same code again under another version, in seconds a program: an "older patch" for upgrades.
@@ -33,6 +34,7 @@ DEFAULT=(etcd kube-apiserver kube-scheduler kube-controller-manager kwok)
 KUBERNETES=(kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubectl kubelet kubeadm)
 BESIDE=(etcd kwok runc cni containerd crictl etcdctl coredns pause deviceplugin)
 MONITORING=(prometheus alertmanager node-exporter)
+APART=(flannel)
 
 say() { printf 'kube: %s\n' "$*" >&2; }
 die() { say "$*"; exit 2; }
@@ -99,6 +101,7 @@ folder_of() {
     crictl) echo "$CACHE/crictl-$CRICTL_VERSION" ;;
     coredns) echo "$CACHE/coredns-$COREDNS_VERSION" ;;
     pause) echo "$CACHE/pause-$PAUSE_VERSION" ;;
+    flannel) echo "$CACHE/flannel-$FLANNEL_VERSION" ;;
     deviceplugin) echo "$CACHE/deviceplugin-$KUBE_VERSION-$(sha256sum <"$PLUGIN" | cut -c 1-8)" ;;
     prometheus) echo "$CACHE/prometheus-$PROMETHEUS_VERSION" ;;
     alertmanager) echo "$CACHE/alertmanager-$ALERTMANAGER_VERSION" ;;
@@ -116,6 +119,7 @@ last_of() {
     prometheus) echo promtool ;;
     alertmanager) echo amtool ;;
     cni) echo firewall ;;
+    flannel) echo flanneld ;;
     deviceplugin) echo nvidia-device-plugin ;;
     *) echo "$1" ;;
   esac
@@ -212,6 +216,25 @@ pause() {
   mv "$folder/.pause.new" "$folder/pause"
 }
 
+# flanneld as its makers link it (static, with C for one of its backends), and the CNI plugin of that name, but that the
+# module proxy does not give out two modules: the SDK of Tencent's cloud, so the backend that needs it is left out, and the
+# one that the plugin lives in today, so it is the plugin of the last release of the CNI plugins that had it.
+flannel() {
+  local root=github.com/flannel-io/flannel plugins=github.com/containernetworking/plugins folder source
+  command -v gcc >/dev/null || die "flannel needs a C compiler: apt-get install gcc libc6-dev"
+  folder=$(folder_of flannel)
+  module flannel-cni $plugins "$FLANNEL_CNI_VERSION"
+  compile "$folder/flannel" $plugins/plugins/meta/flannel \
+    "-s -w -X $plugins/pkg/utils/buildversion.BuildVersion=$FLANNEL_CNI_VERSION"
+  mkdir -p "$CACHE/src/flannel-$FLANNEL_VERSION" && cd "$CACHE/src/flannel-$FLANNEL_VERSION"
+  source=$(go mod download -json "$root@$FLANNEL_VERSION" | sed -n 's/.*"Dir": "\(.*\)",*/\1/p')
+  cp -r --no-preserve=mode "$source/." . && rm -f pkg/backend/tencentvpc/*.go && echo "package tencentvpc" >pkg/backend/tencentvpc/none.go
+  cp Documentation/kube-flannel.yml "$folder/kube-flannel.yml"
+  compile "$folder/install-conf" ./cmd/install_conf "-s -w"
+  CGO=1 compile "$folder/flanneld" . "-s -w -X $root/pkg/version.Version=$FLANNEL_VERSION -extldflags -static" \
+    -tags "netgo osusergo"
+}
+
 # A program of ours, with what kubelet's own module says about device plugins.
 deviceplugin() {
   mkdir -p "$CACHE/$KUBE_VERSION/src/kubernetes" && cd "$CACHE/$KUBE_VERSION/src/kubernetes"
@@ -270,7 +293,7 @@ case $* in
 esac
 for component in "$@"; do
   is_there "$component" && continue
-  case " ${KUBERNETES[*]} | ${BESIDE[*]} ${MONITORING[*]} " in
+  case " ${KUBERNETES[*]} | ${BESIDE[*]} ${MONITORING[*]} ${APART[*]} " in
     *" $component "*"|"*) (kubernetes "$component") ;;
     *" $component "*) ("$component") ;;
     *) die "unknown component $component" ;;

@@ -72,7 +72,7 @@ def plan(
     show_notes(deployment.settings.notes)
     show_changes(changes)
     if not changes:
-        console.write("nothing would change: everything is as it shall be")
+        console.write(spoken("nothing would change: everything is as it shall be"))
 
 
 def apply(
@@ -101,6 +101,9 @@ def apply(
         list[str] | None,
         typer.Option("--skip-service-name", "-k", metavar="NAME", help="Start all services but this; repeat it."),
     ] = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=1, metavar="SECONDS", help="How long a phase may wait, and each service.")
+    ] = 300.0,
     artifacts: ArtifactsOption = "",
     accept_new: AcceptNew = False,
     yes: Yes = False,
@@ -128,13 +131,13 @@ def apply(
         masters=len(deployment.masters), workers=len(deployment.workers), cluster=cluster, version=desired.version,
     )  # fmt: skip
     confirm(question, cluster, yes=yes)
-    done = carry_out(desired, runs_folder(), _now, PhaseLines(), lambda site: _give_access(site, cluster))
+    done = carry_out(desired, runs_folder(), _now, PhaseLines(), lambda site: _give_access(site, cluster), timeout)
     changes = [asdict(one) for one in done.changes]
     show_end(done, _told(done, cluster), form, {"cluster": cluster}, {"changes": changes})
     if not kubernetes_only:
         from paictl.cli.deploy.services import StartOptions, deploy_services
 
-        deploy_services(desired, files, done, StartOptions(folder, tuple(services or ()), tuple(skip or ())))
+        deploy_services(desired, files, done, StartOptions(folder, tuple(services or ()), tuple(skip or ()), timeout))
 
 
 def _desired(deployment: Deployment, artifacts: str, *, accept_new: bool) -> Desired:
@@ -156,10 +159,11 @@ def _desired(deployment: Deployment, artifacts: str, *, accept_new: bool) -> Des
 
 
 def _give_access(site: Site, cluster: str) -> None:
-    """Merge the way in into the user's kubeconfig, and let paictl know the cluster by its name."""
+    """Merge the way in into the user's kubeconfig, and let paictl know the cluster by its name and what it has."""
     from paictl.cluster import registry
-    from paictl.cluster.targets import pinned_now
+    from paictl.cluster.targets import open_target, pinned_now
     from paictl.deploy.kubeconfig import context_name, default_kubeconfig, merge_into
+    from paictl.operate.deploying import keep_images
 
     path = default_kubeconfig()
     if merge_into(path, site.kubeconfig, cluster):
@@ -171,6 +175,7 @@ def _give_access(site: Site, cluster: str) -> None:
         registry.add(pinned, force=known is not None and known.context == pinned.context)
         command = f"paictl cluster use {cluster}"
         console.info(spoken("paictl knows it as {cluster}: {command}", cluster=cluster, command=command))
+    keep_images(open_target(cluster), site.desired)
 
 
 def _told(done: Applied, cluster: str) -> str:

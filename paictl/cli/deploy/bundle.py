@@ -10,7 +10,7 @@ import typer
 
 from paictl.cli import console
 from paictl.cli.command import App
-from paictl.cli.console import Output
+from paictl.cli.console import Output, said, spoken
 from paictl.cli.options import OutputOption
 from paictl.errors import ExitCode
 from paictl.places import cache_folder
@@ -56,7 +56,7 @@ def create(
     if form is not Output.TABLE:
         console.write_data([asdict(one) for one in made.all], form)
         return
-    console.write(f"{len(made.all)} files in {into}")
+    console.write(spoken("{count} files in {folder}", count=len(made.all), folder=into))
 
 
 @app.command(epilog="paictl deploy bundle verify bundle/")
@@ -70,8 +70,9 @@ def verify(folder: Folder = None, output: OutputOption = Output.TABLE) -> None:
         console.write_data({"files": len(found.all), "faults": [asdict(one) for one in faults]}, output)
     else:
         for fault in faults:
-            console.write(str(fault))
-        console.write(f"{len(found.all) - len(faults)} of {len(found.all)} files are right")
+            console.write(said(fault.said))
+        all_of_them = len(found.all)
+        console.write(spoken("{count} of {all} files are right", count=all_of_them - len(faults), all=all_of_them))
     raise typer.Exit(ExitCode.NEGATIVE if faults else ExitCode.OK)
 
 

@@ -12,18 +12,18 @@ import typer
 from paictl.cli import console
 from paictl.cli.clusters import showing_reports
 from paictl.cli.console import spoken
+from paictl.cli.leaving import say_left
 from paictl.cli.progress import Display
 from paictl.cluster.targets import open_target
 from paictl.errors import ExitCode
 from paictl.operate.deploying import (
-    LeftOut,
     address_of,
-    left_out,
     make_configuration,
     push_configuration,
     start_services,
 )
 from paictl.operate.users.bootstrap import named_administrator
+from paictl.service.carry_out import Patience
 from paictl.service.plan import Action, ServiceRequest
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ class StartOptions:
     folder: Path | None = None
     names: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
+    timeout: float = 300.0
+    """Seconds that each may take to get ready."""
 
 
 def deploy_services(desired: Desired, files: Sequence[str], done: Applied, wish: StartOptions) -> None:
@@ -58,36 +60,24 @@ def deploy_services(desired: Desired, files: Sequence[str], done: Applied, wish:
         if version
         else spoken("the cluster has this configuration already")
     )
-    left = left_out(cluster, (one.reference for one in desired.images)) if settings.offline and not wish.names else ()
-    skipped = () if wish.names else (*wish.skip, *(one.service for one in left if one.service not in wish.skip))
     with Display("services") as display:
-        request = ServiceRequest(Action.START, wish.names, skipped)
-        outcomes = start_services(cluster, request, display, console.info)
-    _say_services(outcomes, left)
+        request = ServiceRequest(Action.START, wish.names, () if wish.names else wish.skip)
+        started = start_services(cluster, request, display, console.info, Patience(deadline=wish.timeout))
+    outcomes = started.outcomes
+    _say_services(outcomes)
+    say_left(started.left)
     _say_what_next(cluster, desired.deployment.endpoint.rpartition(":")[0], where, known_as=settings.cluster)
     errors = [one.error for one in outcomes if one.error is not None]
     if errors:
         raise typer.Exit(ExitCode.PARTIAL if len(errors) < len(outcomes) else errors[0].exit_code)
 
 
-def _say_services(outcomes: Sequence[ServiceOutcome], left: Sequence[LeftOut]) -> None:
+def _say_services(outcomes: Sequence[ServiceOutcome]) -> None:
     for outcome in outcomes:
         if outcome.error is not None:
             console.error(outcome.error)
         else:
             console.write(spoken("{service}: started", service=outcome.step.service))
-    for one in left:
-        console.write(f"{one.service}: {_why(one)}")
-    if any(one.images for one in left):
-        console.info(
-            spoken("to start them, put archives of their images into images/ of the artifacts and apply again")
-        )
-
-
-def _why(one: LeftOut) -> str:
-    if one.images:
-        return spoken("not started, its image is not among the artifacts: {images}", images=", ".join(one.images))
-    return spoken("not started, it needs {service}", service=one.needs)
 
 
 def _say_what_next(cluster: Cluster, host: str, where: Path, *, known_as: str) -> None:

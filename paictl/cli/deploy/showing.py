@@ -70,13 +70,13 @@ def show_changes(changes: Iterable[HostChange]) -> None:
         if one.phase != before:
             console.write(f"{one.phase}:")
             before = one.phase
-        console.write(f"  {one.host}: {'; '.join(one.what)}")
+        console.write(f"  {one.host}: {'; '.join(map(said, one.what))}")
 
 
 def show_notes(notes: Iterable[str]) -> None:
     """What the files say without any effect."""
     for note in notes:
-        console.info(f"note: {note}")
+        console.info(f"{spoken('note')}: {said(note)}")
 
 
 def show_end(done: EndedRun, told: str, form: Output, about: Mapping[str, Any], what: Mapping[str, list[Any]]) -> None:

@@ -14,9 +14,11 @@ from paictl.cli.console import Output, spoken
 from paictl.cli.deploy.apply import ArtifactsOption
 from paictl.cli.deploy.files import Config, Masters, Workers, read_deployment
 from paictl.cli.options import OutputOption
+from paictl.errors import PaictlError
 from paictl.places import runs_folder
 
 if TYPE_CHECKING:
+    from paictl.deploy.desired import Desired
     from paictl.deploy.upgrade import Upgraded
 
 EPILOG = """
@@ -62,6 +64,7 @@ def upgrade(
     done = carry_out(
         desired, UpgradeOptions(target, batch, drain_timeout), runs_folder(), lambda: datetime.now(UTC), PhaseLines()
     )
+    _keep_images(desired, cluster)
     about = {"cluster": cluster, "version": str(target)}
     steps = [asdict(one) for one in done.steps]
     show_end(done, _told(done, cluster, str(target)), output, about, {"steps": steps})
@@ -70,6 +73,17 @@ def upgrade(
         console.warning(
             spoken("config.yaml still says {written}: write {version} there", written=written, version=target)
         )
+
+
+def _keep_images(desired: Desired, cluster: str) -> None:
+    """The machines have images of another version now; where that cannot be noted, the next `apply` does it."""
+    from paictl.cluster.targets import open_target
+    from paictl.operate.deploying import keep_images
+
+    try:
+        keep_images(open_target(cluster), desired)
+    except PaictlError as error:
+        console.warning(spoken("which images the machines have now was not noted: {error}", error=error))
 
 
 def _told(done: Upgraded, cluster: str, version: str) -> str:

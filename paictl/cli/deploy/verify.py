@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 
 from paictl.cli import console
-from paictl.cli.console import Output
+from paictl.cli.console import Output, said, spoken
 from paictl.cli.deploy.apply import ArtifactsOption
 from paictl.cli.deploy.files import Config, Masters, Workers, read_deployment
 from paictl.cli.options import OutputOption
 from paictl.errors import ExitCode, PaictlError
+from paictl.i18n import text
 
 EPILOG = """
     paictl deploy verify -m master.csv -w worker.csv -c config.yaml
@@ -47,21 +48,23 @@ def verify(
     findings = verify_cluster(client, VerifyOptions(image, seconds), console.detail)
     missing = {one.name for one in deployment.machines} - {one.node for one in findings}
     if missing:
+        names = ", ".join(sorted(missing))
         raise PaictlError(
-            f"no node of the cluster: {', '.join(sorted(missing))}", hint="paictl deploy apply lets them join"
+            text("no node of the cluster: {names}", names=names), hint="paictl deploy apply lets them join"
         )
     bad = [one for one in findings if one.verdict is CheckState.FAILED]
     if output is not Output.TABLE:
         console.write_data(data_of(findings), output)
     else:
         rows = [
-            (one.node, one.check, one.verdict.value, one.message)
+            (one.node, one.check, one.verdict.value, said(one.message))
             for one in findings
             if one.verdict is not CheckState.OK
         ]
         if rows:
             console.write_table(("NODE", "CHECK", "VERDICT", "WHY"), rows)
         console.write(
-            f"{len(findings) - len(bad)} of {len(findings)} checks are well, on {len(deployment.machines)} machines"
-        )
+            spoken("{well} of {count} checks are well, on {machines} machines",
+                   well=len(findings) - len(bad), count=len(findings), machines=len(deployment.machines))
+        )  # fmt: skip
     raise typer.Exit(ExitCode.NEGATIVE if bad else ExitCode.OK)

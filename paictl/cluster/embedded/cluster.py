@@ -6,7 +6,7 @@ comes to life (`live`), which loads the scheduler and everything around it. Most
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -283,6 +283,13 @@ class EmbeddedCluster:
     def drift(self, name: str) -> Sequence[str]:  # noqa: ARG002 - whichever it is
         """Nothing, ever: nobody else can change anything."""
         return ()
+
+    def lacking(self) -> Mapping[str, Sequence[str]]:
+        """Nothing: no image is needed."""
+        return {}
+
+    def note_images(self, images: Collection[str] | None) -> None:
+        """Nothing to keep for the same reason."""
 
     def refresh_service(self, name: str, *, take_over: bool = False) -> None:  # noqa: ARG002
         """Stop and start a service in one transaction."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -276,6 +276,14 @@ class KubernetesCluster:
     def drift(self, name: str) -> Sequence[str]:
         """What somebody has changed about the objects of a service by hand."""
         return self._services.drift(name)
+
+    def lacking(self) -> Mapping[str, Sequence[str]]:
+        """Images that services need and the machines cannot get, as whoever has deployed them has noted."""
+        return self._services.lacking()
+
+    def note_images(self, images: Collection[str] | None) -> None:
+        """Keep which images the machines have, None where they reach a registry."""
+        self._services.note_images(images)
 
     def set_service(self, name: str, *, running: bool, take_over: bool = False) -> ServiceView:
         """Apply a service from the newest configuration, or take its workloads away."""

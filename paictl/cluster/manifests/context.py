@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -128,6 +128,22 @@ class Renderer:
 def images_of(manifests: Iterable[Manifest]) -> tuple[str, ...]:
     """The references of all images that objects name, each once, in their order."""
     return tuple(dict.fromkeys(reference for one in manifests for reference in _references(one.body)))
+
+
+def lacking(renderer: Renderer, names: Iterable[str], here: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """By service the images that it needs and that are not here; services that need no others are not in it.
+
+    What cannot be rendered lacks nothing: whoever starts it is told.
+    """
+    found = {}
+    for name in names:
+        try:
+            needed = images_of(renderer.sealed(name))
+        except TemplateError:
+            continue
+        if missing := tuple(one for one in needed if one not in here):
+            found[name] = missing
+    return found
 
 
 def _references(value: Any) -> Iterator[str]:

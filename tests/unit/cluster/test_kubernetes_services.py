@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from paictl.cluster.kubernetes.services.applying import _refusal, workloads_first
 from paictl.cluster.kubernetes.services.drift import drift_of
+from paictl.cluster.kubernetes.services.here import note_images, noted_images
 from paictl.cluster.kubernetes.services.kinds import rank_of
 from paictl.cluster.kubernetes.services.marking import digest_of, marked
 from paictl.cluster.kubernetes.services.record import Item, ServiceRecord
 from paictl.cluster.kubernetes.services.workloads import is_ready, why
-from paictl.cluster.values import ConflictError
+from paictl.cluster.values import ClusterError, ConflictError
 from paictl.remote.kube.client import KubeError
+from tests.unit.cluster.fakekube import FakeKube
 
 Json = dict[str, Any]
 
@@ -216,3 +218,44 @@ def test_a_record_is_not_equal_to_another_state_and_knows_its_kinds() -> None:
     item = Item.of({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "namespace": "s"}})
     assert item.label == "Deployment s/a"
     assert ServiceRecord("x", items=(item, item)).groups == {("apps/v1", "Deployment")}
+
+
+def test_the_images_of_machines_without_a_registry_are_kept_with_the_cluster() -> None:
+    kube = FakeKube()
+    assert noted_images(kube) is None
+    note_images(kube, ["b:1", "a:1", "b:1"])
+    assert noted_images(kube.again()) == frozenset({"a:1", "b:1"})
+    before, kube.requests = kube.of("configmaps"), []
+    note_images(kube, ["a:1", "b:1"])
+    assert [method for method, _ in kube.requests] == ["GET"]  # what is there already is not written again
+    note_images(kube, ["a:2"])
+    assert noted_images(kube) == frozenset({"a:2"})
+    assert before.keys() == kube.of("configmaps").keys() == {"paictl-images"}
+    note_images(kube, None)
+    note_images(kube, None)
+    assert noted_images(kube) is None
+
+
+def test_two_who_note_images_at_once_end_with_one_of_both() -> None:
+    kube = FakeKube()
+    note_images(kube, ["old:1"])
+    other = kube.again()
+
+    def meanwhile(number: int) -> None:
+        if number == 1:  # between the read and the write
+            note_images(other, ["theirs:1"])
+
+    kube.before, kube.requests = meanwhile, []
+    note_images(kube, ["mine:1"])
+    assert noted_images(other) == frozenset({"mine:1"})
+
+
+@pytest.mark.parametrize("data", [{}, {"images": "{"}, {"images": "3"}])
+def test_images_that_somebody_has_spoiled_are_an_error_that_says_what_to_do(data: dict[str, str]) -> None:
+    kube = FakeKube()
+    note_images(kube, ["a:1"])
+    kube.of("configmaps")["paictl-images"]["data"] = data
+    with pytest.raises(ClusterError, match="cannot be read") as refused:
+        noted_images(kube)
+    assert "paictl-images" in str(refused.value.where)
+    assert "apply the deployment again" in str(refused.value.hint)

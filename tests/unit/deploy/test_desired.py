@@ -20,8 +20,9 @@ from paictl.deploy.installing import Devices
 from paictl.deploy.inventory import Deployment, Machine, Role
 from paictl.deploy.kubeadm import init_configuration, join_configuration
 from paictl.deploy.kubeconfig import access_to, forget, merge_into
+from paictl.deploy.nodes import AllReady
 from paictl.deploy.settings import DeploySettings, LoginSettings
-from paictl.deploy.site import Site
+from paictl.deploy.site import DeployError, Site
 from paictl.deploy.verifying import answers, ask_script, device_finding
 from paictl.errors import PaictlError
 
@@ -225,3 +226,32 @@ def test_devices_that_others_use_are_not_judged() -> None:
     assert device_finding("w1", ("nvidia.com/gpu", 8), busy).verdict == "skipped"
     assert device_finding("w1", ("nvidia.com/gpu", 8), {"status": {"phase": "Succeeded"}}).verdict == "ok"
     assert device_finding("w1", ("nvidia.com/gpu", 8), {"status": {"phase": "Pending"}}).verdict == "failed"
+
+
+def test_kubeadm_waits_as_long_as_its_caller() -> None:
+    given = deployment()
+    texts = [init_configuration(given, "v1.37.1", (), 900.0), join_configuration(given, W1, 900.0, master=False)]
+    for text in texts:
+        first = next(yaml.safe_load_all(text))
+        assert set(first["timeouts"].values()) == {"900s"}
+        assert {"controlPlaneComponentHealthCheck", "kubeletHealthCheck", "tlsBootstrap"} <= first["timeouts"].keys()
+    assert "timeouts" not in next(yaml.safe_load_all(init_configuration(given, "v1.37.1", ())))
+
+
+def test_nodes_are_waited_for_as_long_as_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(0, 10_000, 100))
+    asked: list[set[str]] = []
+
+    def not_ready(_: object, wanted: set[str]) -> dict[str, str]:
+        asked.append(wanted)
+        return {"w1": "starts"}
+
+    monkeypatch.setattr("paictl.deploy.nodes.api", lambda _: None)
+    monkeypatch.setattr("paictl.deploy.nodes.not_ready", not_ready)
+    time = SimpleNamespace(monotonic=lambda: float(next(clock)), sleep=lambda _: None)
+    monkeypatch.setattr("paictl.deploy.nodes.time", time)
+    site = SimpleNamespace(timeout=1000.0, machines=(M1, W1))
+    with pytest.raises(DeployError, match="not Ready: w1: starts") as failed:
+        AllReady(cast(Site, site)).run(lambda *_: None)
+    assert len(asked) == 11  # a hundred seconds each
+    assert "--timeout" in str(failed.value.hint)

@@ -193,3 +193,17 @@ def test_a_machine_without_etcd_says_so(master: Master) -> None:
     shutil.rmtree(master.manifests)
     with pytest.raises(master.program.RefusedError, match="runs no etcd of kubeadm"):
         master.do("look", "")
+
+
+def test_a_save_that_fails_leaves_nothing_beside_the_data(master: Master, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another master is asked then: what this one had begun once stayed on its disk."""
+
+    def run(*words: str, **_: str) -> str:
+        if "health" in words:
+            raise master.program.RefusedError("no majority")
+        return master.run(*words)
+
+    monkeypatch.setattr(master.program, "run", run)
+    with pytest.raises(master.program.RefusedError, match="no majority"):
+        master.do("save", "")
+    assert [path.name for path in master.data.iterdir()] == ["member"]

@@ -1,7 +1,7 @@
 # ruff: noqa: ARG002 - stand-ins take what the port takes
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +10,7 @@ import pytest
 
 from paictl.cluster.interface import ClusterError, ConfigVersion, ServiceView
 from paictl.config.pushing.compare import compare_files
+from paictl.operate.services import prepare
 from paictl.plan.events import Event, PhaseSaid
 from paictl.service.carry_out import NotReadyError, Patience, SharedPoll, carry_out, wait_ready, wait_stopped
 from paictl.service.catalogue import load_catalogue
@@ -33,6 +34,7 @@ class FakeServices:
         self.slow = dict(slow or {})
         self.calls: list[str] = []
         self.data: dict[str, tuple[str, ...]] = {}
+        self.without: dict[str, tuple[str, ...]] = {}
 
     def services(self, *, closely: bool = False) -> list[ServiceView]:
         return [self._view(service.name) for service in CATALOGUE]
@@ -46,6 +48,12 @@ class FakeServices:
 
     def drift(self, name: str) -> Sequence[str]:
         return ()
+
+    def lacking(self) -> Mapping[str, Sequence[str]]:
+        return self.without
+
+    def note_images(self, images: Collection[str] | None) -> None:
+        raise NotImplementedError
 
     @property
     def keeps_data(self) -> bool:
@@ -249,3 +257,26 @@ def test_who_wait_at_the_same_time_share_a_look_and_none_is_older_than_its_quest
     first, second = looks.view("grafana"), looks.view("grafana")
     assert first is not None
     assert second is not first, "asked later, looked again"
+
+
+def test_a_start_of_all_leaves_out_what_no_machine_has_an_image_of_and_who_needs_it() -> None:
+    fake = FakePushed(running=["cluster-configuration", "grafana"])
+    fake.without = {"device-plugin": ("nvidia/plugin:1",), "grafana": ("grafana:1",)}
+    prepared = prepare(fake, ServiceRequest(Action.START))
+    left = {one.service: one for one in prepared.left}
+    assert left["device-plugin"].images == ("nvidia/plugin:1",)
+    assert left["hivedscheduler"].needs == "device-plugin"
+    assert "grafana" not in left  # it runs: somebody has brought the image
+    assert not {step.service for step in prepared.plan.steps} & left.keys()
+    assert prepared.plan.blocked == ()
+
+
+@pytest.mark.parametrize("request_", [
+    ServiceRequest(Action.START, ("device-plugin",)), ServiceRequest(Action.STOP), ServiceRequest(Action.REFRESH),
+])  # fmt: skip
+def test_a_service_that_somebody_names_is_tried_and_nothing_else_heeds_images(request_: ServiceRequest) -> None:
+    fake = FakePushed(running=["cluster-configuration", "frameworkcontroller"])
+    fake.without = {"device-plugin": ("nvidia/plugin:1",), "frameworkcontroller": ("paictl:1",)}
+    prepared = prepare(fake, request_)
+    assert prepared.left == ()
+    assert prepared.plan.request == request_

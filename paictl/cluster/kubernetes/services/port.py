@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -13,13 +13,14 @@ from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
 from paictl.cluster.kubernetes.services.applying import Applier, is_workload, workloads_first
 from paictl.cluster.kubernetes.services.data import DataKeeper, lasts
 from paictl.cluster.kubernetes.services.drift import drift_of
+from paictl.cluster.kubernetes.services.here import note_images, noted_images
 from paictl.cluster.kubernetes.services.kinds import NODE, Kinds
 from paictl.cluster.kubernetes.services.marking import digest_of, marked
 from paictl.cluster.kubernetes.services.record import Held, Item, Records, ServiceRecord
 from paictl.cluster.kubernetes.services.workloads import RUNNING, Observer, ending
 from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.kubernetes.times import read_time
-from paictl.cluster.manifests.context import Renderer, RenderInputs
+from paictl.cluster.manifests.context import Renderer, RenderInputs, lacking
 from paictl.cluster.manifests.templating import TemplateError
 from paictl.cluster.values import ClusterError, ConfigVersion, ServiceView, UnreachableError
 from paictl.i18n import text
@@ -158,6 +159,21 @@ class KubeServices:
         with told():
             for name in names:
                 self._apply(name, restart=True, take_over=take_over)
+
+    def lacking(self) -> Mapping[str, Sequence[str]]:
+        """Images that services of the newest configuration need and no machine can get, by service."""
+        with told():
+            here = noted_images(self._client)
+            head = self._store.head() if here is not None else None
+            if here is None or head is None or not head.newest:
+                return {}
+            names = sorted(path.parent.name for path in self._templates.glob("*/service.yaml"))
+            return lacking(self._renderer(self._store.version()), names, here)
+
+    def note_images(self, images: Collection[str] | None) -> None:
+        """Keep which images the machines have, None where they reach a registry."""
+        with told():
+            note_images(self._client, images)
 
     def losses(self, name: str) -> Sequence[str] | None:
         """The data of a service, as lines for people."""

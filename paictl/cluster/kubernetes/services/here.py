@@ -1,0 +1,67 @@
+"""Which images the machines of a cluster have, where they can get no others: kept with it by whoever has deployed them.
+
+It is about machines, not about a configuration, so it is no part of what is pushed: a push from another dev box, which
+does not know the machines, must not change it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, Final
+
+from paictl.cluster.kubernetes.names import MANAGED_BY, NAMESPACE, OURS, PART_OF, labels
+from paictl.cluster.values import ClusterError, ConflictError
+from paictl.remote.kube.client import Json, KubeClient
+from paictl.remote.kube.objects import create, delete, find, path_of
+from paictl.remote.kube.objects import replace as put
+
+NAME: Final = "paictl-images"
+"""The ConfigMap; there is none while machines reach a registry."""
+_KEY: Final = "images"
+_TRIES: Final = 4
+
+
+def note_images(client: KubeClient, images: Iterable[str] | None) -> None:
+    """Keep the images that the machines have, None where they reach a registry; nothing is written twice.
+
+    Raises:
+        ConflictError: others keep on writing it.
+    """
+    path = path_of(NAMESPACE, "configmaps", NAME)
+    if images is None:
+        delete(client, path)
+        return
+    data = {_KEY: json.dumps(sorted(set(images)))}
+    for _ in range(_TRIES):
+        found = find(client, path)
+        if found is not None and found.get("data") == data:
+            return
+        if _written(client, found, data):
+            return
+    raise ConflictError("somebody else is writing it", where=f"configmap {NAMESPACE}/{NAME}", hint="try again")
+
+
+def _written(client: KubeClient, found: Json | None, data: dict[str, str]) -> bool:
+    about: Json = {"name": NAME, "namespace": NAMESPACE, "labels": labels("images")}
+    body: Json = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": data}
+    if found is not None:
+        about["resourceVersion"] = found["metadata"]["resourceVersion"]
+        return put(client, path_of(NAMESPACE, "configmaps", NAME), body) is not None
+    if find(client, f"/api/v1/namespaces/{NAMESPACE}") is None:  # before the first push of all
+        shared = {"name": NAMESPACE, "labels": {PART_OF: OURS, MANAGED_BY: OURS}}
+        create(client, "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": shared})
+    return create(client, path_of(NAMESPACE, "configmaps"), body) is not None
+
+
+def noted_images(client: KubeClient) -> frozenset[str] | None:
+    """What was kept; None where machines reach a registry, or nobody has said."""
+    found = find(client, path_of(NAMESPACE, "configmaps", NAME))
+    if found is None:
+        return None
+    try:
+        read: Any = json.loads((found.get("data") or {})[_KEY])
+        return frozenset(map(str, read))
+    except (ValueError, KeyError, TypeError):
+        hint = "somebody has changed it by hand: delete it, and apply the deployment again"
+        raise ClusterError("cannot be read", where=f"configmap {NAMESPACE}/{NAME}", hint=hint) from None
