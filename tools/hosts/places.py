@@ -10,7 +10,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-_KEPT_DAYS = 7
+_KEPT = 5
+"""Folders of a kind that stay, newest first: each change of a program makes another, of a gigabyte and more."""
+_IN_USE = 3 * 3600
+"""Seconds for which a folder may be in use after it was asked for."""
 _VERSIONS = Path(__file__).parents[1] / "kube" / "versions.env"
 
 
@@ -44,7 +47,7 @@ def key_of(parts: Iterable[str | bytes]) -> str:
 def kept(folder: Path, make: Callable[[Path], None]) -> Path:
     """A folder of the cache named after its content: made once, whoever asks first; the others wait.
 
-    What stands beside it and was not asked for in a week is forgotten.
+    What stands beside it is forgotten but for what was asked for last.
 
     Args:
         folder: where it belongs.
@@ -59,9 +62,9 @@ def kept(folder: Path, make: Callable[[Path], None]) -> Path:
             part.mkdir()
             make(part)
             part.rename(folder)
-            old = time.time() - _KEPT_DAYS * 86400
-            for beside in folder.parent.glob("*.lock"):
-                if beside.stat().st_mtime < old:
+            asked = sorted(folder.parent.glob("*.lock"), key=lambda one: one.stat().st_mtime, reverse=True)
+            for beside in asked[_KEPT:]:
+                if beside.stat().st_mtime < time.time() - _IN_USE:
                     _forget(beside.with_suffix(""))
                     beside.unlink()
         os.utime(lock.fileno())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from tools.hosts.artifacts import programs
 from tools.hosts.lab import Lab
 from tools.hosts.network import Network
-from tools.hosts.places import key_of, versions
+from tools.hosts.places import kept, key_of, versions
 from tools.hosts.shell import LabError, run, wait_until
 
 
@@ -38,6 +40,15 @@ def test_a_key_changes_with_each_part_and_with_where_parts_end() -> None:
     keys = {key_of(parts) for parts in (["ab", "c"], ["a", "bc"], ["abc"], ["ab", "c", ""])}
     assert len(keys) == 4
     assert key_of(["ab", b"c"]) == key_of(["ab", "c"])
+
+
+def test_of_what_was_made_the_newest_stay_and_what_may_be_in_use(tmp_path: Path) -> None:
+    """Hours since each was asked for: the sixth and seventh in line are too many, one of them may be in use."""
+    for hours in (1, 2, 4, 5, 6, 7, 8):
+        kept(tmp_path / f"{hours}h", lambda at: (at / "file").touch())
+        os.utime(tmp_path / f"{hours}h.lock", times=(time.time() - hours * 3600,) * 2)
+    kept(tmp_path / "new", lambda at: (at / "file").touch())
+    assert {one.name for one in tmp_path.iterdir() if one.is_dir()} == {"new", "1h", "2h", "4h", "5h"}
 
 
 def test_a_lab_has_a_name_that_a_namespace_can_have() -> None:
