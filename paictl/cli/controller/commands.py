@@ -10,7 +10,10 @@ from typing import Annotated
 
 import typer
 
+from paictl.cli import console
 from paictl.cli.command import App
+from paictl.cli.options import address
+from paictl.errors import PaictlError
 
 HELP = "The job controller of a Kubernetes cluster: runs what paictl job submit has submitted."
 app = App(help=HELP)
@@ -37,10 +40,7 @@ def serve(
 
     The exit code is 0 after a clean end, 2 if the process cannot go on, 4 if there is no cluster.
     """
-    from paictl.cli import console
-    from paictl.cli.options import address
     from paictl.controller.service import ControllerService, ControllerSettings
-    from paictl.errors import PaictlError
     from paictl.remote.kube.client import connect
     from paictl.units import parse_duration
 

@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from paictl import __version__
+from paictl.cli import console
 from paictl.cli.command import App
 from paictl.cli.console import Output
-from paictl.cli.options import OutputOption
+from paictl.cli.options import OutputOption, address
+from paictl.errors import PaictlError
+from paictl.scheduler.errors import RequestError
 
 if TYPE_CHECKING:
     from paictl.cluster.pods.labels import Reading
@@ -71,10 +75,7 @@ def serve(
     The exit code is 0 after a clean end, 1 if the configuration does not validate (its findings are said), 2 if the
     process cannot go on, 4 if there is no cluster.
     """
-    from paictl.cli import console
-    from paictl.cli.options import address
     from paictl.cluster.pods.labels import DEVICES
-    from paictl.errors import PaictlError
     from paictl.extender.configuration import FindingsError
     from paictl.extender.service import ExtenderService, ExtenderSettings
     from paictl.remote.kube.client import connect
@@ -101,7 +102,6 @@ def serve(
 
 
 def _named(option: str, text: str) -> tuple[str, str]:
-    from paictl.errors import PaictlError
 
     space, _, name = text.partition("/")
     if not space or not name:
@@ -128,8 +128,6 @@ def config_(
     ] = False,
 ) -> None:
     """Print the KubeSchedulerConfiguration and all manifests, for kubectl apply."""
-    from paictl import __version__
-    from paictl.cli import console
     from paictl.extender import manifests
 
     text = ""
@@ -165,11 +163,9 @@ def explain_pod(
     If the file has the Job, JobSet, TrainJob, PyTorchJob, TFJob or MPIJob as well, it says how many pods that runs
     and which label says so. The exit code is 0 if all pods could be read, 1 if not.
     """
-    from paictl.cli import console
     from paictl.cli.extender.pods import counted, pods_of, reading_data
     from paictl.cluster.pods.labels import DEVICES, Rules
     from paictl.cluster.pods.reading import asks, read_pod
-    from paictl.scheduler.errors import RequestError
 
     skus = {}
     if config is not None:
