@@ -102,7 +102,7 @@ ONE_KIND_OF_CLUSTER = {"lab": "embedded.py", "cli": "embedded.py"}
 HOMONYMS = frozenset({"Cluster", "Job", "JobView", "Phase", "Preempt"})
 """Names that two public classes share, each for the reason in docs/architecture.md; no module knows both of them."""
 
-MAX_LATE_IMPORTS = 200
+MAX_LATE_IMPORTS = 205
 """Imports inside functions of the command line; docs/decisions/late-imports.md has the figures that justify them."""
 
 MAX_LINES = 400
@@ -255,7 +255,7 @@ def test_every_package_says_what_it_is_for_and_what_it_must_never_do() -> None:
 
 def test_no_two_public_classes_have_one_name_without_a_reason() -> None:
     """A reader who meets a name looks it up once; whoever needs another word finds the field's term for it."""
-    assert set(_homonyms()) == HOMONYMS
+    assert {name: len(homes) for name, homes in _homonyms().items()} == dict.fromkeys(HOMONYMS, 2)
 
 
 def test_each_homonym_has_its_reason_in_the_architecture_page() -> None:

@@ -15,7 +15,7 @@ from paictl import __version__
 from paictl.cli import console
 from paictl.cli.command import App
 from paictl.cli.console import Output
-from paictl.cli.options import OutputOption, address
+from paictl.cli.options import OutputOption, address, namespaced
 from paictl.errors import PaictlError
 from paictl.scheduler.errors import RequestError
 
@@ -81,14 +81,10 @@ def serve(
     from paictl.remote.kube.client import connect
 
     host, port = address(listen)
-    if (tls_cert is None) != (tls_key is None):
-        raise PaictlError("--tls-cert and --tls-key belong together")
-    for path in filter(None, (tls_cert, tls_key)):
-        if not path.is_file():
-            raise PaictlError("there is no such file", where=str(path))
+    _check_certificate(tls_cert, tls_key)
     settings = ExtenderSettings(
         config=config, host=host, port=port, certificate=tls_cert, key=tls_key, elect=leader_elect,
-        lease=_named("--lease", lease), pod=_named("--pod", pod) if pod else None,
+        lease=namespaced("--lease", lease), pod=namespaced("--pod", pod) if pod else None,
         own_preemption=preemption is Evictor.EXTENDER, delete_after=delete_after,
         deadline=bind_deadline, devices=tuple(device) if device else DEVICES, dump=dump,
     )  # fmt: skip
@@ -101,12 +97,12 @@ def serve(
     service.run()
 
 
-def _named(option: str, text: str) -> tuple[str, str]:
-
-    space, _, name = text.partition("/")
-    if not space or not name:
-        raise PaictlError(f"{option} {text!r}: expected NAMESPACE/NAME")
-    return space, name
+def _check_certificate(certificate: Path | None, key: Path | None) -> None:
+    if (certificate is None) != (key is None):
+        raise PaictlError("--tls-cert and --tls-key belong together")
+    for path in filter(None, (certificate, key)):
+        if not path.is_file():
+            raise PaictlError("there is no such file", where=str(path))
 
 
 @app.command("config", epilog="paictl extender config --config hivedscheduler.yaml | kubectl apply -f -")
