@@ -102,6 +102,9 @@ ONE_KIND_OF_CLUSTER = {"lab": "embedded.py", "cli": "embedded.py"}
 HOMONYMS = frozenset({"Cluster", "Job", "JobView", "Phase", "Preempt"})
 """Names that two public classes share, each for the reason in docs/architecture.md; no module knows both of them."""
 
+MAX_LATE_IMPORTS = 205
+"""Imports inside functions of the command line; docs/decisions/late-imports.md has the figures that justify them."""
+
 MAX_LINES = 400
 
 
@@ -252,7 +255,7 @@ def test_every_package_says_what_it_is_for_and_what_it_must_never_do() -> None:
 
 def test_no_two_public_classes_have_one_name_without_a_reason() -> None:
     """A reader who meets a name looks it up once; whoever needs another word finds the field's term for it."""
-    assert set(_homonyms()) == HOMONYMS
+    assert {name: len(homes) for name, homes in _homonyms().items()} == dict.fromkeys(HOMONYMS, 2)
 
 
 def test_each_homonym_has_its_reason_in_the_architecture_page() -> None:
@@ -298,3 +301,15 @@ def _home(module: str, name: str, homes: set[str]) -> str | None:
             return None
         module = below
     return module
+
+
+def test_the_command_line_imports_at_the_top_but_where_it_pays() -> None:
+    late = {
+        (str(path.relative_to(PACKAGE)), node.lineno)
+        for path in sorted((PACKAGE / "cli").rglob("*.py"))
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    }
+    assert 0 < len(late) <= MAX_LATE_IMPORTS

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from importlib.util import find_spec
 from typing import Annotated
 
 import typer
@@ -71,9 +74,6 @@ def version(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show the version of paictl and of what it runs on."""
-    import os
-    import sys
-    from importlib.util import find_spec
 
     system = os.uname() if hasattr(os, "uname") else None
     platform = f"{system.sysname}-{system.machine}" if system else sys.platform

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,9 +13,13 @@ import typer
 from paictl.cli import console
 from paictl.cli.clusters import plain
 from paictl.cli.console import Output, said, spoken
+from paictl.cli.deploy.files import read_deployment
 from paictl.cli.options import OutputOption
 from paictl.cli.settings import settings
+from paictl.cluster.targets import ClusterKind, chosen_name, find_target, open_target
+from paictl.config.reading.kinds import FileKind
 from paictl.errors import PaictlError
+from paictl.remote.extra import require_deploy
 
 if TYPE_CHECKING:
     from paictl.remote.inventory import Inventory, Login
@@ -125,10 +130,8 @@ def _inventory(
     files: tuple[str | None, str | None, str | None], login: tuple[str | None, Path | None, bool, bool], only: list[str]
 ) -> Inventory:
     """The hosts that are meant: of the files where they are given, else of the cluster."""
-    from dataclasses import replace
 
     from paictl.operate.hosts import chosen
-    from paictl.remote.extra import require_deploy
 
     require_deploy()
     user, key, ask, ask_sudo = login
@@ -147,15 +150,12 @@ def _inventory(
 
 
 def _of_files(masters: str, workers: str, config: str) -> Inventory:
-    from paictl.cli.deploy.files import read_deployment
     from paictl.deploy.reach import hosts_of
 
     return hosts_of(read_deployment(masters, workers, config))
 
 
 def _of_cluster(config: str | None) -> Inventory:
-    from paictl.cluster.targets import ClusterKind, chosen_name, find_target, open_target
-    from paictl.config.reading.kinds import FileKind
     from paictl.config.reading.load import load_file
     from paictl.deploy.reach import sign_in
     from paictl.deploy.settings import settings_of
@@ -173,7 +173,6 @@ def _of_cluster(config: str | None) -> Inventory:
 
 
 def _login(known: Login, key: Path | None, ask: bool, ask_sudo: bool) -> Login:
-    from dataclasses import replace
 
     if key is not None:
         known = replace(known, key_file=key, password=None)

@@ -15,6 +15,7 @@ from paictl.cli.console import said as in_words
 from paictl.cli.console import spoken
 from paictl.cli.deploy.files import read_deployment
 from paictl.cli.settings import settings
+from paictl.cluster.targets import open_target
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.places import runs_folder
@@ -57,7 +58,6 @@ def files_of(masters: str | None, workers: str | None, config: str | None) -> Fi
 
 
 def _opened(files: Files) -> tuple[Deployment, Cluster]:
-    from paictl.cluster.targets import open_target
 
     deployment = read_deployment(files.masters, files.workers, files.config)
     name = deployment.settings.cluster

@@ -44,6 +44,14 @@ def address(text: str) -> tuple[str, int]:
     return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - all addresses is what an empty host means
 
 
+def namespaced(option: str, text: str) -> tuple[str, str]:
+    """Namespace and name of an option that takes ``NAMESPACE/NAME``. Raises `PaictlError`."""
+    space, _, name = text.partition("/")
+    if not space or not name:
+        raise PaictlError(f"{option} {text!r}: expected NAMESPACE/NAME")
+    return space, name
+
+
 OutputOption = Annotated[
     Output, typer.Option("--output", "-o", callback=take_form, help="Form of the result.", show_default=False)
 ]

@@ -25,6 +25,13 @@ _FORMERLY = {"--show-completion": ["completion"], "--install-completion": ["comp
 
 _ONLY_ON_POSIX = frozenset({"fcntl", "termios", "pwd", "grp", "resource"})
 
+_EXTRAS = {
+    "k8s": ("kubernetes", "starlette", "uvicorn", "orjson", "prometheus_client", "jinja2", "httptools", "uvloop"),
+    "sim": ("scipy", "highspy", "numpy"),
+    "deploy": ("fabric", "ansible_runner"),
+}
+"""Modules that the standard installation lacks, by the extra that has them."""
+
 
 def attempt(arguments: Sequence[str], language: str | None = None) -> tuple[int, PaictlError | None]:
     """Run a command line; (exit code, the error that was said). `language` is that of a lab that it is typed in."""
@@ -71,6 +78,8 @@ def _unexpected(error: Exception, arguments: Sequence[str]) -> PaictlError:
             text("clusters and labs need Linux or macOS, and this is {system}", system=sys.platform),
             hint="use them in WSL or a container; config validate and version work here",
         )
+    if isinstance(error, ModuleNotFoundError) and (found := _lacking(error, arguments)) is not None:
+        return found
     from paictl.cli.crashlog import write_crash
 
     kept = write_crash(error, arguments)
@@ -79,6 +88,20 @@ def _unexpected(error: Exception, arguments: Sequence[str]) -> PaictlError:
         if kept else text("this is a bug in paictl: run again with --debug and report what it prints")
     )  # fmt: skip
     return PaictlError(text("internal error: {reason}", reason=f"{type(error).__name__}: {error}"), hint=hint)
+
+
+def _lacking(error: ModuleNotFoundError, arguments: Sequence[str]) -> PaictlError | None:
+    """What to say about a module of an extra that is not installed; None if it is of none."""
+    module = (error.name or "").partition(".")[0]
+    extra = next((extra for extra, modules in _EXTRAS.items() if module in modules), None)
+    if extra is None:
+        return None
+    if extra == "k8s" and next(iter(arguments), "") == "serve":
+        extra = "server"
+    return PaictlError(
+        text("this command needs the package {name}, which is not installed", name=module.replace("_", "-")),
+        hint=f"install it: pip install 'paictl[{extra}]'",
+    )
 
 
 def _today(words: Sequence[str]) -> list[str]:

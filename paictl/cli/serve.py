@@ -12,6 +12,7 @@ from paictl.cli import console
 from paictl.cli.clusters import StateOption
 from paictl.cli.command import App
 from paictl.cli.settings import settings
+from paictl.cluster.targets import chosen_name, find_target, open_in_cluster, open_target, stamp_of
 from paictl.errors import PaictlError
 from paictl.i18n import text
 
@@ -52,7 +53,6 @@ def serve(
     """
     import logging
 
-    from paictl.cluster.targets import chosen_name, find_target, open_in_cluster, open_target, stamp_of
     from paictl.operate.users.bootstrap import bootstrap
     from paictl.server.serving import ServerSettings, check, log_to_stderr, networks_of
     from paictl.server.serving import serve as answer

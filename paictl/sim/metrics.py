@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import fsum
 
 from paictl.sim.job import DeadlineKind
 from paictl.sim.run import FINISHED, JobOutcome, RunResult
@@ -152,8 +153,8 @@ def _worth(outcome: JobOutcome) -> float:
 
 
 def _weighted_miss(slo: Sequence[JobOutcome]) -> float | None:
-    most = sum(max(one.value for one in outcome.deadlines) for outcome in slo)
-    return 1 - sum(map(_worth, slo)) / most if most else None
+    most = fsum(max(one.value for one in outcome.deadlines) for outcome in slo)
+    return 1 - fsum(map(_worth, slo)) / most if most else None
 
 
 def _mean(millis: Sequence[int]) -> float | None:

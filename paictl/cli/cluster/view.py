@@ -19,6 +19,7 @@ from paictl.cli.console import PIPE_WIDTH, Output, write_data, write_segments
 from paictl.cli.segments import Line
 from paictl.cluster.interface import Cluster
 from paictl.cluster.page import page
+from paictl.cluster.picture import picture_data
 from paictl.errors import PaictlError
 from paictl.files import write_together
 
@@ -55,8 +56,6 @@ def view(
     if html is not None:
         _write_page(cluster, html)
     elif output is not Output.TABLE:
-        from paictl.cluster.picture import picture_data
-
         write_data(picture_data(cluster.picture(history=True)), output)
     elif watch:
         _watch(cluster, by)

@@ -16,6 +16,7 @@ from paictl.cli.config import push as config_push
 from paictl.cli.config import validate as config_validate
 from paictl.cli.console import Output, info, reflowed, write, write_data, write_table
 from paictl.cli.options import OutputOption, kind_option, meant, rule_ids
+from paictl.config.linting.rules import all_rules, find_rule, rules_for
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.schema import SCHEMA_NAMES, load_schema, schema_file, schema_text
 from paictl.errors import PaictlError
@@ -43,7 +44,6 @@ def rules(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List the rules: id, name, severity, what is wrong."""
-    from paictl.config.linting.rules import all_rules, rules_for
 
     chosen = sorted(rules_for(kind), key=lambda rule: rule.id) if kind else all_rules()
     data = [
@@ -67,7 +67,6 @@ def explain(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Explain a rule: what is wrong, why it matters, an example that passes and one that fails."""
-    from paictl.config.linting.rules import find_rule
 
     found = find_rule(rule)
     manual = found.manual

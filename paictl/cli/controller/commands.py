@@ -10,7 +10,10 @@ from typing import Annotated
 
 import typer
 
+from paictl.cli import console
 from paictl.cli.command import App
+from paictl.cli.options import address, namespaced
+from paictl.errors import PaictlError
 
 HELP = "The job controller of a Kubernetes cluster: runs what paictl job submit has submitted."
 app = App(help=HELP)
@@ -37,22 +40,17 @@ def serve(
 
     The exit code is 0 after a clean end, 2 if the process cannot go on, 4 if there is no cluster.
     """
-    from paictl.cli import console
-    from paictl.cli.options import address
     from paictl.controller.service import ControllerService, ControllerSettings
-    from paictl.errors import PaictlError
     from paictl.remote.kube.client import connect
     from paictl.units import parse_duration
 
     host, port = address(listen)
-    space, _, name = lease.partition("/")
-    if not space or not name:
-        raise PaictlError(f"--lease {lease!r}: expected NAMESPACE/NAME")
     try:
         seconds = float(parse_duration(keep))
     except ValueError as error:
         raise PaictlError(f"--keep {keep!r}: {error}") from None
+    named = namespaced("--lease", lease)
     client = connect(kubeconfig, context)
-    settings = ControllerSettings(host=host, port=port, elect=leader_elect, lease=(space, name), keep=seconds)
+    settings = ControllerSettings(host=host, port=port, elect=leader_elect, lease=named, keep=seconds)
     console.info(f"probes and metrics on {listen}, jobs of {client.where}")
     ControllerService(client, settings, console.info).run()

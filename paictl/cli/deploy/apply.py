@@ -14,6 +14,7 @@ from paictl.cli import console
 from paictl.cli.clusters import Yes, confirm
 from paictl.cli.console import Output, spoken
 from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment
+from paictl.cluster.targets import open_target, pinned_now
 from paictl.errors import PaictlError
 from paictl.files import write_together
 from paictl.places import runs_folder
@@ -161,7 +162,6 @@ def _desired(deployment: Deployment, artifacts: str, *, accept_new: bool) -> Des
 def _give_access(site: Site, cluster: str) -> None:
     """Merge the way in into the user's kubeconfig, and let paictl know the cluster by its name and what it has."""
     from paictl.cluster import registry
-    from paictl.cluster.targets import open_target, pinned_now
     from paictl.deploy.kubeconfig import context_name, default_kubeconfig, merge_into
     from paictl.operate.deploying import keep_images
 

@@ -13,6 +13,7 @@ from paictl.cli.clusters import ClusterId, Yes, confirm
 from paictl.cli.console import said, spoken
 from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment, ssh_options
 from paictl.cli.deploy.reset import api_of, other_cluster
+from paictl.cluster.targets import open_target
 from paictl.errors import PaictlError
 
 if TYPE_CHECKING:
@@ -58,7 +59,6 @@ def backup(
 
 def _pushed(cluster: str) -> PushedConfig:
     """The configuration that was pushed last; without one, or where it cannot be asked for, the snapshot has it."""
-    from paictl.cluster.targets import open_target
     from paictl.deploy.backup import PushedConfig
 
     try:

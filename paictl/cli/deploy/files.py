@@ -8,6 +8,7 @@ import typer
 
 from paictl.cli import console
 from paictl.errors import ExitCode
+from paictl.remote.extra import require_deploy
 
 if TYPE_CHECKING:
     from paictl.deploy.inventory import Deployment
@@ -42,7 +43,6 @@ def read_deployment(masters: str, workers: str, config: str) -> Deployment:
 
 def ssh_options(accept_new: bool) -> SshOptions:
     """How to connect; raises `PaictlError` if the extra for it is not installed."""
-    from paictl.remote.extra import require_deploy
     from paictl.remote.ssh.link import SshOptions
 
     require_deploy()

@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from paictl import __version__
+from paictl.cli import console
 from paictl.cli.command import App
 from paictl.cli.console import Output
-from paictl.cli.options import OutputOption
+from paictl.cli.options import OutputOption, address, namespaced
+from paictl.errors import PaictlError
+from paictl.scheduler.errors import RequestError
 
 if TYPE_CHECKING:
     from paictl.cluster.pods.labels import Reading
@@ -71,23 +75,16 @@ def serve(
     The exit code is 0 after a clean end, 1 if the configuration does not validate (its findings are said), 2 if the
     process cannot go on, 4 if there is no cluster.
     """
-    from paictl.cli import console
-    from paictl.cli.options import address
     from paictl.cluster.pods.labels import DEVICES
-    from paictl.errors import PaictlError
     from paictl.extender.configuration import FindingsError
     from paictl.extender.service import ExtenderService, ExtenderSettings
     from paictl.remote.kube.client import connect
 
     host, port = address(listen)
-    if (tls_cert is None) != (tls_key is None):
-        raise PaictlError("--tls-cert and --tls-key belong together")
-    for path in filter(None, (tls_cert, tls_key)):
-        if not path.is_file():
-            raise PaictlError("there is no such file", where=str(path))
+    _check_certificate(tls_cert, tls_key)
     settings = ExtenderSettings(
         config=config, host=host, port=port, certificate=tls_cert, key=tls_key, elect=leader_elect,
-        lease=_named("--lease", lease), pod=_named("--pod", pod) if pod else None,
+        lease=namespaced("--lease", lease), pod=namespaced("--pod", pod) if pod else None,
         own_preemption=preemption is Evictor.EXTENDER, delete_after=delete_after,
         deadline=bind_deadline, devices=tuple(device) if device else DEVICES, dump=dump,
     )  # fmt: skip
@@ -100,13 +97,12 @@ def serve(
     service.run()
 
 
-def _named(option: str, text: str) -> tuple[str, str]:
-    from paictl.errors import PaictlError
-
-    space, _, name = text.partition("/")
-    if not space or not name:
-        raise PaictlError(f"{option} {text!r}: expected NAMESPACE/NAME")
-    return space, name
+def _check_certificate(certificate: Path | None, key: Path | None) -> None:
+    if (certificate is None) != (key is None):
+        raise PaictlError("--tls-cert and --tls-key belong together")
+    for path in filter(None, (certificate, key)):
+        if not path.is_file():
+            raise PaictlError("there is no such file", where=str(path))
 
 
 @app.command("config", epilog="paictl extender config --config hivedscheduler.yaml | kubectl apply -f -")
@@ -128,8 +124,6 @@ def config_(
     ] = False,
 ) -> None:
     """Print the KubeSchedulerConfiguration and all manifests, for kubectl apply."""
-    from paictl import __version__
-    from paictl.cli import console
     from paictl.extender import manifests
 
     text = ""
@@ -165,11 +159,9 @@ def explain_pod(
     If the file has the Job, JobSet, TrainJob, PyTorchJob, TFJob or MPIJob as well, it says how many pods that runs
     and which label says so. The exit code is 0 if all pods could be read, 1 if not.
     """
-    from paictl.cli import console
     from paictl.cli.extender.pods import counted, pods_of, reading_data
     from paictl.cluster.pods.labels import DEVICES, Rules
     from paictl.cluster.pods.reading import asks, read_pod
-    from paictl.scheduler.errors import RequestError
 
     skus = {}
     if config is not None:

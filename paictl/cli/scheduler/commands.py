@@ -77,8 +77,6 @@ def _write(line: str) -> None:
     except BrokenPipeError:
         raise  # no error: the reader went away
     except OSError as error:
-        from paictl.errors import PaictlError
-
         raise PaictlError(f"the output cannot be written: {error.strerror}", hint="free some space") from None
 
 

@@ -14,6 +14,7 @@ from paictl.cluster.interface import Cluster, Configuration
 from paictl.cluster.jobpages import ForgetsJobs
 from paictl.cluster.registry import LOCAL
 from paictl.cluster.targets import open_target, targets
+from paictl.config.reading.problem import Severity
 from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.units import span_text
@@ -85,7 +86,6 @@ def _sound(loaded: Loaded, where: str, *, pushed: bool = False) -> ClusterShape 
     from paictl.config.quotas.capacity import configuration
     from paictl.config.reading.document import Bundle
     from paictl.config.reading.load import Loaded
-    from paictl.config.reading.problem import Severity
     from paictl.sim.specify import from_hived
 
     document = configuration(loaded)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,7 +64,6 @@ def _knows(kind: type[Policy]) -> str:
 
 
 def _policy(kind: type[Policy]) -> dict[str, Any]:
-    from dataclasses import asdict
 
     from paictl.sim.policies.parameters import described
 

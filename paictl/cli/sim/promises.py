@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -101,7 +102,6 @@ def _row(entry: tuple[PolicyRun, int]) -> tuple[object, ...]:
 
 
 def _data(course: PolicyRun, worse: list[str]) -> dict[str, Any]:
-    from dataclasses import asdict
 
     from paictl.sim.promises import tenants
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import fsum
 from typing import Final, NamedTuple
 
 from paictl.sim.view import JobView
@@ -116,7 +117,7 @@ def judge(kind: int, counts: tuple[int, ...], shape: Shape, kinds: Sequence[JobK
             caused.append(_felt(other, own, kinds))
     share, hurt, harm = communication(counts, shape.sizes), _mean(suffered), _mean(caused)
     rest = zip(shape.free, counts, shape.sizes, strict=True)
-    scraps = max(FLOOR, sum((free - count) / size for free, count, size in rest) / len(counts))
+    scraps = max(FLOOR, fsum((free - count) / size for free, count, size in rest) / len(counts))
     job = 2 * math.sqrt(FLOOR) / (math.sqrt(share) + math.sqrt(hurt))
     system = 3 * _root(FLOOR) / (_root(share) + _root((hurt + harm) / 2) + _root(scraps))
     return Mapped(counts, round(system, _DIGITS), round(job, _DIGITS))
@@ -132,7 +133,7 @@ def _felt(job: Resident, other: Resident, kinds: Sequence[JobKind]) -> float:
 
 def _mean(felt: Sequence[float]) -> float:
     slowed = [one for one in felt if one < 1.0]
-    return max(FLOOR, sum(slowed) / len(slowed)) if slowed else FLOOR
+    return max(FLOOR, fsum(slowed) / len(slowed)) if slowed else FLOOR
 
 
 def _root(cost: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import fsum
 
 from paictl.sim.actions import Colocate, Trigger
 from paictl.sim.cluster import Cluster, Devices
@@ -213,5 +214,5 @@ class AntMan(Policy):
     def _load(self, device: int) -> float:
         """How busy a device is: everything on it, at most 1."""
         lead = self._lead.get(device)
-        busy = (0.0 if lead is None else lead.gpu_util) + sum(job.gpu_util for job in self._guests.get(device, ()))
+        busy = (0.0 if lead is None else lead.gpu_util) + fsum(job.gpu_util for job in self._guests.get(device, ()))
         return min(1.0, busy)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import fsum, inf
 from typing import Final, Literal
 
 from paictl.sim.actions import Colocate, Preempt, Start, Trigger
@@ -209,7 +209,7 @@ class Gavel(Policy):
                 for kind, name in enumerate(self.kinds):
                     rates = (self._rate(one, name), self._rate(other, name))
                     beside = (_beside(one, other, name), _beside(other, one, name))
-                    if min(rates) > 0 and min(beside) > 0 and sum(beside) > 1:
+                    if min(rates) > 0 and min(beside) > 0 and fsum(beside) > 1:
                         steps = (rates[0] * _steps(one), rates[1] * _steps(other)) if self.p.aware else (1.0, 1.0)
                         columns.append(Column((a, b), kind, (steps[0] * beside[0], steps[1] * beside[1])))
                         slots.append((one, other))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import fsum
 from statistics import median
 from typing import Final
 
@@ -61,7 +62,7 @@ def fit_loss(epochs: Sequence[float], losses: Sequence[float]) -> LossCurve:
         if b0 * k[0] + b1 <= 0:
             continue
         found = LossCurve(float(b0), float(b1), floor)
-        error = float(sum((found.at(x) - value) ** 2 for x, value in zip(epochs, scaled, strict=True)))
+        error = float(fsum((found.at(x) - value) ** 2 for x, value in zip(epochs, scaled, strict=True)))
         if best is None or error < best[0]:
             best = error, found
     if best is None:
@@ -79,7 +80,7 @@ class Speed:
     def at(self, servers: int, workers: int) -> float:
         """Steps a second."""
         row = _row(servers, workers, self.batch)
-        seconds = sum(coefficient * term for coefficient, term in zip(self.theta, row, strict=True))
+        seconds = fsum(coefficient * term for coefficient, term in zip(self.theta, row, strict=True))
         if seconds <= 0:
             return 0.0
         return (workers if self.batch is None else 1.0) / seconds

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import fsum
 from typing import Final
 
 from paictl.sim.programs.linear import Program
@@ -112,7 +113,7 @@ def greedy(requests: Sequence[Request], capacity: int, *, busy: bool = True) -> 
         plan = _packed(ranked, requests, capacity, late=not busy)
         if not fits(plan, requests, capacity):
             continue
-        total = sum(worth(plan, index, request) or 0.0 for index, request in enumerate(requests))
+        total = fsum(worth(plan, index, request) or 0.0 for index, request in enumerate(requests))
         if best is None or total > best[0]:
             best = total, plan
     return None if best is None else Chosen(best[1], "greedy", proven=False)

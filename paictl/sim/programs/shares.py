@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import fsum, inf
 from typing import Final
 
 from paictl.sim.programs.linear import Program, Solution
@@ -69,15 +69,15 @@ class Shares:
     def equal(self, job: int) -> float:
         """Steps per second if each type were split evenly over all jobs, at most all of the time."""
         portions = [count / len(self.claims) for count in self.devices]
-        over = max(1.0, sum(portions))
-        return sum(rate * portions[kind] / over for kind, rate in self.alone(job).items())
+        over = max(1.0, fsum(portions))
+        return fsum(rate * portions[kind] / over for kind, rate in self.alone(job).items())
 
     def isolated(self, job: int) -> float:
         """Steps per second if each job had its part of each type for itself, used in turns where it needs more."""
         devices = self.claims[job].devices
         portions = [count / len(self.claims) / devices for count in self.devices]
-        over = max(1.0, sum(portions))
-        return sum(rate * portions[kind] / over for kind, rate in self.alone(job).items())
+        over = max(1.0, fsum(portions))
+        return fsum(rate * portions[kind] / over for kind, rate in self.alone(job).items())
 
 
 class _Built:
@@ -212,7 +212,7 @@ def cheapest(shares: Shares) -> list[float]:
         devices = float(shares.claims[column.jobs[0]].devices)
         used[column.kind].append((variable, devices))
         cost.append((variable, devices * shares.costs[column.kind]))
-        gains[variable] = sum(column.rates)
+        gains[variable] = fsum(column.rates)
         for job, rate in zip(column.jobs, column.rates, strict=True):
             times[job].append((variable, 1.0))
             rates[job].append((variable, rate))

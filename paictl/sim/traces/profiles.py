@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import fsum
 from typing import Any, Final
 
 from paictl import i18n
@@ -102,7 +103,7 @@ class Application:
         for nodes, replicas, batch, step, sync in self.scalability:
             points.setdefault((nodes, replicas, batch), []).append((step, sync))
         keys = sorted(points)
-        means = [[sum(one[i] for one in points[key]) / len(points[key]) for i in (0, 1)] for key in keys]
+        means = [[fsum(one[i] for one in points[key]) / len(points[key]) for i in (0, 1)] for key in keys]
         return LinearNDInterpolator(keys, means)
 
     def step(self, placement: tuple[int, ...], batch: float) -> tuple[float, float] | None:

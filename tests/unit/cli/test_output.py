@@ -166,6 +166,21 @@ def test_where_there_is_no_posix_one_line_says_so(monkeypatch: pytest.MonkeyPatc
     assert "internal error" in _unexpected(ModuleNotFoundError("No module named 'x'", name="x"), []).message
 
 
+@pytest.mark.parametrize(
+    ("words", "module", "extra"),
+    [
+        ("extender serve", "uvicorn.server", "k8s"),
+        ("extender explain-pod f", "orjson", "k8s"),
+        ("serve", "starlette", "server"),
+        ("sim run", "scipy.optimize", "sim"),
+    ],
+)
+def test_a_module_of_an_extra_is_said_with_the_extra(words: str, module: str, extra: str) -> None:
+    told = _unexpected(ModuleNotFoundError(f"No module named {module!r}", name=module), words.split())
+    assert f"needs the package {module.partition('.')[0]}" in told.message
+    assert told.hint == f"install it: pip install 'paictl[{extra}]'"
+
+
 def test_configuration_is_checked_where_there_is_no_posix(tmp_path: Path) -> None:
     (tmp_path / "worker.csv").write_text("w1,10.0.0.1\n")
     blocked = "import sys; sys.modules['fcntl'] = None; from paictl.cli.main import main; main(sys.argv[1:])"

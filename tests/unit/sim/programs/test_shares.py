@@ -138,3 +138,9 @@ def test_jobs_that_share_devices_are_used_where_that_gains() -> None:
     columns = [Column((0,), 0, (1.0,)), Column((1,), 0, (1.0,)), Column((0, 1), 0, (0.9, 0.9))]
     found = OBJECTIVES["max-min"](Shares([Claim(1, 9), Claim(1, 9)], columns, (1,)))
     assert found[2] == pytest.approx(1.0, abs=1e-4)
+
+
+def test_rates_add_up_alike_on_every_python() -> None:
+    """`sum` of floats is another number from Python 3.12 on; a last bit decides between equal shares."""
+    tenths = Shares([Claim(1, 1.0)] * 10, [Column((0,), kind, (1.0,)) for kind in range(10)], [1] * 10)
+    assert tenths.equal(0) == tenths.isolated(0) == 1.0
