@@ -26,13 +26,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bursts import Burst, burst, median, told
-
 from paictl.cells.spec import ClusterSpec
 from paictl.scheduler.book import Allocation, Book
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import NodeHealth
 from paictl.scheduler.wire import BIND_INFO, ISOLATION, bind_info_text, isolation_text, read_request
+from tools.bursts import Burst, burst, median, told
 
 Json = dict[str, Any]
 DEVICES = 8

@@ -79,7 +79,7 @@ MEASURE = """
 import json, sys, time
 from paictl.config.linting.report import FORMATS, plain
 from paictl.config.linting.validate import validate
-from paictl.config.reading.kinds import Kind
+from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import load_memory
 kind, begin, piece, end = json.loads(sys.argv[1])
 def text(size):
@@ -89,7 +89,7 @@ took = []
 for size in (10_000, %d, %d):
     data = text(size).encode()
     start = time.process_time()
-    plain(FORMATS["text"](validate(load_memory({"x": data}, Kind(kind)))))
+    plain(FORMATS["text"](validate(load_memory({"x": data}, FileKind(kind)))))
     took.append(time.process_time() - start)
 status = dict(line.split(":", 1) for line in open("/proc/self/status"))  # ru_maxrss would count what the parent had
 print(json.dumps([took[1], took[2], int(status["VmHWM"].split()[0]) / 1024]))
