@@ -137,7 +137,9 @@ class KubeClient:
         headers = {"Accept": f"{JSON}, */*", "Content-Type": kind, "User-Agent": "paictl"}
         self.sent[method] += 1
         with self._auth:  # a token is read again when it has expired
-            self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, None)
+            token = self._api.configuration.auth_settings().get("BearerToken")
+        if token:
+            headers[token["key"]] = token["value"]
         url = f"{self._prefix}{path}{'?' + urlencode(query) if query else ''}"
         data = None if body is None else orjson.dumps(body)
         try:

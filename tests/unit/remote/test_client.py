@@ -16,6 +16,8 @@ from paictl.remote.kube.client import KubeClient, KubeError, connect
 
 SEEN: list[str] = []
 """Targets of the requests as they stood on the wire."""
+SHOWN: list[str | None] = []
+"""What they said of who asks."""
 
 
 class _Server(BaseHTTPRequestHandler):
@@ -23,6 +25,7 @@ class _Server(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         SEEN.append(self.path)
+        SHOWN.append(self.headers["Authorization"])
         moved = self.path.endswith("/moved")
         data = json.dumps({"path": self.path}).encode()
         self.send_response(302 if moved else 200)
@@ -49,6 +52,7 @@ def address() -> Iterator[str]:
 
 def client(folder: Path, server: str, proxy: str | None = None) -> KubeClient:
     SEEN.clear()
+    SHOWN.clear()
     cluster = {"server": server, **({"proxy-url": proxy} if proxy else {})}
     (folder / "conf").write_text(
         yaml.safe_dump({
@@ -67,6 +71,11 @@ def test_the_path_of_the_server_stands_before_every_path(tmp_path: Path, address
     for _ in range(2):
         kube.get("/api/v1/pods", query={"limit": 5})
     assert [f"{prefix.rstrip('/')}/api/v1/pods?limit=5"] * 2 == SEEN
+
+
+def test_who_asks_is_shown_by_the_token_of_the_kubeconfig(tmp_path: Path, address: str) -> None:
+    client(tmp_path, address).get("/api/v1/pods")
+    assert SHOWN == ["Bearer t"]
 
 
 def test_a_proxy_is_told_the_whole_address(tmp_path: Path, address: str) -> None:
