@@ -182,7 +182,7 @@ def _has_all_characters(stream: TextIO) -> bool:
     return (stream.encoding or "utf-8").lower().replace("-", "").startswith("utf")
 
 
-def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
+def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Write rows under headings; a column of numbers is set flush right.
 
     On a pipe the table is as wide as its content, so that nothing is cut or wrapped.
@@ -190,7 +190,7 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, tit
     import shutil
 
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    write_segments(table_lines([said(column) for column in columns], rows, width=width, title=title))
+    write_segments(table_lines([said(column) for column in columns], rows, width=width))
 
 
 def write_segments(lines: Iterable[Sequence[Segment]]) -> None:

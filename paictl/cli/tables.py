@@ -15,12 +15,11 @@ from typing import Final
 from paictl.cli.segments import Line, Segment, visible
 
 HEADING: Final = "bold"
-TITLE: Final = "italic"
 GAP: Final = "  "
 
 
 def table_lines(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], *, width: int | None = None, title: str | None = None
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, width: int | None = None
 ) -> Iterator[Line]:
     """The lines of a table under its headings; none ends in blanks.
 
@@ -38,9 +37,6 @@ def table_lines(
         whole = max((_widest(row[0]) for row in cells), default=0) <= width // 2
         least = [_least(column) for column in zip(*every, strict=True)]
         widths = _fitted(widths, least, width - len(GAP) * (len(columns) - 1), first_last=whole)
-    if title is not None:
-        across = sum(widths) + len(GAP) * (len(widths) - 1)
-        yield from (_stripped(line) for line in _folded([(TITLE, title)], across))
     for row in every:
         yield from _row_lines(row, widths, numeric)
 

@@ -29,12 +29,12 @@ TABLES = st.integers(1, 5).flatmap(
 )
 
 
-def plain(columns: list[str], rows: list[list[str]], width: int | None = None, title: str | None = None) -> list[str]:
-    return ["".join(text for _, text in line) for line in table_lines(columns, rows, width=width, title=title)]
+def plain(columns: list[str], rows: list[list[str]], width: int | None = None) -> list[str]:
+    return ["".join(text for _, text in line) for line in table_lines(columns, rows, width=width)]
 
 
-def by_rich(columns: list[str], rows: list[list[str]], title: str | None = None) -> list[str]:
-    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+def by_rich(columns: list[str], rows: list[list[str]]) -> list[str]:
+    table = Table(box=None, pad_edge=False)
     for index, column in enumerate(columns):
         numbers = bool(rows) and all(re.fullmatch(r"-?\d+", row[index]) for row in rows)
         table.add_column(column, justify="right" if numbers else "left")
@@ -117,12 +117,6 @@ def test_a_terminal_that_is_too_narrow_loses_nothing() -> None:
 def test_what_moves_the_cursor_of_a_terminal_does_not_get_there() -> None:
     assert plain(["A", "B"], [["a\rb\b\t|", "c"]], 40)[1] == "ab      |  c"
     assert plain(["A", "B"], [["a\rb", "c"]])[1] == "a\rb  c"  # on a pipe as it is
-
-
-def test_a_title_stands_above_and_is_folded_to_the_table() -> None:
-    rows = [["a", "b"], ["cc", "dd"]]
-    assert plain(["ONE", "TWO"], rows, 40, "what it is") == by_rich(["ONE", "TWO"], rows, "what it is")
-    assert next(table_lines(["ONE"], [["x"]], title="all")) == [("italic", "all")]
 
 
 def test_styled_cells_keep_their_styles_where_they_are_folded() -> None:
