@@ -44,9 +44,8 @@ def place_of(job: JobView, word: str | None) -> TaskPlace:
 
 def show_log(cluster: Jobs, job: JobView, word: str | None, output: Output, *, follow: bool, lines: int | None) -> None:
     """Print what a task has written, as it comes; as data once it has ended."""
-    started = _awaited if follow else _asked
-    task = started(lambda: place_of(cluster.job(job.key), word))
-    pieces = started(lambda: _begun(cluster.output(job.key, task, follow=follow, lines=lines)))
+    task = _started(lambda: place_of(cluster.job(job.key) if follow else job, word), wait=follow)
+    pieces = _started(lambda: _begun(cluster.output(job.key, task, follow=follow, lines=lines)), wait=follow)
     if output is not Output.TABLE:
         written = b"".join(pieces).decode(errors="replace").splitlines()
         write_data({"job": job.key, "task": str(task), "lines": written}, output)
@@ -55,17 +54,15 @@ def show_log(cluster: Jobs, job: JobView, word: str | None, output: Output, *, f
         _out(piece)
 
 
-def _asked(ask: Callable[[], _Answer]) -> _Answer:
-    return ask()
-
-
-def _awaited(ask: Callable[[], _Answer]) -> _Answer:
-    """The answer about a task once it has started; why it has not is said each time that changes."""
+def _started(ask: Callable[[], _Answer], *, wait: bool) -> _Answer:
+    """The answer about a task; with `wait` once it has started, and why it has not is said each time that changes."""
     told = ""
     while True:
         try:
             return ask()
         except NotStartedError as error:
+            if not wait:
+                raise
             if error.message != told:
                 told = error.message
                 console.info(text("{why}; waiting until it starts (Ctrl-C ends this)", why=told))

@@ -33,7 +33,7 @@ class Slow:
 
 
 def shown(cluster: Slow, *, follow: bool) -> None:
-    job: Any = SimpleNamespace(key="ann~train")
+    job: Any = SimpleNamespace(key="ann~train", tasks=[])
     jobstreams.show_log(cluster, job, None, Output.TABLE, follow=follow, lines=None)  # type: ignore[arg-type]
 
 
