@@ -17,7 +17,7 @@ from paictl.controller import manifests
 from paictl.controller.loop import ControlLoop
 from paictl.controller.metrics import ControllerMetrics
 from paictl.errors import PaictlError
-from paictl.extender.ending import ended_by_sigterm
+from paictl.extender.ending import refuse_unserved, serve
 from paictl.remote.kube.client import KubeClient, KubeError
 from paictl.remote.kube.informer import InformerTimes
 from paictl.remote.kube.leases import Leadership, LeaseTimes
@@ -105,18 +105,8 @@ class ControllerService:
             self.app(), host=settings.host, port=settings.port, log_level="warning", access_log=False, lifespan="off",
             ws="none", server_header=False, timeout_graceful_shutdown=3, limit_concurrency=64,
         ))  # fmt: skip
-        with ended_by_sigterm(server):
-            self.start()
-            try:
-                server.run()
-            except SystemExit:
-                pass  # said below: uvicorn has already logged why
-            finally:
-                self.stop()
-        if not server.started:
-            raise PaictlError(
-                f"cannot listen on {settings.host}:{settings.port}", hint="choose another with --listen HOST:PORT"
-            )
+        serve(server, self.start, self.stop)
+        refuse_unserved(server)
 
     def app(self) -> Starlette:
         """What is served."""

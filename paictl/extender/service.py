@@ -18,7 +18,7 @@ from paictl.extender import configuration
 from paictl.extender.configuration import digest_of
 from paictl.extender.connections import serving
 from paictl.extender.core import ExtenderOptions
-from paictl.extender.ending import ended_by_sigterm
+from paictl.extender.ending import refuse_unserved, serve
 from paictl.extender.metrics import ExtenderMetrics
 from paictl.extender.pod_events import VITAL, PodEvent
 from paictl.extender.routing import Routing
@@ -164,22 +164,11 @@ class ExtenderService:
         """Serve until told to end. Raises `PaictlError` if the engine broke or the address is taken."""
         gc.set_threshold(*COLLECT)
         sys.setswitchinterval(0.0005)  # an answer must not wait 5 ms for the thread that reads a watch
-        settings = self.settings
         self._server = uvicorn.Server(self._http())
-        with ended_by_sigterm(self._server):
-            self.start()
-            try:
-                self._server.run()
-            except SystemExit:
-                pass  # said below: uvicorn has already logged why
-            finally:
-                self.stop()
+        serve(self._server, self.start, self.stop)
         if self.failed:
             raise PaictlError(self.failed, hint="this is a bug in paictl: report it with the dump")
-        if not self._server.started:
-            raise PaictlError(
-                f"cannot listen on {settings.host}:{settings.port}", hint="choose another with --listen HOST:PORT"
-            )
+        refuse_unserved(self._server)
 
     def _http(self) -> uvicorn.Config:
         """How HTTP is served. Raises `PaictlError` if the certificate or its key cannot be used."""
