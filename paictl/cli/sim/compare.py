@@ -13,7 +13,7 @@ from paictl.cli.sim.shared import (
     FormatOption,
     HtmlOption,
     JobsOption,
-    PolicyOption,
+    PoliciesOption,
     ReproducibleOption,
     TraceArgument,
     number,
@@ -25,6 +25,9 @@ from paictl.cli.sim.shared import (
 from paictl.errors import PaictlError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paictl.sim.parallel import RunRequest
     from paictl.sim.report import Compared
 
 
@@ -37,7 +40,7 @@ paictl sim compare trace.yaml --config services-configuration.yaml --each-job
 
 def compare(
     trace: TraceArgument,
-    policies: PolicyOption = None,
+    policies: PoliciesOption = None,
     clusters: Annotated[
         list[str] | None,
         typer.Option("--cluster", metavar="SPEC", help="15x4, V100=2x4,P100=4x4, layout, HiveD or cluster file."),
@@ -73,9 +76,9 @@ def compare(
         raise PaictlError(
             "a comparison needs policies and a cluster", hint="--policy fifo --policy srtf --cluster 15x4"
         )
-    from paictl.sim.parallel import RunRequest, play
+    from paictl.sim.parallel import RunRequest
     from paictl.sim.policies.table import parse
-    from paictl.sim.report import compared, compared_data, label
+    from paictl.sim.report import compared_data, label
     from paictl.sim.specify import cluster_named
 
     for policy in policies:
@@ -85,6 +88,20 @@ def compare(
         RunRequest(policy, spec, seed)
         for spec in specs for policy in dict.fromkeys(policies) for seed in dict.fromkeys(seeds or [0])
     ]  # fmt: skip
+    given = _played(trace, kind, wanted, processes)
+    runs = given.runs
+    write_results(given, f"{trace}: {', '.join(label(run, runs) for run in runs)}", jobs=jobs, html=html)
+    if output is Output.TABLE:
+        _write(given)
+    else:
+        write_data(compared_data(given, reproducible=reproducible), output)
+
+
+def _played(trace: str, kind: str | None, wanted: Sequence[RunRequest], processes: int | None) -> Compared:
+    """The runs of a trace, said how far they are."""
+    from paictl.sim.parallel import play
+    from paictl.sim.report import compared
+
     with progressing(f"reading {trace}") as say:
         found = read_trace(trace, kind)
         say(f"playing {len(found.jobs):,} jobs: 0 of {len(wanted)} runs")
@@ -92,12 +109,7 @@ def compare(
             found.jobs, wanted, processes=processes,
             done=lambda number: say(f"playing {len(found.jobs):,} jobs: {number} of {len(wanted)} runs"),
         )  # fmt: skip
-        given = compared(found, runs)
-    write_results(given, f"{trace}: {', '.join(label(run, runs) for run in runs)}", jobs=jobs, html=html)
-    if output is Output.TABLE:
-        _write(given)
-    else:
-        write_data(compared_data(given, reproducible=reproducible), output)
+        return compared(found, runs)
 
 
 def _write(given: Compared) -> None:

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from paictl import i18n
-from paictl.cli import names as names_of
 from paictl.cli.console import Output, progress, spoken, write, write_data, write_table
 from paictl.cli.options import OutputOption
 from paictl.cli.sim.shared import (
@@ -16,6 +15,7 @@ from paictl.cli.sim.shared import (
     FormatOption,
     HtmlOption,
     JobsOption,
+    PolicyOption,
     ReproducibleOption,
     SeedOption,
     TraceArgument,
@@ -34,16 +34,7 @@ paictl sim run trace.csv --policy las:queues=3250/7200 --cluster 15x4 -o json --
 
 def run(
     trace: TraceArgument,
-    policy: Annotated[
-        str,
-        typer.Option(
-            "--policy",
-            "-p",
-            metavar="NAME[:KEY=VALUE,…]",
-            autocompletion=names_of.policies,
-            help="See paictl sim policies.",
-        ),
-    ],
+    policy: PolicyOption,
     cluster: ClusterOption,
     kind: FormatOption = None,
     seed: SeedOption = 0,

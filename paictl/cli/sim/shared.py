@@ -26,16 +26,15 @@ TraceArgument = Annotated[
         help="File, file in an archive (x.tar.gz/inner.csv), or a trace of ours (paictl sim traces).",
     ),
 ]
-PolicyOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--policy",
-        "-p",
-        metavar="NAME[:KEY=VALUE,…]",
-        autocompletion=names_of.policies,
-        help="See paictl sim policies.",
-    ),
-]
+_POLICY = typer.Option(
+    "--policy",
+    "-p",
+    metavar="NAME[:KEY=VALUE,…]",
+    autocompletion=names_of.policies,
+    help="See paictl sim policies.",
+)
+PolicyOption = Annotated[str, _POLICY]
+PoliciesOption = Annotated[list[str] | None, _POLICY]
 ClusterOption = Annotated[
     str, typer.Option("--cluster", metavar="SPEC", help="15x4, V100=2x4,P100=4x4, layout, HiveD or cluster file.")
 ]
