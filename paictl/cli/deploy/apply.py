@@ -116,11 +116,7 @@ def apply(
     from paictl.deploy.apply import check_plan, plan_from
 
     read = plan_from(file) if file is not None else None
-    names = (read.masters, read.workers, read.config) if read else (masters, workers, config)
-    if not all(names):
-        hint = "paictl deploy apply -m master.csv -w worker.csv -c config.yaml, or a plan"
-        raise PaictlError("it is not said which machines", hint=hint)
-    files = tuple(map(str, names))
+    files = _named((read.masters, read.workers, read.config) if read else (masters, workers, config))
     deployment = read_deployment(*files)
     desired = _desired(deployment, artifacts, accept_new=accept_new)
     if read:
@@ -139,6 +135,15 @@ def apply(
         from paictl.cli.deploy.services import StartOptions, deploy_services
 
         deploy_services(desired, files, done, StartOptions(folder, tuple(services or ()), tuple(skip or ()), timeout))
+
+
+def _named(files: tuple[MaybeFile, MaybeFile, MaybeFile]) -> tuple[str, str, str]:
+    """The lists of masters and of workers, and the settings; raises `PaictlError` where one is missing."""
+    masters, workers, config = files
+    if not (masters and workers and config):
+        hint = "paictl deploy apply -m master.csv -w worker.csv -c config.yaml, or a plan"
+        raise PaictlError("it is not said which machines", hint=hint)
+    return masters, workers, config
 
 
 def _desired(deployment: Deployment, artifacts: str, *, accept_new: bool) -> Desired:
