@@ -44,13 +44,21 @@ def missing() -> list[str]:
     return [name for name in PROGRAMS if not binary(name).is_file()]
 
 
+_WORKERS, _PORTS = 4, 3000
+"""Workers of a test run that start programs at the same time, and the ports of each."""
+
+
 def free_ports(number: int) -> list[int]:
-    """Ports that nobody listens on, different from each other and outside the range that the kernel gives away."""
+    """Ports that nobody listens on, different from each other and outside the range that the kernel gives away.
+
+    Each worker of a parallel test run has a range of its own: another could take a port before its program listens.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _WORKERS
     with contextlib.ExitStack() as stack:
         found: list[int] = []
         while len(found) < number:
             sock = stack.enter_context(socket.socket())
-            port = 20000 + int.from_bytes(os.urandom(2), "big") % 12000
+            port = 20000 + worker * _PORTS + int.from_bytes(os.urandom(2), "big") % _PORTS
             with contextlib.suppress(OSError):
                 sock.bind((HOST, port))
                 found.append(port)
