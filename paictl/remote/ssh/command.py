@@ -13,7 +13,7 @@ from io import BytesIO
 from typing import Any, BinaryIO, Final
 
 from paictl.i18n import text
-from paictl.remote.ssh.link import Link, NotReachedError
+from paictl.remote.ssh.link import Link, NotReachedError, local_file
 from paictl.remote.ssh.results import CommandStatus
 
 Lines = Callable[[str, str], object]
@@ -55,23 +55,9 @@ class Ended:
 def execute(link: Link, command: RemoteCommand) -> Ended:
     """Run a command to its end; raises `NotReachedError` if it did not get there."""
     sudo = _Sudo(command) if command.sudo and link.host.user != "root" else None
-    channel = link.channel(link_timeout(link))
-    try:
+    with link.channel() as channel:
         channel.exec_command(sudo.line if sudo else command.line)
         return _Running(link, channel, command, sudo).to_the_end()
-    except (OSError, EOFError) as error:
-        raise _cut(error, link) from None
-    finally:
-        channel.close()
-
-
-def link_timeout(link: Link) -> float:
-    """Seconds that a host has to open a channel."""
-    return link.silence
-
-
-def _cut(error: Exception, link: Link) -> Exception:
-    return link.lost() if not isinstance(error, NotReachedError) else error
 
 
 class _Sudo:
@@ -182,7 +168,8 @@ class _Running:
             data = self._channel.recv(_CHUNK)
             got = True
             if self._command.take is not None:
-                self._command.take(data)
+                with local_file():
+                    self._command.take(data)
             else:
                 self._out.add(data)
         while self._channel.recv_stderr_ready():
@@ -206,7 +193,9 @@ class _Running:
             return
         try:
             while self._channel.send_ready() and not self._channel.exit_status_ready():
-                self._unsent = self._unsent or self._source.read(_CHUNK)
+                if not self._unsent:
+                    with local_file():
+                        self._unsent = self._source.read(_CHUNK)
                 if not self._unsent:
                     self._channel.shutdown_write()
                     self._sent_all = True

@@ -15,7 +15,7 @@ from paictl.errors import PaictlError
 from paictl.i18n import text
 from paictl.remote.inventory import Host, Inventory
 from paictl.remote.ssh.command import Ended, RemoteCommand, execute
-from paictl.remote.ssh.link import Link, NotReachedError, SshOptions, open_link
+from paictl.remote.ssh.link import Link, NotReachedError, SshOptions, local_file, open_link
 from paictl.remote.ssh.results import CommandStatus, HostResult
 from paictl.remote.ssh.transfer import download, upload
 
@@ -157,13 +157,11 @@ class Fleet:
             link = self._link(host)
             new_key, link.new_key = link.new_key, ""
             sent = time.time()
-            done = work(link)
+            with local_file():
+                done = work(link)
             result = HostResult(host.name, CommandStatus.DONE, done.code, done.stdout, done.stderr, new_key=new_key)
         except NotReachedError as error:
             result = HostResult(host.name, error.reach, message=error.message, hint=error.hint, new_key=new_key)
-        except OSError as error:
-            said = text("cannot be written here: {reason}", reason=error.strerror or str(error))
-            result = HostResult(host.name, CommandStatus.FAILED, message=said, new_key=new_key)
         result = replace(result, sent=sent, ended=time.time())
         with self._saying:
             self._listen.result(result)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +40,16 @@ class NotReachedError(Exception):
     def __init__(self, reach: CommandStatus, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.reach, self.message, self.hint = reach, message, hint
+
+
+@contextmanager
+def local_file() -> Iterator[None]:
+    """What goes wrong with a file on this side is no fault of the link: `NotReachedError` for it."""
+    try:
+        yield
+    except OSError as error:
+        said = text("a file here: {reason}", reason=error.strerror or str(error))
+        raise NotReachedError(CommandStatus.FAILED, said) from None
 
 
 class Link:
@@ -90,15 +102,23 @@ class Link:
         hint = text("see whether it runs and the link is up; what the command did there is not known")
         return NotReachedError(CommandStatus.LOST, text("the connection was cut"), hint)
 
-    def channel(self, timeout: float) -> Any:
-        """A new channel for one command."""
+    @contextmanager
+    def channel(self) -> Iterator[Any]:
+        """A channel for one command; whatever ends the connection under it is `lost`, the closing at the end too."""
         import paramiko
 
         try:
-            return self._connection.transport.open_session(timeout=timeout)
+            channel = self._connection.transport.open_session(timeout=self.silence)
         except (paramiko.SSHException, OSError, EOFError):
             self.close()
             raise self.lost() from None
+        try:
+            yield channel
+        except (paramiko.SSHException, OSError, EOFError):
+            raise self.lost() from None
+        finally:
+            with suppress(paramiko.SSHException, OSError, EOFError):
+                channel.close()  # says so to the host, which may be gone
 
     def close(self) -> None:
         """End the connection; nothing if it has ended."""

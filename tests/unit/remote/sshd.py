@@ -38,6 +38,9 @@ class Account(paramiko.ServerInterface):  # type: ignore[misc]
         return int(paramiko.OPEN_SUCCEEDED)
 
     def check_channel_exec_request(self, channel: Any, command: bytes) -> bool:
+        if self._server.cuts_at_exec:
+            self._server.cut()
+            return False
         threading.Thread(target=self._server.execute, args=(channel, command.decode()), daemon=True).start()
         return True
 
@@ -50,6 +53,7 @@ class Server:
         self.allowed: Any = None
         self.path = ""
         self.silent = False
+        self.cuts_at_exec = False
         self.commands: list[str] = []
         self._sockets: list[socket.socket] = []
         self._transports: list[Any] = []

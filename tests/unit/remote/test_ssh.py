@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import resource
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -140,6 +141,24 @@ def test_a_link_that_is_cut_in_the_middle(sshd: Server, tmp_path: Path) -> None:
         found = fleet.run("echo on; exec sleep 5")["one"]
     assert found.reach is CommandStatus.LOST
     assert "cut" in found.message
+
+
+def test_a_link_that_is_cut_when_a_command_is_given(sshd: Server, tmp_path: Path) -> None:
+    sshd.cuts_at_exec = True
+    assert run(sshd, tmp_path, "true").reach is CommandStatus.LOST
+
+
+@pytest.mark.parametrize("error", [EOFError, OSError, paramiko.SSHException])
+def test_a_link_that_is_cut_while_a_channel_is_closed(
+    sshd: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    """The command has ended: closing says goodbye to a host that may be gone, in a moment no test can aim at."""
+
+    def gone(_channel: object) -> None:
+        raise error
+
+    monkeypatch.setattr(paramiko.Channel, "close", gone)
+    assert run(sshd, tmp_path, "echo done").stdout == "done\n"
 
 
 def test_a_host_that_freezes_in_the_middle(sshd: Server, tmp_path: Path) -> None:
@@ -283,6 +302,20 @@ def test_files_are_fetched_into_a_folder_for_each_host(sshd: Server, tmp_path: P
     assert (tmp_path / "out" / "one" / "log").read_bytes() == source.read_bytes()
     assert none.reach is CommandStatus.FAILED
     assert [path.name for path in (tmp_path / "out" / "one").iterdir()] == ["log"]
+
+
+def test_a_full_disk_here_is_not_a_cut_link(sshd: Server, tmp_path: Path) -> None:
+    source, before = tmp_path / "log", resource.getrlimit(resource.RLIMIT_FSIZE)
+    source.write_bytes(b"line\n" * 100_000)
+    with Fleet(sshd.inventory(), options(sshd, tmp_path)) as fleet:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+        try:
+            found = fleet.download(str(source), tmp_path / "out")["one"]
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert found.reach is CommandStatus.FAILED
+    assert found.message == "a file here: File too large"
+    assert not list((tmp_path / "out" / "one").iterdir())
 
 
 def test_results_stand_in_the_order_of_the_inventory(sshd: Server, tmp_path: Path) -> None:
