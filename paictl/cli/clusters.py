@@ -69,7 +69,7 @@ def local_only(verb: str) -> None:
 
 def _way_to_lab() -> str:
     """What leads on for somebody who is in a lab but types where its cluster is not; empty for all others."""
-    from paictl.lab.session import session_of  # late: only this refusal needs it
+    from paictl.lab.fitting import session_of  # late: only this refusal needs it
 
     try:
         session = session_of(None)

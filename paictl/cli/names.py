@@ -147,7 +147,7 @@ def labs() -> list[str]:
 
 def steps(context: typer.Context) -> list[str]:
     """Steps and checks of the lab that a command is about."""
-    from paictl.lab.session import session_of
+    from paictl.lab.fitting import session_of
 
     word: Any = context.params.get("lab")
     with suppress(PaictlError):

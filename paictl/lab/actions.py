@@ -12,6 +12,7 @@ from pathlib import Path
 from paictl.lab.commandlog import TypedCommand
 from paictl.lab.errors import LabError
 from paictl.lab.manifest import Act, Lab
+from paictl.lab.site import renamed
 
 Runner = Callable[[str], TypedCommand]
 """Carries out a command line in a lab and tells how it ended."""
@@ -20,14 +21,14 @@ Runner = Callable[[str], TypedCommand]
 def prepare(lab: Lab, act: Act, folder: Path) -> list[str]:
     """Copy and edit the student's files as an act says; the differences, as lines of a unified diff.
 
-    Raises `LabError` where an edit finds no place.
+    What is copied names machines as they are called where the lab runs. Raises `LabError` where an edit finds no place.
     """
     before: dict[str, str] = {}
     for name, source in act.copies.items():
         path = folder / name
         before.setdefault(name, _text(path))
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes((lab.folder / source).read_bytes())
+        path.write_text(renamed((lab.folder / source).read_text(encoding="utf-8"), lab.words), encoding="utf-8")
     for edit in act.edits:
         path = folder / edit.file
         text = _text(path)

@@ -20,8 +20,8 @@ class LabView:
 
     @property
     def name(self) -> str:
-        """The cluster's id."""
-        return self.cluster.name
+        """What the lab calls its cluster."""
+        return f"lab{self.site.lab}"
 
     @property
     def now(self) -> datetime:

@@ -56,7 +56,8 @@ class Step:
     """One thing that the student does; `solution` where the student has to find out what.
 
     `predict` asks what will come of it, to be answered before it is done; `guess` is what a student may say, right or
-    wrong, and is noted where paictl does the step.
+    wrong, and is noted where paictl does the step. `there` is the step on a cluster that was up before the lab, where
+    something else is done.
     """
 
     id: str
@@ -66,6 +67,7 @@ class Step:
     solution: Act = Act()
     predict: BilingualText | None = None
     guess: BilingualText | None = None
+    there: Step | None = None
 
     def done_by(self, act: Act) -> tuple[str, ...]:
         """The commands that an act types in this step."""
@@ -119,7 +121,7 @@ class Lab:
     """One lab; `folder` holds its texts and files.
 
     It begins with a cluster made from a `preset` or its own `layout`, or with neither: then the student brings one up,
-    or needs none.
+    or needs none. `words` maps names in its files to what they are where it runs, if that is elsewhere (`fitting`).
     """
 
     id: str
@@ -133,6 +135,7 @@ class Lab:
     checks: tuple[Check, ...]
     near_misses: tuple[NearMiss, ...]
     questions: tuple[Question, ...]
+    words: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def number(self) -> str:
@@ -286,10 +289,12 @@ def _text(row: Mapping[str, str]) -> BilingualText:
 
 
 def _step(row: Mapping[str, Any]) -> Step:
+    there = {name: said for name, said in row.items() if name != "there"} | row["there"] if "there" in row else None
     return Step(
         row["id"], _text(row["text"]), tuple(row["commands"]),
         tuple(_text(hint) for hint in row.get("hints", ())), _act(row.get("solution", {})),
         _text(row["predict"]) if "predict" in row else None, _text(row["guess"]) if "guess" in row else None,
+        None if there is None else _step(there),
     )  # fmt: skip
 
 

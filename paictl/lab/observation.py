@@ -12,6 +12,7 @@ from typing import Protocol
 from paictl.cluster.interface import ConfigVersion, Event, JobView, NodeView, ServiceView
 from paictl.cluster.scheduling import JobExplanation
 from paictl.lab.commandlog import TypedCommand
+from paictl.lab.site import renamed
 from paictl.units import Millis, millis_between
 
 _ENDS = frozenset({"Finished", "Preempted", "Lost", "Killed"})
@@ -61,7 +62,8 @@ class Observation:
 
     `predictions` maps steps to what the student foretold. Spans may be off by `tolerance`, and by half of themselves,
     if that is not 0: on a cluster whose clock nobody stops, time passes while somebody types. Manifests count versions
-    of the configuration from the lab's own, which is 1; the cluster had `versions_before` it.
+    of the configuration from the lab's own, which is 1; the cluster had `versions_before` it. `names` maps what machines are called there to
+    what the lab calls them.
     """
 
     cluster: Watched | None
@@ -70,6 +72,7 @@ class Observation:
     predictions: Mapping[str, str] = field(default_factory=dict)
     tolerance: Millis = Millis(0)  # noqa: RUF009 - a number
     versions_before: int = 0
+    names: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def now(self) -> Millis:
@@ -134,9 +137,11 @@ class Observation:
         return _promises(tuple(files.items())).get(vc)
 
     def file(self, name: str) -> str | None:
-        """A file of the student, None if there is none."""
+        """A file of the student in the lab's names, None if there is none."""
         path = self.files / name if self.files is not None else None
-        return path.read_text(encoding="utf-8", errors="replace") if path is not None and path.is_file() else None
+        if path is None or not path.is_file():
+            return None
+        return renamed(path.read_text(encoding="utf-8", errors="replace"), self.names)
 
     def running_times(self, name: str) -> list[tuple[int, int | None]]:
         """From which to which event tasks of a job ran; None while they run.

@@ -19,7 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from paictl.cluster.interface import Cluster, ConfigVersion, NodeRole
+from paictl.cluster.interface import Cluster, ConfigVersion, NodeRole, NodeView
 from paictl.cluster.machines import machines_in
 from paictl.cluster.presets import DEFAULT, LAYOUT, SERVICES, preset_files
 from paictl.cluster.targets import open_target, targets
@@ -32,7 +32,7 @@ from paictl.operate.pushing.plan import PushRequest, newest, plan, plan_rollback
 from paictl.service.plan import Action, ServiceRequest
 from paictl.units import rfc3339
 
-ABLE: Final = frozenset({"02", "03", "04", "05", "06", "07"})
+ABLE: Final = frozenset({"01", "02", "03", "04", "05", "06", "07"})
 """Numbers of the labs that were tried there. The others need what only an embedded cluster has, or were not tried."""
 NEEDED: Final = frozenset({"hivedscheduler", "frameworkcontroller"})
 """Services without which no job runs."""
@@ -47,15 +47,17 @@ _MARK: Final = re.compile(r"lab [0-9]{2} \(\S+\)")
 
 
 def require_able(lab: Lab) -> None:
-    """Raise `LabError` if a lab is for an embedded cluster only, or for none: one that it has brought up by itself."""
-    if lab.number not in ABLE or not lab.has_cluster:
+    """Raise `LabError` if a lab is for an embedded cluster only, or for none."""
+    if lab.number not in ABLE:
         why = "needs-embedded" if lab.has_cluster else "begins-without"
         raise LabError(why, lab=lab.number, able=", ".join(sorted(ABLE)))
 
 
 def require_fit(lab: Lab, cluster: Cluster) -> dict[str, str]:
-    """The nodes of a cluster for a lab's workers; raises `LabError` if it is too small or jobs run there."""
+    """The nodes of a cluster for a lab's workers; raises `LabError` if it lacks something or jobs run there."""
     nodes = cluster.nodes()
+    if not (lab.has_cluster or _masters(nodes)):
+        raise LabError("no-master", lab=lab.number)
     busy = [job.key for job in cluster.jobs(ended=False)]
     busy += [pod for node in nodes for pod in node.pods]
     if busy:
@@ -73,10 +75,10 @@ def take(lab: Lab, name: str, user: str, pace: float) -> LabSite:
     """
     require_able(lab)
     cluster = open_target(name)
-    nodes = require_fit(lab, cluster)
+    nodes, addresses = _words(cluster, _files(lab), require_fit(lab, cluster))
     running = tuple(view.name for view in cluster.services() if view.running)
     own = f"{_STRANGE.sub('-', user)[:40]}-lab{lab.number}-{secrets.token_hex(2)}"
-    site = LabSite(name, cluster.name, own, pace, nodes, rfc3339(cluster.now), running)
+    site = LabSite(name, cluster.name, own, pace, nodes, rfc3339(cluster.now), running, addresses=addresses)
     try:
         _push(cluster, lab, site)
         _perform(cluster, Action.REFRESH, READERS & {*running})
@@ -153,7 +155,7 @@ def _machines(version: ConfigVersion | None) -> set[str]:
 def _push(cluster: Cluster, lab: Lab, site: LabSite) -> None:
     """Push the lab's cells, and its layout where there is none; what else the cluster's services are set to stays."""
     with tempfile.TemporaryDirectory(prefix="paictl-lab-") as folder:
-        for name, text in _fitted(cluster, _files(lab), site.nodes).items():
+        for name, text in _fitted(cluster, _files(lab), site.words).items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
         order = PushRequest(folder)
         made = plan(cluster, order)
@@ -161,20 +163,27 @@ def _push(cluster: Cluster, lab: Lab, site: LabSite) -> None:
             send(cluster, made, site.mark, order)
 
 
-def _fitted(cluster: Cluster, files: Mapping[str, str], nodes: Mapping[str, str]) -> dict[str, str]:
-    """A lab's files for the cluster's machines: names, addresses, and of the services' settings the scheduler's.
+def _masters(nodes: Iterable[NodeView]) -> list[str]:
+    return sorted(view.machine.name for view in nodes if view.machine.role is NodeRole.MASTER)
 
-    A cluster's own list of machines is never replaced: it has `nodes` all the same (`require_fit`).
+
+def _words(
+    cluster: Cluster, files: Mapping[str, str], workers: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The lab's names of its machines and those there, masters too so far as there are any; and their addresses."""
+    nodes, mine = cluster.nodes(), machines_in(files)
+    masters = [one.name for one in mine if one.role is NodeRole.MASTER]
+    names = {**workers, **dict(zip(masters, _masters(nodes), strict=False))}
+    there = {view.machine.name: view.machine.address for view in nodes}
+    found = {one.address: there.get(names.get(one.name, ""), "") for one in mine}
+    return names, {here: address for here, address in found.items() if address}
+
+
+def _fitted(cluster: Cluster, files: Mapping[str, str], words: Mapping[str, str]) -> dict[str, str]:
+    """A lab's files for the cluster's machines, and of the services' settings the scheduler's.
+
+    A cluster's own list of machines is never replaced: it has those of the lab all the same (`require_fit`).
     """
-    there = {view.machine.name: view.machine for view in cluster.nodes()}
-    masters = sorted(name for name, one in there.items() if one.role is NodeRole.MASTER)
-    words: dict[str, str] = dict(nodes)
-    for machine in machines_in(files):
-        if machine.role is NodeRole.MASTER and masters:
-            words[machine.name] = masters.pop(0)
-        found = there.get(words.get(machine.name, ""))
-        if found is not None and found.address:
-            words[machine.address] = found.address
     scheduler = files[SERVICES].partition("hivedscheduler:\n")[2]
     fitted = {SERVICES: renamed(f"hivedscheduler:\n{scheduler}", words)}
     return fitted if _machines(newest(cluster)) else {LAYOUT: renamed(files[LAYOUT], words), **fitted}

@@ -6,7 +6,7 @@ import json
 import shlex
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -17,8 +17,7 @@ from paictl.lab.backups import Backups
 from paictl.lab.checks import CheckVerdict, judge
 from paictl.lab.commandlog import VERB, TypedCommand, covered, printing_only, wall_clock
 from paictl.lab.errors import LabError
-from paictl.lab.folders import lab_of_shell, labs_folder
-from paictl.lab.manifest import Act, BilingualText, Check, Lab, Step, find_lab
+from paictl.lab.manifest import Act, BilingualText, Check, Lab, Step
 from paictl.lab.observation import Observation
 from paictl.lab.progress import LabProgress, Passed, ProgressFile, Reset, lab_progress
 from paictl.lab.site import TOLERANCE, LabSite
@@ -169,10 +168,12 @@ class Session:
         """What there is to see now."""
         typed = commandlog.read(self.workspace.folder)
         site = self.workspace.site
-        off = Millis(0) if site is None else Millis(round(TOLERANCE * site.pace * 1000))
-        before = 0 if site is None else site.version - 1
         seen = self.workspace.cluster()
-        return Observation(seen, typed, self.workspace.files, self.progress.predictions, off, before)
+        own = Observation(seen, typed, self.workspace.files, self.progress.predictions)
+        if site is None:
+            return own
+        late = Millis(round(TOLERANCE * site.pace * 1000))
+        return replace(own, tolerance=late, versions_before=site.version - 1, names=site.lab_words)
 
     def settle(self) -> list[Check]:
         """As `observe`; at a site again until what the present step shows is to be seen, for a few seconds."""
@@ -369,15 +370,6 @@ class Session:
             predictions = progress.lab(self.lab.id).predictions
             before, predictions[step.id] = predictions.get(step.id, ""), words.strip()
         return before
-
-
-def session_of(word: str | None) -> Session:
-    """The lab that is named, else the one of this shell whatever has become of it, else the one started last."""
-    root = labs_folder()
-    name = word or lab_of_shell() or ProgressFile(root).read().current
-    if not name:
-        raise LabError("none-started")
-    return Session(find_lab(name), root)
 
 
 def _rows(verdict: CheckVerdict) -> list[list[object]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -21,7 +21,8 @@ TOLERANCE: Final = 6.0
 
 @dataclass(frozen=True, slots=True)
 class LabSite:
-    """The `cluster` by its name here and its `cluster_id`; `nodes` maps the lab's names to those there.
+    """The `cluster` by its name here and its `cluster_id`; `nodes` maps the lab's names to those there, `addresses` the
+    addresses of its machines to those there.
 
     `pace` is how many seconds of the lab pass in one of the cluster; what was before `began` is not the lab's, and
     `services` ran then. It began with `version` of the configuration.
@@ -35,6 +36,7 @@ class LabSite:
     began: str
     services: tuple[str, ...] = ()
     version: int = 1
+    addresses: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def beginning(self) -> datetime:
@@ -53,11 +55,21 @@ class LabSite:
 
     def data(self) -> dict[str, Any]:
         """As plain data, which `site_from` reads back."""
-        return asdict(self) | {"nodes": dict(self.nodes)}
+        return asdict(self) | {"nodes": dict(self.nodes), "addresses": dict(self.addresses)}
+
+    @property
+    def words(self) -> dict[str, str]:
+        """What the lab calls machines and where they are → what is so there."""
+        return {**self.nodes, **self.addresses}
+
+    @property
+    def lab_words(self) -> dict[str, str]:
+        """`words` the other way round."""
+        return {there: here for here, there in self.words.items()}
 
     def lab_name(self, node: str) -> str:
         """What the lab calls a node."""
-        return {there: here for here, there in self.nodes.items()}.get(node, node)
+        return self.lab_words.get(node, node)
 
 
 def site_from(data: Mapping[str, Any]) -> LabSite:
@@ -86,6 +98,6 @@ def _told(nodes: Iterable[NodeView]) -> str:
 
 
 def renamed(text: str, names: Mapping[str, str]) -> str:
-    """A configuration file with names in place of others, all at once; only whole words are names."""
+    """A text with names in place of others, all at once; only whole words are names."""
     words = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-    return re.sub(rf"(?<![\w.-])(?:{words})(?![\w.-])", lambda found: names[found[0]], text) if names else text
+    return re.sub(rf"(?<![\w.-])(?:{words})(?![\w-]|\.\w)", lambda found: names[found[0]], text) if names else text

@@ -87,6 +87,20 @@ class KubeApi:
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(add, names))
 
+    def add_master(self, name: str) -> None:
+        """A node for which no pod is meant."""
+        labels = {"type": "kwok", "kubernetes.io/hostname": name, "node-role.kubernetes.io/control-plane": ""}
+        taint = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
+        amount = {"cpu": "8", "memory": "16Gi", "pods": "110"}
+        status = {"capacity": amount, "allocatable": amount}
+        node = {"metadata": {"name": name, "labels": labels}, "spec": {"taints": [taint]}, "status": status}
+        self.call("POST", "/api/v1/nodes", node)
+
+    def set_address(self, node: str, address: str) -> None:
+        """Say where a node is: kwok says the same of all."""
+        addresses = [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": node}]
+        self.patch(f"/api/v1/nodes/{node}/status", {"status": {"addresses": addresses}})
+
     def await_nodes(self, number: int, seconds: float = 120) -> None:
         """Until so many nodes are ready and take pods."""
         until(lambda: sum(map(_usable, self.get("/api/v1/nodes")["items"])) >= number, seconds, f"{number} nodes")

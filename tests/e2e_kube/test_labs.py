@@ -22,7 +22,7 @@ from tests.e2e_kube.shell import Shell
 
 NODES = ("gpu-a", "gpu-b")
 PACES: Mapping[str, Sequence[float]] = {
-    "2": (25, 8), "3": (25, 8), "4": (12, 5), "5": (20, 6), "6": (10, 5), "7": (10, 5),
+    "1": (25, 8), "2": (25, 8), "3": (25, 8), "4": (12, 5), "5": (20, 6), "6": (10, 5), "7": (10, 5),
 }  # fmt: skip
 """Seconds of a lab in one of the cluster. What a lab shows lasts for minutes of the lab, and a slow machine may not get
 through its commands in them: then it is played once more, at the second pace."""
@@ -51,7 +51,10 @@ BUSY = {
 @pytest.fixture(scope="module")
 def rig(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobRig]:
     api.add_nodes(NODES, nvidia_com__gpu="1")
+    api.add_master("head")
     api.await_nodes(2)
+    for number, name in enumerate(("head", *NODES), 1):
+        api.set_address(name, f"10.9.0.{number}")
     soon = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
     with job_rig(plane, api, HIVED, tmp_path_factory.mktemp("labs"), **soon) as made:
         yield made
@@ -62,7 +65,7 @@ def rig(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFact
 def shell(rig: JobRig, plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     """An administrator whose services run."""
     made = Shell(plane, tmp_path_factory.mktemp("student"))
-    words = dict(zip(("worker1", "worker2"), NODES, strict=True))
+    words = dict(zip(("master1", "worker1", "worker2"), ("head", *NODES), strict=True))
     made.push({name: renamed(text, words) + "# ours\n" for name, text in preset_files("lab").items()})
     api.patch(
         "/api/v1/namespaces/paictl-system", {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": None}}}
@@ -163,6 +166,18 @@ def test_lab_02_from_start_to_report_and_the_cluster_as_before(shell: Shell, pla
     shell.done("lab", "check-report", str(shell.folder / "report.json"))
     shell.done("lab", "reset", "2", "-y")
     assert pulled(shell, "after") == before
+
+
+def test_lab_01_with_the_names_of_the_cluster_and_the_cluster_as_before(shell: Shell, play: Play) -> None:
+    before = pulled(shell, "before-1")
+    assert play("1") == []
+    out = typed(shell, 'eval "$(@paictl lab env 1)"', "cat master.csv worker.csv", "@paictl lab status 1")
+    assert "head,10.9.0.1\ngpu-a,10.9.0.2\ngpu-b,10.9.0.3\n" in out
+    during = pulled(shell, "during-1")
+    assert "GPU-D-POOL" in during["services-configuration.yaml"]
+    assert yaml.safe_load(during["layout.yaml"]) == yaml.safe_load(before["layout.yaml"])
+    shell.done("lab", "reset", "1", "-y")
+    assert pulled(shell, "after-1") == before
 
 
 def test_lab_05_the_textbooks_reconfiguration_and_the_cluster_as_before(shell: Shell, play: Play) -> None:

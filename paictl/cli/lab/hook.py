@@ -13,10 +13,10 @@ from paictl.errors import ExitCode, PaictlError
 from paictl.lab import commandlog
 from paictl.lab.commandlog import TypedCommand, spelled
 from paictl.lab.errors import LabError
+from paictl.lab.fitting import session_for
 from paictl.lab.language import language_of
 from paictl.lab.manifest import find_lab
 from paictl.lab.messages import say
-from paictl.lab.session import Session
 from paictl.lab.workspace import Workspace, present_workspace
 
 
@@ -48,7 +48,7 @@ def _note(workspace: Workspace, words: Sequence[str], code: int, error: PaictlEr
         commandlog.append(workspace.folder, noted(words, code, error))
     if code == ExitCode.INTERRUPTED:
         return  # whoever presses Ctrl-C wants the prompt back; what was shown is ticked off after the next command
-    session = Session(find_lab(workspace.lab_id), workspace.folder.parent)
+    session = session_for(find_lab(workspace.lab_id), workspace.folder.parent)
     if isinstance(error, ConflictError) and words[:2] == ["job", "submit"]:
         step = session.reading()
         number = session.lab.step_ids.index(step.id) + 1 if step else len(session.lab.steps)

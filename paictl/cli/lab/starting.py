@@ -8,6 +8,7 @@ from paictl.cli.lab.shown import blank, heading, show_questions, show_site, show
 from paictl.cli.lab.where import in_lab, in_lab_shell, other_lab
 from paictl.cli.settings import settings
 from paictl.cluster.registry import LOCAL
+from paictl.lab.fitting import session_for
 from paictl.lab.folders import lab_of_shell, labs_folder
 from paictl.lab.manifest import all_labs
 from paictl.lab.messages import say
@@ -42,6 +43,7 @@ def begin(session: Session, words: str, *, opening: bool = False, site: LabSite 
     """Start a lab, at a `site` if given, and show its first step; `opening` if a shell is about to open in it."""
     with console.progress(say("begun", words)):
         session.start(site=site)
+    session = session_for(session.lab, session.root)  # it speaks of its site from now on
     heading(f"{session.lab.number} {session.lab.title.of(words)}")
     tell("goal", words, text=session.lab.goal.of(words).strip())
     show_site(session, words)
@@ -81,7 +83,7 @@ def to_start(word: str | None) -> Session:
     last = word or lab_of_shell() or ProgressFile(labs_folder()).read().current
     session = session_of(last or "01")
     if word is None and last and session.workspace.started and session.current_step() is None:
-        return next((Session(lab, session.root) for lab in all_labs() if lab.id > session.lab.id), session)
+        return next((session_for(lab, session.root) for lab in all_labs() if lab.id > session.lab.id), session)
     return session
 
 

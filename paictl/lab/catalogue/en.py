@@ -219,6 +219,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "error.needs-embedded.hint": "without --cluster it has a cluster of its own: paictl lab start {lab}",
     "error.too-small": "the lab needs {workers} idle workers with {devices} devices each, and there are: {found}",
     "error.too-small.hint": "see: paictl node list --cluster NAME; without --cluster the lab has a cluster of its own",
+    "error.no-master": "lab {lab} deploys a cluster, and this one shows no master among its nodes",
+    "error.no-master.hint": "begin there with lab 02; without --cluster lab {lab} has a cluster of its own",
     "error.in-use": "others work on this cluster, {number} jobs and pods with devices: {what}",
     "error.in-use.hint": "nothing was changed; wait until they have ended, or take a cluster where nobody works",
     "error.other-cluster": "{cluster} is {found} now, and the lab began on {wanted}",

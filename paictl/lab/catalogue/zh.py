@@ -216,6 +216,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "error.needs-embedded.hint": "不加 --cluster 时它有自己的集群：paictl lab start {lab}",
     "error.too-small": "这个实验需要 {workers} 个空闲的 worker，每个有 {devices} 个设备，而集群里有：{found}",
     "error.too-small.hint": "查看：paictl node list --cluster NAME；不加 --cluster 时实验有自己的集群",
+    "error.no-master": "实验 {lab} 要部署集群，而这个集群的节点中没有 master",
+    "error.no-master.hint": "可以从实验 02 开始；不加 --cluster 时，实验 {lab} 有自己的集群",
     "error.in-use": "别人正在使用这个集群，占用设备的作业和 pod 共 {number} 个：{what}",
     "error.in-use.hint": "没有做任何改动；请等它们结束，或者换一个没有人使用的集群",
     "error.other-cluster": "{cluster} 现在是 {found}，而实验开始时是 {wanted}",

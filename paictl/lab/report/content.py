@@ -15,6 +15,7 @@ from paictl.lab import commandlog
 from paictl.lab.embedded import ORIGIN
 from paictl.lab.environment import environment
 from paictl.lab.errors import LabError
+from paictl.lab.fitting import session_for
 from paictl.lab.judging import CheckResult, judged
 from paictl.lab.manifest import all_labs
 from paictl.lab.observation import Observation
@@ -41,7 +42,7 @@ class Author:
 
 def make_report(root: Path, author: Author, language: str) -> Report:
     """The report of all labs that were started in a labs folder; raises `LabError` if none was."""
-    sessions = [session for lab in all_labs() if (session := Session(lab, root)).workspace.started]
+    sessions = [session for lab in all_labs() if (session := session_for(lab, root)).workspace.started]
     if not sessions:
         raise LabError("nothing-to-report")
     report: Report = {

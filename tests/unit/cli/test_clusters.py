@@ -12,7 +12,7 @@ from paictl.cluster import registry
 from paictl.cluster.kubernetes import opening
 from paictl.cluster.presets import preset_files
 from paictl.cluster.registry import Pinned
-from paictl.lab.session import session_of
+from paictl.lab.fitting import session_of
 from tests.unit.cli.conftest import Paictl
 from tests.unit.cluster.fakekube import FakeKube
 

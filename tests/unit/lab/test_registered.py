@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.cluster import EmbeddedCluster
@@ -17,7 +20,10 @@ from paictl.cluster.targets import bind, bound_to, chosen_name
 from paictl.config.pushing.fileset import seal_files
 from paictl.errors import PaictlError
 from paictl.lab import registered
+from paictl.lab.actions import prepare
+from paictl.lab.checks import judge
 from paictl.lab.errors import LabError
+from paictl.lab.fitting import session_for
 from paictl.lab.manifest import Check, find_lab
 from paictl.lab.session import Session
 from paictl.lab.site import LabSite, chosen_nodes, renamed, site_from
@@ -26,6 +32,9 @@ from paictl.service.catalogue import load_catalogue
 from paictl.units import Millis
 
 WORDS = {"worker1": "gpu-a", "worker2": "gpu-b"}
+THERE = {
+    **WORDS, "master1": "head", "10.0.0.1": "10.9.0.1", "10.0.1.1": "10.9.1.1", "10.0.1.2": "10.9.1.2",
+}  # fmt: skip
 OTHER_CELLS = "cellNumber: 2"
 SITE = LabSite("prod", "pai", "ann-lab02-1a2b", 15, WORDS, "2026-11-22T12:00:00Z", ("hivedscheduler",))
 LAB = find_lab("02")
@@ -35,7 +44,7 @@ LAB = find_lab("02")
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EmbeddedCluster:
     """A cluster of others, whose machines have other names, added as prod."""
     monkeypatch.setattr("paictl.config.secrets.sealing.COST", (4, 1, 1))  # seals take a quarter of a second on purpose
-    text = {name: renamed(text, WORDS) for name, text in preset_files("lab").items()}
+    text = {name: renamed(text, THERE) for name, text in preset_files("lab").items()}
     text[SERVICES] = text[SERVICES].replace("vc1:", "ours:")
     files = seal_files(text)
     up, then = commands.bring_up("pai", tuple(load_catalogue().services), machines_in(files), files)
@@ -65,7 +74,8 @@ def test_a_lab_takes_the_cells_and_gives_them_back(cluster: EmbeddedCluster) -> 
     before = cluster.configuration().files
     site = registered.take(LAB, "prod", "ann", 15)
     during = cluster.configuration().files
-    assert site.nodes == WORDS
+    assert site.nodes == {**WORDS, "master1": "head"}
+    assert site.addresses == {"10.0.0.1": "10.9.0.1", "10.0.1.1": "10.9.1.1", "10.0.1.2": "10.9.1.2"}
     assert during[LAYOUT] == before[LAYOUT]
     assert "vc1:" in during[SERVICES]
     assert "ours:" not in during[SERVICES]
@@ -169,10 +179,10 @@ def test_what_a_lab_stops_and_starts_runs_when_it_begins(cluster: EmbeddedCluste
 
 @pytest.mark.parametrize(
     ("number", "why"),
-    [("01", "begins without a cluster"), ("11", "needs the embedded cluster"), ("17", "begins without a cluster")],
+    [("11", "needs the embedded cluster"), ("17", "begins without a cluster")],
 )
 def test_labs_that_were_not_tried_there_are_refused(cluster: EmbeddedCluster, number: str, why: str) -> None:
-    with pytest.raises(LabError, match=f"lab {number} {why}; .* run labs 02, 03, 04, 05, 06, 07"):
+    with pytest.raises(LabError, match=f"lab {number} {why}; .* run labs 01, 02, 03, 04, 05, 06, 07"):
         registered.take(find_lab(number), "prod", "ann", 15)
     assert len(messages(cluster)) == 1
 
@@ -187,7 +197,8 @@ def test_a_lab_sees_its_own_jobs_by_its_own_names_and_clock(cluster: EmbeddedClu
     assert [one.key for one in seen.jobs()] == [f"{site.user}~job-2"]
     assert {one.subject for one in seen.events()} == {f"job/{site.user}~job-2"}
     assert [task.node for task in seen.job(f"{site.user}~job-2").tasks] == ["worker1"]
-    assert [one.machine.name for one in seen.nodes()] == ["worker1", "worker2"]
+    assert {one.machine.name for one in seen.nodes()} == {"master1", "worker1", "worker2"}
+    assert seen.name == "lab02"
     assert (seen.now - seen.epoch).total_seconds() == pytest.approx(150, abs=15)
 
 
@@ -241,10 +252,53 @@ def test_at_a_site_somebody_looks_again_until_what_is_due_is_seen(
         ("cellAddress: worker1", "cellAddress: gpu-a"),
         ("[worker1, worker2]", "[gpu-a, gpu-b]"),
         ("worker10 my-worker1 worker1.x", "worker10 my-worker1 worker1.x"),
+        ("On worker1. Not on worker2.", "On gpu-a. Not on gpu-b."),
     ],
 )
 def test_only_whole_words_are_names(text: str, wanted: str) -> None:
     assert renamed(text, WORDS) == wanted
+
+
+def test_the_first_lab_is_told_in_the_names_of_the_cluster(cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    first = find_lab("01")
+    before = cluster.configuration().files
+    site = registered.take(first, "prod", "ann", 15)
+    Session(first, tmp_path).start(site=site)
+    session = session_for(first, tmp_path)
+    told = session.lab.steps[0]
+    for text in (told.text.en, told.text.zh, told.hints[0].zh):
+        assert "head" in text
+        assert "10.9.0.1" in text
+    assert "worker1" not in told.text.en + told.text.zh
+    assert "paictl node list" in told.commands
+    assert not any("cluster up" in line for step in session.lab.steps for line in step.commands)
+    edits = prepare(session.lab, told.solution, session.workspace.files)
+    assert "+gpu-b,10.9.1.2" in edits
+    (written,) = [one for one in first.checks if one.id == "written"]
+    *files, typed = [one.ok for one in judge(session.observation(), written).findings]
+    assert (set(files), typed) == ({True}, False), "only the command is missing"
+    registered.leave(site)
+    assert cluster.configuration().files == before
+
+
+def test_a_lab_that_deploys_wants_a_master(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    workers = [one for one in cluster.nodes() if one.machine.name != "head"]
+    monkeypatch.setattr(EmbeddedCluster, "nodes", lambda _: workers)
+    with pytest.raises(LabError, match="no master"):
+        registered.take(find_lab("01"), "prod", "ann", 15)
+    assert registered.take(LAB, "prod", "ann", 15).nodes == WORDS
+
+
+def test_what_the_first_lab_pushes_there_is_what_was_generated(tmp_path: Path) -> None:
+    folder = find_lab("01").folder / "solution"
+    words = ["-m", "master.csv", "-w", "worker.csv", "-c", "config.yaml", "--sku", "GPU=gpu:1,cpu:8,memory:32Gi"]
+    done = subprocess.run(
+        [sys.executable, "-m", "paictl", "config", "generate", *words, "-o", str(tmp_path / "made")],
+        cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    made = yaml.safe_load((tmp_path / "made" / SERVICES).read_text())
+    assert yaml.safe_load((folder / "one-vc.txt").read_text()) == {"hivedscheduler": made["hivedscheduler"]}
 
 
 def test_names_that_are_exchanged_are_exchanged_at_once() -> None:
