@@ -62,8 +62,8 @@ class Observation:
 
     `predictions` maps steps to what the student foretold. Spans may be off by `tolerance`, and by half of themselves,
     if that is not 0: on a cluster whose clock nobody stops, time passes while somebody types. Manifests count versions
-    of the configuration from the lab's own, which is 1; the cluster had `versions_before` it. `names` maps what machines are called there to
-    what the lab calls them.
+    of the configuration from the lab's own, which is 1; the cluster had `versions_before` it. `names` maps what
+    machines are called there to what the lab calls them.
     """
 
     cluster: Watched | None

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from paictl.cluster.machines import services_for
 from paictl.cluster.presets import DEFAULT, LAYOUT, SERVICES, preset_files
 from paictl.config.linting.validate import Choice, validate
 from paictl.config.making.generate import inventory_of, plan, read_inputs
@@ -18,6 +17,7 @@ from paictl.config.reading.problem import Severity
 from paictl.config.reading.source import read_bytes
 from paictl.errors import PaictlError
 from paictl.operate.errors import RefusedFilesError
+from paictl.operate.proposing import services_for
 
 ONE_GPU: Final = "GPU=gpu:1,cpu:8,memory:32Gi"
 """What a worker has of which nothing is said, as in the textbook's lab."""

@@ -76,7 +76,7 @@ class Doomed:
         if bad[cell]:
             self._show_all(cell)
         self._leave_below(cell, -1)
-        self._unsettle(chain, choice=bool(bad[above]))  # above every bad cell all are bad
+        self._unsettle(chain, choice=self._lies_in_bad(cell))
 
     def give(self, cell: PhysicalCell, vc: str) -> None:
         """Take a committed physical cell back, already unbound if it is healthy."""
@@ -92,7 +92,14 @@ class Doomed:
         if bad[cell]:
             self._hide_all(cell)
         self._leave_below(cell, 1)
-        self._unsettle(chain, choice=bool(bad[above]))
+        self._unsettle(chain, choice=self._lies_in_bad(cell))
+
+    def _lies_in_bad(self, cell: PhysicalCell) -> bool:
+        """Whether some cell above is bad, which may be whole or not because of this one.
+
+        All the way up, not only as far as free cells merge now: were nothing doomed they might merge higher.
+        """
+        return bool(self.counts.bad[self.tree.ancestor(cell, self.tree.chains[self.tree.chain[cell]].top)])
 
     def _leave_below(self, cell: PhysicalCell, sign: int) -> None:
         chain = self.tree.chain[cell]

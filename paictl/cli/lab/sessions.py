@@ -8,9 +8,9 @@ import typer
 
 from paictl.cli import names
 from paictl.lab.errors import LabError
+from paictl.lab.fitting import session_of as session_of
 from paictl.lab.manifest import Step
 from paictl.lab.session import Session
-from paictl.lab.fitting import session_of as session_of
 
 LabWord = Annotated[
     str | None,

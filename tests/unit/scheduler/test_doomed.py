@@ -151,3 +151,17 @@ def test_a_change_of_the_choice_is_not_forgotten_after_one_of_numbers() -> None:
     doomed._unsettle(chain, choice=True)
     doomed._unsettle(chain, choice=False)
     assert doomed.unsettled == {chain: True}
+
+
+def test_a_cell_that_only_a_doomed_one_keeps_from_being_whole_is_chosen() -> None:
+    """Seed 8741 of the soak: n1 is given back beside n2, which is doomed; were it not, their pool would be whole."""
+    data = pair(("b", "NODE", 2))
+    cells = data["physicalCluster"]["physicalCells"]
+    cells.append({"cellType": "POOL", "cellChildren": [{"cellAddress": "n3"}, {"cellAddress": "n4"}]})
+    data["virtualClusters"]["a"] = {"virtualCells": [{"cellType": "POOL", "cellNumber": 1}]}
+    engine = healthy(data)
+    run(engine, pod("p", "b", 2))
+    for name in ("n2", "n3"):
+        engine.observe(NodeHealth(name, healthy=False))
+    engine.observe(PodGone("p"))
+    validate(engine.state)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from itertools import permutations, product
+from functools import lru_cache
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from paictl.scheduler.decision import Bind, Failure, Phase, Preempt, Wait
@@ -17,7 +18,6 @@ from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import GroupChange, NodeHealth, PodGone, PodRecovered
 from paictl.scheduler.explain import explain
 from paictl.scheduler.invariants import validate
-from paictl.scheduler.placement.pack import pack
 from paictl.scheduler.placement.search import candidate_views
 from paictl.scheduler.replay import describe_change
 from paictl.scheduler.request import PodRequest
@@ -25,7 +25,7 @@ from paictl.scheduler.views import VirtualIndex, members
 from tests.unit.scheduler.random_configs import random_config
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from paictl.scheduler.decision import BindInfo, Decision
     from paictl.scheduler.events import Event, Outcome
@@ -354,27 +354,31 @@ def packs_in_another_order(state: State, request: PodRequest) -> bool:
     """Whether the pods of a guaranteed gang fit into the nodes of a view, those that are alike in some other order."""
     if not request.guaranteed:
         return False
-    sizes = [leaves for leaves, pods in request.members for _ in range(pods)]
-    held, tree = state.occupancy.virtual_priority, state.virtual
-    roots = {cell: tree.level[root] for root in tree.preassigned for cell in tree.subtree(root)}
+    sizes = tuple(leaves for leaves, pods in request.members for _ in range(pods))
+    held, level = state.occupancy.virtual_priority, state.virtual.level
     for _, view in candidate_views(state, request):
         assert isinstance(view, VirtualIndex)
-        kinds = [(tree.level[cell], roots[cell]) for cell in view.cells]
-        walks = [view.rows, state.views.weaker(view, request.priority, held).rows]  # as it is, and with preemption
-        if any(pack(steps, sizes, view.cells, None) for rows in walks for steps in _orders(rows, kinds)):
-            return True
+        for rows in (view.rows, state.views.weaker(view, request.priority, held).rows):  # the second by preemption
+            done = 0
+            for step in reversed(rows):
+                free = {slot: number for number, slots in step.items() for slot in members(slots)}
+                for _, alike in groupby(sorted(free), lambda slot: level[view.cells[slot]]):  # noqa: B023 - used at once
+                    done = _most_packed(done, tuple(sorted(free[slot] for slot in alike)), sizes)
+            if done == len(sizes):
+                return True
     return False
 
 
-def _orders(rows: list[dict[int, int]], kinds: list[tuple[int, int]]) -> Iterator[list[dict[int, int]]]:
-    """The walk, fullest nodes first, with those of equal use and kind in each order: they exchange their free leaves."""
-    alike: dict[tuple[int, tuple[int, int]], list[tuple[int, int]]] = {}
-    for row, step in enumerate(rows):
-        for slot, free in sorted((slot, free) for free, slots in step.items() for slot in members(slots)):
-            alike.setdefault((row, kinds[slot]), []).append((slot, free))
-    for chosen in product(*(set(permutations(free for _, free in group)) for group in alike.values())):
-        walk: list[dict[int, int]] = [{} for _ in rows]
-        for (row, _), group, order in zip(alike, alike.values(), chosen, strict=True):
-            for (slot, _), free in zip(group, order, strict=True):
-                walk[row][free] = walk[row].get(free, 0) | 1 << slot
-        yield walk[::-1]
+@lru_cache(maxsize=100_000)
+def _most_packed(done: int, free: tuple[int, ...], sizes: tuple[int, ...]) -> int:
+    """How many pods have a node after some nodes, in the best order, if `done` have one before."""
+    best = done
+    for number in set(free):
+        at, left = done, number
+        while at < len(sizes) and sizes[at] <= left:
+            left -= sizes[at]
+            at += 1
+        rest = list(free)
+        rest.remove(number)
+        best = max(best, _most_packed(at, tuple(rest), sizes))
+    return best
