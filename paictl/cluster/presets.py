@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -12,6 +13,9 @@ from paictl.i18n import text
 
 LAYOUT: Final = "layout.yaml"
 SERVICES: Final = "services-configuration.yaml"
+PASSWORD: Final = "only-on-this-machine"  # noqa: S105 - of a cluster that is reached from this machine only
+TOKEN_SECRET: Final = "only-on-this-machine-too"  # noqa: S105 - as above
+_PUBLIC: Final = re.compile(rf"(?m)(?<=: )(?:{PASSWORD}|{TOKEN_SECRET})$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,13 @@ def preset_files(name: str) -> dict[str, str]:
     return {LAYOUT: _text(_layout(preset)), SERVICES: _text(_services(preset))}
 
 
+def presealed(files: Mapping[str, str]) -> dict[str, str]:
+    """Files with the secrets of all presets sealed, which are none; others stay as they are."""
+    from paictl.config.secrets.sealing import quick_seal  # late: few who need a preset begin a cluster with it
+
+    return {name: _PUBLIC.sub(lambda found: f'"{quick_seal(found[0])}"', text) for name, text in files.items()}
+
+
 def _text(lines: Iterator[str]) -> str:
     return "\n".join(lines) + "\n"
 
@@ -137,8 +148,8 @@ def _services(preset: Preset) -> Iterator[str]:
     yield schema_comment("services-configuration")
     yield "rest-server:"
     yield "  default-pai-admin-username: paiadmin"
-    yield "  default-pai-admin-password: only-on-this-machine"
-    yield "  jwt-secret: only-on-this-machine-too"
+    yield f"  default-pai-admin-password: {PASSWORD}"
+    yield f"  jwt-secret: {TOKEN_SECRET}"
     yield "hivedscheduler:"
     yield "  config: |"
     for line in _hived(preset):

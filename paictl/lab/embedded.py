@@ -12,9 +12,7 @@ import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
 from datetime import datetime
-from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 from paictl.cluster.embedded.cluster import EmbeddedCluster
@@ -98,22 +96,15 @@ def _opened(folder: Path) -> EmbeddedCluster:
 
 def _configuration(lab: Lab) -> Mapping[str, str]:
     """The configuration with which the lab's cluster begins, secrets sealed."""
-    from paictl.cluster.presets import DEFAULT, LAYOUT, SERVICES
+    from paictl.cluster.presets import DEFAULT, LAYOUT, SERVICES, presealed, preset_files
     from paictl.config.pushing.fileset import seal_files
 
     if lab.layout is None:
-        return _sealed_preset(lab.preset or DEFAULT)
-    files = {LAYOUT: (lab.folder / lab.layout).read_text(encoding="utf-8")}
-    services = lab.folder / SERVICES
-    if services.is_file():
-        files[SERVICES] = services.read_text(encoding="utf-8")
-    return seal_files(files)
-
-
-@cache
-def _sealed_preset(name: str) -> Mapping[str, str]:
-    """A preset with its secrets sealed: once in a process, because a seal takes a quarter of a second on purpose."""
-    from paictl.cluster.presets import preset_files
-    from paictl.config.pushing.fileset import seal_files
-
-    return MappingProxyType(seal_files(preset_files(name)))
+        files = preset_files(lab.preset or DEFAULT)
+    else:
+        files = {LAYOUT: (lab.folder / lab.layout).read_text(encoding="utf-8")}
+        services = lab.folder / SERVICES
+        if services.is_file():
+            files[SERVICES] = services.read_text(encoding="utf-8")
+    known = presealed(files)
+    return seal_files(known, known)

@@ -23,6 +23,9 @@ from paictl.config.secrets.walk import SEAL_PREFIX, SHOWN, Path, Secret, SecretE
 COST = (14, 8, 5)
 """scrypt's (log2 n, r, p): 16 MiB and a fifth of a second per secret, as OWASP recommends."""
 
+QUICK = (4, 8, 1)
+"""The same for what is no secret."""
+
 MAX_COST = (17, 16, 16)
 """Most that a seal of another version of paictl may cost; it is read from a file that somebody may have made up."""
 
@@ -80,7 +83,7 @@ def seal(text: str, kind: FileKind, *known_texts: str) -> str:
         for one in known.get(secret.path, ()):
             if _matches(one, clear):
                 return one
-        return _seal_of(clear)
+        return _seal_of(clear, COST)
 
     return replace_secrets(text, kind, sealed)
 
@@ -184,10 +187,15 @@ def _seals(text: str, kind: FileKind) -> Iterator[tuple[Path, str]]:
             yield secret.path, secret.value
 
 
-def _seal_of(clear: str) -> str:
+def quick_seal(value: str) -> str:
+    """A seal of a text that everybody may read, such as what a lab comes with: made and tried in no time."""
+    return _seal_of(f"str:{value}", QUICK)
+
+
+def _seal_of(clear: str, cost: tuple[int, int, int]) -> str:
     salt = os.urandom(16)
-    log_n, r, p = COST
-    return f"{SEAL_PREFIX}{log_n}:{r}:{p}:{_encoded(salt)}:{_encoded(_hash(clear, salt, COST))}"
+    log_n, r, p = cost
+    return f"{SEAL_PREFIX}{log_n}:{r}:{p}:{_encoded(salt)}:{_encoded(_hash(clear, salt, cost))}"
 
 
 def _matches(
