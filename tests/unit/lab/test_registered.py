@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from paictl.cli.main import run
 from paictl.cluster.embedded import commands
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.cluster.interface import ClusterError, JobState, NodeChange
@@ -290,15 +289,12 @@ def test_a_lab_that_deploys_wants_a_master(cluster: EmbeddedCluster, monkeypatch
 
 
 def test_what_the_first_lab_pushes_there_is_what_was_generated(tmp_path: Path) -> None:
-    folder = find_lab("01").folder / "solution"
-    words = ["-m", "master.csv", "-w", "worker.csv", "-c", "config.yaml", "--sku", "GPU=gpu:1,cpu:8,memory:32Gi"]
-    done = subprocess.run(
-        [sys.executable, "-m", "paictl", "config", "generate", *words, "-o", str(tmp_path / "made")],
-        cwd=folder, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    made = yaml.safe_load((tmp_path / "made" / SERVICES).read_text())
-    assert yaml.safe_load((folder / "one-vc.txt").read_text()) == {"hivedscheduler": made["hivedscheduler"]}
+    folder, made = find_lab("01").folder / "solution", tmp_path / "made"
+    lists = [word for flag, name in (("-m", "master.csv"), ("-w", "worker.csv"), ("-c", "config.yaml"))
+             for word in (flag, str(folder / name))]  # fmt: skip
+    assert run(["config", "generate", *lists, "--sku", "GPU=gpu:1,cpu:8,memory:32Gi", "-o", str(made)]) == 0
+    generated = yaml.safe_load((made / SERVICES).read_text())
+    assert yaml.safe_load((folder / "one-vc.txt").read_text()) == {"hivedscheduler": generated["hivedscheduler"]}
 
 
 def test_names_that_are_exchanged_are_exchanged_at_once() -> None:
