@@ -97,7 +97,8 @@ class KubeApi:
         self.call("POST", "/api/v1/nodes", node)
 
     def set_address(self, node: str, address: str) -> None:
-        """Say where a node is: kwok says the same of all."""
+        """Say where a node is, once kwok has made it ready: with that it says the same of all."""
+        until(lambda: _ready(self.get(f"/api/v1/nodes/{node}")), 120, f"node {node}")
         addresses = [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": node}]
         self.patch(f"/api/v1/nodes/{node}/status", {"status": {"addresses": addresses}})
 
@@ -211,6 +212,9 @@ def until(condition: Callable[[], object], seconds: float, what: str | Callable[
         time.sleep(0.1)
 
 
+def _ready(node: Json) -> bool:
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", []))
+
+
 def _usable(node: Json) -> bool:
-    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", []))
-    return ready and not node["spec"].get("taints")
+    return _ready(node) and not node["spec"].get("taints")
