@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tools.hosts.base import base
@@ -110,11 +110,14 @@ class Lab:
         _each(self.machines(), Machine.remove)
         self.network.remove()
         for controller in CONTROLLERS:
-            for group in (CGROUPS / controller / GROUP / self.name, CGROUPS / controller / GROUP):
-                if group.is_dir() and not any(path.is_dir() for path in group.iterdir()):
-                    group.rmdir()
+            own = CGROUPS / controller / GROUP / self.name
+            if own.is_dir() and not any(path.is_dir() for path in own.iterdir()):
+                own.rmdir()
         shutil.rmtree(self.folder, ignore_errors=True)
         if not any(_labs().glob("*")):
+            for controller in CONTROLLERS:
+                with suppress(OSError):  # another who ends now has just removed it
+                    (CGROUPS / controller / GROUP).rmdir()
             restore_limits()
 
     def start(self, number: int) -> None:
