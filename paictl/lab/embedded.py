@@ -96,15 +96,9 @@ def _opened(folder: Path) -> EmbeddedCluster:
 
 def _configuration(lab: Lab) -> Mapping[str, str]:
     """The configuration with which the lab's cluster begins, secrets sealed."""
-    from paictl.cluster.presets import DEFAULT, LAYOUT, SERVICES, presealed, preset_files
+    from paictl.cluster.presets import presealed
     from paictl.config.pushing.fileset import seal_files
+    from paictl.lab.initial import initial_files
 
-    if lab.layout is None:
-        files = preset_files(lab.preset or DEFAULT)
-    else:
-        files = {LAYOUT: (lab.folder / lab.layout).read_text(encoding="utf-8")}
-        services = lab.folder / SERVICES
-        if services.is_file():
-            files[SERVICES] = services.read_text(encoding="utf-8")
-    known = presealed(files)
-    return seal_files(known, known)
+    known = presealed(initial_files(lab))
+    return seal_files(known, known)  # a seal that is known stays, any other secret is sealed

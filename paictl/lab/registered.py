@@ -21,9 +21,10 @@ from typing import Final
 
 from paictl.cluster.interface import Cluster, ConfigVersion, NodeRole, NodeView
 from paictl.cluster.machines import machines_in
-from paictl.cluster.presets import DEFAULT, LAYOUT, SERVICES, preset_files
+from paictl.cluster.presets import LAYOUT, SERVICES
 from paictl.cluster.targets import open_target, targets
 from paictl.lab.errors import LabError
+from paictl.lab.initial import initial_files
 from paictl.lab.labview import LabView
 from paictl.lab.manifest import Lab
 from paictl.lab.site import LabSite, chosen_nodes, renamed
@@ -64,7 +65,7 @@ def require_fit(lab: Lab, cluster: Cluster) -> dict[str, str]:
         raise LabError("in-use", what=", ".join(busy[:5]), number=len(busy))
     known = _machines(newest(cluster))
     listed = [node for node in nodes if not known or node.machine.name in known]
-    return chosen_nodes(machines_in(_files(lab)), listed)
+    return chosen_nodes(machines_in(initial_files(lab)), listed)
 
 
 def take(lab: Lab, name: str, user: str, pace: float) -> LabSite:
@@ -75,7 +76,7 @@ def take(lab: Lab, name: str, user: str, pace: float) -> LabSite:
     """
     require_able(lab)
     cluster = open_target(name)
-    nodes, addresses = _words(cluster, _files(lab), require_fit(lab, cluster))
+    nodes, addresses = _words(cluster, initial_files(lab), require_fit(lab, cluster))
     running = tuple(view.name for view in cluster.services() if view.running)
     own = f"{_STRANGE.sub('-', user)[:40]}-lab{lab.number}-{secrets.token_hex(2)}"
     site = LabSite(name, cluster.name, own, pace, nodes, rfc3339(cluster.now), running, addresses=addresses)
@@ -137,15 +138,6 @@ def _named(lab: Lab) -> frozenset[str]:
 # --- configuration
 
 
-def _files(lab: Lab) -> dict[str, str]:
-    """The configuration with which the lab begins, as it is written."""
-    if lab.layout is None:
-        return preset_files(lab.preset or DEFAULT)
-    files = {LAYOUT: (lab.folder / lab.layout).read_text(encoding="utf-8")}
-    written = lab.folder / SERVICES
-    return files | ({SERVICES: written.read_text(encoding="utf-8")} if written.is_file() else {})
-
-
 def _machines(version: ConfigVersion | None) -> set[str]:
     """The machines that a configuration lists."""
     files = version.files if version is not None else {}
@@ -155,7 +147,7 @@ def _machines(version: ConfigVersion | None) -> set[str]:
 def _push(cluster: Cluster, lab: Lab, site: LabSite) -> None:
     """Push the lab's cells, and its layout where there is none; what else the cluster's services are set to stays."""
     with tempfile.TemporaryDirectory(prefix="paictl-lab-") as folder:
-        for name, text in _fitted(cluster, _files(lab), site.words).items():
+        for name, text in _fitted(cluster, initial_files(lab), site.words).items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
         order = PushRequest(folder)
         made = plan(cluster, order)
