@@ -151,5 +151,9 @@ def read(folder: Path) -> tuple[TypedCommand, ...]:
 
 
 def wall_clock() -> str:
-    """This instant as ISO text, with the zone's offset."""
-    return datetime.now().astimezone().isoformat(timespec="seconds")
+    """This instant as ISO text, with the zone's offset.
+
+    In milliseconds: runs are told apart by their instants (`report.consistency.run_of`), and a lab that a program plays
+    is over in less than a second.
+    """
+    return datetime.now().astimezone().isoformat(timespec="milliseconds")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from paictl.lab.commandlog import means
+from paictl.lab.commandlog import means, wall_clock
 
 COMPARE = "paictl sim compare trace.yaml * --policy quota --each-job"
 
@@ -34,3 +36,10 @@ COMPARE = "paictl sim compare trace.yaml * --policy quota --each-job"
 )
 def test_options_stand_in_any_order_and_nothing_else_is_taken(pattern: str, command: str, same: bool) -> None:
     assert means(pattern, command) is same
+
+
+def test_instants_of_one_second_are_told_apart() -> None:
+    """Two students' runs are no copies of each other because a program has played both within a second."""
+    before = wall_clock()
+    time.sleep(0.002)
+    assert before < wall_clock()
