@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Final, NewType
 
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 
 Millis = NewType("Millis", int)
 """A point in time or a span, in whole milliseconds: exact, so that sums never drift."""
@@ -65,7 +65,7 @@ def rfc3339(at: datetime) -> str:
     return text.replace("+00:00", "Z")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Quantity:
     """An amount of memory: `count` times the unit that `suffix` names."""
 

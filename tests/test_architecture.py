@@ -17,6 +17,7 @@ PACKAGE = ROOT / "paictl"
 ORDER: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
+        "frozen",
         "errors resources words",
         "units files places i18n",
         "cells",

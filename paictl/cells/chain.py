@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paictl.cells.spec import (
@@ -15,12 +14,13 @@ from paictl.cells.spec import (
     SpecError,
     VirtualClusterSpec,
 )
+from paictl.frozen import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Levels:
     """The cell types below (and with) one top-level type, also of a configuration that may be wrong.
 
@@ -50,7 +50,7 @@ class Levels:
         return self.types.index(cell_type, LEAF_LEVEL) if cell_type in self.types[LEAF_LEVEL:] else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chain(Levels):
     """Levels that are sound, one of them that of nodes."""
 

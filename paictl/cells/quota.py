@@ -8,14 +8,15 @@ at its level until it is taken out of the free cells. Source: HiveD paper §4, "
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from paictl.frozen import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shortfall:
     """The highest level at which promises exceed cells, in cells of that level."""
 

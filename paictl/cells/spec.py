@@ -7,10 +7,11 @@ filled in by `paictl.cells.tree`. Source: HiveD's configuration (`physicalCluste
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 
 LEAF_LEVEL = 1
 """Level of a leaf cell type; a parent is one level above its child."""
@@ -29,7 +30,7 @@ class SpecError(PaictlError, ValueError):
         self.path = path
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CellTypeSpec:
     """A cell type that is made of `child_number` cells of `child_type`."""
 
@@ -39,7 +40,7 @@ class CellTypeSpec:
     is_node_level: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PhysicalCellSpec:
     """One declared physical cell.
 
@@ -53,7 +54,7 @@ class PhysicalCellSpec:
     children: tuple[PhysicalCellSpec, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VirtualCellSpec:
     """`number` preassigned cells of the last type of `path`, in the chain named by its first."""
 
@@ -71,7 +72,7 @@ class VirtualCellSpec:
         return self.path[-1]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VirtualClusterSpec:
     """What one tenant was promised, in the order of declaration."""
 
@@ -80,7 +81,7 @@ class VirtualClusterSpec:
     pinned_ids: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClusterSpec:
     """A whole cluster as declared.
 

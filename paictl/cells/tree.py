@@ -8,18 +8,19 @@ and leaves are arithmetic, not stored lists.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final, Generic, cast
 
 from paictl.cells.chain import Chain, build_chains, pinned_levels, preassigned_levels
 from paictl.cells.ids import NO_PARENT, NO_PHYSICAL, NO_VIRTUAL, ByCell, C, ChainIndex, PhysicalCell, VirtualCell
 from paictl.cells.spec import LEAF_LEVEL, MAX_CELLS, ClusterSpec, PhysicalCellSpec, SpecError
+from paictl.frozen import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Template:
     """The subtree of any cell of one level of a chain, as offsets from that cell in pre-order."""
 
@@ -43,7 +44,7 @@ def template(chain: Chain, level: int) -> Template:
     return Template(tuple(levels), tuple(parents), tuple(leaves))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tree(Generic[C]):
     """What physical and virtual cells have in common; lists are indexed by cell and must not be changed."""
 
@@ -106,7 +107,7 @@ class Tree(Generic[C]):
         return cell
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PhysicalTree(Tree[PhysicalCell]):
     """The cells of the cluster, in the order of `physicalCells`."""
 
@@ -151,7 +152,7 @@ class PhysicalTree(Tree[PhysicalCell]):
         return range(self.rank[cell] * nodes, (self.rank[cell] + 1) * nodes)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Preassigned:
     """A top virtual cell: the unit of a VC's quota."""
 
@@ -162,7 +163,7 @@ class Preassigned:
     pinned_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VirtualTree(Tree[VirtualCell]):
     """The cells promised to the VCs, VC by VC in order of declaration."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +16,7 @@ from paictl.cli.deploy.files import read_deployment
 from paictl.cli.settings import settings
 from paictl.cluster.targets import open_target
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.places import runs_folder
 
@@ -39,7 +39,7 @@ Seconds = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Files:
     """The three files of a real cluster."""
 

@@ -7,12 +7,14 @@ the wall clock and not of the cluster's own: nobody's session ends because a cla
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from datetime import datetime
 from typing import Any
 
+from paictl.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Account:
     """A user: `vcs` are the virtual clusters that were granted, `password` a slow hash with its parameters.
 
@@ -30,7 +32,7 @@ class Account:
     """What the store calls this state of the account; empty for one that is to be made."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Token:
     """A token by its SHA-256; `kind` says what it was made for, and without `expires` it is valid until revoked."""
 

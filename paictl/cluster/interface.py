@@ -20,7 +20,7 @@ Instants are aware datetimes of the cluster's own clock, which need not be that 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -48,6 +48,7 @@ from paictl.cluster.values import (
     UnreachableError,
     UnsupportedError,
 )
+from paictl.frozen import frozen
 from paictl.units import Millis
 
 if TYPE_CHECKING:
@@ -312,7 +313,7 @@ class HandClock(Protocol):
         """Let a span pass, or (None) everything that will happen; the new instant."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpenPaiLeft:
     """What OpenPAI's own tool left in a cluster: the id, empty for none, and its files with their secrets in clear."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from paictl.cluster.interface import JobState, JobView
+from paictl.frozen import frozen
 from paictl.units import Millis
 
 
@@ -24,7 +24,7 @@ class JobOrder(StrEnum):
     STATE = "state"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobQuery:
     """What is wanted; empty sets and an empty keyword (a part of ``user~name``) leave nothing out."""
 
@@ -63,7 +63,7 @@ class JobQuery:
         return 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobPage:
     """Jobs without tasks, and how many the query keeps altogether."""
 

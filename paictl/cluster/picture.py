@@ -8,17 +8,18 @@ one: the embedded one from the scheduler's state, another from HiveD's inspectio
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from paictl.cluster.values import JobView, NodeView
+from paictl.frozen import frozen
 from paictl.scheduler.inspection import PhysicalCellStatus
 from paictl.units import rfc3339
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChainPicture:
     """The cells of one chain; `types` from the leaf type (level 1) up to the chain's own."""
 
@@ -36,7 +37,7 @@ class PromiseState(StrEnum):
     """Only bad hardware is left to serve it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PromisedCell:
     """A preassigned cell, the unit of a virtual cluster's quota."""
 
@@ -59,7 +60,7 @@ class PromisedCell:
         return len(self.users) - self.users.count("")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VcPicture:
     """A virtual cluster; `extra` counts the leaf cells that its jobs use without a guarantee."""
 
@@ -98,7 +99,7 @@ class AttemptOutcome(StrEnum):
     """Its job was stopped, or over without it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Attempt:
     """One pod of a task from start to end (None: it runs); `devices` are indices on `node`."""
 
@@ -110,7 +111,7 @@ class Attempt:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TaskLine:
     """What happened to a task; `waits` are the spans from wanting devices to getting them (end None: it waits)."""
 
@@ -120,7 +121,7 @@ class TaskLine:
     waits: tuple[tuple[datetime, datetime | None], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobLine:
     """What happened to a job. `notes` are (instant, words): guarantees lost and restarts."""
 
@@ -129,7 +130,7 @@ class JobLine:
     notes: tuple[tuple[datetime, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeMark:
     """A node's condition changed (or it came, or went)."""
 
@@ -138,7 +139,7 @@ class NodeMark:
     what: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Timeline:
     """What happened until now: jobs in order of submission, and what befell nodes."""
 
@@ -146,7 +147,7 @@ class Timeline:
     marks: tuple[NodeMark, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Picture:
     """A cluster at an instant; `jobs` in order of submission."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from paictl.config.reading.schema import schema_comment
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 
 LAYOUT: Final = "layout.yaml"
@@ -18,7 +18,7 @@ TOKEN_SECRET: Final = "only-on-this-machine-too"  # noqa: S105 - as above
 _PUBLIC: Final = re.compile(rf"(?m)(?<=: )(?:{PASSWORD}|{TOKEN_SECRET})$")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Hardware:
     """One kind of worker. `levels` are the cells from the smallest to the node: (type, number of children)."""
 
@@ -37,7 +37,7 @@ class Hardware:
         return product
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Preset:
     """A cluster: equal pools of equal nodes, and the nodes that each VC is promised.
 

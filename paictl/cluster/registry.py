@@ -12,13 +12,14 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from paictl.cluster.values import ClusterError, ConflictError
 from paictl.errors import PaictlError
 from paictl.files import write_together
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.places import config_folder
 
@@ -29,7 +30,7 @@ _SCHEMA: Final = 1
 _NAME: Final = r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pinned:
     """A cluster that was added: the context by its name in a kubeconfig (several files: joined as in KUBECONFIG), and
     the server and its authority as they were then, as `remote.kube.client` tells them.
@@ -42,7 +43,7 @@ class Pinned:
     authority: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Registry:
     """All clusters that were added, and the one that `cluster use` has chosen."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from paictl.cluster.values import JobState
+from paictl.frozen import frozen
 
 if TYPE_CHECKING:
     from paictl.scheduler.explain.data import Explanation
@@ -28,7 +29,7 @@ class JobSituation(StrEnum):
     """The scheduler has looked; `JobExplanation.scheduler` says what it found."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobExplanation:
     """Why a job is where it is, as data; `paictl.operate.explaining` makes text of it.
 
@@ -71,7 +72,7 @@ class JobImpact(StrEnum):
     NEVER = "waits and can never run"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Impact:
     """A job that another configuration would harm."""
 

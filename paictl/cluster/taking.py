@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cluster.values import ClusterError, JobRequest
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.units import FOREVER, Millis
 from paictl.workload.duration import task_seconds
@@ -24,7 +25,7 @@ DEFAULT_SECONDS: Final = 60.0
 """How long a task runs whose commands do not say it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Taken:
     """A job that can be run: as its user wants it, its groups and pods, and how long tasks of each role run.
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from paictl.cluster.interface import ClusterError
 from paictl.cluster.registry import LOCAL, Pinned, read_registry
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.places import state_folder
 from paictl.words import did_you_mean
@@ -36,7 +36,7 @@ class ClusterKind(StrEnum):
     KUBERNETES = "kubernetes"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     """A cluster that can be named: one in a `folder` of this machine, or one that was added (`pinned`)."""
 

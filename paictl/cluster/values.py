@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from paictl.errors import ExitCode, PaictlError
+from paictl.frozen import frozen
 from paictl.units import Millis
 
 
@@ -46,7 +47,7 @@ class UnsupportedError(ClusterError):
     exit_code = ExitCode.USAGE
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class About:
     """What a cluster is: its `kind`, `where` it is (folder, or server and context), the `version` of its software."""
 
@@ -62,7 +63,7 @@ class NodeRole(StrEnum):
     WORKER = "worker"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MachineSpec:
     """A machine as its administrator describes it; `memory` in bytes, `devices` counts accelerators."""
 
@@ -93,7 +94,7 @@ class NodeChange(StrEnum):
     HEAL = "heal"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeView:
     """A machine and its condition since some instant; `used` counts devices held by pods.
 
@@ -123,7 +124,7 @@ class JobState(StrEnum):
         return self in (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TaskPlace:
     """A task of a job: its role and its number there, from 0."""
 
@@ -135,7 +136,7 @@ class TaskPlace:
         return f"{self.role}:{self.index}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TaskView:
     """One task: `devices` are indices on `node` while a pod of it runs; `attempt` counts from 0."""
 
@@ -151,7 +152,7 @@ class TaskView:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobView:
     """A job: `devices` is what all its tasks ask for together; `preemptions` counts lost attempts of its tasks.
 
@@ -183,7 +184,7 @@ FOREVER = Millis(-1)
 """The duration of a task that ends only when it is stopped."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobRequest:
     """What is submitted: the protocol-v2 data and what the command line adds.
 
@@ -197,7 +198,7 @@ class JobRequest:
     duration: Millis | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServiceView:
     """A service: `ready` says whether it does its work, `reason` why not; configuration by version."""
 
@@ -218,7 +219,7 @@ class ServiceView:
     """Objects of it that the newest configuration has no more; the next start or refresh deletes them."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConfigVersion:
     """One push: file name → text, secrets sealed."""
 
@@ -260,7 +261,7 @@ class EventKind(StrEnum):
     DELETED = "Deleted"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Event:
     """Something that happened: `subject` is ``kind/name``, `data` what a machine may want to know."""
 

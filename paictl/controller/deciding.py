@@ -7,7 +7,7 @@ there: whoever is killed in between finds the same to do again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -21,6 +21,7 @@ from paictl.cluster.kubernetes.paijob.record import (
 )
 from paictl.cluster.kubernetes.paijob.seen import PodSeen
 from paictl.controller.observing import AttemptObjects, JobObjects, PodTransition
+from paictl.frozen import frozen
 from paictl.workload import lifecycle
 from paictl.workload.job import Job
 from paictl.workload.lifecycle import JobStatus, PodChange, RunState
@@ -32,7 +33,7 @@ KEPT: Final = 1
 _ENDS: Final = frozenset({PodChange.FAILED, PodChange.PREEMPTED, PodChange.LOST})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Followed:
     """The record after what was seen; `ask`: some tasks are gone without a word, so the API server has to be asked."""
 
@@ -40,7 +41,7 @@ class Followed:
     ask: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobActions:
     """What is to be done, the record being written: all of it can be done twice.
 

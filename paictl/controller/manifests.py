@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from paictl.cluster.kubernetes.names import FOR_JOBS, JOBS_NAMESPACE
@@ -37,6 +36,7 @@ from paictl.controller.runtime import (
     options_of,
     runtime_script,
 )
+from paictl.frozen import frozen
 from paictl.scheduler.wire import ENABLE, SCHEDULING_SPEC
 from paictl.workload.job import Job, TaskRole
 from paictl.workload.lifecycle import task_policy
@@ -49,7 +49,7 @@ _ENDLESS: Final = 2**31 - 1
 _INDEX: Final = "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobContext:
     """A job and what its objects are made from."""
 

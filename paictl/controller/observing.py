@@ -13,13 +13,14 @@ from typing import Final, NamedTuple
 from paictl.cluster.kubernetes.paijob.names import retry_name, work_name
 from paictl.cluster.kubernetes.paijob.record import Place, numbers
 from paictl.cluster.kubernetes.paijob.seen import PodSeen, WorkSeen
+from paictl.frozen import frozen
 from paictl.workload.job import Job
 from paictl.workload.lifecycle import TRANSIENT, JobStatus, PodChange, RunState, TaskRef, TaskStatus, task_policy
 
 _LONG_AGO: Final = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobObjects:
     """What is there of a job; `sure` says that the API server was asked just now, not what it has told so far."""
 

@@ -8,11 +8,11 @@ addresses are looked up when the task starts, and where that fails the names sta
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.cluster.kubernetes.paijob.names import work_name
+from paictl.frozen import frozen
 from paictl.scheduler.wire import ISOLATION
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ MOST_ADDRESSES: Final = 2_000
 """Tasks of a job whose addresses each of them gets; an environment has no room for more."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RoleOptions:
     """What a role asks for beside devices: shared memory in MiB, InfiniBand, ports by label."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import uvicorn
@@ -18,6 +18,7 @@ from paictl.controller.loop import ControlLoop
 from paictl.controller.metrics import ControllerMetrics
 from paictl.errors import PaictlError
 from paictl.extender.ending import refuse_unserved, serve
+from paictl.frozen import frozen
 from paictl.remote.kube.client import KubeClient, KubeError
 from paictl.remote.kube.informer import InformerTimes
 from paictl.remote.kube.leases import Leadership, LeaseTimes
@@ -28,7 +29,7 @@ SWEEP: Final = 60.0
 CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ControllerSettings:
     """What the command line says; `keep` is in seconds."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +19,7 @@ from paictl.deploy.phases import LOOKING, PHASES, HostChange, phases, planned
 from paictl.deploy.site import TIMEOUT, JoinCredentials, Site
 from paictl.errors import PaictlError
 from paictl.files import write_together
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.places import cache_folder
 from paictl.plan.events import Listener, both
@@ -31,7 +32,7 @@ KIND: Final = "deploy"
 _SCHEMA: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlanFile:
     """A plan that was written: the three files it was made of, what they meant, and what would change."""
 
@@ -88,7 +89,7 @@ def make_plan(desired: Desired, root: Path, now: Callable[[], datetime], listen:
         return planned(site)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Applied:
     """What became of an apply: its run, whether it went on with one that was interrupted, what changed."""
 

@@ -15,12 +15,13 @@ import tarfile
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from paictl.errors import ExitCode, PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 
 SNAPSHOT: Final = "etcd/snapshot.db"
@@ -38,7 +39,7 @@ class ArchiveError(PaictlError):
     exit_code = ExitCode.NEGATIVE
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BackupManifest:
     """What a backup is of.
 
@@ -58,7 +59,7 @@ class BackupManifest:
     paictl: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Backup:
     """A backup that was looked at; `id` is the SHA-256 of its manifest, which names those of all files in it.
 

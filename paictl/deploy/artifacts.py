@@ -12,7 +12,7 @@ import json
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 from paictl.errors import ExitCode, PaictlError
 from paictl.files import write_together
+from paictl.frozen import frozen
 from paictl.i18n import Text, text
 
 LOCK: Final = "artifacts.json"
@@ -41,7 +42,7 @@ class ArtifactKind(StrEnum):
     MANIFEST = "manifest"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Artifact:
     """One file of the folder, as the lock file has it."""
 
@@ -54,7 +55,7 @@ class Artifact:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArtifactFault:
     """Why a file cannot be used."""
 
@@ -71,7 +72,7 @@ class ArtifactFault:
         return text("{path}: {message} ({artifact})", path=self.path, message=self.message, artifact=self.artifact)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Image:
     """A container image of an archive: its name, and the digest of its configuration, by which a runtime knows it."""
 
@@ -92,7 +93,7 @@ class ArtifactError(PaictlError):
         self.faults = tuple(faults)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Artifacts:
     """A folder and its lock."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -15,6 +14,7 @@ from paictl.deploy.inventory import Deployment
 from paictl.deploy.masters import TRANSFER, Masters, Told, raise_for
 from paictl.deploy.reach import hosts_of
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.plan.phase import Tell
 from paictl.remote.inventory import Host
@@ -25,7 +25,7 @@ from paictl.units import rfc3339
 _MANNER: Final = CommandOptions(sudo=True, timeout=TRANSFER)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PushedConfig:
     """The configuration that was pushed last, its secrets sealed; number 0 where there is none."""
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from paictl.deploy.inventory import Deployment
 from paictl.deploy.reach import hosts_of
 from paictl.errors import ExitCode, PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.remote.ssh.fleet import CommandOptions, Fleet
 from paictl.remote.ssh.link import SshOptions
@@ -45,7 +45,7 @@ _ASK: Final = CommandOptions(sudo=True, timeout=60)
 _WAIT: Final = CommandOptions(sudo=True, timeout=240)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Certificate:
     """One certificate of a master; `authority` says whether it is one, which kubeadm does not renew."""
 
@@ -59,7 +59,7 @@ class Certificate:
         return self.ends - now
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Certificates:
     """The certificates of all masters that answered, and what the others said."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -16,6 +15,7 @@ from paictl.deploy.manifests import FOREIGN, images_named
 from paictl.deploy.preflight.asking import asked
 from paictl.deploy.reach import groups_of, sign_in
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.remote.inventory import Host, Inventory
 from paictl.resources import resource_folder
@@ -51,7 +51,7 @@ _PLACES: Final = {
 Values = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Archive:
     """An archive of images, and what is in it."""
 
@@ -68,7 +68,7 @@ class Archive:
         return role is Role.MASTER or not any(_short(image) in _CONTROL_PLANE for image in self.images)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Desired:
     """A deployment with the files it takes: what `desired_of` has made of both."""
 

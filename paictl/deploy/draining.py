@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 from paictl.deploy.nodes import patiently
 from paictl.deploy.site import DeployError
 from paictl.errors import ExitCode, PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.plan.phase import Tell
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
@@ -27,7 +27,7 @@ _SHOWN: Final = 4
 _POLL: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Purpose:
     """What nodes are emptied for, and the option that gives them more time for it."""
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from paictl.deploy.inventory import Machine
+from paictl.frozen import frozen
 
 NVIDIA: Final = "0x10de"
 """How the PCI bus calls NVIDIA."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostFacts:
     """One host as the module paictl_facts saw it."""
 

@@ -13,7 +13,7 @@ import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -31,6 +31,7 @@ from paictl.deploy.artifacts import (
     write_lock,
 )
 from paictl.errors import ExitCode, PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.resources import resource_folder
 
@@ -47,7 +48,7 @@ class DownloadError(PaictlError):
     exit_code = ExitCode.UNREACHABLE
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Download:
     """A file to gather: where its makers publish it, and the sums of it (empty where they publish none)."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 
 from paictl.config.making.generate import GenerateInputs, inventory_of
 from paictl.config.reading.kinds import FileKind
 from paictl.deploy.settings import API_PORT, DeploySettings, LoginSettings, settings_of
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 
 
@@ -21,7 +21,7 @@ class Role(StrEnum):
     WORKER = "worker"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Machine:
     """One machine: the name of its node, and the address that it is reached at and has in the cluster."""
 
@@ -30,7 +30,7 @@ class Machine:
     role: Role
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Deployment:
     """What is to be deployed; masters first, in the order of their list, the first of them begins the cluster."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from paictl.deploy.installing import Devices, PushArtifacts, Runtime
@@ -13,6 +12,7 @@ from paictl.deploy.network import PodNetwork
 from paictl.deploy.nodes import AllReady, Labels
 from paictl.deploy.phase import DeployPhase
 from paictl.deploy.site import Site
+from paictl.frozen import frozen
 from paictl.plan.phase import Phase
 
 PHASES: Final[tuple[type[DeployPhase], ...]] = (
@@ -24,7 +24,7 @@ LOOKING: Final = ("connect", "facts")
 """The phases of `plan`: they change nothing."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostChange:
     """What a phase would change on a host."""
 

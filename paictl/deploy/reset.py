@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from paictl.deploy.inventory import Deployment, Machine
 from paictl.deploy.reach import hosts_of
 from paictl.deploy.site import telling
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.plan.phase import Tell
 from paictl.remote.ansible.outcome import PlaybookResult
@@ -21,7 +22,7 @@ from paictl.resources import resource_folder
 _OF_EVERY_CLUSTER = frozenset({"kube-system", "kube-public", "kube-node-lease"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ResetLoss:
     """What a reset destroys, as far as the API could be asked; `asked` says whether it answered."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +21,7 @@ from paictl.deploy.reach import hosts_of
 from paictl.deploy.site import DeployError
 from paictl.deploy.versions import version_of
 from paictl.errors import ExitCode, PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.plan.phase import Tell
 from paictl.remote.kube.client import KubeClient, NoAnswerError
@@ -43,7 +43,7 @@ class OtherClusterError(PaictlError):
     exit_code = ExitCode.NEGATIVE
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Examined:
     """What the masters said: `begun` is the instant at which the restore was begun that this one goes on with."""
 

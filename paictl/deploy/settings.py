@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from paictl.config.models.settings import EXTRA, NETWORK_DEFAULTS, cluster_netwo
 from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import ScalarNode, to_data
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 
 SECTION: Final = "deploy"
@@ -44,7 +45,7 @@ _IDLE: Final = (
 """Settings of OpenPAI about Docker and Kubespray, neither of which is used."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoginSettings:
     """How to get into every machine; `password` is for sudo too, and never shown."""
 
@@ -54,7 +55,7 @@ class LoginSettings:
     port: int = 22
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeploySettings:
     """One cluster as config.yaml wishes it; `notes` is what it says without any effect here.
 

@@ -18,6 +18,7 @@ from paictl.deploy.desired import Desired
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Machine
 from paictl.errors import ExitCode, PaictlError
+from paictl.frozen import frozen
 from paictl.places import cache_folder
 from paictl.plan.phase import Tell
 from paictl.remote.ansible.outcome import PlaybookResult, TaskEvent, TaskEventKind, TaskListener
@@ -36,7 +37,7 @@ class DeployError(PaictlError):
         self.exit_code = exit_code
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JoinCredentials:
     """What machines join with: made for one run, held in memory, worth nothing after it."""
 

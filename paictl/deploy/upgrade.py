@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +15,7 @@ from paictl.deploy.inventory import Deployment
 from paictl.deploy.upgrading import UpgradeOptions, UpgradeWork, upgrade_phases
 from paictl.deploy.versions import UpgradePlan, UpgradeStep, Version
 from paictl.files import write_together
+from paictl.frozen import frozen
 from paictl.plan import events
 from paictl.plan.events import Listener, both
 from paictl.plan.folder import RunFolder, begin_run, unfinished_run
@@ -23,7 +24,7 @@ from paictl.plan.run import PhaseOutcome, carry_out
 KIND: Final = "deploy-upgrade"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Upgraded:
     """What became of an upgrade: its run, whether it went on with one that was interrupted, what was done."""
 

@@ -31,6 +31,7 @@ from paictl.deploy.versions import (
     version_of,
 )
 from paictl.errors import ExitCode
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.plan.phase import Tell
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError, NoAnswerError
@@ -42,7 +43,7 @@ _POLL: Final = 0.3
 _ORDER: Final = ("connect", "facts", "preflight", "versions", "artifacts", "control-plane", "workers", "images")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UpgradeOptions:
     """What the administrator asked for: `batch` workers at a time, `seconds` for a node to get empty."""
 
@@ -117,7 +118,7 @@ class Versions(UpgradePhase):
         self.work.release()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UpgradeFacts:
     """What the API said: nodes by name, pods of the control plane, kubeadm's notes, kube-proxy's template."""
 

@@ -11,11 +11,11 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 from paictl.deploy.nodes import not_ready
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.remote.kube.client import KubeClient, KubeError
 
@@ -37,7 +37,7 @@ class CheckState(StrEnum):
     SKIPPED = "skipped"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeCheck:
     """One check on one node."""
 
@@ -47,7 +47,7 @@ class NodeCheck:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VerifyOptions:
     """How to try: the image of the pods (with sh, nc, grep, nslookup, httpd, as busybox has), seconds for each step."""
 

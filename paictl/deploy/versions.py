@@ -10,6 +10,7 @@ from typing import Final
 
 from paictl.deploy.inventory import Role
 from paictl.errors import ExitCode, PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 
 _FORM: Final = re.compile(r"v?(\d+)\.(\d+)\.(\d+)([-+].*)?")
@@ -46,7 +47,7 @@ class Kubeadm(StrEnum):
     NODE = "node"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MachineVersions:
     """A machine as it is now.
 
@@ -62,7 +63,7 @@ class MachineVersions:
     held: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClusterVersions:
     """All machines in their order, masters first; the version that kubeadm noted last, and kube-proxy's if it runs."""
 
@@ -71,7 +72,7 @@ class ClusterVersions:
     proxy: Version | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UpgradeStep:
     """What is done on a machine: kubeadm first, then the node is drained for kubelet; `what` says it for people."""
 
@@ -81,7 +82,7 @@ class UpgradeStep:
     what: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UpgradePlan:
     """Masters one after the other, then workers in batches."""
 

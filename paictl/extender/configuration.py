@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 
 from paictl.cells.spec import ClusterSpec
@@ -13,6 +12,7 @@ from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import load
 from paictl.config.reading.problem import Severity
 from paictl.errors import ExitCode, PaictlError
+from paictl.frozen import frozen
 
 
 class FindingsError(PaictlError):
@@ -28,7 +28,7 @@ class FindingsError(PaictlError):
         self.report = report
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExtenderConfiguration:
     """What a file says, and the digest of its bytes."""
 

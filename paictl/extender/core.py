@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cells.spec import ClusterSpec
@@ -24,6 +24,7 @@ from paictl.extender import pod_events
 from paictl.extender.pod_events import PodEvent
 from paictl.extender.table import PodEntry, PodTable
 from paictl.extender.wire import PodRef
+from paictl.frozen import frozen
 from paictl.scheduler.book import Book
 from paictl.scheduler.decision import BindInfo
 from paictl.scheduler.engine import Engine
@@ -43,7 +44,7 @@ class NotServingError(Exception):
     """Nothing can be answered now; the message says why, and kube-scheduler asks again."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExtenderOptions:
     """How the extender behaves."""
 
@@ -54,7 +55,7 @@ class ExtenderOptions:
     rules: Rules = field(default_factory=Rules)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Binding:
     """A binding to be made."""
 

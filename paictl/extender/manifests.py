@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Final
 
 import yaml
@@ -11,6 +10,7 @@ import yaml
 from paictl.cluster.manifests.context import Renderer, RenderInputs
 from paictl.config.models.services import STANDARD_NAME
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 
 Json = dict[str, Any]
 
@@ -18,7 +18,7 @@ _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 _LABELS: Final = {"app.kubernetes.io/part-of": "paictl", "app.kubernetes.io/managed-by": "paictl"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choices:
     """What can be chosen about the objects."""
 

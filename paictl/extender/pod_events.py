@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from paictl.extender.wire import PodRef
+from paictl.frozen import frozen
 from paictl.scheduler.book import Book
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import GroupChange, Ignored, PodRecovered
@@ -25,7 +25,7 @@ VITAL: Final = frozenset({"Preempted", "BudgetOverruled", "GuaranteeLost", "Devi
 """Reasons of what is told until the API server has taken it: a pod's end, and a promise that is not kept."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PodEvent:
     """An event of a pod; `reason` is one word."""
 

@@ -6,7 +6,7 @@ import gc
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +24,7 @@ from paictl.extender.pod_events import VITAL, PodEvent
 from paictl.extender.routing import Routing
 from paictl.extender.server import Api
 from paictl.extender.term import LeaderTerm
+from paictl.frozen import frozen
 from paictl.remote.kube.client import KubeClient
 from paictl.remote.kube.events import EventRecorder, NewEvent, PodReference
 from paictl.remote.kube.informer import InformerTimes
@@ -36,7 +37,7 @@ COLLECT: Final = (10_000, 50, 1000)
 walking them all again and again took more than half of a restart."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExtenderSettings:
     """What the command line says."""
 

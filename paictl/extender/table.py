@@ -10,10 +10,11 @@ from typing import Any, Final
 from paictl.cluster.pods.labels import Reading, Rules
 from paictl.cluster.pods.reading import read_pod, source_of
 from paictl.extender.wire import PodRef, pod_ref
+from paictl.frozen import frozen
 from paictl.scheduler.errors import RequestError
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CachedDecision:
     """What was answered about a pod, good for as long as the engine has this version."""
 

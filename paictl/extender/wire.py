@@ -7,10 +7,12 @@ recorded calls: ``kubernetes.md``, ``extender-wire.jsonl``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import orjson
+
+from paictl.frozen import frozen
 
 Json = dict[str, Any]
 
@@ -22,7 +24,7 @@ class WireError(ValueError):
     """A request that kube-scheduler would not send; the message says what is wrong with it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PodRef:
     """A pod, by all that names it."""
 
@@ -36,7 +38,7 @@ class PodRef:
         return f"{self.namespace}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FilterArgs:
     """A pod, and the nodes that in-tree filters left over; whole nodes where `nodeCacheCapable` is off."""
 
@@ -45,7 +47,7 @@ class FilterArgs:
     nodes: list[Json] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BindArgs:
     """A pod, and the node that it is to run on."""
 
@@ -53,7 +55,7 @@ class BindArgs:
     node: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Victims:
     """Pods (uids) that would have to go from a node, and how many disruption budgets that breaks."""
 
@@ -61,7 +63,7 @@ class Victims:
     violations: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PreemptArgs:
     """A pod, and what in-tree filters would need to fit it, by node."""
 
@@ -69,7 +71,7 @@ class PreemptArgs:
     victims: Mapping[str, Victims]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FilterResult:
     """`names` pass; `failed` might, were other pods gone; `hopeless` not even then. `error`: ask again later."""
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final
+
+from paictl.frozen import frozen
 
 FOLDER: Final = "backups"
 KEPT: Final = 5
 """So many backups of a lab stay."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Backups:
     """The backups of a lab in a student's labs folder."""
 

@@ -7,9 +7,9 @@ whether it is as expected or not. The functions that find are in `statements`, l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from paictl.frozen import frozen
 from paictl.lab import statements
 from paictl.lab.figures import figures
 from paictl.lab.findings import Mismatch
@@ -38,7 +38,7 @@ KINDS: Final[Mapping[str, Callable[[Observation, Any], Iterator[Mismatch]]]] = {
 """By the key of the manifest; the schema lists the same."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CheckVerdict:
     """The outcome of one check at one moment."""
 

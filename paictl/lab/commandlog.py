@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
+from paictl.frozen import frozen
 from paictl.lab.errors import writing
 
 FILE: Final = "commands.jsonl"
@@ -21,7 +22,7 @@ VERB: Final = 3
 """So many words (``paictl job submit``) begin every command line, and keep their order."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TypedCommand:
     """A command line and its end: exit code, error message and hint (empty where it did its work).
 

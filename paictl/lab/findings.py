@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from paictl.frozen import frozen
 from paictl.lab.messages import Message, joined, literal, message, message_from
 from paictl.units import parse_duration
 
@@ -22,7 +22,7 @@ WHOLE: Final = frozenset({"no-such-job", "not-typed", "not-refused", "not-both"}
 """Keys of observations that need no aspect before them."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mismatch:
     """`aspect` (``state``, a key below ``aspect.``) of `subject` should be `expected` and is `observed`."""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final
 
+from paictl.frozen import frozen
 from paictl.lab.manifest import BilingualText
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Term:
     """A word here (`en`, `zh`), what the textbook calls it (`textbook`; ``=`` where it says the same), its meaning."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 
 from paictl.cluster.interface import JobState
+from paictl.frozen import frozen
 from paictl.lab.checks import holds, judge
 from paictl.lab.commandlog import VERB, means
 from paictl.lab.findings import Mismatch, passed_finding
@@ -26,7 +26,7 @@ class CheckStatus(StrEnum):
     """Its step is not reached yet."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CheckResult:
     """A check, how it stands, and what leads on where it failed."""
 

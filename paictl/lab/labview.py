@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from paictl.cluster.interface import Cluster, ConfigVersion, Event, JobView, NodeView, ServiceView
 from paictl.cluster.scheduling import JobExplanation
+from paictl.frozen import frozen
 from paictl.lab.site import LabSite
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LabView:
     """A lab's part of a cluster, in the lab's own names and in its own time, which passes faster by its pace."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.lab.errors import LabError
 from paictl.lab.messages import LANGUAGES
 from paictl.lab.remembering import remembered
@@ -18,7 +19,7 @@ from paictl.resources import resource_folder
 MANIFEST: Final = "lab.yaml"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BilingualText:
     """A text in both languages."""
 
@@ -30,7 +31,7 @@ class BilingualText:
         return self.zh if language == "zh" else self.en
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileEdit:
     """`find` stands once in the student's `file`; `write` takes its place."""
 
@@ -39,7 +40,7 @@ class FileEdit:
     write: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Act:
     """What is done in a step: files are copied (name there → path in the lab) and edited, then commands typed.
 
@@ -51,7 +52,7 @@ class Act:
     commands: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """One thing that the student does; `solution` where the student has to find out what.
 
@@ -74,7 +75,7 @@ class Step:
         return self.commands if act.commands is None else act.commands
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Statement:
     """Something that must be true: `kind` is a key of `checks.KINDS`, `says` what the manifest wrote under it."""
 
@@ -82,7 +83,7 @@ class Statement:
     says: Any
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Check:
     """Passes after the step `after` and not before; `look` is the command that shows why."""
 
@@ -93,7 +94,7 @@ class Check:
     expect: tuple[Statement, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NearMiss:
     """A mistake that students make: other acts in some steps, or the steps in another order.
 
@@ -108,7 +109,7 @@ class NearMiss:
     order: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Question:
     """What the student answers in words, and a good answer."""
 

@@ -7,10 +7,12 @@ compares them).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from importlib import import_module
 from typing import Any, Final
+
+from paictl.frozen import frozen
 
 LANGUAGES: Final = ("en", "zh")
 DEFAULT: Final = "en"
@@ -19,7 +21,7 @@ Value = Any
 """An argument: a text or number (shown as it is), another `Message`, or a tuple of either (joined by the template)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Message:
     """A text of the catalogue by `key`, with its arguments."""
 

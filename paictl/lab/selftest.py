@@ -9,13 +9,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
 from paictl.config.linting.report import FORMATS, plain
 from paictl.config.linting.validate import validate
 from paictl.config.reading.load import load
+from paictl.frozen import frozen
 from paictl.lab.actions import Runner, prepare
 from paictl.lab.checks import holds
 from paictl.lab.commandlog import TypedCommand
@@ -30,7 +30,7 @@ from paictl.lab.texts import play_text, same_structure, step_missing
 USER = "student"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bench:
     """Where labs are tested: an empty folder, and how the command line is used in a lab's workspace.
 

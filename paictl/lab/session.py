@@ -6,11 +6,12 @@ import json
 import shlex
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
 from paictl.errors import ExitCode
+from paictl.frozen import frozen
 from paictl.lab import commandlog
 from paictl.lab.actions import Runner, prepare
 from paictl.lab.backups import Backups
@@ -28,7 +29,7 @@ ENTRY: Final = "entry.json"
 """The progress in the lab, beside what is kept of its workspace."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Session:
     """One lab of one student, under the student's labs folder."""
 

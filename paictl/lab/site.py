@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from datetime import datetime
 from typing import Any, Final
 
 from paictl.cluster.interface import MachineSpec, NodeCondition, NodeRole, NodeView
+from paictl.frozen import frozen
 from paictl.lab.errors import LabError
 
 TOLERANCE: Final = 6.0
 """Seconds by which what happens may be late: a pod has to be made, placed and seen to run."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LabSite:
     """The `cluster` by its name here and its `cluster_id`; `nodes` maps the lab's names to those there, `addresses` the
     addresses of its machines to those there.

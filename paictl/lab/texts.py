@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final
 
+from paictl.frozen import frozen
 from paictl.lab.commandlog import respelled
 from paictl.lab.manifest import Lab
 
@@ -25,7 +25,7 @@ _STEP = re.compile(r"<!-- step: ([a-z0-9-]+) -->")
 _ANY: Final = "…"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShownCommand:
     """A command line in a text, at a line (from 1), and the lines of output below it."""
 
@@ -34,7 +34,7 @@ class ShownCommand:
     output: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mark:
     """Here the text leaves a step to the student."""
 

@@ -11,12 +11,12 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from paictl.cluster.registry import LOCAL
 from paictl.cluster.targets import bind
+from paictl.frozen import frozen
 from paictl.lab import commandlog, embedded
 from paictl.lab.errors import LabError, writing
 from paictl.lab.folders import MARK, is_lab
@@ -29,7 +29,7 @@ FILES: Final = "files"
 STEPS: Final = "steps"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Workspace:
     """A lab's folder; the cluster in it may be up or not."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +15,7 @@ from paictl.config.reading.load import is_folder, load_memory
 from paictl.config.reading.problem import Severity
 from paictl.config.reading.source import read_bytes
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.operate.errors import RefusedFilesError
 from paictl.operate.proposing import services_for
 
@@ -23,7 +23,7 @@ ONE_GPU: Final = "GPU=gpu:1,cpu:8,memory:32Gi"
 """What a worker has of which nothing is said, as in the textbook's lab."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostLists:
     """Host lists and cluster settings, as paths, and what the workers have."""
 
@@ -33,7 +33,7 @@ class HostLists:
     skus: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InitialConfiguration:
     """Files by name, secrets in clear, and what there is to say about them."""
 

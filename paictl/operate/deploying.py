@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from paictl.deploy.desired import Desired
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Role
 from paictl.files import write_together
+from paictl.frozen import frozen
 from paictl.operate.pushing.plan import PushRequest, send
 from paictl.operate.pushing.plan import plan as plan_push
 from paictl.operate.services import LeftOut, perform, prepare
@@ -66,7 +66,7 @@ def push_configuration(cluster: Cluster, folder: Path) -> int | None:
     return send(cluster, made, "deployed", order).number if made.changes else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Address:
     """Where a service is reached from outside: a port of every node; 0 where it is reached inside the cluster only."""
 
@@ -92,7 +92,7 @@ def _renderer(cluster: Cluster) -> Renderer:
     return Renderer(RenderInputs(cluster.name, NAMESPACE, JOBS_NAMESPACE, __version__, files))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Started:
     """What became of the services: of each step, and which were left out."""
 

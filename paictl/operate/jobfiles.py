@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -16,13 +15,14 @@ from paictl.config.reading.load import Loaded, is_folder, load, load_memory
 from paictl.config.reading.problem import Problem, Severity
 from paictl.config.reading.source import read_bytes
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.operate.errors import RefusedFilesError
 from paictl.units import FOREVER, Millis, parse_duration
 from paictl.workload.job import PRIORITIES
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SubmitOptions:
     """What the command line says instead of the files; `repeat` submits each file so often, as NAME-1, NAME-2, …"""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from paictl.cluster.interface import ClusterError, JobRequest, Jobs, JobState, JobView, Scheduling
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.words import did_you_mean
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from paictl.operate.jobfiles import SubmitOptions
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Submitted:
     """Jobs that were taken, in order, and what is most likely a mistake in their files."""
 
@@ -47,7 +47,7 @@ def submit(cluster: SubmitPorts, paths: Iterable[str], user: str, wishes: Submit
     return Submitted(tuple(cluster.submit(requests)), tuple(warnings))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stopped:
     """What became of the wish to stop a job: it was `before`, or `error` says why nothing was done."""
 
@@ -89,7 +89,7 @@ def find_job(cluster: Jobs, word: str, user: str) -> JobView:
         return cluster.job(others[0])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Filter:
     """Which jobs are wanted; what is not said does not matter."""
 

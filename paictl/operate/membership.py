@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from paictl.cluster.interface import Cluster, ConfigVersion
@@ -16,11 +15,12 @@ from paictl.deploy.inventory import Deployment, Machine, Role
 from paictl.deploy.site import DeployError
 from paictl.errors import ExitCode, PaictlError
 from paictl.files import write_together
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.operate.pushing.plan import PushPlan, newest, plan_of, send
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Membership:
     """A machine that comes or goes; `plan` is the change of the configuration, None where it needs none."""
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from paictl.cluster.interface import ClusterError, MachineSpec, NodeChange, NodeRole, Nodes, NodeView
 from paictl.config.making.skus import parse_sku
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.words import did_you_mean
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Changed:
     """A node before and after a change; both are the same where it was so already."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from paictl.cluster.interface import HandClock, Services, ServiceView
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import Text, text
 from paictl.plan.events import Listener
 from paictl.service.carry_out import Patience, ServiceOutcome, carry_out
@@ -20,7 +21,7 @@ WORKERS: Final = 8
 """Steps of a plan that are under way at the same time on a real cluster."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ListedService:
     """A service of the catalogue, and what the cluster shows of it; None where it was never started or was deleted."""
 
@@ -28,7 +29,7 @@ class ListedService:
     view: ServiceView | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeftOut:
     """A service that machines without a registry cannot run: images that it lacks, or a service that is left out."""
 
@@ -45,7 +46,7 @@ class LeftOut:
         return text("not started, it needs {service}", service=self.needs)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prepared:
     """A plan for a cluster, with what it would destroy there."""
 
@@ -64,7 +65,7 @@ class Prepared:
         return not self.plan.request.names and self.plan.request.action is not Action.START and bool(self.plan.steps)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Condition:
     """How a service is: whether it does its work, and what is not as it was applied; `view` is None where absent."""
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from paictl.cluster.interface import About, Cluster, NodeView, Port, ServiceView
+from paictl.frozen import frozen
 from paictl.words import listed
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Summary:
     """A cluster at an instant: counts by condition or state, and what its administrator should know, a line each."""
 

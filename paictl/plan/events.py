@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final, TypeAlias
 
+from paictl.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class RunBegan:
     """The first event: ids and titles of all phases in order."""
 
     phases: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PhaseBegan:
     """A phase does its work now; `number` counts from 1 to `of`."""
 
@@ -23,7 +25,7 @@ class PhaseBegan:
     of: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PhaseSaid:
     """A phase says how it goes on, one line; `about` names a host or object where that matters."""
 
@@ -32,7 +34,7 @@ class PhaseSaid:
     about: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PhaseSkipped:
     """There was nothing to do, and why."""
 
@@ -40,14 +42,14 @@ class PhaseSkipped:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PhaseDone:
     """A phase has done its work."""
 
     phase: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PhaseFailed:
     """A phase could not do its work; the words of its error."""
 
@@ -57,7 +59,7 @@ class PhaseFailed:
     where: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PhaseBlocked:
     """A phase was not tried, because one that it needs failed."""
 
@@ -65,7 +67,7 @@ class PhaseBlocked:
     by: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunEnded:
     """The last event, unless the process was killed; `interrupted` by somebody who pressed Ctrl-C."""
 

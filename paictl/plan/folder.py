@@ -11,13 +11,13 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from paictl.errors import PaictlError
 from paictl.files import write_together
+from paictl.frozen import frozen
 from paictl.plan.events import Event, PhaseDone, PhaseSkipped, RunEnded, from_data, to_data
 
 RUN: Final = "run.json"
@@ -26,7 +26,7 @@ STARS: Final = "******"
 """What stands for a secret."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunFolder:
     """One run; `secrets` are values that are starred out of all that is written."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from enum import StrEnum
 
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.plan.events import (
     Event,
     Listener,
@@ -33,7 +33,7 @@ class PhaseStatus(StrEnum):
     BLOCKED = "blocked"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PhaseOutcome:
     """What became of a phase; `error` is why it failed, `by` the phase whose failure blocked it."""
 

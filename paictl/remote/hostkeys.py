@@ -11,18 +11,18 @@ import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.places import config_folder
 
 FILE: Final = "known_hosts"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostKey:
     """A public host key; `kind` as in a file of known hosts (``ssh-ed25519``), `blob` as it goes over the wire."""
 

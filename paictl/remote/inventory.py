@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
+from paictl.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Host:
     """One host; `variables` and `groups` are for playbooks, and hold no secrets."""
 
@@ -25,7 +27,7 @@ class Host:
         return self.address if self.port == 22 else f"[{self.address}]:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Login:
     """How to sign in to hosts, and how to become root there; nothing of it is shown by `repr`.
 
@@ -48,7 +50,7 @@ class Login:
         return frozenset(one for one in (self.password, self.sudo_password) if one)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Inventory:
     """Hosts in the order of their lists, and the one way to sign in to them; `variables` hold for all hosts."""
 

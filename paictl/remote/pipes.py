@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from paictl.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pipes:
     """Where the output of a command goes, and its input comes from.
 

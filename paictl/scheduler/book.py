@@ -11,9 +11,10 @@ leads back from allocated, `gone` ends it anywhere.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from paictl.frozen import frozen
 from paictl.scheduler.decision import Bind, BindInfo, Decision, Phase, Preempt, Wait
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from paictl.scheduler.request import PodRequest
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Planned:
     """A decision that has not taken effect, and its annotation."""
 
@@ -44,7 +45,7 @@ class Planned:
     info: BindInfo
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BookedPod:
     """One pod: what was decided and has not taken effect, or the bind annotation of what has."""
 
@@ -60,7 +61,7 @@ class BookedPod:
         return self.info is not None and not self.bound
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Insist:
     """The pod holds devices already, and the answer is what it was."""
 
@@ -68,7 +69,7 @@ class Insist:
     info: BindInfo
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScheduleResult:
     """What is to be done about a pod.
 
@@ -81,7 +82,7 @@ class ScheduleResult:
     outcomes: tuple[Outcome, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Allocation:
     """A binding took effect: what is to be written to the pod, its group as it is now, and what changed."""
 
@@ -91,7 +92,7 @@ class Allocation:
     outcomes: tuple[Outcome, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Preemption:
     """A preemption in progress: the pods that wait for it and the pods that have to go, by node."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from paictl.cells.ids import NO_PHYSICAL
+from paictl.frozen import frozen
 
 if TYPE_CHECKING:
     from paictl.cells.ids import PhysicalCell, VirtualCell
@@ -28,7 +29,7 @@ class Phase(StrEnum):
     PREEMPTING = "Preempting"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PodPlacement:
     """Where one pod of a group goes, as written to the bind annotation."""
 
@@ -38,7 +39,7 @@ class PodPlacement:
     """Preassigned cell type per device, empty texts without a guarantee; None in annotations of old versions."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BindInfo:
     """The bind annotation: enough to rebuild the group from any one of its pods."""
 
@@ -49,7 +50,7 @@ class BindInfo:
     """In ascending order of leaf cells per pod."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Placement:
     """A whole group on physical and, for a guaranteed group, virtual leaves."""
 
@@ -73,7 +74,7 @@ class Failure(StrEnum):
     MAPPING = "its virtual cells would need a bad or non-suggested node"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RejectedView:
     """One view that was tried in vain. `view` is ``chain NAME`` or ``pinned cell ID``."""
 
@@ -87,7 +88,7 @@ class RejectedView:
     """Leaves that the group asks for."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bind:
     """Run the pod in `slot` of its group, whose place (all of it) is `placement`.
 
@@ -105,7 +106,7 @@ class Bind:
     """Whether the group was preempting until now and the pod counts as one that waits for it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Preempt:
     """`victims` must go first: node name and the uids of the pods there, both in order.
 
@@ -122,7 +123,7 @@ class Preempt:
     joins: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wait:
     """Nothing fits now: one `RejectedView` per view, in the order tried."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from paictl.frozen import frozen
 
 if TYPE_CHECKING:
     from paictl.scheduler.decision import BindInfo
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from paictl.scheduler.request import PodRequest
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeHealth:
     """A node is ready and schedulable, or it is not (or gone)."""
 
@@ -19,14 +20,14 @@ class NodeHealth:
     healthy: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PodGone:
     """A pod was deleted or ended, whether it ran or waited."""
 
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PodWaits:
     """A pod of a preempting group was seen, so that the preemption lives as long as it."""
 
@@ -34,7 +35,7 @@ class PodWaits:
     group: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PodRecovered:
     """After a restart: a pod that runs, with the annotations it carries."""
 
@@ -45,7 +46,7 @@ class PodRecovered:
 Event = NodeHealth | PodGone | PodWaits | PodRecovered
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupChange:
     """A group before and after an operation; None where it did not exist."""
 
@@ -54,7 +55,7 @@ class GroupChange:
     after: Group | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ignored:
     """An event that concerns nothing the engine knows; a warning, not an error."""
 
@@ -65,7 +66,7 @@ class Ignored:
 Outcome = GroupChange | Ignored
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunningPod:
     """A pod that runs, as Kubernetes knows it after a restart."""
 

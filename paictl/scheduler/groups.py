@@ -5,10 +5,11 @@ A group is frozen: every change puts a new one into the table, and only along an
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from paictl.frozen import frozen
 from paictl.scheduler.decision import NO_LEAF, BindInfo, Placed, Slot
 from paictl.scheduler.errors import InvariantError
 
@@ -55,7 +56,7 @@ TRANSITIONS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Group:
     """An affinity group. `physical`, `virtual` and `pods` are per member (ascending leaf cells) and pod."""
 

@@ -7,11 +7,11 @@ every kind of cluster. They know neither the state nor ids and can cross a wire.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paictl.cells.ids import NO_PARENT
 from paictl.cells.spec import LEAF_LEVEL
+from paictl.frozen import frozen
 from paictl.scheduler.binding import UNBOUND
 from paictl.scheduler.groups import Hold, hold_of
 from paictl.scheduler.occupancy import FREE_PRIORITY, CellState
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from paictl.scheduler.state import State
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PhysicalCellStatus:
     """A cell of the cluster and its parts. `job`, `hold` and `reserver` are those of all its leaves, else empty."""
 
@@ -67,7 +67,7 @@ class PhysicalCellStatus:
         return (cell for cell in self.cells() if cell.is_node)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VirtualCellStatus:
     """A cell of a promise and its parts; its state and priority are those of the devices that keep it."""
 
@@ -95,7 +95,7 @@ class VirtualCellStatus:
             yield from part.cells()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PreassignedStatus:
     """A preassigned cell, the unit of a virtual cluster's quota."""
 
@@ -108,7 +108,7 @@ class PreassignedStatus:
     """Name of the chain that it is promised in."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Inspection:
     """All cells: the top ones in order of the configuration, the preassigned ones by virtual cluster.
 

@@ -7,10 +7,11 @@ whose virtual cells cannot be found, or whose binding would break a promise, run
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paictl.cells.ids import NO_PARENT, NO_VIRTUAL, PhysicalCell, VirtualCell
+from paictl.frozen import frozen
 from paictl.scheduler.binding import UNBOUND, RootKey
 from paictl.scheduler.decision import NO_LEAF, BindInfo, Placed, Slot
 from paictl.scheduler.groups import Group, GroupState, new_group
@@ -133,7 +134,7 @@ def _occupy(state: State, claim: LeafClaim, leaves: tuple[PhysicalCell, ...], *,
         state.occupancy.rank(here, claim.priority if guaranteed else OPPORTUNISTIC)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeafClaim:
     """On whose behalf virtual leaves are looked for; `gentle` takes none that somebody uses."""
 

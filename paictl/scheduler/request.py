@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from paictl.frozen import frozen
 from paictl.scheduler.occupancy import OPPORTUNISTIC
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ Member = tuple[int, int]
 """Leaf cells of a pod, number of such pods."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PodRequest:
     """A pod's scheduling spec. `members` is in ascending order of leaf cells and holds each number once."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 import orjson
 
+from paictl.frozen import frozen
 from paictl.i18n import text
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def bad(message: str) -> ApiError:
     return ApiError(400, "InvalidParametersError", message)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call:
     """A request whose sender is known and may ask this; `path` holds the variable parts of the address."""
 
@@ -80,7 +81,7 @@ def form_of(body: bytes) -> dict[str, str]:
         raise bad(text("the form cannot be read")) from None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """What goes back."""
 

@@ -6,11 +6,12 @@ import hashlib
 import hmac
 import ipaddress
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
 from urllib.parse import urlsplit
 
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.server.calls import ApiError
 
@@ -22,7 +23,7 @@ LANGUAGE_COOKIE: Final = "paictl_language"
 THEME_COOKIE: Final = "paictl_theme"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sender:
     """Where a request comes from, and whether it came encrypted: here, or as far as a trusted proxy."""
 
@@ -62,7 +63,7 @@ def _plain(address: str) -> str:
         return "unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Credential:
     """The token that a request shows; `session` says that a cookie held it, as a browser sends by itself."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.operate.users.tokens import Caller, TokenKind
 from paictl.server.calls import Answer, ApiError, Call
@@ -30,7 +31,7 @@ class Access(StrEnum):
     ADMIN = "admin"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Operation:
     """What the description of the API says of a route; `answers` are the codes beside those that every route has."""
 
@@ -44,7 +45,7 @@ class Operation:
     gives: str = "application/json"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Route:
     """One thing that can be asked; `jobs` says that an application's token may, `slow` that it costs processor time."""
 

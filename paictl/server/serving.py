@@ -7,7 +7,6 @@ import logging
 import socket
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
@@ -15,6 +14,7 @@ import uvicorn
 from paictl.cluster.interface import Cluster
 from paictl.errors import PaictlError
 from paictl.extender.connections import serving
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.server.app import ServerApp
 from paictl.server.credentials import Network
@@ -23,7 +23,7 @@ from paictl.server.routing import Router
 from paictl.server.workers import Workers
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServerSettings:
     """How to serve; `proxies` are the addresses or networks whose X-Forwarded-… headers count."""
 

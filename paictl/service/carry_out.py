@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from paictl.cluster.interface import Services, ServiceView
 from paictl.errors import ExitCode, PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.plan import run
 from paictl.plan.events import Listener
@@ -24,7 +25,7 @@ class NotReadyError(PaictlError):
     exit_code = ExitCode.UNREACHABLE
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Patience:
     """How long a service may take to get ready, and how often it is asked, in seconds; tests have a clock of theirs."""
 
@@ -34,7 +35,7 @@ class Patience:
     sleep: Callable[[float], object] = time.sleep
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServiceOutcome:
     """What became of a step; `error` is None if it was done and the service does what it should.
 
@@ -113,7 +114,7 @@ def _reason(view: ServiceView | None) -> str:
     return "it is gone" if view is None else view.reason or "it does not say why"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PhaseOrder:
     """What a phase needs done, and what has to have ended before it."""
 
@@ -121,7 +122,7 @@ class PhaseOrder:
     follows: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _RunContext:
     """What all phases of a run share."""
 
@@ -132,7 +133,7 @@ class _RunContext:
     stop: threading.Event = field(default_factory=threading.Event)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServicePhase(Phase):
     """One step, or several of a restart that the cluster takes as one request."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from paictl.config.models.services import GONE
@@ -12,6 +11,7 @@ from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import load_file
 from paictl.config.reading.nodes import MappingNode
 from paictl.config.reading.source import place_of
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.resources import resource_folder
 from paictl.service.order import ServiceError, start_order
@@ -20,7 +20,7 @@ from paictl.words import did_you_mean
 FILE_NAME = "service.yaml"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeployRule:
     """Where the pods of a service stand: on machines with the label, or (`wanted` false) on those without it."""
 
@@ -31,7 +31,7 @@ class DeployRule:
         return f"{'in' if self.wanted else 'not in'} {self.label}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Service:
     """A service as its description says.
 
@@ -49,7 +49,7 @@ class Service:
     deploy_rules: tuple[DeployRule, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Catalogue:
     """Services by name, in the order in which they start."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
+from paictl.frozen import frozen
 from paictl.service.catalogue import Catalogue
 from paictl.service.order import ServiceError, needed_by, users_of
 
@@ -40,7 +40,7 @@ States = Mapping[str, ServiceState]
 """State by service; a service that is not in it is absent."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServiceRequest:
     """An action for services: those in `names`, or all but those in `skip`, or all.
 
@@ -56,7 +56,7 @@ class ServiceRequest:
     with_data: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServiceStep:
     """One thing to do to one service, and why; `action` is never `RESTART`, which is a stop and a start."""
 
@@ -65,7 +65,7 @@ class ServiceStep:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Remark:
     """Something to know about a service before the plan is carried out; one line without a full stop."""
 
@@ -73,7 +73,7 @@ class Remark:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Blocked:
     """A service that cannot be started: `missing` is what it needs and is not running, in start order."""
 
@@ -83,7 +83,7 @@ class Blocked:
     hint: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DataLoss:
     """Data that goes with a service that is deleted."""
 
@@ -91,7 +91,7 @@ class DataLoss:
     data: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServicePlan:
     """What a request comes to.
 
@@ -129,7 +129,7 @@ def chosen_services(request: ServiceRequest, catalogue: Catalogue) -> tuple[str,
     return tuple(name for name in catalogue.services if (name in named or not named) and name not in skipped)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Context:
     """What a planner looks at; `chosen` are the services that the request is about."""
 

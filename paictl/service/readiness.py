@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from paictl.frozen import frozen
 from paictl.service.catalogue import Catalogue, Service
 from paictl.service.plan import ServiceState, States
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ObservedCluster:
     """What can be seen of a cluster.
 
@@ -22,7 +23,7 @@ class ObservedCluster:
     details: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Readiness:
     """`ready` iff there are no `reasons`; each is one line without a full stop, the nearest first."""
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.sim.cluster import Devices
 from paictl.sim.state import ONE
 from paictl.sim.view import JobView
@@ -15,7 +14,7 @@ class PolicyError(PaictlError):
     """A policy asked for what cannot be: a defect of the policy, and nothing was changed."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Start:
     """Give a waiting job these devices, to itself; as many as it asked for, or as many as it is elastic."""
 
@@ -25,7 +24,7 @@ class Start:
     """How much of its rate it gets, in millionths."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Colocate:
     """Give a waiting job these devices, whoever else is on them; one that runs: change its limit."""
 
@@ -34,7 +33,7 @@ class Colocate:
     limit: int = ONE
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Preempt:
     """Take its devices away; it waits again."""
 
@@ -43,14 +42,14 @@ class Preempt:
     """False: its work is lost and it starts from the beginning."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stop:
     """End it for good, before its time."""
 
     job: JobView
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Migrate:
     """Move a running job to as many other devices, free ones unless it was co-located."""
 
@@ -58,7 +57,7 @@ class Migrate:
     devices: Devices
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resize:
     """Let a running elastic job run on another number of devices; all of them are told, kept ones too."""
 
@@ -70,7 +69,7 @@ class Resize:
 Action = Start | Colocate | Preempt | Stop | Migrate | Resize
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trigger:
     """Why the policy is asked: everything that happened at this instant."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 
 Devices = tuple[int, ...]
 """Devices by number, rising; numbers are given in the order of the tree, so that neighbours are near."""
@@ -15,7 +16,7 @@ class ClusterShapeError(PaictlError, ValueError):
     """A cluster that cannot be."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Node:
     """A machine: devices of one type, in equal groups of equal groups."""
 
@@ -28,7 +29,7 @@ class Node:
     """Levels around, nearest first, each with the name of the group: (("rack", "r1"), ("domain", "d1"))."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClusterShape:
     """What a `--cluster` says, after reading. The engine runs on `Cluster(spec)`."""
 

@@ -6,8 +6,8 @@ Means hide who pays. A pair is made of the jobs that completed under both; the o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.sim.metrics import Figures
 from paictl.sim.run import Ending, JobOutcome, RunResult
@@ -16,7 +16,7 @@ ALIKE = 0.001
 """Part of the mean completion time by which runs must differ for a workload to tell policies apart."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobDifference:
     """One job under two runs; milliseconds, negative: done earlier under the second."""
 
@@ -26,7 +26,7 @@ class JobDifference:
     change: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pair:
     """`second` against `first`; times are seconds."""
 

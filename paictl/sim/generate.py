@@ -6,11 +6,11 @@ What a paper says is taken from it; where it says less than a job needs, `Mix.ch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.sim.dice import Dice
 from paictl.sim.job import Deadline, DeadlineKind, Job, Share, in_order
@@ -26,7 +26,7 @@ class GenerateError(PaictlError, ValueError):
     """A trace that cannot be made."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mix:
     """One published mix of jobs."""
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from paictl import i18n
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.units import Millis
 
 NO_RATES: Mapping[str, float] = {}
@@ -52,7 +53,7 @@ class TraceStatus(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Deadline:
     """By `time` (an instant, ms) the job is worth `value`; after the last deadline, nothing."""
 
@@ -60,7 +61,7 @@ class Deadline:
     value: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Job:
     """One job of a trace; raises `TraceJobError` if it cannot be. What is not known of a job has the default."""
 
@@ -150,7 +151,7 @@ def in_order(jobs: list[Job]) -> list[Job]:
     return sorted(jobs, key=lambda job: (job.submit, natural(job.id)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trace:
     """Jobs, and where they are from."""
 
@@ -164,7 +165,7 @@ class Trace:
     """Rows that were left out, each with its reason."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BadRow:
     """A row of a trace that is not a job."""
 

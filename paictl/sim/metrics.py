@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from math import fsum
 
+from paictl.frozen import frozen
 from paictl.sim.job import DeadlineKind
 from paictl.sim.run import FINISHED, JobOutcome, RunResult
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Figures:
     """What `paictl sim run` reports of a run."""
 
@@ -50,7 +50,7 @@ class Figures:
     """Those of them that missed it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupFigures:
     """The jobs of one tenant (or size, or share): how many and how long, in seconds."""
 

@@ -7,17 +7,17 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
 from typing import Final
 
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.sim.cluster import ClusterShape
 from paictl.sim.job import Job
 from paictl.sim.run import RunResult
 from paictl.sim.simulate import simulate
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunRequest:
     """One run."""
 

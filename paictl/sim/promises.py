@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
 from paictl.cells.chain import Chain, build_chains, pinned_levels, preassigned_levels
 from paictl.cells.spec import ClusterSpec as HivedSpec
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.sim.cluster import Cluster, ClusterShape, Devices, Node
 from paictl.sim.job import Job
@@ -32,7 +33,7 @@ class PromiseKind(StrEnum):
 _POLICIES = {PromiseKind.PRIVATE: "quota", PromiseKind.QUOTA: "quota", PromiseKind.CELLS: "hived"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobRun:
     """A job that has run; spans are in milliseconds."""
 
@@ -46,7 +47,7 @@ class JobRun:
     """How much of its waiting time the count of its VC would have let it run."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PolicyRun:
     """A trace under one kind of promise."""
 
@@ -57,7 +58,7 @@ class PolicyRun:
     """Free devices on nodes that are partly used, on average over the time in which anything ran."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TenantResult:
     """What one VC got under one policy; spans are in milliseconds."""
 

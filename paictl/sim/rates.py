@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from paictl.frozen import frozen
 from paictl.sim.cluster import Cluster, Devices
 from paictl.sim.job import Job
 from paictl.sim.state import ONE, JobProgress
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Costs:
     """What changes cost a job: spans in which it holds its devices and gets nothing done.
 

@@ -6,9 +6,10 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from paictl.frozen import frozen
 from paictl.sim.compare import Pair, pairs, warnings
 from paictl.sim.job import Trace
 from paictl.sim.metrics import Figures, by_tenant, figures
@@ -22,7 +23,7 @@ _COUNTED = ("conflicts", "stranded")
 """Counters of policies that stand beside the figures."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compared:
     """A trace under several policies, or on several clusters."""
 

@@ -7,9 +7,9 @@ Instants and spans are milliseconds; an area is devices (or jobs) times millisec
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
+from paictl.frozen import frozen
 from paictl.sim.job import Deadline, DeadlineKind, Share
 from paictl.units import Millis
 
@@ -34,7 +34,7 @@ FINISHED = frozenset({Ending.PASSED, Ending.KILLED, Ending.FAILED})
 """Endings that count as a completion."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobOutcome:
     """One job in one run."""
 
@@ -82,7 +82,7 @@ class JobOutcome:
         return None if self.end is None else Millis(self.end - self.submit - self.ran)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Interval:
     """What happened between two instants; at most a few thousand for a run, however long."""
 
@@ -100,7 +100,7 @@ class Interval:
     """Area of free devices on nodes that are partly used: fragments. 0 where places do not count."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunResult:
     """One trace under one policy on one cluster."""
 
@@ -126,7 +126,7 @@ class RunResult:
     """On this machine; never part of what is compared."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogEntry:
     """One line of the log of a run."""
 

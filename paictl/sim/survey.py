@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from paictl.frozen import frozen
 from paictl.sim.cluster import ClusterShape
 from paictl.sim.job import BadRow, DeadlineKind, Job, Share, Trace
 from paictl.sim.metrics import percentile
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Size:
     """Jobs that ask for so many devices; demand in device seconds."""
 
@@ -20,7 +21,7 @@ class Size:
     demand: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TenantDemand:
     """Jobs of one tenant; demand in device seconds."""
 
@@ -29,7 +30,7 @@ class TenantDemand:
     demand: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TraceSurvey:
     """All of it; times are seconds."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from paictl.frozen import frozen
 from paictl.sim.job import Trace
 from paictl.sim.metrics import Figures, figures, percentile
 from paictl.sim.report import run_data
@@ -15,7 +15,7 @@ MOST = 5
 """Jobs that are named of each tenant, in each direction."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Moved:
     """One job; spans in milliseconds, None: it did not run to its end."""
 
@@ -37,7 +37,7 @@ class Moved:
 _NEVER = 1 << 62
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TenantChange:
     """What changes for one VC; times are seconds, None where no job of it ends."""
 
@@ -62,7 +62,7 @@ class TenantChange:
     lost: tuple[Moved, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WhatIf:
     """Both runs and what is different."""
 

@@ -8,10 +8,10 @@ would place). Groups are judged one by one, and the groups of a gang also by the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from paictl.frozen import frozen
 from paictl.scheduler.decision import Bind
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.events import NodeHealth
@@ -38,7 +38,7 @@ class Cause(StrEnum):
     """The groups of a gang job fit one by one, but not all at once."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shortage:
     """One view that cannot hold a group; `needed` and `available` in leaf cells (of a pod, or of the group)."""
 
@@ -48,7 +48,7 @@ class Shortage:
     available: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Refusal:
     """Why a plan can never run. `shortages` holds one entry per view that the group may use, the best one first."""
 

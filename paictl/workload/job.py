@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from paictl.frozen import frozen
 from paictl.workload.fields import Fields, JobError, kind, suggestion
 from paictl.workload.template import Leftover, Values, masked
 
@@ -39,7 +39,7 @@ _PREREQUISITES: Final = {"dockerImage": "dockerimage", "script": "script", "data
 """Type of the prerequisite that each field of a task role names."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resources:
     """What one task asks for: devices, cores, and memory in MiB (the protocol's ``memoryMB`` is MiB too)."""
 
@@ -48,7 +48,7 @@ class Resources:
     memory: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Completion:
     """How many tasks of a role must fail, or succeed, to end the whole job; None: however many, they do not."""
 
@@ -56,7 +56,7 @@ class Completion:
     min_succeeded: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HivedExtras:
     """What HiveD is told about a task role, from ``extras.hivedScheduler``."""
 
@@ -67,7 +67,7 @@ class HivedExtras:
     ignore_suggested: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TaskRole:
     """Tasks that run the same commands. `commands` come with those of the job's deployment, templates filled in."""
 
@@ -82,7 +82,7 @@ class TaskRole:
     wishes: HivedExtras
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Job:
     """One job; `roles` in the order of the file."""
 

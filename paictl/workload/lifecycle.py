@@ -12,9 +12,11 @@ completion policy tolerates failed tasks (the original then counts the preempted
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Final
+
+from paictl.frozen import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -68,7 +70,7 @@ _TASK: Final = {
 """Where a task goes if it is not retried. What is not listed changes nothing: events may come twice."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TaskRef:
     """One pod of a task: `incarnation` counts the pods that the task had before."""
 
@@ -77,7 +79,7 @@ class TaskRef:
     incarnation: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TaskStatus:
     """One task. `retries` and `counted` belong to the job's present attempt; `counted` are held against the limit."""
 
@@ -94,7 +96,7 @@ class TaskStatus:
         return TaskRef(self.role, self.index, self.incarnation)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobStatus:
     """A job and its tasks, in the order of the file. `attempt` counts from 0."""
 
@@ -105,7 +107,7 @@ class JobStatus:
     """Attempts that were held against ``jobRetryCount``."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Transition:
     """What follows from an event: the new status, pods to kill (first) and pods to start, in order."""
 
@@ -122,7 +124,7 @@ class RetryVerdict(StrEnum):
     RETRY_COUNTED = "retry, counted"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RetryPolicy:
     """When to try again. `limit` counts retries; -1: after any failure; -2: after success, too."""
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from paictl.frozen import frozen
 from paictl.scheduler.request import Member, PodRequest
 from paictl.scheduler.wire import pod_name, request_json
 from paictl.workload.fields import JobError
@@ -39,7 +40,7 @@ _USER = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _MAX_LABEL: Final = 63
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupPlan:
     """One affinity group: pods that are placed all or none. `members` are leaf cells and pods, ascending."""
 
@@ -59,7 +60,7 @@ class GroupPlan:
         return sum(leaves * pods for leaves, pods in self.members)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pod:
     """One task as a pod. `incarnation` counts its restarts; the uid differs for each, the name does not."""
 
@@ -76,7 +77,7 @@ class Pod:
         return replace(self, uid=_uid(self.name, incarnation), incarnation=incarnation)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobPlan:
     """All groups and pods of a job; pods in the order of the file, then by index."""
 

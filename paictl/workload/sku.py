@@ -14,12 +14,12 @@ resources. Source: OpenPAI's rest-server, `middlewares/v2/hived.js`; where it go
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from paictl.cells.spec import ClusterSpec, SpecError
+from paictl.frozen import frozen
 from paictl.units import exact_quantity
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ MIB: Final = 2**20
 RESOURCES: Final = ("gpu", "cpu", "memory")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sku:
     """Resources of one leaf cell: devices, cores, MiB; None is not counted."""
 

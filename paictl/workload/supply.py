@@ -7,10 +7,10 @@ scheduler looks at as one: a VC's cells of one chain, one pinned cell, or a whol
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paictl.cells.chain import Chain, build_chains, pinned_levels, preassigned_levels
+from paictl.frozen import frozen
 from paictl.workload.fields import JobError, suggestion
 from paictl.workload.sku import Sku, read_skus
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from paictl.cells.spec import ClusterSpec
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class View:
     """Cells that the pods of one group may share. `nodes` maps leaf cells of a node to the number of such nodes.
 
@@ -48,7 +48,7 @@ class View:
         return f"chain {self.chain}" if self.pinned_id is None else f"pinned cell {self.pinned_id}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Supply:
     """A cluster as jobs see it."""
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from paictl.frozen import frozen
 
 MASK = "******"
 """Stands for the value of a secret wherever commands are not really run, as in OpenPAI's stored jobs."""
@@ -18,7 +20,7 @@ _REFERENCE = re.compile(r"\$(\w+)((?:\.[\w-]+|\[\d+\])*)")
 _STEP = re.compile(r"\.([\w-]+)|\[(\d+)\]")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Leftover:
     """A template that names nothing: where it stands, and its text."""
 
@@ -26,7 +28,7 @@ class Leftover:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Values:
     """What templates of one task role may name, by the word after the dollar sign."""
 

@@ -6,9 +6,9 @@ comes first, roles that contradict each other are refused here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from paictl.frozen import frozen
 from paictl.workload.fields import JobError, suggestion
 from paictl.workload.sku import Sku, lacking, smallest
 from paictl.workload.supply import Supply, leaf_types
@@ -22,7 +22,7 @@ _FIELDS: Final = {"gpu": "gpu", "cpu": "cpu", "memory": "memoryMB"}
 """Names of resources in a job."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Terms:
     """The common ground of a group. `unit` is what one leaf cell gives, at least."""
 

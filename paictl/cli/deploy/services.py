@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from paictl.cli.leaving import say_left
 from paictl.cli.progress import Display
 from paictl.cluster.targets import open_target
 from paictl.errors import ExitCode
+from paictl.frozen import frozen
 from paictl.operate.deploying import (
     address_of,
     make_configuration,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 PORTAL = "webportal"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StartOptions:
     """What is pushed (made from the machines without `folder`), and which services are started."""
 

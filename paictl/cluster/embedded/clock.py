@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.units import Millis
 
@@ -16,7 +16,7 @@ MAX = "max"
 """A clock that runs until nothing more happens, after every command."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Clock:
     """`instant` of the cluster was at Unix time `wall` (seconds); since then it runs `speed` times faster.
 
@@ -42,7 +42,7 @@ def wall_time() -> float:
     return time.time()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Anchor:
     """An instant on two clocks: the wall's, which somebody may set, and the one that counts since this boot."""
 

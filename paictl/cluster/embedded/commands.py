@@ -10,12 +10,13 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, ClassVar, Final, Self
 
 from paictl.cluster.embedded.viewrows import machine_from
 from paictl.cluster.embedded.world import World
 from paictl.cluster.interface import JobRequest, MachineSpec, NodeChange
+from paictl.frozen import frozen
 from paictl.units import Millis
 
 # TPL from paictl.workload.template import MASK, masked
@@ -57,7 +58,7 @@ def _plain(value: object) -> object:
     return asdict(value) if isinstance(value, MachineSpec | JobRequest) else value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BringUp(LoggedCommand):
     """The first command of every log: it makes the world, so that there is none in which it could act."""
 
@@ -83,7 +84,7 @@ class BringUp(LoggedCommand):
         return cls(line["name"], tuple(line["services"]), tuple(map(machine_from, line["machines"])))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Submit(LoggedCommand):
     """Take jobs, all or none."""
 
@@ -111,7 +112,7 @@ class Submit(LoggedCommand):
         return cls(tuple(JobRequest(**job) for job in line["jobs"]))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StopJob(LoggedCommand):
     """End a job."""
 
@@ -123,7 +124,7 @@ class StopJob(LoggedCommand):
         world.stop_job(self.key)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SetNode(LoggedCommand):
     """Change how a node is."""
 
@@ -141,7 +142,7 @@ class SetNode(LoggedCommand):
         return cls(line["name"], NodeChange(line["change"]))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AddNode(LoggedCommand):
     """A machine joins."""
 
@@ -158,7 +159,7 @@ class AddNode(LoggedCommand):
         return cls(machine_from(line["machine"]))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RemoveNode(LoggedCommand):
     """A machine leaves."""
 
@@ -170,7 +171,7 @@ class RemoveNode(LoggedCommand):
         world.remove_node(self.name)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Push(LoggedCommand):
     """A new version of the configuration, secrets sealed already."""
 
@@ -183,7 +184,7 @@ class Push(LoggedCommand):
         return world.push(self.files, self.message)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SetService(LoggedCommand):
     """Start or stop a service."""
 
@@ -196,7 +197,7 @@ class SetService(LoggedCommand):
         return world.set_service(self.name, running=self.running)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RestartServices(LoggedCommand):
     """Stop services, the last first, and start them again in order."""
 
@@ -213,7 +214,7 @@ class RestartServices(LoggedCommand):
         return cls(tuple(line["names"]))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WipeService(LoggedCommand):
     """Delete a service with its data."""
 
@@ -225,7 +226,7 @@ class WipeService(LoggedCommand):
         world.wipe_service(self.name)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tick(LoggedCommand):
     """Nothing but time passes."""
 
@@ -242,7 +243,7 @@ class Tick(LoggedCommand):
         return cls(Millis(line["span"]))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunOut(LoggedCommand):
     """Time passes until nothing more will happen."""
 

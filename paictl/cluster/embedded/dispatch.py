@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from paictl.frozen import frozen
 from paictl.scheduler.decision import BindInfo, Preempt
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.events import GroupChange, Outcome
@@ -25,19 +26,19 @@ if TYPE_CHECKING:
     from paictl.scheduler.request import PodRequest
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EverythingChanged:
     """All may have changed, for instance the hardware."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OfVc:
     """Cells that a group of a virtual cluster held with a guarantee are free."""
 
     vc: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WithoutGuarantee:
     """Cells that an opportunistic or demoted group held are free."""
 
@@ -50,7 +51,7 @@ Signature: TypeAlias = tuple[object, ...]
 """Everything of a request that its group's placement depends on."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bound:
     """A pod runs now."""
 
@@ -58,7 +59,7 @@ class Bound:
     info: BindInfo
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Evicted:
     """Pods that must go, so that another group can run."""
 
@@ -66,7 +67,7 @@ class Evicted:
     preemptor: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Demoted:
     """A group lost its guarantee (lazy preemption) and runs on."""
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
 from paictl.cluster.interface import ConfigVersion, Event, EventKind
+from paictl.frozen import frozen
 from paictl.units import Millis, instant
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Happened:
     """Something that happened, as `interface.Event`, at an instant of the cluster's clock."""
 
@@ -28,7 +29,7 @@ class Happened:
         return Event(self.number, when, self.kind, self.subject, self.message, self.data)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pushed:
     """A version of the configuration, as `interface.ConfigVersion`, at an instant of the cluster's clock."""
 

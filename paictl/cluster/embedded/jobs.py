@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from paictl.frozen import frozen
 from paictl.scheduler.decision import BindInfo
 from paictl.scheduler.request import PodRequest
 from paictl.units import Millis
@@ -21,7 +22,7 @@ Place = tuple[str, int]
 """Role and index of a task."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Run:
     """A pod that was started: where, since when, until when and why it ended."""
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from paictl.cluster.embedded.viewrows import machine_from
 from paictl.cluster.interface import ClusterError, ConflictError, MachineSpec, NodeCondition, NodeRole
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.units import Millis
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EmbeddedNode:
     """A machine's condition since an instant; `cordoned` outlives a failure, as in Kubernetes."""
 

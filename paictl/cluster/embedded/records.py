@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
 from paictl.cluster.interface import EventKind, NodeChange
+from paictl.frozen import frozen
 from paictl.units import Millis
 from paictl.workload.lifecycle import PodChange, TaskRef
 
@@ -32,14 +32,14 @@ class Timer(NamedTuple):
     detail: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NewJob:
     """The job controller is to learn of a job that was submitted."""
 
     key: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PodNews:
     """The job controller is to learn what happened to a pod of a job."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from paictl.cluster.interface import ClusterError, UnreachableError
+from paictl.frozen import frozen
 from paictl.units import Millis
 from paictl.words import did_you_mean
 
@@ -26,7 +27,7 @@ HISTORIANS: Final = ("postgresql", "internal-storage")
 """Hold the history of ended jobs: in clusters that were made when there was a database, and a disk below it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EmbeddedService:
     """A service since an instant; `loaded` is the version of the configuration that it read when it started.
 

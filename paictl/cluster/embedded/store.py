@@ -14,7 +14,6 @@ import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,6 +22,7 @@ from paictl import i18n
 from paictl.cluster.embedded.happened import Happened, Pushed
 from paictl.cluster.interface import ClusterError, ConflictError, EventKind, UnreachableError
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.units import Millis
 
 FILE = "cluster.db"
@@ -48,7 +48,7 @@ CREATE TABLE config (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, message TE
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobRow:
     """A job as stored; `number` is its place in the order of submission, `view` what a list of jobs shows of it."""
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Any, Final
 
 from paictl.cluster.kubernetes.pieces import ROOM, Index
 from paictl.cluster.kubernetes.times import read_time
 from paictl.cluster.values import ClusterError
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.remote.kube.client import Json
 from paictl.units import rfc3339
@@ -37,7 +38,7 @@ MESSAGE: Final = 1000
 _SCHEMA: Final = "1"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VersionEntry:
     """A version: its objects are named after number and token, so that no two pushes ever write the same ones."""
 
@@ -54,7 +55,7 @@ class VersionEntry:
         return object_name(self.number, self.token, part)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Head:
     """What the head object holds; `version` is its resourceVersion, empty before it is made."""
 

@@ -9,7 +9,7 @@ same, save among events of one and the same second.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import IntEnum
 from typing import Any, Final
@@ -19,6 +19,7 @@ from paictl.cluster.kubernetes.paijob.record import AttemptLine
 from paictl.cluster.kubernetes.paijob.resource import PaiJob
 from paictl.cluster.kubernetes.paijob.seen import PREEMPTED_BY, PodSeen
 from paictl.cluster.values import Event, EventKind, JobState, TaskView
+from paictl.frozen import frozen
 from paictl.workload.lifecycle import PodChange
 
 SECOND: Final = 1_000_000
@@ -55,7 +56,7 @@ class _Turn(IntEnum):
     OVER_AT_ONCE = 5
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Row:
     """An event of the job of a `place` in the order of submission."""
 

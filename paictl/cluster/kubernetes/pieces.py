@@ -6,10 +6,10 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from paictl.cluster.values import ClusterError
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.units import shown_bytes
 
@@ -25,7 +25,7 @@ Index = Mapping[str, Sequence[tuple[int, str]]]
 """File name → its pieces in order: (number of the object, key in it)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Packed:
     """The data of each object, and where each file is."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,13 +22,14 @@ from paictl.config.reading.load import load_memory
 from paictl.config.secrets.sealing import is_seal
 from paictl.config.secrets.walk import SEAL_PREFIX
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.resources import resource_folder
 
 DEFAULTS: Final = "defaults.yaml"
 _CONTAINERS: Final = ("containers", "initContainers")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RenderInputs:
     """What all services are rendered from: the pushed files, sealed, and the values behind the seals.
 

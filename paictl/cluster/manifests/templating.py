@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, Final, NoReturn
 import yaml
 
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 
 SUFFIX: Final = ".yaml.j2"
 _WIDE: Final = 1 << 30
@@ -24,7 +24,7 @@ class TemplateError(PaictlError):
     """A template cannot be rendered, or what it renders to is no object; `where` is the file and line."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Manifest:
     """An object as a template says it, and the file that says so."""
 

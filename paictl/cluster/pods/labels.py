@@ -7,10 +7,11 @@ hold what a label must not (``-1``).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import ceil
 from typing import Any, Final
 
+from paictl.frozen import frozen
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.request import PodRequest
 from paictl.scheduler.wire import read_request
@@ -36,7 +37,7 @@ _OPPORTUNISTIC: Final = "opportunistic"
 _WORDS: Final = {"true": True, "false": False}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reading:
     """A request, and in plain words where its parts came from."""
 
@@ -47,7 +48,7 @@ class Reading:
     leaves_from: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rules:
     """What reading a pod depends on: resources that count as devices, and devices of a leaf cell by leaf cell type."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from paictl.cluster.pods.labels import DEVICES
+from paictl.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeStatus:
     """What matters of a node. `devices` is what its device plugin offers now, None if it has none."""
 

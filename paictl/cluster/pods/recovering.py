@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from paictl.cells.spec import ClusterSpec
 from paictl.cluster.pods.labels import Reading, Rules
 from paictl.cluster.pods.nodes import node_status, why_bad
 from paictl.cluster.pods.reading import asks, read_info, read_pod
+from paictl.frozen import frozen
 from paictl.scheduler.book import Book
 from paictl.scheduler.engine import Engine
 from paictl.scheduler.errors import RequestError
@@ -19,7 +19,7 @@ from paictl.scheduler.state import State
 Json = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recovered:
     """The book with all pods that run, what those ask that wait, by uid, and how many pods cannot be accounted for."""
 

@@ -25,6 +25,7 @@ from paictl.config.reading.text import printable
 from paictl.config.secrets.redaction import redacted
 from paictl.errors import PaictlError
 from paictl.files import replace_file
+from paictl.frozen import frozen
 
 MAX_ROUNDS = 10
 """More rounds than any chain of repairs needs; two rules that undo each other's work must not run for ever."""
@@ -33,7 +34,7 @@ MAX_REFUSED = 20
 """Most repairs that one round may try and refuse in a file; each costs reading it some ten times."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fixed:
     """A file that repairs changed; `repaired` are the problems that are gone."""
 
@@ -61,7 +62,7 @@ class Fixed:
             raise PaictlError(f"cannot be written: {reason}", where=self.path, hint=hint) from None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Repair:
     """The outcome: every file, repaired or not, and the report on them as they are then."""
 

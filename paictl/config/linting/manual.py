@@ -30,10 +30,11 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from paictl.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Manual:
     """`summary` is one sentence, `why` the paragraph after it; examples map file names to texts."""
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from paictl.config.reading.problem import Problem
 from paictl.config.reading.source import Source
+from paictl.frozen import frozen
 
 _COMMENT = re.compile(r"(?:^|\s)#\s*paictl:\s*(ignore(?:-file)?)\s*=\s*([\w-]+(?:\s*,\s*[\w-]+)*)")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Suppression:
     """One word of an ignore comment, with its place; `line` is the line it counts for, None for the whole file."""
 

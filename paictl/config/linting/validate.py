@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from paictl.config.linting.rule import Rule
@@ -17,6 +17,7 @@ from paictl.config.reading.problem import Finding, Problem, Severity
 from paictl.config.reading.source import Source, place_of
 from paictl.config.reading.text import one_line
 from paictl.errors import ExitCode, PaictlError
+from paictl.frozen import frozen
 
 MOST_OF_A_RULE = 20
 """Problems of one rule in one file that are reported unless all are asked for: nobody reads thousands of them."""
@@ -26,7 +27,7 @@ MOST_MADE = 1_000
 """Findings of one rule in one file that are kept; the others are only counted, unless all are asked for."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice:
     """Which problems to report.
 
@@ -52,7 +53,7 @@ class Choice:
         return not self.select or any(matches(word, rule.id, rule.name) for word in self.select)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CheckedFile:
     """A file that was looked at."""
 
@@ -60,7 +61,7 @@ class CheckedFile:
     kind: FileKind
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Report:
     """The outcome: `problems` by position.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 
 from paictl.config.linting.validate import Report, validate
@@ -21,6 +20,7 @@ from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import Loaded, load_bytes, load_file
 from paictl.config.reading.problem import Severity
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.units import Quantity
 
 LAYOUT_FILE = "layout.yaml"
@@ -39,7 +39,7 @@ _DAEMONS_MIB = 128 + 512 + 256
 """Requests of node-exporter, job-exporter and log-manager on every node, if qos-switch is on."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GenerateInputs:
     """The files to start from, and what is wrong with them."""
 
@@ -56,7 +56,7 @@ class GenerateInputs:
         return next(document for document in self.documents if document.kind is kind)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlannedMachine:
     """A machine of the layout."""
 
@@ -66,7 +66,7 @@ class PlannedMachine:
     role: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorkerPool:
     """All workers of a SKU as cells: `leaves` devices (or CPU cores) a node, each with `cpus` and `memory` MiB."""
 
@@ -88,7 +88,7 @@ class WorkerPool:
         return f"{self.sku.name}-POOL"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImageRegistry:
     """Where OpenPAI's images come from; `account` is name and password."""
 
@@ -98,7 +98,7 @@ class ImageRegistry:
     account: tuple[str, str] | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Named:
     """A machine as a list names it: `name` as it is compared, `address` as it is written."""
 
@@ -106,7 +106,7 @@ class Named:
     address: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClusterSettings:
     """What the cluster settings say that makes a difference; without any, OpenPAI's defaults."""
 
@@ -116,7 +116,7 @@ class ClusterSettings:
     registry: ImageRegistry = ImageRegistry("docker.io", "openpai", "latest", None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MachineList:
     """The machines of a cluster, whoever has listed them, and its settings; the first master is the one."""
 
@@ -125,7 +125,7 @@ class MachineList:
     settings: ClusterSettings = ClusterSettings()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GeneratedFiles:
     """All that the two files will say; `notes` is what the administrator should know about it."""
 

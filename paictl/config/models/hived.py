@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 from paictl.config.models import per_document
@@ -13,9 +12,10 @@ from paictl.config.models.hived_promises import Promise, Reader
 from paictl.config.models.hived_types import CellTypes, DeclaredChain, guess, name_under
 from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import MappingNode, ScalarNode
+from paictl.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TopCell:
     """An entry of `physicalCells`.
 

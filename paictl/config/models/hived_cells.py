@@ -9,6 +9,7 @@ from paictl.cells.spec import LEAF_LEVEL
 from paictl.config.models.hived_types import DeclaredChain, name_under
 from paictl.config.reading.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from paictl.config.reading.source import Located
+from paictl.frozen import frozen
 
 NO_DEFAULT = -1
 
@@ -75,7 +76,7 @@ class Cell:
         return self.chain.countable and 0 < self.listed < self.chain.fanout[self.level]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Device:
     """A leaf cell of a node: `number` is None where the address is no device index."""
 

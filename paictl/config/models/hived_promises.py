@@ -12,6 +12,7 @@ from paictl.config.models.hived_cells import Cell
 from paictl.config.models.hived_types import CellTypes, DeclaredChain, guess, name_under
 from paictl.config.reading.nodes import MappingNode, Node, ScalarNode
 from paictl.config.reading.source import Located, Span
+from paictl.frozen import frozen
 
 
 class PathRole(Enum):
@@ -22,7 +23,7 @@ class PathRole(Enum):
     END = auto()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PathFault:
     """A component of a cell path that is wrong.
 
@@ -68,7 +69,7 @@ class Promise:
         return self.chain.types[self.level] if self.chain is not None else ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VirtualCluster:
     """One tenant: its `promises` in file order, virtual cells first."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from paictl.cells.quota import Shortfall, shortfall, surplus
 from paictl.cells.spec import LEAF_LEVEL
@@ -14,9 +13,10 @@ from paictl.config.models.hived_cells import Cell
 from paictl.config.models.hived_promises import Promise
 from paictl.config.models.hived_types import DeclaredChain
 from paictl.config.reading.document import Document
+from paictl.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Balance:
     """One chain; the lists are indexed by level, with an unused entry 0.
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 
 from paictl.cells.chain import Levels
 from paictl.cells.spec import LEAF_LEVEL
 from paictl.config.reading.nodes import MappingNode, Node, ScalarNode
+from paictl.frozen import frozen
 from paictl.words import nearest
 
 MOST_NAMES = 400
@@ -36,7 +36,7 @@ def _guess(word: str, known: tuple[str, ...]) -> str | None:
     return nearest(word, known) if len(known) <= MOST_NAMES else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CellType:
     """One key of `cellTypes`.
 
@@ -62,7 +62,7 @@ class CellType:
         return flag if flag is not None and flag.value not in (False, None, "false") else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeclaredChain(Levels):
     """The types below (and with) a top type, as the file has them.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from paictl.config.models import per_document
 from paictl.config.reading.csvtable import Field, Row
 from paictl.config.reading.document import Document
+from paictl.frozen import frozen
 
 Address: TypeAlias = "ipaddress.IPv4Address | ipaddress.IPv6Address"
 
@@ -24,7 +24,7 @@ _HEADING = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostRow:
     """A row that names a host; further fields of the row are ignored, as the old tools do."""
 
@@ -38,7 +38,7 @@ class HostRow:
         return self.name.stripped.lower()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostList:
     """The hosts of a list in its order.
 

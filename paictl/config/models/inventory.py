@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 from paictl.config.models.hived import HivedConfig, hived
 from paictl.config.models.hived_cells import Cell
@@ -14,6 +13,7 @@ from paictl.config.models.hosts import HostList, HostRow, host_list
 from paictl.config.models.layout import Layout, LayoutSku, MachineEntry, layout_of
 from paictl.config.reading.document import Bundle, Document
 from paictl.config.reading.kinds import FileKind
+from paictl.frozen import frozen
 from paictl.words import nearest
 
 
@@ -37,7 +37,7 @@ def hived_in(bundle: Bundle) -> HivedConfig | None:
     return hived(document) if document else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ListedHost:
     """A host of one of the lists that the layout must have too; further masters have no place in a layout."""
 
@@ -75,7 +75,7 @@ def _numbers(name: str) -> list[str]:
     return [number.lstrip("0") for number in re.findall(r"[0-9]+", name)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeKind:
     """All nodes of one chain that run on machines of one SKU."""
 

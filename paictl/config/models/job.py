@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from paictl.config.models import per_document
 from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import Entry, MappingNode, ScalarNode
+from paictl.frozen import frozen
 
 REFERENCES = {"dockerImage": "dockerimage", "data": "data", "output": "output", "script": "script"}
 """Keys of a task role that name a prerequisite, and the type that it must have."""
@@ -18,7 +18,7 @@ OPPORTUNISTIC = "oppo"
 RESOURCES = ("cpu", "memoryMB", "gpu")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prerequisite:
     """Something that task roles refer to by its name; `type` is empty where it is not said."""
 
@@ -32,7 +32,7 @@ class Prerequisite:
         return self.type in REFERENCES.values()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobRole:
     """A task role; `wishes` is what `extras.hivedScheduler` says about it."""
 
@@ -71,7 +71,7 @@ class JobRole:
         return self.wishes.text("pinnedCellId")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RoleCommand:
     """A command of a role: its own, or one that a deployment puts around them."""
 
@@ -79,7 +79,7 @@ class RoleCommand:
     text: ScalarNode
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobSpec:
     """A job; `named` holds its prerequisites by name, of which several types may share one."""
 

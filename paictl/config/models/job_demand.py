@@ -7,7 +7,6 @@ job is only read as if its mistakes were repaired, and errors are led back to wh
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paictl.cells.spec import ClusterSpec, SpecError
@@ -17,6 +16,7 @@ from paictl.config.models.hived_promises import VirtualCluster
 from paictl.config.models.job import JobRole, JobSpec, job_of
 from paictl.config.reading.document import Bundle, Document
 from paictl.config.reading.kinds import FileKind
+from paictl.frozen import frozen
 from paictl.workload.feasible import Judge, Refusal
 from paictl.workload.fields import JobError
 from paictl.workload.job import (
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from paictl.config.reading.nodes import ScalarNode
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Submission:
     """A job and the cluster that it is for; `vc` is None where the cluster does not have it.
 

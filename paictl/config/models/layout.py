@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 
 from paictl.config.models import per_document
 from paictl.config.models.placeholders import is_placeholder
 from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import MappingNode, ScalarNode
+from paictl.frozen import frozen
 from paictl.units import Quantity, parse_quantity
 
 ROLES = ("pai-master", "pai-worker", "pai-storage")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LayoutSku:
     """A kind of machine; everything may be absent."""
 
@@ -58,7 +58,7 @@ class LayoutSku:
         return self.device.integer("count")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MachineEntry:
     """An entry of the machine list; name and address are absent where nothing, or a placeholder, is filled in."""
 
@@ -88,7 +88,7 @@ class MachineEntry:
         return value if value is not None and (value.value is True or value.text.lower() == "true") else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Layout:
     """A layout's SKUs by name, and its machines in order."""
 
@@ -133,7 +133,7 @@ def is_bare_number(memory: ScalarNode) -> bool:
 # --- the legacy form --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LegacyField:
     """A kind of field of the legacy form: where it stands, what to do about it, and whether v1.5 still accepts it."""
 

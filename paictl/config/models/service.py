@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import PurePath
 
 from paictl.config.models import per_document
 from paictl.config.reading.document import Bundle, Document
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.nodes import ScalarNode
+from paictl.frozen import frozen
 
 SCRIPTS = ("start-script", "stop-script", "delete-script", "refresh-script", "upgraded-script")
 """Keys that name a script."""
@@ -19,7 +19,7 @@ LABELS = ("pai-master", "pai-worker", "pai-storage")
 FILE_NAME = "service.yaml"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServiceFile:
     """One service; `name` is None where neither file nor folder says it."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from paictl.config.models import per_document
 from paictl.config.reading.document import Document
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.nodes import Entry, MappingNode, ScalarNode
 from paictl.config.reading.schema import SCHEMA_NAMES, Schema, keys_with_schema
+from paictl.frozen import frozen
 
 SCHEDULE_START, SCHEDULE_END = 15000, 40000
 """Ports that jobs get on hosts unless rest-server says otherwise."""
@@ -71,7 +71,7 @@ NEAR_NAMES = frozenset({"service-configuration.yaml", "service-configuration.yml
 """What it is called by mistake, in textbooks too."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostPort:
     """A port that a service takes on a host; `node` is None where it is the service's default."""
 
@@ -87,7 +87,7 @@ class HostPort:
         return f"{self.section}.{self.key}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UserGroup:
     """A group of users; `place` is the key that holds it."""
 
@@ -101,7 +101,7 @@ class UserGroup:
         return self.node.at("extension", "acls")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServiceSettings:
     """Service settings: `ports` with the defaults counted in, `groups` with administrators and default first."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from paictl.config.models import per_document
 from paictl.config.models.placeholders import is_placeholder
 from paictl.config.reading.document import Document
 from paictl.config.reading.nodes import ScalarNode, SequenceNode
+from paictl.frozen import frozen
 
 Network: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
 
@@ -19,7 +19,7 @@ NETWORK_DEFAULTS = {"kube_service_addresses": "10.192.0.0/13", "kube_pods_subnet
 """The networks that OpenPAI's quick-start hands to Kubespray: of services and of pods."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClusterNetwork:
     """A network inside the cluster; `at` is None where the default applies."""
 

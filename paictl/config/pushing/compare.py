@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from paictl.config.pushing.fileset import Files, kind_of, masked, sealed
@@ -17,6 +16,7 @@ from paictl.config.reading.text import one_line, printable
 from paictl.config.reading.yamltree import parse_yaml
 from paictl.config.secrets.sealing import is_seal, replace_secrets
 from paictl.config.secrets.walk import SHOWN, Secret
+from paictl.frozen import frozen
 
 Steps: TypeAlias = "tuple[str | int, ...]"
 Children: TypeAlias = "dict[str | int, Data]"
@@ -27,7 +27,7 @@ _IDENTITIES = ("hostname", "name", "groupname", "title", "pinnedCellId", "cellAd
 """Keys that tell the items of a list apart, so that one more item is not a change of all behind it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeyChange:
     """A key that was added, removed or changed (`what`); `old` and `new` are its values, secrets masked."""
 
@@ -37,7 +37,7 @@ class KeyChange:
     new: Data = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileDifference:
     """One file: `what` is None where it is the same; `lines` are those of a unified diff, fit to be printed."""
 

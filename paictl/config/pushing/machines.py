@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Any
 
 from paictl.config.models.hived import hived
@@ -21,6 +20,7 @@ from paictl.config.reading.load import load_memory
 from paictl.config.reading.nodes import MappingNode, Node, ScalarNode, SequenceNode, to_data
 from paictl.config.reading.values import resolve
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 
 Files = Mapping[str, str]
@@ -29,7 +29,7 @@ Change = Callable[[Any], None]
 _HINT = "change the files yourself: paictl config pull -o DIR, then paictl config push -p DIR"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Splice:
     """Characters of a file to be replaced."""
 

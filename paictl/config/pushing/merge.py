@@ -19,11 +19,12 @@ from paictl.config.reading.nodes import Data, Entry, MappingNode, Node, ScalarNo
 from paictl.config.reading.source import Source
 from paictl.config.reading.yamltree import parse_yaml
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 
 _COLON = re.compile(r"\s*:")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Merged:
     """The outcome: `kept` are the paths that only the cluster has, `changed` those whose value the push replaces,
     `added` those that only the pushed file has. A path that stands for a mapping stands for all below it.

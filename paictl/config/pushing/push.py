@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from paictl import i18n
 from paictl.config.pushing.compare import FileDifference, compare_files
@@ -15,12 +15,13 @@ from paictl.config.reading.nodes import MappingNode, Node
 from paictl.config.reading.source import Source
 from paictl.config.reading.yamltree import parse_yaml
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 
 SERVICE_KINDS = frozenset({FileKind.LAYOUT, FileKind.SERVICES, FileKind.HIVED})
 """What ``-m service`` pushes, as in OpenPAI: the layout and the settings of the services."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PushResult:
     """The outcome: `files` are those of the new version with secrets sealed, `merged` says by file what was kept."""
 

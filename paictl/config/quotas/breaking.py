@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from paictl.config.models.hived_quota import balances, shares
 from paictl.config.quotas.capacity import capacity, configuration
@@ -11,10 +10,11 @@ from paictl.config.quotas.diff import CellChange, compare
 from paictl.config.reading.document import Document
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import load_memory
+from paictl.frozen import frozen
 from paictl.i18n import text
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Broken:
     """A promise that cannot be kept.
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from paictl.cells.spec import LEAF_LEVEL
 from paictl.config.models.hived import hived
@@ -18,10 +17,11 @@ from paictl.config.reading.document import Document
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import Loaded
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LevelCapacity:
     """The cells of one level of a chain.
 
@@ -39,7 +39,7 @@ class LevelCapacity:
     left: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChainCapacity:
     """One chain: `levels` from the top down, `nodes` by name in file order, `left` devices that nobody is promised."""
 
@@ -51,7 +51,7 @@ class ChainCapacity:
     levels: tuple[LevelCapacity, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CellShare:
     """Cells of one type that a virtual cluster is promised, or one pinned cell (`pinned` is its id, `at` its place)."""
 
@@ -62,7 +62,7 @@ class CellShare:
     at: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VcShare:
     """What a virtual cluster is promised in one chain.
 
@@ -78,7 +78,7 @@ class VcShare:
     largest_gang: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VcCapacity:
     """One virtual cluster: its `devices` over all chains, and its share of each."""
 
@@ -87,7 +87,7 @@ class VcCapacity:
     shares: tuple[VcShare, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Capacity:
     """A whole configuration, in file order."""
 

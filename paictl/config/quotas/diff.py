@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from paictl.config.quotas.capacity import Capacity, CellShare, ChainCapacity, VcCapacity
+from paictl.frozen import frozen
 
 Change = Literal["added", "removed", "changed"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CellChange:
     """Cells of one type of a chain that a virtual cluster has before and after; `pinned` is the id of a pinned one.
 
@@ -35,7 +35,7 @@ class CellChange:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VcChange:
     """A virtual cluster that gains or loses; `kept_pinned` are the ids of pinned cells that stay what they are."""
 
@@ -47,7 +47,7 @@ class VcChange:
     kept_pinned: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChainChange:
     """A chain whose nodes, devices or cell types differ; `shape_changed` says that the types do."""
 
@@ -60,7 +60,7 @@ class ChainChange:
     shape_changed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QuotaDifference:
     """All changes; empty if both configurations promise the same cells of the same hardware."""
 

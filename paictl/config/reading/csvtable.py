@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from paictl.config.reading.source import Source, Span
+from paictl.frozen import frozen
 
 _QUOTED = re.compile(r"(?:^|(?<=,))((?:\s*\"(?:[^\"]|\"\")*\"\s*(?=,|$))|[^,]*)(?=,|$)")
 """The fields of a line with quotes; a quote that is never closed is an ordinary character."""
@@ -15,7 +15,7 @@ _LONGEST = 1000
 """Longest line in which quotes are looked for (the search is quadratic); two host names need half of that."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Field:
     """One field of a row; `text` is as written, quotes removed, spaces kept."""
 
@@ -35,7 +35,7 @@ class Field:
         return self.source.text[self.start : self.end]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row:
     """One line; a blank line is a row without fields."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 from paictl.config.reading.problem import Edit, Problem
 from paictl.config.reading.source import Source
+from paictl.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Replacement:
     """Replace the characters from `start` up to `end` of a file's text by `text`; byte order marks stand before 0."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Set
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePath
 
 from paictl.config.reading.nodes import MappingNode, Node
+from paictl.frozen import frozen
 
 
 class FileKind(Enum):
@@ -53,7 +53,7 @@ _TITLES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Signature:
     """Top-level keys that tell one kind from the others; `common` ones stand in files of other programs as well."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from paictl.config.reading.csvtable import parse_csv
@@ -15,6 +14,7 @@ from paictl.config.reading.nested import embedded_source
 from paictl.config.reading.source import STDIN, Source, Span, read_bytes
 from paictl.config.reading.yamltree import MAX_VALUES, IssueKind, ReadIssue, parse_yaml
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 
 SUFFIXES = (".yaml", ".yml", ".csv")
@@ -25,7 +25,7 @@ MAX_ROWS = 200_000
 """Most lines of a host list."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Loaded:
     """What was read.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from paictl.config.reading.source import Located, Place, Source
+from paictl.frozen import frozen
 
 
 class Severity(Enum):
@@ -24,7 +24,7 @@ class Severity(Enum):
 _RANKS = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Edit:
     """Replace the characters of `at` by `text`: one step of a repair with one obvious answer."""
 
@@ -32,7 +32,7 @@ class Edit:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """What a rule says; the engine adds the rule's id and severity and turns it into a `Problem`.
 
@@ -47,7 +47,7 @@ class Finding:
     severity: Severity | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Problem:
     """A finding with its rule and its place in the outermost file."""
 

@@ -12,12 +12,12 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.nodes import Data, Entry, MappingNode, Node, ScalarNode, SequenceNode, follow
+from paictl.frozen import frozen
 from paictl.resources import resource_folder
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ SCHEMA_FOLDER = "schemas"
 """Folder of the schemas: in the project, and beside the files that paictl writes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Violation:
     """A node that breaks a keyword of the schema.
 

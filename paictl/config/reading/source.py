@@ -11,12 +11,12 @@ import os
 import stat
 import sys
 from bisect import bisect_right
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 
 MAX_BYTES = 32 * 1024 * 1024
@@ -153,7 +153,7 @@ class Located(Protocol):
         """Offset after the last character."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Span:
     """A bare piece of a source."""
 
@@ -162,7 +162,7 @@ class Span:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """Where a problem stands: 1-based lines and columns (columns count characters), end exclusive."""
 

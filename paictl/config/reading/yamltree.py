@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
@@ -19,6 +18,7 @@ from yaml.reader import Reader
 from paictl.config.reading.nodes import Entry, MappingNode, Node, ScalarNode, SequenceNode
 from paictl.config.reading.source import Located, Source, Span
 from paictl.config.reading.values import resolve
+from paictl.frozen import frozen
 
 MAX_DEPTH = 64
 """Deepest nesting that is read; real files stay below 12."""
@@ -52,7 +52,7 @@ class IssueKind(Enum):
     SURPRISING_NUMBER = auto()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReadIssue:
     """Something noted while reading: what, where, and the words a rule needs for its message."""
 
@@ -62,7 +62,7 @@ class ReadIssue:
     other: Located | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class YamlTree:
     """A parsed document: `root` is None where nothing could be read; `fatal` says that reading broke off."""
 
@@ -119,7 +119,7 @@ class _Open:
         self.merges: list[Node] = []
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Anchored:
     """A node with a name; `size` and `height` say what an alias to it stands for."""
 

@@ -20,6 +20,7 @@ from paictl.config.reading.values import resolve
 from paictl.config.reading.yamltree import after_properties
 from paictl.config.secrets.names import ADDRESS_WITH_PASSWORD, sounds_secret
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 
 Schema: TypeAlias = "dict[str, Any]"
 Path: TypeAlias = "tuple[str | int, ...]"
@@ -38,7 +39,7 @@ class SecretError(PaictlError):
     """A text whose secrets cannot be told from the rest, or a seal that is none."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Secret:
     """A secret value: where it stands (`path`, character offsets) and what it is; never shown by `repr`."""
 
@@ -49,7 +50,7 @@ class Secret:
     tag: str = "str"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Walk:
     """What a walk over a text finds: its secrets, and the spans of all scalars, between which comments stand."""
 

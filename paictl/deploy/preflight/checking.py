@@ -10,7 +10,7 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from paictl.deploy.facts import HostFacts
@@ -21,6 +21,7 @@ from paictl.deploy.preflight.promises import PromisedDevices, promise_of
 from paictl.deploy.preflight.verdict import Check, DesiredHost, Facts, Level, PreflightVerdict, fail, fine, warn
 from paictl.deploy.reach import hosts_of
 from paictl.errors import ExitCode
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.remote.ssh.fleet import CommandOptions, Fleet, Listener
 from paictl.remote.ssh.link import SshOptions
@@ -60,7 +61,7 @@ _FIND: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostChecks:
     """What all checks said of a host, by check in their order; empty for one that did not answer, but for `ssh`."""
 
@@ -79,7 +80,7 @@ class HostChecks:
         return next((level for level in (Level.FAIL, Level.WARN) if level in levels), Level.OK)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PreflightReport:
     """What was found on all hosts, in the order of the lists; `cluster` are checks of all of them together."""
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from paictl.config.models.hived_cells import devices
 from paictl.config.models.inventory import hived_in, layout_in
 from paictl.config.reading.document import Bundle
 from paictl.config.reading.load import load
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PromisedDevices:
     """Of one machine: devices by the layout, leaf cells by HiveD's configuration; None where the file names it not."""
 

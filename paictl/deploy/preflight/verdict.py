@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
+
+from paictl.frozen import frozen
 
 Facts: TypeAlias = Mapping[str, Any]
 """What `script` tells about a host."""
@@ -22,7 +23,7 @@ class Level(StrEnum):
     """Could not be found out; the check before it says why."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PreflightVerdict:
     """What was found, what is wanted, and the command that mends it (both empty where all is well)."""
 
@@ -32,7 +33,7 @@ class PreflightVerdict:
     fix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DesiredHost:
     """What a host shall be, so far as checks need it; `name`, `address` and `master` are those of the lists,
     `cluster` is the name of the cluster.

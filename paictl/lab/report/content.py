@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from paictl.cluster.interface import Event, EventKind
+from paictl.frozen import frozen
 from paictl.lab import commandlog
 from paictl.lab.embedded import ORIGIN
 from paictl.lab.environment import environment
@@ -30,7 +31,7 @@ Clock = Callable[[int], str]
 """An instant (milliseconds since the lab's cluster came up) as time of day."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Author:
     """Who hands in, and what the textbook wants to be written beside the labs."""
 

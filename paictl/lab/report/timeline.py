@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from html import escape
@@ -12,12 +11,13 @@ from typing import Final
 from paictl.cluster.interface import Event
 from paictl.cluster.picture import AttemptOutcome, TaskLine
 from paictl.cluster.timeline import timeline
+from paictl.frozen import frozen
 from paictl.lab.embedded import ORIGIN
 from paictl.lab.report.content import Clock
 from paictl.units import Millis, instant, millis_between
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bar:
     """A span of a task in milliseconds: it waits (`place` is empty), or runs somewhere and ends somehow."""
 
@@ -32,7 +32,7 @@ class Bar:
         return bool(self.place) and self.start == self.end
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TaskHistory:
     """What happened to one task."""
 

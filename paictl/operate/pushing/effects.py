@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from paictl.cluster.interface import Identity, Port, Services
@@ -12,6 +11,7 @@ from paictl.config.quotas.capacity import Capacity, capacity, configuration
 from paictl.config.quotas.diff import VcChange, compare
 from paictl.config.reading.load import load_memory
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.service.catalogue import load_catalogue
 from paictl.service.live import readers_of
 
@@ -31,7 +31,7 @@ def _capacity(files: Mapping[str, str]) -> Capacity | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Readers:
     """The services that read what changed: those that run go on with what they have until they are refreshed."""
 

@@ -7,7 +7,7 @@ have changed meanwhile, whoever runs it.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from paictl.config.making.generate import SERVICES_FILE
 from paictl.config.pushing.fileset import read_folder
 from paictl.errors import PaictlError
 from paictl.files import write_together
+from paictl.frozen import frozen
 from paictl.units import rfc3339
 
 MARK: Final = ".paictl-base.json"
@@ -25,7 +26,7 @@ OTHER_NAMES: Final = {"service-configuration.yaml": SERVICES_FILE, "service-conf
 """How the textbook calls a file of OpenPAI."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Base:
     """A version of a cluster's configuration; `at` tells it from one of another cluster that had the same name."""
 
@@ -34,7 +35,7 @@ class Base:
     at: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Folder:
     """What stands in a folder: texts by name, where each was read, and what there is to say about the names."""
 

@@ -8,7 +8,7 @@ meanwhile is absent from them, and would look like a wish to drop it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol
 
 from paictl.cluster.interface import Configuration, ConfigVersion, ConflictError, Identity, Port, Scheduling, Services
@@ -19,6 +19,7 @@ from paictl.config.quotas.diff import VcChange
 from paictl.config.reading.keypath import dotted
 from paictl.config.reading.nodes import Data
 from paictl.config.reading.problem import Problem
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.operate.pushing import folder as folders
 from paictl.operate.pushing.checking import check_alone, check_merged, refuse_twice
@@ -31,7 +32,7 @@ class PushPorts(Identity, Configuration, Services, Scheduling, Protocol):
     """What is needed of a cluster to push to it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PushRequest:
     """What somebody wants to push; `drop` names keys (or files) to drop, `base` says the version it was made from."""
 
@@ -41,7 +42,7 @@ class PushRequest:
     base: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PushPlan:
     """What a push comes to: the `files` that the cluster would have, made on its version `base` (0: none)."""
 
@@ -66,7 +67,7 @@ class PushPlan:
         return any(difference.what is not None for difference in self.differences)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Contested:
     """A key that differs between the version that files were made from, the cluster's newest, and the files.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -13,6 +13,7 @@ from paictl.cluster.accounts import Account
 from paictl.cluster.interface import ClusterError, ConflictError, Scheduling, UnsupportedError, Users
 from paictl.config.secrets.sealing import is_seal
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.operate.users import passwords
 from paictl.words import did_you_mean
@@ -26,7 +27,7 @@ _TRIES: Final = 5
 """Times that a change is made anew because somebody else changed the account meanwhile."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NewUser:
     """What an account begins with."""
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
 from paictl.cluster.accounts import Account, Token
 from paictl.cluster.interface import ClusterError, ConflictError, Users
+from paictl.frozen import frozen
 from paictl.operate.users import passwords
 from paictl.operate.users.accounts import NAME
 
@@ -36,7 +37,7 @@ SPANS: Final = {TokenKind.SESSION: timedelta(hours=12), TokenKind.LOGIN: timedel
 LONGEST: Final = timedelta(days=30)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Caller:
     """Who asks: an account as it was when the request came, and the token that was shown."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 
+from paictl.frozen import frozen
 from paictl.plan.events import Listener, PhaseSaid
 
 
@@ -25,7 +26,7 @@ class TaskEventKind(StrEnum):
     """Was being done when the run was ended: it may be half done."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TaskEvent:
     """Something happened; `host` is empty for `TASK`, `message` says why a task failed, without secrets."""
 
@@ -39,7 +40,7 @@ class TaskEvent:
 TaskListener = Callable[[TaskEvent], object]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostOutcome:
     """What came of a playbook on a host: how many tasks went how, and those that failed."""
 
@@ -61,7 +62,7 @@ class HostOutcome:
         return not (self.failures or self.unreachable or self.unfinished)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlaybookResult:
     """What came of a playbook.
 

@@ -10,12 +10,13 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.remote.ansible.collecting import Collector
 from paictl.remote.ansible.environment import ansible_environment
@@ -31,7 +32,7 @@ _PAUSE: Final = 0.25
 """Seconds between two looks of ansible-runner at whether it should stop."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlaybookOptions:
     """How to run a playbook: `check` changes nothing and tells what would change; `limit` and `tags` as Ansible has
     them; `timeout` in seconds for all of it; `stop` is asked four times a second whether to end it; `forks` at least.
@@ -46,7 +47,7 @@ class PlaybookOptions:
     stop: Callable[[], bool] = lambda: False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trust:
     """The host keys that are trusted, and the wheels for sites without a package registry."""
 

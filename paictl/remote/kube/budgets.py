@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from paictl.frozen import frozen
 from paictl.remote.kube import pods
 from paictl.remote.kube.client import Json, KubeClient
 
@@ -15,7 +15,7 @@ Pod = tuple[str, str, str]
 """Namespace, name, uid."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Budget:
     """A PodDisruptionBudget as it stands."""
 

@@ -21,6 +21,7 @@ from typing import Final
 from urllib.parse import quote
 
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.remote.kube.client import MERGE, Json, KubeClient, KubeError
 
 FIRST_PAUSE: Final = 60.0
@@ -40,7 +41,7 @@ MESSAGE: Final = 1000
 """Characters of a message; the server takes 1024 bytes of a note."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PodReference:
     """The pod that an event is about."""
 
@@ -49,7 +50,7 @@ class PodReference:
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NewEvent:
     """What is to be said about a pod, and how bad it is."""
 

@@ -15,11 +15,11 @@ import random
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import orjson
 
+from paictl.frozen import frozen
 from paictl.remote.kube.client import Json, KubeClient, KubeError, NoAnswerError
 
 SILENCE: Final = 75.0
@@ -45,7 +45,7 @@ class ResourceEventHandler(Protocol):
         """All that a list held has been told."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InformerTimes:
     """Seconds; tests make them short."""
 

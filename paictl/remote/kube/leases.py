@@ -13,19 +13,19 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote
 
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.remote.kube.client import Json, KubeClient, KubeError
 
 REQUEST: Final = 2.0
 """Seconds that a request about the lease may take."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeaseTimes:
     """Seconds: how long a lease is good for, and between attempts."""
 

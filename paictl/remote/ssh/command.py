@@ -8,10 +8,10 @@ import select
 import shlex
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, BinaryIO, Final
 
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.remote.ssh.link import Link, NotReachedError, local_file
 from paictl.remote.ssh.results import CommandStatus
@@ -26,7 +26,7 @@ _LINGER: Final = 0.5
 """Seconds that output is waited for after a command has ended: what it left running may hold the stream open."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RemoteCommand:
     """What to run in the shell of the user there.
 
@@ -43,7 +43,7 @@ class RemoteCommand:
     take: Callable[[bytes], object] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ended:
     """A command that ran to its end; `code` is -1 if a signal ended it."""
 

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.remote.inventory import Host, Inventory
 from paictl.remote.ssh.command import Ended, RemoteCommand, execute
@@ -24,7 +25,7 @@ Output = Callable[[str, str, str], object]
 Work = Callable[[Link], Ended]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Listener:
     """Who hears of output as it comes, and of each host's result when it is there."""
 
@@ -32,7 +33,7 @@ class Listener:
     result: Callable[[HostResult], object] = lambda _: None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommandOptions:
     """How a command runs: as root by `sudo`, at most `timeout` seconds."""
 

@@ -7,11 +7,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.remote.hostkeys import HostKey, command_to_forget, known_hosts_file, remember
 from paictl.remote.inventory import Host, Login
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SshOptions:
     """How to connect. Times are in seconds: `connect` for each step of connecting, `silence` without any answer of a
     host after which it counts as lost. `accept_new` trusts keys of hosts that have none yet, and only those.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
 from paictl.errors import ExitCode
+from paictl.frozen import frozen
 
 
 class CommandStatus(StrEnum):
@@ -28,7 +28,7 @@ class CommandStatus(StrEnum):
     """A transfer that the host refused (no such folder, no rights, disk full, other checksum)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostResult:
     """What became of it on a host; `code` is -1 unless `reach` is `DONE`.
 

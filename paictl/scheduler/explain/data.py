@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from enum import StrEnum
 from typing import Any
 
+from paictl.frozen import frozen
 from paictl.scheduler.decision import Failure
 from paictl.scheduler.groups import Hold
 from paictl.scheduler.request import PodRequest
@@ -20,7 +21,7 @@ class PodVerdict(StrEnum):
     WAIT = "wait"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Holder:
     """A group that is in the way, or would be."""
 
@@ -34,7 +35,7 @@ class Holder:
     """Those of them in the view that is explained."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeafCounts:
     """Every leaf of a view counted once; the first of these that is true of it: doomed, bad, not suggested,
     reserved or used at the request's priority or above, used by a weaker group, else free.
@@ -54,7 +55,7 @@ class LeafCounts:
     """In cells of the VC that only bad hardware can serve now."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeCounts:
     """The nodes of a view; a preassigned cell below node level stands as a node of its own."""
 
@@ -65,7 +66,7 @@ class NodeCounts:
     """Healthy, suggested and without any group."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LevelCounts:
     """Cells of one type in a view, from the node down to the leaf."""
 
@@ -75,7 +76,7 @@ class LevelCounts:
     """Without any group, on healthy and suggested nodes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PodFit:
     """Pods of one size, and how many of them the view has room for if no other pod of the group comes first."""
 
@@ -86,7 +87,7 @@ class PodFit:
     """Nodes with room for at least one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PromiseUse:
     """Preassigned cells of one type: how many the VC was promised, has not in use, and cannot use now."""
 
@@ -96,7 +97,7 @@ class PromiseUse:
     doomed: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ViewReport:
     """One view that was tried in vain, in the order tried."""
 
@@ -137,7 +138,7 @@ class ChangeKind(StrEnum):
     END = "groups end"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QuotaIncrease:
     """`number` more cells for a VC; so many are promised to nobody."""
 
@@ -148,7 +149,7 @@ class QuotaIncrease:
     unpromised: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChangeOutcome:
     """What would be decided after a change: run at `places`, once the `victims` are gone if there are any."""
 
@@ -159,7 +160,7 @@ class ChangeOutcome:
     """Groups that would go on running without their guarantee."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Change:
     """One change that was tried and lets the pod run; which of the fields counts is said by `kind`."""
 
@@ -179,7 +180,7 @@ class Change:
         return ended, sum(holder.leaves for holder in self.outcome.lazy)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Explanation:
     """Why a pod is decided on as it is; `views` and `changes` are empty unless it waits for room."""
 

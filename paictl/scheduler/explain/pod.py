@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain.data import PodVerdict, to_data
 from paictl.scheduler.explain.scratch import holder
@@ -38,7 +39,7 @@ class PodSituation(StrEnum):
     GONE = "gone"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PodReport:
     """One pod; `since` is the number of the operation that brought it where it is, 1 for the first."""
 

@@ -6,9 +6,9 @@ Every line is an `i18n.Text`: English as it is, and the language of its reader w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from paictl.frozen import frozen
 from paictl.i18n import Text, counted, joined, text
 from paictl.scheduler.decision import Failure
 from paictl.scheduler.explain.data import ChangeKind, PodVerdict
@@ -24,7 +24,7 @@ DETAILED: Final = 2
 """So many views are shown in detail; of the others one line each."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Names:
     """How those who read an explanation call things; by themselves pods have priorities and no classes."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from paictl.frozen import frozen
 from paictl.scheduler.binding import UNBOUND
 from paictl.scheduler.decision import Failure, Placed, Placement, RejectedView
 from paictl.scheduler.errors import RequestError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from paictl.scheduler.views import NodeIndex, VirtualIndex
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     """A place, and the groups that have to be lazily preempted for it, in order."""
 

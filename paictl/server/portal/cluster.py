@@ -6,11 +6,11 @@ A user sees which devices are in use, and of the jobs on them only the own ones.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from paictl.cluster.interface import Port
 from paictl.cluster.picture import Picture, VcPicture
+from paictl.frozen import frozen
 from paictl.i18n import Text, text
 from paictl.scheduler.groups import Hold
 from paictl.scheduler.inspection import PhysicalCellStatus
@@ -22,7 +22,7 @@ MOST_LEAVES: Final = 4096
 """Devices that are drawn one by one; of a larger cluster each node is one number."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DrawnCell:
     """A cell as it is drawn: `look` is the style of a device, `said` what a pointer on it tells."""
 
@@ -63,7 +63,7 @@ def _values(call: Call) -> dict[str, Any]:
     return {"picture": seen, "chains": chains, "vcs": _vcs(seen, whose), "note": seen.note}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Whose:
     """Whose jobs the caller may see."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ from paictl.cluster.interface import Event, JobState, JobView, Port, TaskPlace
 from paictl.cluster.picture import JobLine
 from paictl.cluster.timeline import timeline
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.operate import explaining
 from paictl.server.calls import Answer, Call, redirect
 from paictl.server.portal.rendering import fragment, page
@@ -87,7 +87,7 @@ def _key(call: Call) -> str:
     return f"{call.path['user']}~{call.path['name']}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TimelineBar:
     """A span on a row of the timeline in units of its width; `kind` is an outcome, or ``waiting``."""
 
@@ -101,7 +101,7 @@ class TimelineBar:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chart:
     """The timeline: a row a task, and what the ends of the axis are."""
 

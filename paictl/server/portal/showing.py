@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 from urllib.parse import urlencode
 
 from paictl.cluster.interface import Cluster, Port
+from paictl.frozen import frozen
 from paictl.server.calls import Call
 
 MOST_SHOWN: Final = 200
@@ -20,7 +20,7 @@ def clock(at: datetime | None) -> str:
     return "-" if at is None else at.strftime("%Y-%m-%d %H:%M:%S")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Paging:
     """Where a list begins and ends, and the addresses of the pages before and after; empty where there is none."""
 

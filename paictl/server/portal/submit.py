@@ -15,6 +15,7 @@ import yaml
 from paictl.cluster.interface import JobRequest, Port
 from paictl.config.reading.problem import Problem
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import in_language
 from paictl.operate import explaining
 from paictl.operate.errors import RefusedFilesError
@@ -32,7 +33,7 @@ SIZE: Final = 512 * 1024
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SubmitForm:
     """The common case: one task role."""
 

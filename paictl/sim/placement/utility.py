@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import fsum
 from typing import Final, NamedTuple
 
+from paictl.frozen import frozen
 from paictl.sim.view import JobView
 
 FLOOR: Final = 0.01
@@ -23,7 +23,7 @@ _DIGITS: Final = 9
 """Utilities are compared after rounding: powers differ in the last digit between machines."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobKind:
     """What is asked of a job to place it; jobs of one kind are alike."""
 

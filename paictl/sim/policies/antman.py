@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import fsum
 
+from paictl.frozen import frozen
 from paictl.sim.actions import Colocate, Trigger
 from paictl.sim.cluster import Cluster, Devices
 from paictl.sim.job import Share
@@ -17,7 +17,7 @@ from paictl.sim.state import ONE, JobProgress
 from paictl.sim.view import JobView
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AntManParameters(Parameters):
     """`antman:epsilon=0.02`."""
 

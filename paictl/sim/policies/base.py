@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Literal
 
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.sim.actions import Action, Preempt, Start, Trigger
 from paictl.sim.cluster import Cluster, Devices
@@ -22,7 +23,7 @@ Where = Literal["count", "consolidate"]
 """The values of `placement=`; a policy that has more declares them."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Parameters:
     """What every policy has; a policy adds its own by a subclass, and changes a default by declaring it again."""
 
@@ -36,7 +37,7 @@ class Parameters:
     overhead: float = parameter(0.0, "part of every rate that the mechanism costs", most=0.99)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Setup:
     """What a policy is made for."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from math import ceil
 from typing import Literal
 
+from paictl.frozen import frozen
 from paictl.sim.knowledge import Knowledge
 from paictl.sim.policies.base import Setup
 from paictl.sim.policies.grid import Grid, GridParameters
@@ -16,7 +16,7 @@ from paictl.sim.state import ONE
 from paictl.sim.view import JobView
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChronusParameters(GridParameters):
     """`chronus:lease=20m,solver=greedy`."""
 

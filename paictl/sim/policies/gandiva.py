@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from heapq import heappop, heappush
 
+from paictl.frozen import frozen
 from paictl.sim.actions import Colocate, Migrate, Preempt, Resize, Start, Trigger
 from paictl.sim.cluster import Devices
 from paictl.sim.knowledge import Knowledge
@@ -18,7 +18,7 @@ from paictl.sim.view import JobView
 from paictl.units import Millis
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GandivaParameters(Parameters):
     """The mechanisms, each of which can be left out."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import fsum, inf
 from typing import Final, Literal
 
+from paictl.frozen import frozen
 from paictl.sim.actions import Colocate, Preempt, Start, Trigger
 from paictl.sim.cluster import Devices
 from paictl.sim.dice import Dice
@@ -29,7 +29,7 @@ Slot = tuple[JobView, ...]
 """One job, or two that share devices."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GavelParameters(Parameters):
     """`gavel:objective=…`."""
 

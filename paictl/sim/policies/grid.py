@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.sim.actions import Trigger
 from paictl.sim.policies.base import Parameters, Policy, Setup
@@ -14,7 +14,7 @@ from paictl.sim.view import JobView
 from paictl.units import Millis
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GridParameters(Parameters):
     """The grid, and what a resumed job pays: half a minute, and half a minute more for each doubling of its devices."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from heapq import heappop, heappush
 from typing import Literal
 
+from paictl.frozen import frozen
 from paictl.sim.actions import Preempt, Trigger
 from paictl.sim.cluster import Devices
 from paictl.sim.placement.base import Placer
@@ -21,7 +21,7 @@ Group = tuple[int, int, str | None]
 """Waiting jobs that are alike to the core: (devices, devices of a pod, device type)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HivedParameters(Parameters):
     """Where the quotas are from if the cluster has none."""
 

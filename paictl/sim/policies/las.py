@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Literal
 
+from paictl.frozen import frozen
 from paictl.sim.actions import Trigger
 from paictl.sim.policies.base import Parameters, Setup
 from paictl.sim.policies.parameters import Span, parameter
@@ -17,7 +17,7 @@ from paictl.sim.view import JobView
 from paictl.units import Millis
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LasParameters(Parameters):
     """Thresholds and promotion."""
 

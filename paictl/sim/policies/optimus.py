@@ -5,8 +5,8 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from paictl.frozen import frozen
 from paictl.sim.actions import Preempt, Start, Trigger
 from paictl.sim.cluster import Devices
 from paictl.sim.knowledge import Knowledge
@@ -19,7 +19,7 @@ from paictl.sim.view import JobView
 from paictl.units import Millis
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OptimusParameters(Parameters):
     """`optimus:interval=10m`."""
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, field, fields
 from typing import Any, Final, Literal, NewType, TypeVar, get_args, get_origin, get_type_hints
 
 from paictl import i18n
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.units import DurationError, parse_duration
 from paictl.words import did_you_mean, listed
 
@@ -40,7 +41,7 @@ def parameter(default: T, help: str, least: float = 0, most: float = FINITE) -> 
     return made
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bounds:
     """What a number may be; spans in seconds."""
 
@@ -64,7 +65,7 @@ class Bounds:
         return i18n.text(", at least {low}", low=low) if self.least else ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Described:
     """A parameter as `paictl sim policies NAME` shows it."""
 

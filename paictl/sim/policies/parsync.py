@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from heapq import nlargest
 from typing import Final, Literal
 
+from paictl.frozen import frozen
 from paictl.sim.actions import Start, Trigger
 from paictl.sim.cluster import Devices
 from paictl.sim.dice import Dice
@@ -20,7 +21,7 @@ _TASTE: Final = 100
 """How much schedulers differ about a device, in thousandths."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ParSyncParameters(Parameters):
     """`parsync:strategy=latency,schedulers=20,gap=2`."""
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from paictl.frozen import frozen
 from paictl.sim.knowledge import Knowledge
 from paictl.sim.policies.base import Parameters
 from paictl.sim.policies.parameters import Span, parameter
@@ -12,7 +11,7 @@ from paictl.sim.policies.ranked import Ranked
 from paictl.sim.view import JobView
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PipeSwitchParameters(Parameters):
     """`pipeswitch:resume=6,profile=6` is stop-and-start."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from paictl.frozen import frozen
 from paictl.sim.actions import Colocate, Start, Trigger
 from paictl.sim.cluster import Devices
 from paictl.sim.placement.nodes import NodeBook
@@ -15,7 +15,7 @@ from paictl.sim.view import JobView
 from paictl.units import Millis
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PooledParameters(Parameters):
     """`pooled:slowdown=1.04,links=8`."""
 

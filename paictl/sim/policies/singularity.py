@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from paictl.frozen import frozen
 from paictl.sim.actions import Preempt, Resize, Start, Trigger
 from paictl.sim.cluster import Devices
 from paictl.sim.job import Share
@@ -13,7 +13,7 @@ from paictl.sim.policies.parameters import Span, parameter
 from paictl.sim.view import JobView
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SingularityParameters(Parameters):
     """`singularity:sla=0.7,resize=20`."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from paictl.frozen import frozen
 from paictl.sim.knowledge import Knowledge
 from paictl.sim.placement.base import Placer
 from paictl.sim.placement.skew import Skew
@@ -12,7 +12,7 @@ from paictl.sim.policies.las import Las, LasParameters
 from paictl.sim.policies.parameters import parameter
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TiresiasParameters(LasParameters):
     """As `las`, and who must be consolidated."""
 

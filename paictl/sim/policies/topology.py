@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.sim.actions import Start, Trigger
 from paictl.sim.cluster import Cluster, Node
@@ -19,7 +20,7 @@ from paictl.sim.state import ONE, JobProgress
 from paictl.sim.view import JobView
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TopologyParameters(Parameters):
     """`topology:variant=topo-p`."""
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 from heapq import heappop, heappush
 from typing import Literal
 
+from paictl.frozen import frozen
 from paictl.sim.actions import Preempt, Start, Trigger
 from paictl.sim.cluster import Devices
 from paictl.sim.placement.base import Placer
@@ -20,7 +21,7 @@ from paictl.sim.view import JobView
 from paictl.units import Millis
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class YarnParameters(Parameters):
     """Patience, and when to take from others."""
 

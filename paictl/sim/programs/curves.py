@@ -7,7 +7,6 @@ fits them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import fsum
 from statistics import median
 from typing import Final
@@ -15,11 +14,13 @@ from typing import Final
 import numpy as np
 from scipy.optimize import nnls
 
+from paictl.frozen import frozen
+
 _FINEST: Final = 200
 """Candidates for the floor of a loss curve."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LossCurve:
     """Normalised loss after k epochs: ``1 / (b0 * k + b1) + b2``."""
 
@@ -70,7 +71,7 @@ def fit_loss(epochs: Sequence[float], losses: Sequence[float]) -> LossCurve:
     return best[1]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Speed:
     """Steps a second with p parameter servers and w workers; `batch` is the global batch size M of synchronous jobs."""
 

@@ -11,17 +11,17 @@ job's.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import fsum
 from typing import Final
 
+from paictl.frozen import frozen
 from paictl.sim.programs.linear import Program
 
 _PREFERENCE: Final = 1e-4
 """Of the largest value: what using devices in lease 0 may weigh against keeping deadlines."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Request:
     """A job with deadlines: devices while it runs, leases it needs, and (lease before which, worth) by rising lease.
 
@@ -38,7 +38,7 @@ Plan = Mapping[int, frozenset[int]]
 """Request → the leases it runs in; a request that keeps no deadline is absent."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chosen:
     """A plan and where it is from: `solver` is highs or greedy; `proven` says that none is worth more."""
 

@@ -7,7 +7,6 @@ and therefore the same simulation everywhere.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ import highspy
 import numpy as np
 
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 
 _SEED: Final = 1
 _FEASIBLE: Final = 2
@@ -26,7 +26,7 @@ class ProgramError(PaictlError):
     """A program without a solution, where the caller had promised one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Solution:
     """An optimum: the objective, a value for each variable, and what each row's bound costs (0 where it is slack).
 

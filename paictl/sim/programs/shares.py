@@ -10,10 +10,10 @@ prints "Minimize"); the objective of heterogeneity-unaware baselines is the same
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import fsum, inf
 from typing import Final
 
+from paictl.frozen import frozen
 from paictl.sim.programs.linear import Program, Solution
 
 _TOLERANCE: Final = 1e-7
@@ -23,7 +23,7 @@ _HOPELESS: Final = 1e9
 """A ratio beyond which no shares are looked for."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Claim:
     """A job as the programs see it.
 
@@ -40,7 +40,7 @@ class Claim:
     due: float = inf
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Column:
     """One way to run: the jobs (one, or two that share), the type of device, steps per second of each of the jobs."""
 
@@ -49,7 +49,7 @@ class Column:
     rates: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shares:
     """What is asked: jobs in the order of their arrival, columns, how many devices each type has, what one costs."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
+from paictl.frozen import frozen
 from paictl.sim.job import BadRow, Job
 from paictl.sim.traces.source import TraceFile
 
@@ -12,7 +12,7 @@ Rows = Iterator[tuple[int, Job] | BadRow]
 """Each job with its line, and the rows that are none."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileHead:
     """The beginning of a file, by which its format is told."""
 
@@ -25,7 +25,7 @@ class FileHead:
     """Tabulators in the first line."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Format:
     """One format of traces."""
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
 from paictl import i18n
+from paictl.frozen import frozen
 from paictl.sim.job import Deadline, DeadlineKind, Job, Share, TraceStatus
 from paictl.sim.traces.base import Format, Rows, has
 from paictl.sim.traces.lines import SECOND, Line, RowError, number, span, table, whole
@@ -24,7 +25,7 @@ from paictl.units import Millis
 from paictl.words import did_you_mean, listed
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TraceColumn:
     """How one field of a job stands in the table."""
 

@@ -17,6 +17,7 @@ from math import fsum
 from typing import Any, Final
 
 from paictl import i18n
+from paictl.frozen import frozen
 from paictl.sim.job import BadRow
 from paictl.sim.traces.lines import SECOND, table
 from paictl.sim.traces.source import TraceError, TraceFile
@@ -41,7 +42,7 @@ def parsed(source: TraceFile) -> Any:
 # --- Gavel (OSDI'20): steps a second by type of device
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Throughputs:
     """Steps a second of Gavel's job types, alone and in pairs on one device, by worker type (``v100``, ``p100``...)."""
 
@@ -184,7 +185,7 @@ def _rows(source: TraceFile) -> Iterator[dict[str, str]]:
 # --- SC'17 topology: seconds of a run alone and beside another
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TopologyProfile:
     """Seconds of a Caffe job by (model, batch size, devices), where its devices are, and who shares its machine."""
 

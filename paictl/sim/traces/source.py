@@ -10,12 +10,12 @@ import posixpath
 import tarfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.resources import resource_folder
 from paictl.words import did_you_mean, listed
@@ -29,7 +29,7 @@ class TraceError(PaictlError, ValueError):
     """A trace that cannot be read or played; `where` names the file, or the line of it, at fault."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TraceFile:
     """A file with its bytes."""
 

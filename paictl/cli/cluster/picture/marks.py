@@ -8,12 +8,13 @@ their devices with a guarantee, small ones without, so that nothing needs colour
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from string import ascii_uppercase
 from typing import Final
 
 from paictl.cli.cluster.picture.by import By
 from paictl.cluster.picture import Picture
+from paictl.frozen import frozen
 from paictl.scheduler.groups import Hold
 from paictl.scheduler.inspection import PhysicalCellStatus
 from paictl.scheduler.occupancy import CellState
@@ -32,7 +33,7 @@ _MANY_DEVICES: Final = 128
 """From here on a letter stands for a virtual cluster: there would be more jobs than letters."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Marks:
     """Letter and colour of each job, or of each virtual cluster."""
 

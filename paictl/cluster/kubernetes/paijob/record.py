@@ -8,11 +8,12 @@ when the job ends or the pod goes, takes some 25 bytes: indices into tables of n
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from paictl.cluster.kubernetes.times import read_time
+from paictl.frozen import frozen
 from paictl.units import from_unix, rfc3339
 from paictl.workload.lifecycle import JobStatus, RunState, TaskStatus
 
@@ -29,7 +30,7 @@ KEPT_TASKS: Final = 16
 _STATES: Final = {state: state.value.lower() for state in RunState}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LastRun:
     """The last pod of a task: where and when it ran, and why it ended; `devices` are indices on `node`.
 
@@ -44,7 +45,7 @@ class LastRun:
     what: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AttemptLine:
     """An attempt of the job that is over: its number from 0, when it ran, and why another followed.
 
@@ -58,7 +59,7 @@ class AttemptLine:
     runs: Mapping[Place, LastRun] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobRecord:
     """The state machine's status and what goes with it.
 

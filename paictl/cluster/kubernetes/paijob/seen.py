@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ from paictl.cluster.kubernetes.names import JOBS_NAMESPACE
 from paictl.cluster.kubernetes.paijob.names import ATTEMPT, JOB, OWNER, RETRY, ROLE, TASK
 from paictl.cluster.kubernetes.paijob.record import LastRun, Place, numbers
 from paictl.cluster.kubernetes.times import read_time
+from paictl.frozen import frozen
 from paictl.scheduler.wire import ISOLATION, PREEMPTED_FOR
 from paictl.workload.lifecycle import PodChange
 from paictl.workload.pods import short_name
@@ -29,7 +29,7 @@ _MESSAGE: Final = 300
 """Characters of what others say about a pod."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PodSeen:
     """A pod of a task: `retry` counts the pods that the task had in this attempt before."""
 
@@ -172,7 +172,7 @@ def _line(text: str) -> str:
     return line if len(line) <= _MESSAGE else f"{line[: _MESSAGE - 1]}…"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorkSeen:
     """A Job: `index` and `retry` if it is that of a single task. `over`: it will make no pod any more."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
+from paictl.frozen import frozen
 from paictl.remote.kube.client import Json, KubeClient, KubeError
 from paictl.remote.kube.objects import NOT_FOUND
 
@@ -51,7 +51,7 @@ def label_of(body: Json) -> str:
     return f"{body['kind']} {space}{about['name']}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resource:
     """Where the objects of a kind are."""
 

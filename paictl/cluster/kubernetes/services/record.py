@@ -14,13 +14,14 @@ import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Any, Final
 
 from paictl.cluster.kubernetes.names import NAME, NAMESPACE, labels
 from paictl.cluster.kubernetes.services.kinds import Group
 from paictl.cluster.values import ClusterError, ConflictError
 from paictl.errors import PaictlError
+from paictl.frozen import frozen
 from paictl.i18n import text
 from paictl.remote.kube.client import Json, KubeClient
 from paictl.remote.kube.objects import create, delete, find, path_of
@@ -35,7 +36,7 @@ _WAIT: Final = 120.0
 _EVERY: Final = 0.25
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Item:
     """An object of a service."""
 
@@ -55,7 +56,7 @@ class Item:
         return f"{self.group[1]} {self.namespace}{'/' if self.namespace else ''}{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServiceRecord:
     """A service as it was left: `state` is ``running``, ``stopped``, or ``applying`` while objects are being written.
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import accumulate
 
 from paictl.config.linting.validate import Report
@@ -21,6 +20,7 @@ from paictl.config.reading.problem import Problem, Severity
 from paictl.config.reading.source import Source
 from paictl.config.reading.text import escaped, printable, shows
 from paictl.config.secrets.redaction import redacted_line
+from paictl.frozen import frozen
 
 Segment = tuple[str, str]
 Line = tuple[Segment, ...]
@@ -88,7 +88,7 @@ def _marked(excerpt: Excerpt, number: int, numbers: int, style: str) -> Iterator
     yield ((_GUTTER, " " * numbers + " | "), (style, " " * excerpt.indent + "^" * excerpt.width))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Excerpt:
     """What a terminal shows of a line; `indent` and `width` count its columns before and under the span."""
 
