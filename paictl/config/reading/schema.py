@@ -1,8 +1,8 @@
 """The shape of a document, checked against its JSON Schema; each violation points at a node.
 
-jsonschema says *where* and *which keyword*; the words are ours (`rules/shape`). It reads a schema whose references
-have been put in place, which halves the time (docs/decisions/json-schema-engine.md), and whose patterns mean what
-editors take them for.
+Of what does not plainly conform (`conformance`), jsonschema says *where* and *which keyword*; the words are ours
+(`rules/shape`). It reads a schema whose references have been put in place, which halves the time
+(docs/decisions/json-schema-engine.md), and whose patterns mean what editors take them for.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import copy
 import json
 import math
-import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from paictl.config.reading.conformance import conforms, portable, resolved
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.nodes import Data, Entry, MappingNode, Node, ScalarNode, SequenceNode, follow
 from paictl.frozen import frozen
@@ -73,6 +73,8 @@ def load_schema(name: str) -> Schema:
 def violations(root: Node, data: Data, name: str) -> list[Violation]:
     """Everything in which a document breaks the schema `name`, in document order; `data` is `to_data(root)`."""
     schema = load_schema(name)
+    if conforms(schema, schema, data):
+        return []
     found: dict[tuple[int, str, str | None], Violation] = {}
     errors = _validator(name).iter_errors(data)
     places = ((list(error.absolute_path), list(error.absolute_schema_path)) for error in errors)
@@ -97,14 +99,14 @@ def keys_with_schema(root: Node, name: str) -> Iterator[tuple[tuple[str | int, .
         if isinstance(node, SequenceNode):
             items = here.get("items")
             if isinstance(items, dict):
-                found = _resolved(schema, items)
+                found = resolved(schema, items)
                 waiting.extend(((*path, index), item, found) for index, item in reversed([*enumerate(node)]))
         elif isinstance(node, MappingNode):
             below: list[tuple[tuple[str | int, ...], Node, Schema]] = []
             for entry in node:
                 described = here.get("properties", {}).get(entry.name, here.get("additionalProperties"))
                 if isinstance(described, dict):
-                    found = _resolved(schema, described)
+                    found = resolved(schema, described)
                     yield (*path, entry.name), entry, found
                     below.append(((*path, entry.name), entry.value, found))
             waiting.extend(reversed(below))
@@ -140,10 +142,10 @@ def _in_place(schema: Schema) -> Schema:
             continue
         seen.add(id(here))
         for key, value in here.items() if isinstance(here, dict) else enumerate(here):
-            here[key] = _resolved(whole, value)
+            here[key] = resolved(whole, value)
             waiting.append(here[key])
         if isinstance(here, dict) and isinstance(here.get("pattern"), str):
-            here["pattern"] = _portable(here["pattern"])
+            here["pattern"] = portable(here["pattern"])
     return whole
 
 
@@ -167,11 +169,6 @@ def _violations_at(schema: Schema, root: Node, path: Steps, keyword_path: Steps)
         yield Violation(keyword, node, holder, wanted, path=tuple(path))
 
 
-def _portable(pattern: str) -> str:
-    """A pattern of a schema as Python has to read it to mean what editors read: `$` is the very end, `\\d` is ASCII."""
-    return "(?a)" + re.sub(r"(\\.)|\$(?=$|[|)])", lambda match: match.group(1) or r"\Z", pattern)
-
-
 def _subschema(schema: Schema, path: Steps) -> Schema:
     """The subschema at a schema path; a `$ref` is followed wherever one stands, named in the path or not."""
     here: Any = schema
@@ -179,19 +176,10 @@ def _subschema(schema: Schema, path: Steps) -> Schema:
         if step == "$ref":
             continue
         if step not in here:
-            here = _resolved(schema, here)
+            here = resolved(schema, here)
         here = here[step]
-    resolved: Schema = _resolved(schema, here)
-    return resolved
-
-
-def _resolved(schema: Schema, here: Any) -> Any:
-    while isinstance(here, dict) and isinstance(here.get("$ref"), str):
-        target: Any = schema
-        for part in here["$ref"].removeprefix("#/").split("/"):
-            target = target[part]
-        here = target
-    return here
+    found: Schema = resolved(schema, here)
+    return found
 
 
 def schema_file(name: str) -> str:
