@@ -60,10 +60,11 @@ def setting(key: str) -> Any:
 def defaults_for(path: Sequence[str], params: Sequence[Any]) -> dict[str, Any]:
     """What the user has set for the options of a command, by the names of its parameters."""
     found: dict[str, Any] = {}
+    contents = _contents()
     for param in params:
         names = [name.removeprefix("--") for name in param.opts if name.startswith("--")]
         for name in names if param.param_type_name == "option" else ():
-            value = _of_command(path, name)
+            value = _of_command(contents, path, name)
             if value is None and name in EVERYWHERE:
                 value = setting(name)
                 if name == "output" and value not in choices_of(param):
@@ -77,8 +78,8 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, bool) else str(value)
 
 
-def _of_command(path: Sequence[str], name: str) -> Any:
-    for content in _contents():
+def _of_command(contents: Sequence[Mapping[str, Any]], path: Sequence[str], name: str) -> Any:
+    for content in contents:
         table: Any = content
         for word in path:
             table = table.get(word) if isinstance(table, dict) else None

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from paictl.cli.lab.inprocess import in_workspace, self_test
+from paictl.cli.lab.author import self_test
+from paictl.cli.lab.inprocess import in_workspace
 from paictl.cli.main import run
-from paictl.lab.manifest import all_labs
+from paictl.lab.manifest import Lab, all_labs
 from paictl.lab.session import Session
 from tests.conftest import ROOT
 
@@ -20,9 +21,9 @@ LABS = all_labs()
 IDS = [lab.id for lab in LABS]
 
 
-@pytest.mark.parametrize("name", IDS)
-def test_no_check_is_hollow_and_the_texts_show_what_is_so(name: str, tmp_path: Path) -> None:
-    found = self_test(name, tmp_path, update=False)
+@pytest.mark.parametrize("lab", LABS, ids=IDS)
+def test_no_check_is_hollow_and_the_texts_show_what_is_so(lab: Lab, tmp_path: Path) -> None:
+    found = self_test(lab, tmp_path, update=False)
     assert not found, "\n".join(found)
 
 

@@ -11,9 +11,10 @@ import typer
 from paictl.cli import console
 from paictl.cli.command import App
 from paictl.cli.console import write
-from paictl.cli.lab.inprocess import self_test
+from paictl.cli.lab.inprocess import called, printed, silent_runner, speaking
 from paictl.errors import ExitCode
 from paictl.lab.manifest import Lab, all_labs, find_lab, read_lab
+from paictl.lab.selftest import USER, Bench, problems
 
 app = App()
 
@@ -29,9 +30,16 @@ def selftest(
     for lab in chosen:
         read_lab(lab.folder)  # checks the manifest, which other commands trust
         with tempfile.TemporaryDirectory() as folder:
-            found = self_test(lab.id, Path(folder), update=update)
+            found = self_test(lab, Path(folder), update=update)
         wrong += len(found)
         for problem in found:
             write(f"{lab.id}: {problem}")
         console.info(f"{lab.id}: {'ok' if not found else f'{len(found)} problems'}")
     raise typer.Exit(ExitCode.NEGATIVE if wrong else ExitCode.OK)
+
+
+def self_test(lab: Lab, folder: Path, *, update: bool) -> list[str]:
+    """Everything that is wrong with a lab, tested in an empty folder."""
+    bench = Bench(folder, silent_runner, lambda session: lambda command: printed(session, command), speaking)
+    with called(USER):
+        return list(problems(lab, bench, update=update))

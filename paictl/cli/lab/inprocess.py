@@ -19,8 +19,6 @@ from paictl.lab import commandlog
 from paictl.lab.actions import Runner
 from paictl.lab.commandlog import TypedCommand
 from paictl.lab.language import language_of
-from paictl.lab.manifest import find_lab
-from paictl.lab.selftest import USER, Bench, problems
 from paictl.lab.session import Session
 
 
@@ -106,11 +104,3 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-def self_test(word: str, folder: Path, *, update: bool) -> list[str]:
-    """Everything that is wrong with a lab, tested in an empty folder."""
-
-    bench = Bench(folder, silent_runner, lambda session: lambda command: printed(session, command), speaking)
-    with called(USER):
-        return list(problems(find_lab(word), bench, update=update))

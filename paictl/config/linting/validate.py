@@ -140,7 +140,7 @@ class _Run:
                 yield from self.made(rule, rule.check(document))
         # Half of a broken file says nothing about the others: what is missing in it may stand behind the mistake.
         readable = Bundle(bundle.name, tuple(document for document in bundle.documents if not document.fatal))
-        for across in filter(chosen, rules_across()):
+        for across in filter(chosen, rules_across({document.kind for document in readable.documents})):
             yield from self.made(across, across.check(readable))
 
     def made(self, rule: Rule[Any], findings: Iterable[Finding]) -> Iterator[Problem]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Collection
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -94,6 +95,9 @@ KINDS: dict[str, tuple[FileKind, ...]] = {
 }
 """The kinds of files that a family looks at; the family `across` takes files that belong together."""
 
+ALONE = frozenset({FileKind.JOB, FileKind.LAB})
+"""Kinds of files that say nothing of each other: jobs are compared with a cluster's files only."""
+
 
 @cache
 def _family(name: str) -> tuple[Rule[Any], ...]:
@@ -108,9 +112,9 @@ def rules_for(kind: FileKind, *, readable: bool = True) -> tuple[Rule[Document],
     return tuple(rule for name in names for rule in _family(name))
 
 
-def rules_across() -> tuple[Rule[Bundle], ...]:
-    """The rules about files that belong together."""
-    return _family("across")
+def rules_across(kinds: Collection[FileKind]) -> tuple[Rule[Bundle], ...]:
+    """The rules about files of some kinds that belong together."""
+    return () if ALONE.issuperset(kinds) else _family("across")
 
 
 @cache

@@ -9,7 +9,10 @@ import pytest
 
 from paictl.config.linting import rules as rules_package
 from paictl.config.linting.rule import Rule
-from paictl.config.linting.rules import TABLE, all_rules
+from paictl.config.linting.rules import ALONE, TABLE, all_rules, rules_across
+from paictl.config.reading.document import Bundle
+from paictl.config.reading.kinds import FileKind
+from paictl.config.reading.load import load_memory
 from tests.unit.config.cases import FOLDER, Case, all_cases, lines_of, problems_of
 
 CASES = all_cases()
@@ -62,3 +65,11 @@ def test_every_module_of_a_family_is_in_the_table(family: str) -> None:
     folder = Path(rules_package.__file__ or "").parent / family
     modules = {path.stem for path in folder.glob("*.py")} - {"__init__", "words"}
     assert sorted(modules) == sorted(TABLE[family].split())
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_files_that_stand_alone_say_nothing_of_each_other(case: Case) -> None:
+    """Rules across files are not even loaded for them; here they are run all the same."""
+    for bundle in load_memory(case.files).bundles:
+        alone = Bundle(bundle.name, tuple(one for one in bundle.documents if one.kind in ALONE and not one.fatal))
+        assert not [finding for rule in rules_across(set(FileKind)) for finding in rule.check(alone)]

@@ -207,7 +207,7 @@ def edit_rule(monkeypatch: pytest.MonkeyPatch, edits: Callable[[Document], list[
 
     instead = Rule("TXT001", "syntax-error", Severity.ERROR, check)
     monkeypatch.setattr("paictl.config.linting.validate.rules_for", lambda *_args, **_kwargs: (instead,))
-    monkeypatch.setattr("paictl.config.linting.validate.rules_across", lambda: ())
+    monkeypatch.setattr("paictl.config.linting.validate.rules_across", lambda _: ())
 
 
 @pytest.mark.parametrize(

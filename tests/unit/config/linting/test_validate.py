@@ -81,7 +81,7 @@ def test_files_that_could_not_be_read_take_no_part_in_rules_across_files(monkeyp
         return []
 
     across: tuple[Rule[Bundle], ...] = (Rule("XRF999", "look", Severity.ERROR, look),)
-    monkeypatch.setattr("paictl.config.linting.validate.rules_across", lambda: across)
+    monkeypatch.setattr("paictl.config.linting.validate.rules_across", lambda _: across)
     validate(load_memory({"hivedscheduler.yaml": b"physicalCluster: [\n", "job.yaml": b"protocolVersion: 2\n"}))
     assert all(paths == ["job.yaml"] for paths in seen)
 
