@@ -22,7 +22,16 @@ _ABSENT: Final = object()
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(kind: type[Made]) -> type[Made]:
     """As `dataclass(frozen=True, slots=True)`; every field is an argument of `__init__`, in their order."""
-    made = dataclass(init=False, repr=False, eq=False, slots=True)(kind)
+    return _with_methods(dataclass(init=False, repr=False, eq=False, slots=True)(kind))
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def frozen_caching(kind: type[Made]) -> type[Made]:
+    """As `dataclass(frozen=True)`: without slots, so that the class may have cached properties."""
+    return _with_methods(dataclass(init=False, repr=False, eq=False)(kind))
+
+
+def _with_methods(made: type[Made]) -> type[Made]:
     for name, write in (("__init__", _init), ("__eq__", _eq), ("__hash__", _hash)):
         _add(made, name, _compiled_late(made, name, write))
     for name, method in _SHARED.items():

@@ -1,26 +1,13 @@
-"""Where the data folders of the project are (schemas, templates, playbooks, labs, traces), and pages made of templates.
+"""Where the data folders of the project are: schemas, templates, playbooks, labs, traces.
 
 In a checkout the folders stand beside the package, in a wheel inside it (see `pyproject.toml`, force-include).
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import html
-import json
-import re
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 _PACKAGE = Path(__file__).resolve().parent
-
-_OUTSIDE_HTML: Final = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
-"""Characters that must not stand inside a script element, and how JSON writes them instead."""
-
-_PLACE: Final = r"/\*(?P<name>[A-Z-]+)\*/"
-"""Where a part goes in the shell of a page."""
 
 
 def resource_folder(name: str) -> Path:
@@ -29,28 +16,3 @@ def resource_folder(name: str) -> Path:
         if folder.is_dir():
             return folder
     raise FileNotFoundError(f"paictl is installed without its folder {name!r}; reinstall it")
-
-
-def filled_page(
-    shell: str, style: str, scripts: Sequence[str], *, title: str, data: object, language: str = "en"
-) -> str:
-    """A page for the browser in one file, from files of ``templates/pages/``: no network, no other files.
-
-    What the page shows is `data` in a JSON block that its script reads and puts on the screen as text nodes, never as
-    markup, so no name can break out. The content security policy of the shell allows that one script, by its hash.
-    Raises `FileNotFoundError` if the installation lost a part.
-    """
-    folder = resource_folder("templates") / "pages"
-    around, css, *parts = ((folder / name).read_text(encoding="utf-8").strip() for name in (shell, style, *scripts))
-    script = "\n\n".join(parts)
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    fill = {
-        "LANGUAGE": language,
-        "TITLE": html.escape(title),
-        "SCRIPT-HASH": f"sha256-{digest}",
-        "STYLE": css,
-        "DATA": json.dumps(data, separators=(",", ":")).translate(_OUTSIDE_HTML),
-        "SCRIPT": script,
-    }
-    # In one pass: what is put in may well look like a place to put something in.
-    return re.sub(_PLACE, lambda found: fill[found["name"]], around)

@@ -19,7 +19,7 @@ ORDER: tuple[frozenset[str], ...] = tuple(
     for names in (
         "frozen",
         "errors resources words",
-        "units files places i18n",
+        "units files places i18n pages",
         "cells",
         "scheduler",
         "workload",

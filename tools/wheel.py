@@ -134,8 +134,8 @@ def compiled_modules() -> list[str]:
 
 def compilable(text: str) -> str:
     """A source as mypyc can take it: dataclasses without `slots`, and what is imported for types imported for real."""
-    text = text.replace("from paictl.frozen import frozen\n", "from dataclasses import dataclass\n")
-    text = text.replace("@frozen\n", "@dataclass(frozen=True)\n")
+    text = re.sub("from paictl.frozen import .*", "from dataclasses import dataclass", text)
+    text = re.sub("@frozen(_caching)?\n", "@dataclass(frozen=True)\n", text)
     lines = text.splitlines(keepends=True)
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":

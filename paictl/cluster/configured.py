@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from paictl.cluster.values import ClusterError
+from paictl.frozen import frozen_caching
 
 if TYPE_CHECKING:
     from paictl.cells.spec import ClusterSpec
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from paictl.workload.supply import Supply
 
 
-@dataclass(frozen=True)
+@frozen_caching
 class ConfigSnapshot:
     """One version: file name → text."""
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from paictl.cluster.interface import JobView, NodeView
 from paictl.cluster.picture import Attempt, ChainPicture, JobLine, Picture, TaskLine, VcPicture
-from paictl.resources import filled_page
+from paictl.pages import filled_page
 from paictl.scheduler.inspection import PhysicalCellStatus
 from paictl.units import millis_between
 

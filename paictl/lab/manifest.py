@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 from paictl.errors import PaictlError
-from paictl.frozen import frozen
+from paictl.frozen import frozen, frozen_caching
 from paictl.lab.errors import LabError
 from paictl.lab.messages import LANGUAGES
 from paictl.lab.remembering import remembered
@@ -117,7 +117,7 @@ class Question:
     answer: BilingualText
 
 
-@dataclass(frozen=True)
+@frozen_caching
 class Lab:
     """One lab; `folder` holds its texts and files.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Protocol
 
 from paictl.cluster.interface import ConfigVersion, Event, JobView, NodeView, ServiceView
 from paictl.cluster.scheduling import JobExplanation
+from paictl.frozen import frozen_caching
 from paictl.lab.commandlog import TypedCommand
 from paictl.lab.site import renamed
 from paictl.units import Millis, millis_between
@@ -56,7 +57,7 @@ class Watched(Protocol):
         """Why a job waits."""
 
 
-@dataclass(frozen=True)
+@frozen_caching
 class Observation:
     """A lab at one moment; every question is asked once. Without a cluster there is nothing in it.
 
@@ -70,7 +71,7 @@ class Observation:
     typed: tuple[TypedCommand, ...] = ()
     files: Path | None = None
     predictions: Mapping[str, str] = field(default_factory=dict)
-    tolerance: Millis = Millis(0)  # noqa: RUF009 - a number
+    tolerance: Millis = Millis(0)
     versions_before: int = 0
     names: Mapping[str, str] = field(default_factory=dict)
 

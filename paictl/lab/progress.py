@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from paictl.frozen import frozen
 from paictl.lab.errors import LabError, writing
 
 FILE: Final = "progress.json"
@@ -18,7 +19,7 @@ READABLE: Final = (1, 2)
 """1 had English findings and no times; it is read as it is and written anew as 2."""
 
 
-@dataclass(slots=True)
+@frozen
 class Passed:
     """When a check passed (ISO text of the wall clock, milliseconds of the cluster's), and what was found then.
 
@@ -30,7 +31,7 @@ class Passed:
     findings: list[list[Any]]
 
 
-@dataclass(slots=True)
+@frozen
 class Reset:
     """One time that a lab was begun anew: when (ISO text), and back to which step (empty: all of it)."""
 

@@ -6,8 +6,8 @@ deletes the cache loses nothing but time. A cache that cannot be read or written
 
 from __future__ import annotations
 
-import hashlib
 import json
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,8 @@ def remembered(path: Path, read: Callable[[Path], Any]) -> Any:
         state = [str(path), status.st_size, status.st_mtime_ns]
     except OSError:
         return read(path)
-    kept = cache_folder() / "manifests" / f"{hashlib.sha256(bytes(path)).hexdigest()[:24]}.json"
+    # A checksum is enough, since an entry says of which file it is; hashlib would take as long to load as all of this.
+    kept = cache_folder() / "manifests" / f"{path.parent.name}-{zlib.crc32(bytes(path)):08x}.json"
     try:
         known = json.loads(kept.read_bytes())
         if known["of"] == state:

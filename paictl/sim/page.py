@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from paictl.i18n import in_language, joined, text
-from paictl.resources import filled_page
+from paictl.pages import filled_page
 from paictl.sim.compare import Pair, differences
 from paictl.sim.metrics import Figures, percentile
 from paictl.sim.pagewords import PAGE_WORDS

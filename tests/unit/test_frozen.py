@@ -6,11 +6,12 @@ import copy
 import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
 import pytest
 
-from paictl.frozen import frozen
+from paictl.frozen import frozen, frozen_caching
 
 STANDARD = dataclass(frozen=True, slots=True)
 Item = TypeVar("Item")
@@ -178,3 +179,24 @@ def test_it_may_have_no_fields_and_may_be_generic(decorated: Any) -> None:
 
     box = decorated(Box)
     assert box(3) == box(3)
+
+
+@pytest.mark.parametrize("decorate", [dataclass(frozen=True), frozen_caching], ids=["standard", "ours"])
+def test_one_without_slots_may_cache_and_is_as_frozen(decorate: Any) -> None:
+    class Text:
+        """With something that takes long."""
+
+        words: str
+        asked: list[str] = field(default_factory=list, compare=False)
+
+        @cached_property
+        def count(self) -> int:
+            self.asked.append(self.words)
+            return len(self.words.split())
+
+    text = decorate(Text)("a b c")
+    assert (text.count, text.count, text.asked) == (3, 3, ["a b c"])
+    assert text == replace(text)
+    assert copy.copy(text).count == 3
+    with pytest.raises(FrozenInstanceError):
+        text.words = "d"

@@ -15,7 +15,6 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic, TypeVar
 
@@ -24,6 +23,7 @@ from paictl.config.reading.document import Bundle, Document
 from paictl.config.reading.problem import Edit, Finding, Severity
 from paictl.config.reading.source import Located, Span
 from paictl.errors import PaictlError
+from paictl.frozen import frozen_caching
 
 __all__ = [
     "ERROR",
@@ -49,7 +49,7 @@ Subject = TypeVar("Subject", Document, Bundle)
 """What a rule looks at: a file, or the files of one cluster."""
 
 
-@dataclass(frozen=True)
+@frozen_caching
 class Rule(Generic[Subject]):
     """A rule: calling `check` gives its findings, the documentation is parsed when somebody asks for it."""
 

@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from paictl.config.linting.rule import Rule
-from paictl.config.linting.rules import is_known, nearest, rules_across, rules_for
+from paictl.config.linting.rules import is_known, nearest, rules_across, rules_on
 from paictl.config.linting.suppressions import Suppressions, matches
 from paictl.config.reading.document import Bundle
 from paictl.config.reading.kinds import FileKind
@@ -136,7 +136,7 @@ class _Run:
         """What the rules find in the files of a cluster configuration."""
         chosen = self.choice.runs
         for document in bundle.documents:
-            for rule in filter(chosen, rules_for(document.kind, readable=not document.fatal)):
+            for rule in filter(chosen, rules_on(document)):
                 yield from self.made(rule, rule.check(document))
         # Half of a broken file says nothing about the others: what is missing in it may stand behind the mistake.
         readable = Bundle(bundle.name, tuple(document for document in bundle.documents if not document.fatal))

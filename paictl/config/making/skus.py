@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from paictl.errors import PaictlError
+from paictl.frozen import frozen_caching
 from paictl.units import Quantity, likely_quantity, parse_quantity
 from paictl.words import nearest
 
@@ -28,7 +28,7 @@ _MOST = 20_000
 """Longest range of numbers in a host pattern."""
 
 
-@dataclass(frozen=True)
+@frozen_caching
 class MachineSku:
     """What every machine of a kind has in all; `hosts` are the patterns of its machines, empty for "the rest"."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,13 +12,14 @@ from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.nodes import Data, MappingNode, Node, to_data
 from paictl.config.reading.schema import SCHEMA_NAMES, Violation, violations
 from paictl.config.reading.source import Span
+from paictl.frozen import frozen_caching
 
 if TYPE_CHECKING:
     from paictl.config.reading.source import Source
     from paictl.config.reading.yamltree import ReadIssue
 
 
-@dataclass(frozen=True)
+@frozen_caching
 class Document:
     """One file, or the YAML text embedded in one.
 
@@ -63,7 +64,7 @@ class Document:
         return [] if name is None or self.root is None else violations(self.root, self.data, name)
 
 
-@dataclass(frozen=True)
+@frozen_caching
 class Bundle:
     """The files of one cluster configuration: a folder, or files given together from one folder."""
 

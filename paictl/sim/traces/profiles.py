@@ -11,13 +11,12 @@ import csv
 import json
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from math import fsum
 from typing import Any, Final
 
 from paictl import i18n
-from paictl.frozen import frozen
+from paictl.frozen import frozen, frozen_caching
 from paictl.sim.job import BadRow
 from paictl.sim.traces.lines import SECOND, table
 from paictl.sim.traces.source import TraceError, TraceFile
@@ -81,7 +80,7 @@ def _job_type(text: str) -> JobType:
 # --- Pollux (OSDI'21): time of a step by placement and batch size, steps until a model is trained
 
 
-@dataclass(frozen=True)
+@frozen_caching
 class Application:
     """One model of Pollux' workloads. Times are seconds."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
@@ -14,6 +13,7 @@ from paictl.cluster.kubernetes.paijob.record import JobRecord, read_record
 from paictl.cluster.kubernetes.times import read_time
 from paictl.cluster.taking import with_wishes
 from paictl.cluster.values import JobRequest
+from paictl.frozen import frozen_caching
 from paictl.units import Millis
 from paictl.workload.job import Job
 
@@ -21,7 +21,7 @@ Json = dict[str, Any]
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True)
+@frozen_caching
 class PaiJob:
     """One object; `version` is its resourceVersion."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sized
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -16,7 +16,10 @@ from paictl.errors import PaictlError
 TABLE: dict[str, str] = {
     "text": """
         syntax tab encoding byte_order_mark duplicate_key odd_key unknown_tag alias_cycle alias_bomb unknown_alias
-        too_deep more_documents empty surprising_number unknown_kind unknown_ignore typographic_quotes
+        too_deep more_documents empty surprising_number
+    """,
+    "file": """
+        unknown_kind unknown_ignore typographic_quotes
     """,
     "shape": """
         wrong_type not_a_string missing_key unknown_key not_allowed_value out_of_range bad_form not_unique other_shape
@@ -75,6 +78,7 @@ TABLE: dict[str, str] = {
 
 KINDS: dict[str, tuple[FileKind, ...]] = {
     "text": tuple(FileKind),
+    "file": tuple(FileKind),
     "shape": (
         FileKind.CONFIG,
         FileKind.LAYOUT,
@@ -95,6 +99,15 @@ KINDS: dict[str, tuple[FileKind, ...]] = {
 }
 """The kinds of files that a family looks at; the family `across` takes files that belong together."""
 
+OF_UNREADABLE = ("text", "file")
+"""The families for files that could not be read to their end."""
+
+FOUND_IN: dict[str, Callable[[Document], Sized]] = {
+    "text": lambda document: document.issues,
+    "shape": lambda document: document.violations,
+}
+"""Where a family finds all that it has to say of a document: where that is empty, its rules are not even loaded."""
+
 ALONE = frozenset({FileKind.JOB, FileKind.LAB})
 """Kinds of files that say nothing of each other: jobs are compared with a cluster's files only."""
 
@@ -105,11 +118,18 @@ def _family(name: str) -> tuple[Rule[Any], ...]:
     return tuple(import_module(f"{folder}.{module}").check for module in TABLE[name].split())
 
 
-@cache
-def rules_for(kind: FileKind, *, readable: bool = True) -> tuple[Rule[Document], ...]:
-    """The rules for a file of some kind; for one that could not be read only those about text."""
-    names = [name for name, kinds in KINDS.items() if kind in kinds and (readable or name == "text")]
-    return tuple(rule for name in names for rule in _family(name))
+def rules_for(kind: FileKind) -> tuple[Rule[Document], ...]:
+    """The rules for files of some kind."""
+    return tuple(rule for name, kinds in KINDS.items() if kind in kinds for rule in _family(name))
+
+
+def rules_on(document: Document) -> tuple[Rule[Document], ...]:
+    """Those of them that can find anything in a document."""
+    names = [name for name, kinds in KINDS.items() if document.kind in kinds]
+    if document.fatal:
+        names = [name for name in names if name in OF_UNREADABLE]
+    speaking = [name for name in names if name not in FOUND_IN or FOUND_IN[name](document)]
+    return tuple(rule for name in speaking for rule in _family(name))
 
 
 def rules_across(kinds: Collection[FileKind]) -> tuple[Rule[Bundle], ...]:

@@ -9,7 +9,7 @@ import pytest
 
 from paictl.config.linting import rules as rules_package
 from paictl.config.linting.rule import Rule
-from paictl.config.linting.rules import ALONE, TABLE, all_rules, rules_across
+from paictl.config.linting.rules import ALONE, TABLE, all_rules, rules_across, rules_for, rules_on
 from paictl.config.reading.document import Bundle
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import load_memory
@@ -73,3 +73,11 @@ def test_files_that_stand_alone_say_nothing_of_each_other(case: Case) -> None:
     for bundle in load_memory(case.files).bundles:
         alone = Bundle(bundle.name, tuple(one for one in bundle.documents if one.kind in ALONE and not one.fatal))
         assert not [finding for rule in rules_across(set(FileKind)) for finding in rule.check(alone)]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_rules_that_are_left_out_have_nothing_to_say(case: Case) -> None:
+    for bundle in load_memory(case.files).bundles:
+        for document in bundle.documents:
+            left_out = set(rules_for(document.kind)) - set(rules_on(document))
+            assert document.fatal or not [finding for rule in left_out for finding in rule.check(document)]

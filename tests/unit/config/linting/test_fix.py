@@ -206,7 +206,7 @@ def edit_rule(monkeypatch: pytest.MonkeyPatch, edits: Callable[[Document], list[
         return [Finding(at, "m", None, (Edit(at, text),)) for at, text in spans]
 
     instead = Rule("TXT001", "syntax-error", Severity.ERROR, check)
-    monkeypatch.setattr("paictl.config.linting.validate.rules_for", lambda *_args, **_kwargs: (instead,))
+    monkeypatch.setattr("paictl.config.linting.validate.rules_on", lambda _: (instead,))
     monkeypatch.setattr("paictl.config.linting.validate.rules_across", lambda _: ())
 
 

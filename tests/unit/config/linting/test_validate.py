@@ -91,7 +91,7 @@ def test_the_words_of_a_rule_are_made_safe(monkeypatch: pytest.MonkeyPatch) -> N
         return [Finding(document.beginning, "a\x1b[31m\n" + "x" * 5000, "\u202ehint\x9b")]
 
     instead = Rule("TXT999", "loud", Severity.ERROR, check)
-    monkeypatch.setattr("paictl.config.linting.validate.rules_for", lambda *_args, **_kwargs: (instead,))
+    monkeypatch.setattr("paictl.config.linting.validate.rules_on", lambda _: (instead,))
     (problem,) = report_of(HIVED).problems
     assert problem.message.startswith("a\\x1b[31m\\n")
     assert len(problem.message) < MAX_MESSAGE + 20
@@ -141,7 +141,7 @@ def test_bundles_give_the_only_document_of_a_kind() -> None:
 
 def test_only_the_rules_that_are_asked_for_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
-    for target in ("rules_for", "rules_across"):
+    for target in ("rules_on", "rules_across"):
         original = getattr(rules, target)
 
         def spied(*args: Any, original: Any = original, **kwargs: Any) -> Any:

@@ -1,1 +1,1 @@
-"""Rules about the text itself: encoding, YAML syntax, keys written twice, values read as something else."""
+"""What the reader stumbled over: encoding, YAML syntax, keys written twice, values read as something else."""
