@@ -278,15 +278,26 @@ def statements(rows: Sequence[Mapping[str, Any]]) -> tuple[Statement, ...]:
     return tuple(Statement(kind, says) for row in rows for kind, says in row.items())
 
 
-_FOLD = re.compile(
-    r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]) (?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])"
-    r"|(?<=[\u3000-\u303f\uff00-\uffef]) "
-)
-
-
 def _text(row: Mapping[str, str]) -> BilingualText:
-    """A text; where YAML folded a line beside Chinese characters or marks, the space goes."""
-    return BilingualText(row["en"].strip(), _FOLD.sub("", row["zh"].strip()))
+    return BilingualText(row["en"].strip(), _joined(row["zh"].strip()))
+
+
+def _joined(folded: str) -> str:
+    """A Chinese text without the spaces that YAML puts where it folds a line beside characters or marks."""
+    text, *words = folded.split(" ")
+    for word in words:
+        before, after = text[-1:], word[:1]
+        beside = _is_mark(before) or (_is_character(before) and (_is_character(after) or _is_mark(after)))
+        text += word if beside else f" {word}"
+    return text
+
+
+def _is_mark(character: str) -> bool:
+    return "\u3000" <= character <= "\u303f" or "\uff00" <= character <= "\uffef"
+
+
+def _is_character(character: str) -> bool:
+    return "\u4e00" <= character <= "\u9fff"
 
 
 def _step(row: Mapping[str, Any]) -> Step:
