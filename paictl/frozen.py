@@ -63,6 +63,8 @@ def _init(made: type[Any], known: dict[str, Any]) -> str:
     known |= {"_set": object.__setattr__, "_absent": _ABSENT}
     arguments, body = ["self"], []
     for one in fields(made):
+        if not one.init or one.kw_only:
+            raise TypeError(f"{made.__qualname__}.{one.name}: in a frozen class every field is an argument by position")
         name, value = one.name, one.name
         if one.default_factory is not MISSING:
             known[f"_make_{name}"] = one.default_factory

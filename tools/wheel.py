@@ -32,6 +32,12 @@ CORE: Final = ("paictl/cells/*.py", "paictl/scheduler/*.py", "paictl/scheduler/p
 SIM: Final = ("engine", "loop", "occupancy", "state", "timeline")
 PYTHON_ONLY: Final = {"__init__", "tree", "inspect", "invariants", "operations", "replay", "snapshot"}
 """Not compiled: a generic dataclass in `tree`, what only people and tests ask; nor `sim/rates`, base of policies'."""
+FROZEN: Final = """\
+from dataclasses import dataclass
+frozen = dataclass(frozen=True, slots=True)
+frozen_caching = dataclass(frozen=True)
+"""
+"""In the place of `paictl/frozen.py`: what is not compiled may be an heir of what is, which mypyc wants plain."""
 TESTS: Final = ("tests/unit/scheduler", "tests/unit/cells", "tests/unit/sim", "tests/golden")
 KNOWN: Final = {
     "test_doomed.py::test_a_burst_of_reports_is_settled_once",
@@ -115,6 +121,7 @@ def build() -> None:
     for module in modules:
         path = SOURCE / module
         path.write_text(compilable(path.read_text(encoding="utf-8")), encoding="utf-8")
+    (SOURCE / "paictl" / "frozen.py").write_text(FROZEN, encoding="utf-8")
     run(python, "-c", COMPILE, "build_ext", "--inplace", " ".join(modules), where=SOURCE)
     after = os.times()
     spent = after.children_user + after.children_system - before.children_user - before.children_system

@@ -166,6 +166,17 @@ def test_what_a_class_defines_itself_stays(decorated: Any) -> None:
         word("")
 
 
+def test_what_it_cannot_do_it_refuses() -> None:
+    @frozen
+    class Odd:
+        """With a field that is no argument."""
+
+        name: str = field(init=False, default="")
+
+    with pytest.raises(TypeError, match=r"Odd\.name: in a frozen class every field is an argument"):
+        Odd()
+
+
 def test_it_may_have_no_fields_and_may_be_generic(decorated: Any) -> None:
     empty = decorated(type("Empty", (), {"__doc__": "Nothing."}))
     assert empty() == empty()

@@ -101,7 +101,7 @@ class Submission:
 
     def refusals(self) -> Iterator[Refusal]:
         """Why the job can never run, if its roles find cells at all."""
-        if self.judge is None or self.vc is None:
+        if self.judge is None or self.vc is None or not self.job.roles:
             return
         try:
             yield from self.judge.refusals(plan_job(self.workload(), self.judge.supply, "user"))
