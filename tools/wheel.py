@@ -32,12 +32,6 @@ CORE: Final = ("paictl/cells/*.py", "paictl/scheduler/*.py", "paictl/scheduler/p
 SIM: Final = ("engine", "loop", "occupancy", "state", "timeline")
 PYTHON_ONLY: Final = {"__init__", "tree", "inspect", "invariants", "operations", "replay", "snapshot"}
 """Not compiled: a generic dataclass in `tree`, what only people and tests ask; nor `sim/rates`, base of policies'."""
-FROZEN: Final = """\
-from dataclasses import dataclass
-frozen = dataclass(frozen=True, slots=True)
-frozen_caching = dataclass(frozen=True)
-"""
-"""In the place of `paictl/frozen.py`: what is not compiled may be an heir of what is, which mypyc wants plain."""
 TESTS: Final = ("tests/unit/scheduler", "tests/unit/cells", "tests/unit/sim", "tests/golden")
 KNOWN: Final = {
     "test_doomed.py::test_a_burst_of_reports_is_settled_once",
@@ -118,10 +112,11 @@ def build() -> None:
     pure = pack(python, "pure", WORK / "pure.dist")
     before = os.times()
     modules = compiled_modules()
+    for path in SOURCE.glob("paictl/**/*.py"):  # all, for what is not compiled may be an heir of what is
+        path.write_text(standard(path.read_text(encoding="utf-8")), encoding="utf-8")
     for module in modules:
         path = SOURCE / module
         path.write_text(compilable(path.read_text(encoding="utf-8")), encoding="utf-8")
-    (SOURCE / "paictl" / "frozen.py").write_text(FROZEN, encoding="utf-8")
     run(python, "-c", COMPILE, "build_ext", "--inplace", " ".join(modules), where=SOURCE)
     after = os.times()
     spent = after.children_user + after.children_system - before.children_user - before.children_system
@@ -139,10 +134,15 @@ def compiled_modules() -> list[str]:
     return [str(path.relative_to(SOURCE)) for path in found] + [f"paictl/sim/{name}.py" for name in SIM]
 
 
+def standard(text: str) -> str:
+    """A source whose values are made by the standard library's decorator, the only one that mypyc knows."""
+    text = re.sub("from paictl.frozen import frozen.*", "from dataclasses import dataclass", text)
+    text = text.replace("@frozen_caching\n", "@dataclass(frozen=True)\n")
+    return text.replace("@frozen\n", "@dataclass(frozen=True, slots=True)\n")
+
+
 def compilable(text: str) -> str:
     """A source as mypyc can take it: dataclasses without `slots`, and what is imported for types imported for real."""
-    text = re.sub("from paictl.frozen import .*", "from dataclasses import dataclass", text)
-    text = re.sub("@frozen(_caching)?\n", "@dataclass(frozen=True)\n", text)
     lines = text.splitlines(keepends=True)
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
