@@ -15,6 +15,9 @@ from typing import Any, Final, TypeVar, dataclass_transform
 Made = TypeVar("Made")
 Method = Callable[..., Any]
 
+_KNOWN: Final = "__dataclass_params__"
+"""Where `dataclass` notes what it was told of a class."""
+
 _ABSENT: Final = object()
 """What an argument is that was not given, where the field makes its own default."""
 
@@ -22,16 +25,22 @@ _ABSENT: Final = object()
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(kind: type[Made]) -> type[Made]:
     """As `dataclass(frozen=True, slots=True)`; every field is an argument of `__init__`, in their order."""
-    return _with_methods(dataclass(init=False, repr=False, eq=False, slots=True)(kind))
+    return _with_methods(dataclass(init=False, repr=False, eq=False, slots=True, frozen=_is_heir(kind))(kind))
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen_caching(kind: type[Made]) -> type[Made]:
     """As `dataclass(frozen=True)`: without slots, so that the class may have cached properties."""
-    return _with_methods(dataclass(init=False, repr=False, eq=False)(kind))
+    return _with_methods(dataclass(init=False, repr=False, eq=False, frozen=_is_heir(kind))(kind))
+
+
+def _is_heir(kind: type[Any]) -> bool:
+    """Whether a class has a frozen base, of ours or of the standard library's; `dataclass` wants to be told."""
+    return any(base.__dict__[_KNOWN].frozen for base in kind.__mro__[1:] if _KNOWN in base.__dict__)
 
 
 def _with_methods(made: type[Made]) -> type[Made]:
+    made.__dict__[_KNOWN].frozen = True  # for an heir that is decorated by `dataclass`, such as a user's policy
     for name, write in (("__init__", _init), ("__eq__", _eq), ("__hash__", _hash)):
         _add(made, name, _compiled_late(made, name, write))
     for name, method in _SHARED.items():

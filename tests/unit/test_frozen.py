@@ -140,6 +140,34 @@ def test_a_subclass_has_the_fields_of_both(decorated: Any) -> None:
     assert repr(heir("a", 1, 2)).endswith("Heir(name='a', devices=1, memory=2)")
 
 
+@pytest.mark.parametrize(("first", "second"), [(frozen, STANDARD), (STANDARD, frozen), (frozen, frozen)])
+def test_ours_and_standard_ones_may_be_heirs_of_each_other(first: Any, second: Any) -> None:
+    """A user's policy has parameters of its own, and may well be decorated by `dataclass`."""
+
+    class Base:
+        """The first field."""
+
+        name: str
+
+    base = first(Base)
+
+    class Heir(base):  # type: ignore[misc,valid-type]
+        """One more."""
+
+        devices: int = 8
+
+    heir = second(Heir)
+    assert asdict(heir("a")) == {"name": "a", "devices": 8}
+    assert heir("a") == heir("a", 8) != heir("a", 9)
+    assert len({heir("a"), heir("a", 8)}) == 1
+    assert copy.copy(heir("a", 3)) == heir("a", 3)
+    for name in ("name", "devices", "other"):
+        with pytest.raises((FrozenInstanceError, TypeError)):
+            setattr(heir("a"), name, 1)
+    with pytest.raises(TypeError, match="cannot inherit non-frozen dataclass from a frozen one"):
+        dataclass(type("Loose", (base,), {"__doc__": "Not frozen."}))
+
+
 def test_what_a_class_defines_itself_stays(decorated: Any) -> None:
     class Word:
         """Equal whatever the case, and no list of fields."""
