@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from paictl.errors import PaictlError
 from paictl.scheduler.decision import Slot
 from paictl.scheduler.engine import Engine
+from paictl.scheduler.errors import RequestError
 from paictl.scheduler.groups import Group, GroupState
 from paictl.scheduler.wire import bind_info_json, read_bind_info
 
@@ -64,7 +65,7 @@ def restore(spec: ClusterSpec, data: Mapping[str, Any]) -> Engine:
         _fill(engine, data["state"])
         engine.version, engine.stopped = _integer(data["version"]), bool(data["stopped"])
         whole = engine.state.digest() == data["digest"]
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RequestError) as error:
         if isinstance(error, SnapshotError):
             raise
         raise SnapshotError(f"the snapshot is damaged ({type(error).__name__}: {error})") from error
@@ -168,7 +169,7 @@ def group_to_json(group: Group) -> Json:
 
 
 def group_from_json(written: Mapping[str, Any]) -> Group:
-    """The inverse of `group_to_json`; raises `KeyError`, `TypeError` or `ValueError` for anything else."""
+    """The inverse of `group_to_json`; raises what `restore` takes for damage."""
     read: dict[str, Callable[[Any], Any]] = {
         "state": GroupState,
         "preempting": frozenset,

@@ -187,6 +187,13 @@ def test_damage_anywhere_is_refused(data: st.DataObject) -> None:
     assert engine.state.digest() == written["digest"]  # e.g. the fill value of a list that has no other
 
 
+def test_what_a_group_was_recovered_from_is_read_as_carefully() -> None:
+    world, written = filled()
+    written["state"]["groups.by_name"][0]["info"] = -7
+    with pytest.raises(SnapshotError, match="damaged"):
+        restore(world.spec, written)
+
+
 @pytest.mark.parametrize("part", ["binding.virtual", "groups.by_name", "counts.bad"])
 def test_a_missing_or_unknown_part_is_refused(part: str) -> None:
     world, data = filled()
