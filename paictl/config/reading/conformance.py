@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Final
 
 Schema = Mapping[str, Any]
@@ -35,6 +36,7 @@ def resolved(whole: Schema, here: Any) -> Any:
     return here
 
 
+@cache
 def portable(pattern: str) -> str:
     """A pattern of a schema as Python has to read it to mean what editors read: `$` is the very end, `\\d` is ASCII."""
     return "(?a)" + re.sub(r"(\\.)|\$(?=$|[|)])", lambda match: match.group(1) or r"\Z", pattern)
