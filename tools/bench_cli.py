@@ -20,14 +20,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BARE = ("-c", "import json, argparse")
 LAB = "02_vc_safety"
-ANYWHERE = {"version": 5, "--help": 5, "lab list": 9, "lab start 3": 9, "lab glossary": 9, "lab language": 9}
-"""How many times the bare Python each may take: those that need no lab,"""
-OF_A_LAB = (
+OF_NO_LAB = ("version", "--help", "lab list", "lab start 3", "lab glossary", "lab language")
+IN_A_LAB = (
     "lab next", "lab show", "lab status", "lab verify", "lab hint", "lab solve", "lab skip fill --reason no",
     "lab answer 1 because", "lab env", "lab reset -y", "lab report --name Ann -o report.html",
     "job submit job-2.yaml", "job list", "cluster view", "cluster tick 1m",
 )  # fmt: skip
-"""and those in a lab, 9 times each."""
+SHARE = 9
+"""How many times the bare Python a command may take;"""
+LEAST = {"version": 5, "--help": 5}
+"""and those that do next to nothing."""
 
 
 def main() -> int:
@@ -35,7 +37,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=7, help="How often each is run.")
     runs = parser.parse_args().runs
-    shares = {**ANYWHERE, **dict.fromkeys(OF_A_LAB, 9)}
+    shares = dict.fromkeys((*OF_NO_LAB, *IN_A_LAB), SHARE) | LEAST
     with tempfile.TemporaryDirectory() as folder:
         begun, used = Path(folder, "begun"), Path(folder, "used")
         environment = {**os.environ, "PAICTL_STATE": str(used), "PYTHONPATH": str(ROOT), "PAICTL_LANG": "en"}
@@ -49,7 +51,7 @@ def main() -> int:
         best = {"": float("inf")} | dict.fromkeys(shares, float("inf"))
         for _ in range(runs + 1):  # in the first run what is compiled is written
             best = {
-                command: min(least, _used_for(command, begun, used, inside if command in OF_A_LAB else environment))
+                command: min(least, _used_for(command, begun, used, inside if command in IN_A_LAB else environment))
                 for command, least in best.items()
             }
     bare = best.pop("")
