@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test lint format bench kube kube-hosts monitoring images e2e e2e-versions e2e-hosts bench-kube fuzz soak example-reports wheel lock test-lowest clean help
+.PHONY: demo test docs lint format bench kube kube-hosts monitoring images e2e e2e-versions e2e-hosts bench-kube fuzz soak example-reports wheel lock test-lowest clean help
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 16
@@ -79,6 +79,11 @@ soak: $(STAMP)  ## 2 million random operations on the scheduler core, 500 runs o
 example-reports: $(STAMP)  ## reports of all labs, in examples/lab-report
 	$(BIN)/python tools/example_report.py
 
+docs: $(STAMP) .venv-docs/.installed  ## the documentation site, in build/site (English and Chinese; every link checked)
+	@$(BIN)/python tools/docs_site.py build
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict -q -f build/mkdocs.yml
+	@echo "build/site/index.html" >&2
+
 wheel: $(STAMP)  ## trial: the core compiled by mypyc, the same tests on it and what it brings (ten minutes; needs gcc)
 	@$(BIN)/python tools/wheel.py
 	@$(BIN)/python tools/bench_compiled.py
@@ -90,6 +95,8 @@ lock:  ## renew the lock files (needs uv)
 	  --generate-hashes --no-header --no-annotate -c requirements/dev.lock -o requirements/image.lock
 	uv pip compile -q pyproject.toml --extra k8s --extra server --extra sim --extra deploy --extra test --universal --python-version 3.11 --generate-hashes \
 	  --no-header --upgrade --resolution lowest-direct -o requirements/lowest.lock
+	uv pip compile -q requirements/docs.in --universal --python-version 3.11 --generate-hashes --no-header --upgrade \
+	  -o requirements/docs.lock
 	uv pip compile -q requirements/playbooks.in --universal --python-version 3.11 --generate-hashes --no-header \
 	  --upgrade -o requirements/playbooks.lock
 
@@ -113,10 +120,15 @@ $(STAMP): requirements/dev.lock pyproject.toml
 	cd playbooks && PATH=$(CURDIR)/.venv-playbooks/bin:$$PATH ANSIBLE_LIBRARY=$$PWD/library ansible-lint --offline -q
 	@touch $@
 
+.venv-docs/.installed: requirements/docs.lock
+	@$(PYTHON) -m venv --clear .venv-docs
+	@.venv-docs/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/docs.lock
+	@touch $@
+
 .venv-lowest/.installed: requirements/lowest.lock
 	@$(PYTHON) -m venv --clear .venv-lowest
 	@.venv-lowest/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/lowest.lock
 	@touch $@
 
 clean:  ## remove what make made
-	rm -rf $(VENV) .venv-lowest .venv-playbooks .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output build/wheel dist
+	rm -rf $(VENV) .venv-lowest .venv-playbooks .venv-docs .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output build dist
