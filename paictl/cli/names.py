@@ -93,11 +93,11 @@ def policies(incomplete: str) -> list[str]:
     Written as a whole (`las:dimension=1`), as a shell that does not take `:` and `=` for ends of words needs it.
     """
     from paictl.sim.policies.parameters import described
-    from paictl.sim.policies.table import POLICIES, policy_class
+    from paictl.sim.policies.table import known_policies, policy_class
 
     name, colon, rest = incomplete.partition(":")
-    if not colon or name not in POLICIES:
-        return list(POLICIES)
+    if not colon or name not in known_policies():
+        return known_policies()
     done, _, last = rest.rpartition(",")
     before = f"{name}:{done}," if done else f"{name}:"
     parameters = described(policy_class(name).Parameters)
@@ -110,9 +110,9 @@ def policies(incomplete: str) -> list[str]:
 
 def policy_names() -> list[str]:
     """Policies of the simulator."""
-    from paictl.sim.policies.table import POLICIES
+    from paictl.sim.policies.table import known_policies
 
-    return list(POLICIES)
+    return known_policies()
 
 
 def traces() -> list[str]:

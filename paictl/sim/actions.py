@@ -77,6 +77,6 @@ class Trigger:
     ended: tuple[JobView, ...]
     """Their devices are free already."""
     arrived: tuple[JobView, ...]
-    """By (submission, id)."""
+    """By (submission, row of the trace)."""
     woken: bool
     """The time it asked to be woken at has come."""

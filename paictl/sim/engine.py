@@ -35,7 +35,7 @@ _ENDINGS = {TraceStatus.PASSED: Ending.PASSED, TraceStatus.KILLED: Ending.KILLED
 class Simulation:
     """One cluster, one policy, one trace.
 
-    `jobs` come by (submit, id), see `job.in_order`; outcomes leave through `finish` as soon as they are known, so that
+    `jobs` come by (submit, row), see `job.in_order`; outcomes leave through `finish` as soon as they are known, so that
     memory follows the jobs that are there, not the length of the trace. `check` is called after every instant.
     """
 

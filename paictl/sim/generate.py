@@ -64,7 +64,7 @@ def generate(mix: str, jobs: int, seed: int = 0, load: float | None = None) -> t
         raise GenerateError("a trace has at least one job, and a load of more than 0", hint="for instance --jobs 100")
     chosen = MIXES[mix]
     between = max(1, round(chosen.between / load)) if load else chosen.between
-    return tuple(in_order(list(_jobs(chosen, jobs, Streams(mix, seed), between))))
+    return tuple(in_order(_jobs(chosen, jobs, Streams(mix, seed), between)))
 
 
 def _jobs(mix: Mix, jobs: int, streams: Streams, between: int) -> Iterator[Job]:

@@ -7,8 +7,7 @@ is relative to that (1.0 = as fast).
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from enum import StrEnum
 
@@ -134,21 +133,12 @@ class Job:
         return self.work if self.dies_after is None else min(self.work, self.dies_after)
 
 
-_PARTS = re.compile(r"(\d+)")
+def in_order(jobs: Iterable[Job]) -> list[Job]:
+    """By submission, jobs of one instant by their row: the order in which they arrive, and the last word of every tie.
 
-
-def natural(text: str) -> tuple[tuple[int, int, str], ...]:
-    """A key that sorts `j2` before `j10`, total and the same everywhere."""
-    return tuple(
-        (0, int(part), part) if part.isdecimal() and part.isascii() else (1, 0, part)
-        for part in _PARTS.split(text)
-        if part
-    )
-
-
-def in_order(jobs: list[Job]) -> list[Job]:
-    """By (submit, id): the order in which they arrive, and the last word of every tie."""
-    return sorted(jobs, key=lambda job: (job.submit, natural(job.id)))
+    Published simulators do the same; ids may be random.
+    """
+    return sorted(jobs, key=lambda job: job.submit)
 
 
 @frozen

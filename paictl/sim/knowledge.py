@@ -34,5 +34,5 @@ class KnowledgeError(PaictlError, TypeError):
     def __init__(self, field: str, needed: Knowledge) -> None:
         super().__init__(
             f"the policy reads {field!r} of a job and does not declare that it knows it",
-            hint=f"add Knows.{needed.name} to its `knows`, or do without",
+            hint=f"add Knowledge.{needed.name} to its `knows`, or do without",
         )

@@ -112,7 +112,7 @@ class RunResult:
     devices: int
     seed: int
     outcomes: tuple[JobOutcome, ...]
-    """By (submission, id)."""
+    """By (submission, row of the trace)."""
     intervals: tuple[Interval, ...]
     """Without gaps from the first submission to the last event."""
     counters: Mapping[str, float]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from paictl.errors import PaictlError
 from paictl.i18n import text
+from paictl.sim.actions import PolicyError
 from paictl.sim.cluster import Cluster, ClusterShape, ClusterShapeError
 from paictl.sim.engine import Simulation
 from paictl.sim.job import Job, in_order
 from paictl.sim.knowledge import Knowledge
 from paictl.sim.policies.base import Setup
+from paictl.sim.policies.external import place_of
 from paictl.sim.policies.parameters import as_data
 from paictl.sim.policies.table import parse
 from paictl.sim.run import JobOutcome, LogEntry, RunResult
@@ -32,7 +35,7 @@ def simulate(
     a policy has a defect.
     """
     kind, parameters = parse(policy)
-    ordered = in_order(list(jobs))
+    ordered = in_order(jobs)
     cluster = Cluster(spec)
     _foreign(ordered, cluster)
     history = tuple(job.gpus * job.true_work for job in ordered) if Knowledge.DISTRIBUTION in kind.knows else ()
@@ -46,7 +49,17 @@ def simulate(
         cluster, made, ordered, lambda outcome: outcomes.__setitem__(outcome.id, outcome), log=entries, check=check
     )
     start = time.perf_counter()
-    engine.run()
+    try:
+        engine.run()
+    except PaictlError:
+        raise
+    except Exception as error:
+        place = place_of(kind, error)
+        if place is None:
+            raise
+        raise PolicyError(
+            text("policy {name} failed: {error}", name=kind.id, error=f"{type(error).__name__}: {error}"), where=place
+        ) from error
     wall = time.perf_counter() - start
     return RunResult(
         policy=kind.id,

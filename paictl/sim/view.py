@@ -15,7 +15,7 @@ from paictl.units import Millis
 class JobView:
     """A job as its scheduler sees it; the same object for all its life, and always up to date.
 
-    `number` is its place in the order of (submission, id): the last word of every tie.
+    `number` is its place in the order of (submission, row of the trace): the last word of every tie.
     """
 
     __slots__ = ("_state", "gpus", "number", "pod", "priority", "submit", "user", "vc")

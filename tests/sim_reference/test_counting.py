@@ -47,3 +47,19 @@ def test_480_jobs_on_sixty_devices(policy: str) -> None:
 def test_where_nobody_waits_all_policies_are_alike(policy: str) -> None:
     got = measure(trace("tiresias", "60_job.csv", "tiresias"), homogeneous(16, 4), policy)
     assert (round(got.mean_jct or 0, 2), got.makespan, got.preemptions) == (178.42, 3271, 0)
+
+
+MANY_AT_ONCE = {
+    "fifo": 81210.79,
+    "backfill": 42455.15,
+    "las:queues=3250/7200": 64943.50,
+}
+"""ITP cluster06 on 128 devices, where 748 of 2,396 jobs share a second of submission: mean JCT of an independent
+program that, like all published simulators, takes jobs of one instant in the order of the file."""
+
+
+@pytest.mark.parametrize("policy", MANY_AT_ONCE)
+def test_jobs_of_one_instant_go_by_their_row(policy: str) -> None:
+    jobs = trace("elasticflow", "raw-traces.tar.gz/cluster06.csv", "itp")
+    got = measure(jobs, homogeneous(16, 8), policy)
+    assert round(got.mean_jct or 0, 2) == MANY_AT_ONCE[policy]

@@ -43,7 +43,7 @@ def policies(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List the policies: what each knows of the jobs, its parameters with defaults, its paper."""
-    from paictl.sim.policies.table import POLICIES, policy_class
+    from paictl.sim.policies.table import known_policies, policy_class
 
     if name is not None:
         kind = policy_class(name)
@@ -52,7 +52,7 @@ def policies(
         else:
             write_data(_policy(kind), output)
         return
-    kinds = [policy_class(one) for one in POLICIES]
+    kinds = [policy_class(name) for name in known_policies()]
     if output is not Output.TABLE:
         write_data([_policy(kind) for kind in kinds], output)
         return

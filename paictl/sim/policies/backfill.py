@@ -7,7 +7,7 @@ from paictl.sim.view import JobView
 
 
 class Backfill(Queue):
-    """Every waiting job is tried in the order of (submission, id) and starts if there is a place for it.
+    """Every waiting job is tried in the order of (submission, row of the trace) and starts if there is a place for it.
 
     Nothing is reserved for those who wait, so large jobs can starve (this is not EASY backfill, which knows durations).
     With `placement=consolidate` it is what Tiresias' paper calls "best-effort". Example: `backfill`.

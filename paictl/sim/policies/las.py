@@ -32,12 +32,16 @@ class LasParameters(Parameters):
         "total",
         "what it ran: in total, as in the published simulator, or since its last promotion (reset); never: no knob",
     )
+    order: Literal["start", "running"] = parameter(
+        "start", "within a queue: by first start (the paper's text), or who runs before who waits (its simulator)"
+    )
     quantum: Span = parameter(Span(0), "crossings and promotions are noticed at multiples of it; 0: at once")
 
 
 class Las(Ranked):
     """Jobs fall from queue to queue as they attain service; queues are served in order, those that do not fit passed
-    over. Within a queue: by first start, those that never ran after them by submission.
+    over. Within a queue: by first start, those that never ran after them by submission; with `order=running` those
+    that run before those that wait.
 
     Example: `las:queues=3250/7200,knob=8`.
     """
@@ -51,6 +55,8 @@ class Las(Ranked):
         "knob counts all the time a job ran (`promote=total`): the published simulator does so and its figures (2 "
         "queues, knob 2 and 8) come out within 1 %; the text resets it (`promote=reset`), and mean JCT is worse",
         "what a job waits for its promotion is the time since it last held devices",
+        "within a queue the paper orders jobs by their first start; its simulator, and with it every figure published "
+        "on its traces, lets jobs that run go before jobs that wait (`order=running`)",
         "jobs that run stay where they are; Tiresias' simulator places everybody anew at each event",
     )
     Parameters = LasParameters
@@ -68,10 +74,11 @@ class Las(Ranked):
 
     # --- keys
 
-    def key(self, job: JobView, *, runs: bool) -> Key:  # noqa: ARG002 the same for both
-        """(queue, first start)."""
+    def key(self, job: JobView, *, runs: bool) -> Key:
+        """(queue, whether it waits if that counts, first start)."""
         first = self._from[job.number][2] if job.number in self._from else job.first_start
-        return self._queue[job.number], math.inf if first is None else first
+        behind = self.p.order == "running" and not runs
+        return self._queue[job.number], behind, math.inf if first is None else first
 
     def from_last(self, _: Hashable, row: list[Entry], /) -> Iterator[Entry]:
         """Keys change only where a timer says so."""

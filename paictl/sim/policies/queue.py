@@ -14,7 +14,7 @@ Key = int | float | tuple[int | float, ...]
 
 
 class Queue(Policy):
-    """Starts waiting jobs by (key, submit, id), passing over those for which there is no place.
+    """Starts waiting jobs by (key, submit, row), passing over those for which there is no place.
 
     Jobs wait in heaps by size and placement group: where the first of a heap finds no place, nobody behind it does, so
     a decision looks at one job of each size however many wait.

@@ -74,7 +74,7 @@ class _Tail:
 
 
 class Ranked(Policy):
-    """Runs the jobs that a walk down the ranking by (key, submit, id) picks; the others wait or are preempted.
+    """Runs the jobs that a walk down the ranking by (key, submit, row) picks; the others wait or are preempted.
 
     A waiting job's key must not change (call `rekey` if it does). Keys of running jobs may change with time, as long as
     those of one lane keep their order among each other, given by `lane_rank`.

@@ -1,12 +1,13 @@
-"""Every policy, by name: one line each. A module is loaded when its policy is asked for."""
+"""Every policy, by name: one line each, and those from outside. A module is loaded when its policy is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import cast
 
 from paictl import i18n
+from paictl.sim.policies import external
 from paictl.sim.policies.base import Policy, Setup
 from paictl.sim.policies.parameters import ParameterError, read, split
 from paictl.words import did_you_mean, listed
@@ -39,25 +40,61 @@ POLICIES: Mapping[str, str] = {
 """Name → module in this package:class."""
 
 
+_LOADED: dict[str, type[Policy]] = {}
+"""Policies from outside that this process has loaded, by id."""
+
+
 def policy_class(name: str) -> type[Policy]:
-    """The class of a policy; raises `ParameterError` with the names that there are."""
-    if name not in POLICIES:
-        raise ParameterError(i18n.text("there is no policy {name!r}", name=name), hint=_instead_of(name))
-    module, _, attribute = POLICIES[name].partition(":")
-    found = getattr(import_module(f"paictl.sim.policies.{module}"), attribute)
-    return cast("type[Policy]", found)
+    """The class of a policy by its name, or by the id of one from outside that was loaded before.
+
+    Raises `ParameterError` with the names that there are.
+    """
+    if name in POLICIES:
+        module, _, attribute = POLICIES[name].partition(":")
+        return cast("type[Policy]", getattr(import_module(f"paictl.sim.policies.{module}"), attribute))
+    if external.is_file(name.partition(":")[0]):
+        path, attribute, _ = external.split_file(name)
+        return _enter(external.from_file(path, attribute), f"policy {path}")
+    if name in _LOADED:
+        return _LOADED[name]
+    points = external.installed()
+    if name in points:
+        return _enter(external.from_entry_point(points[name]), f"policy {name}")
+    raise ParameterError(i18n.text("there is no policy {name!r}", name=name), hint=_instead_of(name, [*points]))
 
 
-def _instead_of(name: str) -> str:
+def _enter(kind: type[Policy], where: str) -> type[Policy]:
+    """Know a policy from outside by its id, which nobody else may have: results name it so."""
+    if kind.id in POLICIES or _LOADED.setdefault(kind.id, kind) is not kind:
+        raise ParameterError(
+            i18n.text("its id {name!r} is taken by another policy", name=kind.id),
+            where=where,
+            hint=i18n.text("give class {name} another id", name=kind.__name__),
+        )
+    return kind
+
+
+def known_policies() -> list[str]:
+    """The names of all policies: ours, then those of installed packages."""
+    return [*POLICIES, *(name for name in external.installed() if name not in POLICIES)]
+
+
+def _instead_of(name: str, more: Sequence[str]) -> str:
     first, comma, _ = name.partition(",")
     if comma and first.strip() in POLICIES:
         return f"one policy each: --policy {first.strip()} --policy …"
-    return did_you_mean(name, POLICIES) or f"one of: {listed(POLICIES, 40)} (see `paictl sim policies`)"
+    names = [*POLICIES, *more]
+    return did_you_mean(name, names) or f"one of: {listed(names, 40)}, or a file: my.py (see `paictl sim policies`)"
 
 
 def parse(text: str) -> tuple[type[Policy], object]:
-    """Class and parameters of `name:key=value,…`; raises `ParameterError`."""
-    name, given = split(text)
+    """Class and parameters of `name:key=value,…` or `file.py:Class:key=value,…`; raises `ParameterError`."""
+    if external.is_file(text.partition(":")[0].strip()):
+        path, attribute, rest = external.split_file(text)
+        _, given = split(f"{path}:{rest}")
+        name = f"{path}:{attribute}" if attribute else path
+    else:
+        name, given = split(text)
     kind = policy_class(name)
     return kind, read(kind.Parameters, given, name)
 

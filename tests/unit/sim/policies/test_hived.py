@@ -157,4 +157,4 @@ def test_a_job_of_a_type_that_its_tenant_was_not_promised_runs_on_what_is_left()
     ]
     result = simulate(rows, cluster, "hived")
     assert starts(result) == {"old": 0, "both": None, "b": 1000}
-    assert [one.preemptions for one in result.outcomes] == [0, 1, 0], "b's guarantee comes before a's old one"
+    assert [one.preemptions for one in result.outcomes] == [1, 0, 0], "b's guarantee comes before a's old one"
