@@ -218,8 +218,20 @@ class ExtenderCore:
             if spec.get("nodeName"):
                 entry.runs = True
                 self._runs(entry, pod)
-            elif entry.problem is not None and not entry.deleting:
+                return
+            self._release_changed(entry)
+            if entry.problem is not None and not entry.deleting:
                 self.record(pod_events.unreadable(entry.ref, entry.problem))
+
+    def _release_changed(self, entry: PodEntry) -> None:
+        """Give back a place that was decided for something else than the pod asks for now, unless a binding is sent."""
+        known = self.book.pods.get(entry.ref.uid)
+        if known is None or not known.assumed or entry.binding:
+            return
+        if entry.reading is None or entry.reading.request != known.request:
+            entry.assumed, entry.attempts, entry.cached = 0.0, 0, None
+            self.record_outcomes(self.book.cancel(entry.ref.uid, self.wall()))
+            self.work.set()
 
     def _runs(self, entry: PodEntry, pod: Mapping[str, Any]) -> None:
         """A pod is bound; enter it where its annotation says."""

@@ -47,7 +47,7 @@ def release(core: ExtenderCore, ref: PodRef) -> None:
 
 
 def strangers(core: ExtenderCore) -> list[PodRef]:
-    """Pods that only kube-scheduler ever spoke of, and not for a while: gone before their first news, most likely.
+    """Pods that were fetched and of which no news came, nor a question for a while: gone, most likely.
 
     Nobody would say so, and they would be kept for ever.
     """

@@ -12,10 +12,10 @@ def candidates(core: ExtenderCore, args: PreemptArgs) -> dict[str, Victims]:
     """Which of the nodes that in-tree filters would make room on are any good, and who has to go there.
 
     A node is dropped if filter would refuse it afterwards, or if a pod would die that keeps its devices by right:
-    victims must never die for nothing. Raises `NotServingError` and `RequestError`.
+    victims must never die for nothing. Raises `NotServingError`, `RequestError` and `UnknownPodError`.
     """
     with core.serving():
-        entry = core.table.meet(args.pod, core.clock())
+        entry = core.table.named_by(args.pod)
         if entry.reading is None:
             assert entry.problem is not None  # noqa: S101 - one of the two
             raise entry.problem

@@ -27,10 +27,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from paictl.cluster.page import page
 from paictl.cluster.picture import picture_data
 from paictl.errors import PaictlError
-from paictl.extender import filtering, preemption, views, wire
+from paictl.extender import callers, filtering, preemption, views, wire
 from paictl.extender.bodies import Bodies, HttpError
 from paictl.extender.core import ExtenderCore, NotServingError
 from paictl.extender.metrics import ExtenderMetrics
+from paictl.extender.table import UnknownPodError
 from paictl.extender.term import LeaderTerm
 from paictl.extender.throttle import BusyError, Throttle
 from paictl.extender.wire import FilterResult, WireError
@@ -122,7 +123,11 @@ class Api:
         if verb == "bind":
             data = await self._bound(body)
         else:
-            data = self._filter(body) if verb == "filter" else self._preempt(body)
+            ask = self._filter if verb == "filter" else self._preempt
+            try:
+                data = ask(body)
+            except UnknownPodError as unknown:
+                data = await self._again(ask, body, unknown)
         self.metrics.seconds.labels(verb).observe(time.perf_counter() - began)
         return Response(data, media_type="application/json")
 
@@ -135,10 +140,28 @@ class Api:
             raise NotServingError(problem)
         return term
 
+    async def _again(self, ask: Callable[[bytes], bytes], body: bytes, unknown: UnknownPodError) -> bytes:
+        """Ask again about a pod once the API server has told of it as the caller does; else say that it has not."""
+        problem = ""
+        try:
+            term = self._serving()
+            await callers.learn(term.binder.client, term.core, unknown.pod)
+            return ask(body)
+        except UnknownPodError as still:
+            problem = str(still)
+        except (PaictlError, NotServingError) as error:
+            problem = f"{unknown}; {error}"
+        self.metrics.errors["filter" if ask == self._filter else "preempt"] += 1
+        if ask == self._filter:
+            return wire.write_filter(FilterResult(error=problem))
+        raise HttpError(409, problem)
+
     def _filter(self, body: bytes) -> bytes:
         try:
             args = wire.read_filter(body)
             return wire.write_filter(filtering.filter_nodes(self._serving().core, args), args)
+        except UnknownPodError:
+            raise
         except (WireError, NotServingError) as error:
             self.metrics.errors["filter"] += 1
             return wire.write_filter(FilterResult(error=str(error)))
@@ -176,6 +199,8 @@ class Api:
         try:
             args = wire.read_preempt(body)
             return wire.write_preempt(preemption.candidates(self._serving().core, args))
+        except UnknownPodError:
+            raise
         except (WireError, RequestError) as error:
             self.metrics.errors["preempt"] += 1
             raise HttpError(400, str(error)) from None

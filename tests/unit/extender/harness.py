@@ -131,9 +131,12 @@ class Harness:
             self.core.pod_changed(one)
         self.core.open()
 
-    def create(self, made: Json) -> Json:
+    def create(self, made: Json, *, told: bool = True) -> Json:
+        """Put a pod into the API server; `told`: and tell the core of it, as the informer does."""
         about = made["metadata"]
         self.server.pods[f"{about['namespace']}/{about['name']}"] = made
+        if told:
+            self.core.pod_changed(made)
         return made
 
     def delete(self, name: str, namespace: str = "default") -> None:
