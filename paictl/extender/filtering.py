@@ -59,6 +59,8 @@ def _decided(core: ExtenderCore, entry: PodEntry, request: PodRequest, names: li
     if known is not None and known.version == core.book.engine.version and known.offered == offered:
         return known
     try:
+        if (refusal := core.refusal(entry)) is not None:
+            raise refusal
         found = _decide(core, request, offered)
     except RequestError as error:
         cached = CachedDecision(core.book.engine.version, "refused", error.message, "", offered)

@@ -139,7 +139,7 @@ def is_unheard(core: ExtenderCore, ref: PodRef) -> bool:
 
 def _would_fit(core: ExtenderCore, entry: PodEntry) -> bool:
     """Whether kube-scheduler would hear something better than what it was told; if not, that stays good."""
-    if entry.reading is None:  # it has changed since it was found
+    if entry.reading is None or core.refusal(entry) is not None:  # it, or a grant, has changed since it was found
         return False
     known, engine = entry.cached, core.book.engine
     try:

@@ -30,6 +30,7 @@ class Choices:
     hived_config: str = ""
     """Text of a hivedscheduler configuration."""
     delete_after: float | None = None
+    require_grants: bool = True
 
 
 def objects(choices: Choices, version: str) -> list[Json]:
@@ -50,6 +51,7 @@ def objects(choices: Choices, version: str) -> list[Json]:
 def _inputs(choices: Choices, version: str) -> RenderInputs:
     """The choices as a configuration that says nothing else."""
     section: Json = {"scheduler-name": choices.scheduler_name, "replicas": choices.replicas}
+    section["require-grants"] = choices.require_grants
     if choices.delete_after is not None:
         section["delete-after"] = f"{choices.delete_after:g}"
     if choices.hived_config.strip():

@@ -16,9 +16,10 @@ def candidates(core: ExtenderCore, args: PreemptArgs) -> dict[str, Victims]:
     """
     with core.serving():
         entry = core.table.named_by(args.pod)
-        if entry.reading is None:
-            assert entry.problem is not None  # noqa: S101 - one of the two
-            raise entry.problem
+        refusal = core.refusal(entry)
+        if refusal is not None or entry.reading is None:
+            assert refusal is not None  # noqa: S101 - what cannot be read is refused
+            raise refusal
         request = entry.reading.request
         if core.options.own_preemption:
             return _helpful(core, request, args)

@@ -54,6 +54,7 @@ class ExtenderSettings:
     delete_after: float | None = None
     deadline: float = 60.0
     devices: tuple[str, ...] = DEVICES
+    require_grants: bool = False
     events: bool = True
     dump: Path | None = None
     times: InformerTimes = field(default_factory=InformerTimes)
@@ -95,6 +96,7 @@ class ExtenderService:
                 own_preemption=self.settings.own_preemption,
                 deadline=self.settings.deadline,
                 rules=Rules(self.settings.devices, self.read.spec.sku_types),
+                require_grants=self.settings.require_grants,
             )
             self.current = LeaderTerm(
                 self.client, self.read.spec, options, self.record,
@@ -147,6 +149,8 @@ class ExtenderService:
 
     def start(self) -> None:
         """Begin everything but HTTP."""
+        if not self.settings.require_grants:
+            self.log("warning: a pod of any namespace may use any virtual cluster; --require-grants asks for a grant")
         self.events.start()
         if self.routing is not None:
             self.routing.start()
@@ -210,6 +214,9 @@ class ExtenderService:
             "the leader's label cannot be set": self.routing.problem if self.routing is not None else "",
             "nodes cannot be followed": _with_rights(term.nodes.problem) if term is not None else "",
             "pods cannot be followed": _with_rights(term.pods.problem) if term is not None else "",
+            "namespaces cannot be followed": (
+                _with_rights(term.namespaces.problem) if term is not None and term.namespaces is not None else ""
+            ),
             "two extenders": term.core.rival if term is not None and not self.settings.elect else "",
             "the configuration": f"{self.settings.config} cannot be read; what it said before stays" if gone else "",
         }

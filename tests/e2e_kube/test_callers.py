@@ -44,9 +44,9 @@ def test_three_requests_of_a_tenant_take_nothing_from_another(up: Rig, api: Kube
     api.await_bound(["d1-0", "d2-0"])
     api.create(gang("busy", 1, 4, "B", 5)[0])
     api.await_bound(["busy-0"])
-    made = api.create(gang("evil", 1, 4, "B")[0])
+    her_pod = api.create(gang("evil", 1, 4, "B")[0])
     until(lambda: "pod waits" in api.plight(["evil-0"]), 20, lambda: api.plight(["evil-0"]))
-    forged = copy.deepcopy(made)
+    forged = copy.deepcopy(her_pod)
     asked = json.loads(forged["metadata"]["annotations"][SPEC])
     asked |= {"virtualCluster": "A", "priority": 1000, "affinityGroup": {
         "name": "default/evil3", "members": [{"podNumber": 2, "leafCellNumber": 4}],
@@ -55,15 +55,15 @@ def test_three_requests_of_a_tenant_take_nothing_from_another(up: Rig, api: Kube
     answer = up.post("/v1/extender/filter", {"Pod": forged, "NodeNames": NODES})
     assert not answer["NodeNames"]
     assert "at the API server" in answer["Error"], answer
-    about = {"PodName": "evil-0", "PodNamespace": "default", "PodUID": made["metadata"]["uid"]}
+    about = {"PodName": "evil-0", "PodNamespace": "default", "PodUID": her_pod["metadata"]["uid"]}
     for node in NODES:
         assert up.post("/v1/extender/bind", {**about, "Node": node})["Error"]
     api.create(gang("last", 1, 4, "B", 1)[0])  # decided after all that
     until(lambda: "pod waits" in api.plight(["last-0"]), 20, lambda: api.plight(["last-0"]))
     for name in ("d1-0", "d2-0", "busy-0"):
-        pod = api.pod(name)
-        assert pod is not None
-        assert "deletionTimestamp" not in pod["metadata"]
+        running = api.pod(name)
+        assert running is not None
+        assert "deletionTimestamp" not in running["metadata"]
     assert not api.node_of("evil-0")
     groups = {one["metadata"]["name"] for one in up.get("/v1/inspect/affinitygroups/")["items"]}
     assert groups == {"default/d1", "default/d2", "default/busy"}

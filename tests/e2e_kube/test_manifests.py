@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from paictl.cluster.pods.labels import GRANTED
 from tests.e2e_kube.accounts import (
     EXTENDER,
     PAICTL,
@@ -58,11 +59,13 @@ def up(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFacto
     try:
         api.add_nodes(nodes_of(configuration(2)))
         _remove_deployments(api)
+        api.patch("/api/v1/namespaces/default", {"metadata": {"annotations": {GRANTED: "A"}}})
         made.install("--delete-after", str(PATIENCE))
         _start(made)
         yield made
     finally:
         made.stop()
+        api.patch("/api/v1/namespaces/default", {"metadata": {"annotations": {GRANTED: None}}})
         api.delete_all()
         api.call("DELETE", "/api/v1/nodes")
 
@@ -263,6 +266,31 @@ def test_a_pod_is_asked_about_again_when_the_configuration_has_room(up: Rig, api
     bound = api.await_bound(["patient-0"], 60)["patient-0"]
     assert bound["spec"]["nodeName"] == "told-1"
     assert "paictl.io/asked-again" in bound["metadata"]["annotations"]
+
+
+def test_a_namespace_without_a_grant_waits_until_it_has_one(up: Rig, api: KubeApi) -> None:
+    """kube-scheduler says why, and asks again once an administrator has granted the virtual cluster."""
+    api.delete_all()
+    until(lambda: up.get("/v1/inspect/affinitygroups/")["items"] is None, 20, "all is free")
+    with contextlib.suppress(ApiError):
+        api.call("POST", "/api/v1/namespaces", {"metadata": {"name": "stranger"}})
+    made = gang("visitor", 1, 4, "A")[0]
+    api.call("POST", "/api/v1/namespaces/stranger/pods", made)
+
+    def said() -> str:
+        pod = api.pod("visitor-0", "stranger")
+        return json.dumps(pod["status"]) if pod else ""
+
+    until(lambda: "was not granted virtual cluster A" in said(), 20, said)
+    assert any(one["reason"] == "Refused" for one in api.events("visitor-0", "stranger"))
+    api.patch("/api/v1/namespaces/stranger", {"metadata": {"annotations": {GRANTED: "A"}}})
+
+    def node() -> str:
+        pod = api.pod("visitor-0", "stranger")
+        return str(pod["spec"].get("nodeName", "")) if pod else ""
+
+    until(node, 30, said)
+    api.delete("visitor-0", "stranger")
 
 
 def test_devices_that_nobody_binds_are_given_back(up: Rig, api: KubeApi) -> None:

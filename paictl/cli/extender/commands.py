@@ -68,6 +68,13 @@ def serve(
     device: Annotated[
         list[str] | None, typer.Option("--device", metavar="RESOURCE", help="Resource that counts as devices.")
     ] = None,
+    require_grants: Annotated[
+        bool,
+        typer.Option(
+            "--require-grants/--no-require-grants",
+            help="Refuse pods of namespaces that were not granted their virtual cluster.",
+        ),
+    ] = False,
     dump: Annotated[Path | None, typer.Option(help="Folder for the state if an invariant breaks.")] = None,
 ) -> None:
     """Answer kube-scheduler's filter, bind and preempt calls, and preempt gang by gang.
@@ -87,6 +94,7 @@ def serve(
         lease=namespaced("--lease", lease), pod=namespaced("--pod", pod) if pod else None,
         own_preemption=preemption is Evictor.EXTENDER, delete_after=delete_after,
         deadline=bind_deadline, devices=tuple(device) if device else DEVICES, dump=dump,
+        require_grants=require_grants,
     )  # fmt: skip
     try:
         service = ExtenderService(connect(kubeconfig, context), settings, console.info)
@@ -119,6 +127,13 @@ def config_(
     delete_after: Annotated[
         float | None, typer.Option(metavar="SECONDS", min=0, help="As for serve; adds the permission to delete pods.")
     ] = None,
+    require_grants: Annotated[
+        bool,
+        typer.Option(
+            "--require-grants/--no-require-grants",
+            help="Whether a namespace needs a grant for each virtual cluster that its pods use.",
+        ),
+    ] = True,
     scheduler_only: Annotated[
         bool, typer.Option("--scheduler-only", help="Only the KubeSchedulerConfiguration.")
     ] = False,
@@ -135,11 +150,18 @@ def config_(
         except FindingsError as error:
             console.info(error.report)
             raise
-    choices = manifests.Choices(scheduler_name, namespace, image, kube_image, replicas, text, delete_after)
+    choices = manifests.Choices(
+        scheduler_name, namespace, image, kube_image, replicas, text, delete_after, require_grants
+    )
     if scheduler_only:
         console.write(manifests.to_yaml([manifests.scheduler_configuration(choices)]).rstrip())
-    else:
-        console.write(manifests.to_yaml(manifests.objects(choices, __version__)).rstrip())
+        return
+    if require_grants:
+        console.info(
+            "namespaces need a grant for the virtual clusters that their pods use: "
+            "kubectl annotate namespace NAMESPACE 'paictl.io/virtual-clusters=VC1,VC2' (--no-require-grants: none)"
+        )
+    console.write(manifests.to_yaml(manifests.objects(choices, __version__)).rstrip())
 
 
 @app.command("explain-pod", epilog="kubectl get pod train-0 -o yaml | paictl extender explain-pod -")

@@ -37,6 +37,7 @@ def test_permissions_are_no_more_than_what_is_done() -> None:
         ("nodes", "list"), ("nodes", "watch"), ("pods", "get"), ("pods", "list"), ("pods", "watch"), ("pods", "patch"),
         ("pods/binding", "create"), ("pods/eviction", "create"), ("pods/status", "patch"),
         ("events", "create"), ("events", "get"), ("events", "patch"), ("poddisruptionbudgets", "list"),
+        ("namespaces", "list"), ("namespaces", "watch"),
     }  # fmt: skip
     more = made(delete_after=60)
     assert more["ClusterRole", "hivedscheduler-extender"]["rules"][-1]["verbs"] == ["delete"]
