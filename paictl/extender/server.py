@@ -29,6 +29,7 @@ from paictl.cluster.picture import picture_data
 from paictl.errors import PaictlError
 from paictl.extender import callers, filtering, preemption, views, wire
 from paictl.extender.bodies import Bodies, HttpError
+from paictl.extender.callers import Guard
 from paictl.extender.core import ExtenderCore, NotServingError
 from paictl.extender.metrics import ExtenderMetrics
 from paictl.extender.table import UnknownPodError
@@ -61,6 +62,8 @@ class Api:
     cluster: str = "kubernetes"
     unfit: Callable[[], str] = lambda: ""
     """Why this process neither answers nor could take over."""
+    guard: Guard | None = None
+    """Who may ask what; None: anyone anything, as with HiveD."""
     _views: views.ViewCache = field(default_factory=views.ViewCache)
     _throttle: Throttle = field(default_factory=Throttle)
     _bodies: Bodies = field(default_factory=Bodies)
@@ -78,7 +81,7 @@ class Api:
             if verb is None:
                 await looks(scope, receive, send)
             else:
-                response = await self._asked(lambda: self._verb(verb, scope, receive))
+                response = await self._asked(lambda: self._checked_verb(verb, scope, receive))
                 await response(scope, receive, send)
 
         return answer
@@ -110,9 +113,16 @@ class Api:
             raise HttpError(404, f"Path not found: {path}")
         if look is None or method != "GET":
             raise HttpError(400, f"NotImplemented: {method}: {path}")
+        if self.guard is not None and path not in _OPEN:
+            await self.guard.check_look(request.scope)
         return await look(self, request)
 
     # --- kube-scheduler
+
+    async def _checked_verb(self, verb: str, scope: Scope, receive: Receive) -> Response:
+        if self.guard is not None:
+            self.guard.check_verb(scope)
+        return await self._verb(verb, scope, receive)
 
     async def _verb(self, verb: str, scope: Scope, receive: Receive) -> Response:
         body = await self._bodies.read(scope, receive)
@@ -289,6 +299,8 @@ class Api:
 _GROUPS: Final = "/v1/inspect/affinitygroups"
 _VIRTUAL: Final = "/v1/inspect/clusterstatus/virtualclusters"
 _EXPLAIN: Final = "/v1/explain/pods/"
+_OPEN: Final = ("/healthz", "/readyz", "/availablez")
+"""For probes, which have no credentials."""
 _VERBS: Final = {f"/v1/extender/{verb}": verb for verb in ("filter", "bind", "preempt")}
 _View = Callable[[Api, Request], Awaitable[Response]]
 _VIEWS: Final[dict[str, _View]] = {

@@ -15,6 +15,7 @@ import uvicorn
 from paictl.cluster.pods.labels import DEVICES, Rules
 from paictl.errors import PaictlError
 from paictl.extender import configuration
+from paictl.extender.callers import Guard, Reviewer
 from paictl.extender.configuration import digest_of
 from paictl.extender.connections import serving
 from paictl.extender.core import ExtenderOptions
@@ -46,6 +47,8 @@ class ExtenderSettings:
     port: int = 30096
     certificate: Path | None = None
     key: Path | None = None
+    client_authority: Path | None = None
+    """Whose client certificates kube-scheduler shows; None: anyone may ask anything."""
     elect: bool = False
     lease: tuple[str, str] = ("paictl-system", "hivedscheduler-extender")
     pod: tuple[str, str] | None = None
@@ -149,6 +152,10 @@ class ExtenderService:
 
     def start(self) -> None:
         """Begin everything but HTTP."""
+        if self.settings.client_authority is None:
+            self.log(
+                "warning: whoever reaches this port is answered; --tls-client-ca asks for kube-scheduler's certificate"
+            )
         if not self.settings.require_grants:
             self.log("warning: a pod of any namespace may use any virtual cluster; --require-grants asks for a grant")
         self.events.start()
@@ -180,13 +187,19 @@ class ExtenderService:
     def _http(self) -> uvicorn.Config:
         """How HTTP is served. Raises `PaictlError` if the certificate or its key cannot be used."""
         settings = self.settings
-        app = Api(self.term, self.metrics, self.client.context, self.unfit).app()
+        guard = None if settings.client_authority is None else Guard(Reviewer(self.client).refusal)
+        app = Api(self.term, self.metrics, self.client.context, self.unfit, guard).app()
         try:
-            return serving(app, settings.host, settings.port, settings.certificate, settings.key)
+            return serving(
+                app, settings.host, settings.port, settings.certificate, settings.key, settings.client_authority
+            )
         except OSError as error:  # ssl's own error is one
             raise PaictlError(
                 f"the certificate or its key cannot be used: {error.strerror or error}",
-                where=f"{settings.certificate}, {settings.key}", hint="both have to be PEM and belong together",
+                where=", ".join(
+                    str(path) for path in (settings.certificate, settings.key, settings.client_authority) if path
+                ),
+                hint="both have to be PEM and belong together",
             ) from None  # fmt: skip
 
     def _supervise(self) -> None:
