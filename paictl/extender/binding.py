@@ -13,6 +13,8 @@ def requested(core: ExtenderCore, args: BindArgs) -> Binding | str:
         if not core.is_open:
             return "the scheduler is starting: it does not know all pods yet"
         entry = core.table.by_uid.get(args.pod.uid)
+        if entry is not None and entry.ref != args.pod:
+            return f"uid {args.pod.uid} is not the uid of pod {args.pod.key}"
         binding = booked(core, args.pod)
         if entry is None or binding is None:
             return f"pod {args.pod.key} holds no devices: it has to pass filter first"
@@ -23,9 +25,11 @@ def requested(core: ExtenderCore, args: BindArgs) -> Binding | str:
 
 
 def booked(core: ExtenderCore, ref: PodRef) -> Binding | None:
-    """What is to be written for a pod that holds devices; None if it holds none."""
-    known = core.book.pods.get(ref.uid)
-    if known is None or known.info is None:
+    """What is to be written for a pod that holds devices for what it asks for now; None if it does not."""
+    known, entry = core.book.pods.get(ref.uid), core.table.by_uid.get(ref.uid)
+    if known is None or known.info is None or entry is None:
+        return None
+    if entry.reading is None or entry.reading.request != known.request:  # its place was decided for something else
         return None
     info = known.info
     return Binding(ref, info.node, {ISOLATION: isolation_text(info.devices), BIND_INFO: bind_info_text(info)})

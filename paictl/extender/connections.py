@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import ssl
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,9 @@ HEAD: Final = 64 << 10
 KEEP_ALIVE: Final = 100
 """Seconds that an idle connection stays open: Go's client drops its own after 90."""
 
+
+CLIENT: Final = "paictl.client-certificate"
+"""Extension of a request's scope: the caller has shown a certificate of the authority that is asked for."""
 
 _TURNS = itertools.count()
 
@@ -74,6 +78,8 @@ class PatientProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """The first byte of a request: the rest of its head has to come soon."""
         super().on_message_begin()
+        if self.transport.get_extra_info("peercert"):  # verified in the handshake, or there would be none
+            self.scope["extensions"] = {CLIENT: {}}
         if self._head_due is None:
             self._await_head()
 
@@ -98,9 +104,13 @@ class PatientProtocol(HttpToolsProtocol):
 
 
 def serving(
-    app: ASGIApp, host: str, port: int, certificate: Path | None = None, key: Path | None = None
-) -> uvicorn.Config:
-    """How HTTP is served. Raises `OSError` if the certificate or its key cannot be used."""
+    app: ASGIApp, host: str, port: int, certificate: Path | None = None, key: Path | None = None,
+    client_authority: Path | None = None,
+) -> uvicorn.Config:  # fmt: skip
+    """How HTTP is served; with an authority clients may show a certificate, which then has to be one of its own.
+
+    Raises `OSError` if a certificate or key cannot be used.
+    """
     found = uvicorn.Config(
         app,
         host=host,
@@ -118,6 +128,8 @@ def serving(
         timeout_graceful_shutdown=3,
         ssl_certfile=certificate,
         ssl_keyfile=key,
+        ssl_ca_certs=None if client_authority is None else str(client_authority),
+        ssl_cert_reqs=ssl.CERT_NONE if client_authority is None else ssl.CERT_OPTIONAL,
     )
     found.load()
     return found

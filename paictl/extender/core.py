@@ -21,6 +21,7 @@ from paictl.cluster.pods.nodes import NodeStatus, why_bad
 from paictl.cluster.pods.reading import asks, read_info
 from paictl.cluster.pods.recovering import promised
 from paictl.extender import pod_events
+from paictl.extender.grants import Grants
 from paictl.extender.pod_events import PodEvent
 from paictl.extender.table import PodEntry, PodTable
 from paictl.extender.wire import PodRef
@@ -53,6 +54,8 @@ class ExtenderOptions:
     deadline: float = 60.0
     """Seconds after which devices that were assumed for a pod and never bound are given back."""
     rules: Rules = field(default_factory=Rules)
+    require_grants: bool = False
+    """Whether a namespace has to have been granted the virtual clusters that its pods use."""
 
 
 @frozen
@@ -83,6 +86,7 @@ class ExtenderCore:
         self.wall = wall
         self.clock = clock
         self.table = PodTable(options.rules)
+        self.grants = Grants()
         self.nodes: dict[str, NodeStatus] = {}
         self.bad: dict[str, str] = {}
         """Bad nodes of the configuration, and why."""
@@ -198,6 +202,33 @@ class ExtenderCore:
             self.record_outcomes(self.book.report(name, not reason, self.wall()))
             self.work.set()
 
+    def namespace_changed(self, namespace: Mapping[str, Any]) -> None:
+        """A namespace is like this now."""
+        with self.guarded():
+            if self.grants.change(namespace):
+                self._regrant(str(namespace["metadata"]["name"]))
+
+    def namespace_gone(self, name: str) -> None:
+        """A namespace is no longer there."""
+        with self.guarded():
+            if self.grants.remove(name):
+                self._regrant(name)
+
+    def _regrant(self, namespace: str) -> None:
+        """What was answered about a namespace's pods may no longer be right; those that run are left alone."""
+        for entry in self.table:
+            if entry.ref.namespace == namespace:
+                entry.cached = None
+        self.work.set()
+
+    def refusal(self, entry: PodEntry) -> RequestError | None:
+        """Why a pod may not have what it asks for, as far as the API server says; None if it may."""
+        if entry.reading is None:
+            return entry.problem
+        if not self.options.require_grants:
+            return None
+        return self.grants.refusal(entry.ref.key, entry.ref.namespace, entry.reading.request.vc)
+
     def pod_changed(self, pod: Mapping[str, Any]) -> None:
         """A pod is like this now."""
         if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
@@ -218,8 +249,20 @@ class ExtenderCore:
             if spec.get("nodeName"):
                 entry.runs = True
                 self._runs(entry, pod)
-            elif entry.problem is not None and not entry.deleting:
+                return
+            self._release_changed(entry)
+            if entry.problem is not None and not entry.deleting:
                 self.record(pod_events.unreadable(entry.ref, entry.problem))
+
+    def _release_changed(self, entry: PodEntry) -> None:
+        """Give back a place that was decided for something else than the pod asks for now, unless a binding is sent."""
+        known = self.book.pods.get(entry.ref.uid)
+        if known is None or not known.assumed or entry.binding:
+            return
+        if entry.reading is None or entry.reading.request != known.request:
+            entry.assumed, entry.attempts, entry.cached = 0.0, 0, None
+            self.record_outcomes(self.book.cancel(entry.ref.uid, self.wall()))
+            self.work.set()
 
     def _runs(self, entry: PodEntry, pod: Mapping[str, Any]) -> None:
         """A pod is bound; enter it where its annotation says."""

@@ -19,11 +19,11 @@ FORCE_AFTER: Final = 3
 
 
 def filter_nodes(core: ExtenderCore, args: FilterArgs) -> FilterResult:
-    """Answer which node a pod may run on. Raises `NotServingError`."""
+    """Answer which node a pod may run on. Raises `NotServingError`, and `UnknownPodError` before anything is done."""
     with core.serving():
         if core.table.has_gone(pod_ref(args.pod).uid):  # it was deleted while the question was under way
             return FilterResult(hopeless=same_for_all(args.names, "the pod is gone"))
-        entry = core.table.meet(args.pod, core.clock())
+        entry = core.table.named_by(args.pod)
         entry.asked = core.asked = core.clock()
         entry.was_asked, entry.requeues = True, 0
         if entry.reading is None:
@@ -59,6 +59,8 @@ def _decided(core: ExtenderCore, entry: PodEntry, request: PodRequest, names: li
     if known is not None and known.version == core.book.engine.version and known.offered == offered:
         return known
     try:
+        if (refusal := core.refusal(entry)) is not None:
+            raise refusal
         found = _decide(core, request, offered)
     except RequestError as error:
         cached = CachedDecision(core.book.engine.version, "refused", error.message, "", offered)

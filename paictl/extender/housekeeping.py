@@ -47,7 +47,7 @@ def release(core: ExtenderCore, ref: PodRef) -> None:
 
 
 def strangers(core: ExtenderCore) -> list[PodRef]:
-    """Pods that only kube-scheduler ever spoke of, and not for a while: gone before their first news, most likely.
+    """Pods that were fetched and of which no news came, nor a question for a while: gone, most likely.
 
     Nobody would say so, and they would be kept for ever.
     """
@@ -139,7 +139,7 @@ def is_unheard(core: ExtenderCore, ref: PodRef) -> bool:
 
 def _would_fit(core: ExtenderCore, entry: PodEntry) -> bool:
     """Whether kube-scheduler would hear something better than what it was told; if not, that stays good."""
-    if entry.reading is None:  # it has changed since it was found
+    if entry.reading is None or core.refusal(entry) is not None:  # it, or a grant, has changed since it was found
         return False
     known, engine = entry.cached, core.book.engine
     try:

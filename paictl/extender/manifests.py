@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import yaml
 
+from paictl.cluster.manifests.certificates import CertificateSet
 from paictl.cluster.manifests.context import Renderer, RenderInputs
 from paictl.config.models.services import STANDARD_NAME
 from paictl.errors import PaictlError
@@ -30,15 +31,24 @@ class Choices:
     hived_config: str = ""
     """Text of a hivedscheduler configuration."""
     delete_after: float | None = None
+    require_grants: bool = True
+    tls: bool = True
+    """Whether kube-scheduler and the extender show each other certificates."""
 
 
-def objects(choices: Choices, version: str) -> list[Json]:
-    """All objects, in an order in which they can be applied. Raises `PaictlError` for a name that is none."""
+def objects(choices: Choices, version: str, certificates: CertificateSet | None = None) -> list[Json]:
+    """All objects, in an order in which they can be applied; without certificates placeholders stand for them.
+
+    Raises `PaictlError` for a name that is none.
+    """
     for what, name in (("scheduler name", choices.scheduler_name), ("namespace", choices.namespace)):
         if not _NAME.fullmatch(name):
             raise PaictlError(f"the {what} {name!r} is none: lower case letters, digits, - and . are allowed")
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": choices.namespace}}
-    found: list[Json] = [namespace, *(one.body for one in Renderer(_inputs(choices, version)).render("hivedscheduler"))]
+    found: list[Json] = [
+        namespace,
+        *(one.body for one in Renderer(_inputs(choices, version, certificates)).render("hivedscheduler")),
+    ]
     for one in found:
         about = one["metadata"]
         name = "hivedscheduler-extender" if about["name"].startswith("hivedscheduler-extender") else "hivedscheduler"
@@ -47,16 +57,17 @@ def objects(choices: Choices, version: str) -> list[Json]:
     return found
 
 
-def _inputs(choices: Choices, version: str) -> RenderInputs:
+def _inputs(choices: Choices, version: str, certificates: CertificateSet | None) -> RenderInputs:
     """The choices as a configuration that says nothing else."""
     section: Json = {"scheduler-name": choices.scheduler_name, "replicas": choices.replicas}
+    section |= {"require-grants": choices.require_grants, "tls": choices.tls}
     if choices.delete_after is not None:
         section["delete-after"] = f"{choices.delete_after:g}"
     if choices.hived_config.strip():
         section["config"] = choices.hived_config
     images = {"kube-scheduler": choices.kube_image, "paictl": choices.image}
     text = yaml.safe_dump({"hivedscheduler": section, "images": {name: one for name, one in images.items() if one}})
-    return RenderInputs("", choices.namespace, "", version, {STANDARD_NAME: text})
+    return RenderInputs("", choices.namespace, "", version, {STANDARD_NAME: text}, {}, certificates)
 
 
 def scheduler_configuration(choices: Choices) -> Json:

@@ -12,13 +12,14 @@ def candidates(core: ExtenderCore, args: PreemptArgs) -> dict[str, Victims]:
     """Which of the nodes that in-tree filters would make room on are any good, and who has to go there.
 
     A node is dropped if filter would refuse it afterwards, or if a pod would die that keeps its devices by right:
-    victims must never die for nothing. Raises `NotServingError` and `RequestError`.
+    victims must never die for nothing. Raises `NotServingError`, `RequestError` and `UnknownPodError`.
     """
     with core.serving():
-        entry = core.table.meet(args.pod, core.clock())
-        if entry.reading is None:
-            assert entry.problem is not None  # noqa: S101 - one of the two
-            raise entry.problem
+        entry = core.table.named_by(args.pod)
+        refusal = core.refusal(entry)
+        if refusal is not None or entry.reading is None:
+            assert refusal is not None  # noqa: S101 - what cannot be read is refused
+            raise refusal
         request = entry.reading.request
         if core.options.own_preemption:
             return _helpful(core, request, args)

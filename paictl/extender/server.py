@@ -27,10 +27,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from paictl.cluster.page import page
 from paictl.cluster.picture import picture_data
 from paictl.errors import PaictlError
-from paictl.extender import filtering, preemption, views, wire
+from paictl.extender import callers, filtering, preemption, views, wire
 from paictl.extender.bodies import Bodies, HttpError
+from paictl.extender.callers import Guard
 from paictl.extender.core import ExtenderCore, NotServingError
 from paictl.extender.metrics import ExtenderMetrics
+from paictl.extender.table import UnknownPodError
 from paictl.extender.term import LeaderTerm
 from paictl.extender.throttle import BusyError, Throttle
 from paictl.extender.wire import FilterResult, WireError
@@ -60,6 +62,8 @@ class Api:
     cluster: str = "kubernetes"
     unfit: Callable[[], str] = lambda: ""
     """Why this process neither answers nor could take over."""
+    guard: Guard | None = None
+    """Who may ask what; None: anyone anything, as with HiveD."""
     _views: views.ViewCache = field(default_factory=views.ViewCache)
     _throttle: Throttle = field(default_factory=Throttle)
     _bodies: Bodies = field(default_factory=Bodies)
@@ -77,7 +81,7 @@ class Api:
             if verb is None:
                 await looks(scope, receive, send)
             else:
-                response = await self._asked(lambda: self._verb(verb, scope, receive))
+                response = await self._asked(lambda: self._checked_verb(verb, scope, receive))
                 await response(scope, receive, send)
 
         return answer
@@ -109,9 +113,16 @@ class Api:
             raise HttpError(404, f"Path not found: {path}")
         if look is None or method != "GET":
             raise HttpError(400, f"NotImplemented: {method}: {path}")
+        if self.guard is not None and path not in _OPEN:
+            await self.guard.check_look(request.scope)
         return await look(self, request)
 
     # --- kube-scheduler
+
+    async def _checked_verb(self, verb: str, scope: Scope, receive: Receive) -> Response:
+        if self.guard is not None:
+            self.guard.check_verb(scope)
+        return await self._verb(verb, scope, receive)
 
     async def _verb(self, verb: str, scope: Scope, receive: Receive) -> Response:
         body = await self._bodies.read(scope, receive)
@@ -122,7 +133,11 @@ class Api:
         if verb == "bind":
             data = await self._bound(body)
         else:
-            data = self._filter(body) if verb == "filter" else self._preempt(body)
+            ask = self._filter if verb == "filter" else self._preempt
+            try:
+                data = ask(body)
+            except UnknownPodError as unknown:
+                data = await self._again(ask, body, unknown)
         self.metrics.seconds.labels(verb).observe(time.perf_counter() - began)
         return Response(data, media_type="application/json")
 
@@ -135,10 +150,28 @@ class Api:
             raise NotServingError(problem)
         return term
 
+    async def _again(self, ask: Callable[[bytes], bytes], body: bytes, unknown: UnknownPodError) -> bytes:
+        """Ask again about a pod once the API server has told of it as the caller does; else say that it has not."""
+        problem = ""
+        try:
+            term = self._serving()
+            await callers.learn(term.binder.client, term.core, unknown.pod)
+            return ask(body)
+        except UnknownPodError as still:
+            problem = str(still)
+        except (PaictlError, NotServingError) as error:
+            problem = f"{unknown}; {error}"
+        self.metrics.errors["filter" if ask == self._filter else "preempt"] += 1
+        if ask == self._filter:
+            return wire.write_filter(FilterResult(error=problem))
+        raise HttpError(409, problem)
+
     def _filter(self, body: bytes) -> bytes:
         try:
             args = wire.read_filter(body)
             return wire.write_filter(filtering.filter_nodes(self._serving().core, args), args)
+        except UnknownPodError:
+            raise
         except (WireError, NotServingError) as error:
             self.metrics.errors["filter"] += 1
             return wire.write_filter(FilterResult(error=str(error)))
@@ -176,6 +209,8 @@ class Api:
         try:
             args = wire.read_preempt(body)
             return wire.write_preempt(preemption.candidates(self._serving().core, args))
+        except UnknownPodError:
+            raise
         except (WireError, RequestError) as error:
             self.metrics.errors["preempt"] += 1
             raise HttpError(400, str(error)) from None
@@ -264,6 +299,8 @@ class Api:
 _GROUPS: Final = "/v1/inspect/affinitygroups"
 _VIRTUAL: Final = "/v1/inspect/clusterstatus/virtualclusters"
 _EXPLAIN: Final = "/v1/explain/pods/"
+_OPEN: Final = ("/healthz", "/readyz", "/availablez")
+"""For probes, which have no credentials."""
 _VERBS: Final = {f"/v1/extender/{verb}": verb for verb in ("filter", "bind", "preempt")}
 _View = Callable[[Api, Request], Awaitable[Response]]
 _VIEWS: Final[dict[str, _View]] = {

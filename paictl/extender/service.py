@@ -15,6 +15,7 @@ import uvicorn
 from paictl.cluster.pods.labels import DEVICES, Rules
 from paictl.errors import PaictlError
 from paictl.extender import configuration
+from paictl.extender.callers import Guard, Reviewer
 from paictl.extender.configuration import digest_of
 from paictl.extender.connections import serving
 from paictl.extender.core import ExtenderOptions
@@ -46,6 +47,8 @@ class ExtenderSettings:
     port: int = 30096
     certificate: Path | None = None
     key: Path | None = None
+    client_authority: Path | None = None
+    """Whose client certificates kube-scheduler shows; None: anyone may ask anything."""
     elect: bool = False
     lease: tuple[str, str] = ("paictl-system", "hivedscheduler-extender")
     pod: tuple[str, str] | None = None
@@ -54,6 +57,7 @@ class ExtenderSettings:
     delete_after: float | None = None
     deadline: float = 60.0
     devices: tuple[str, ...] = DEVICES
+    require_grants: bool = False
     events: bool = True
     dump: Path | None = None
     times: InformerTimes = field(default_factory=InformerTimes)
@@ -95,6 +99,7 @@ class ExtenderService:
                 own_preemption=self.settings.own_preemption,
                 deadline=self.settings.deadline,
                 rules=Rules(self.settings.devices, self.read.spec.sku_types),
+                require_grants=self.settings.require_grants,
             )
             self.current = LeaderTerm(
                 self.client, self.read.spec, options, self.record,
@@ -147,6 +152,12 @@ class ExtenderService:
 
     def start(self) -> None:
         """Begin everything but HTTP."""
+        if self.settings.client_authority is None:
+            self.log(
+                "warning: whoever reaches this port is answered; --tls-client-ca asks for kube-scheduler's certificate"
+            )
+        if not self.settings.require_grants:
+            self.log("warning: a pod of any namespace may use any virtual cluster; --require-grants asks for a grant")
         self.events.start()
         if self.routing is not None:
             self.routing.start()
@@ -176,13 +187,19 @@ class ExtenderService:
     def _http(self) -> uvicorn.Config:
         """How HTTP is served. Raises `PaictlError` if the certificate or its key cannot be used."""
         settings = self.settings
-        app = Api(self.term, self.metrics, self.client.context, self.unfit).app()
+        guard = None if settings.client_authority is None else Guard(Reviewer(self.client).refusal)
+        app = Api(self.term, self.metrics, self.client.context, self.unfit, guard).app()
         try:
-            return serving(app, settings.host, settings.port, settings.certificate, settings.key)
+            return serving(
+                app, settings.host, settings.port, settings.certificate, settings.key, settings.client_authority
+            )
         except OSError as error:  # ssl's own error is one
             raise PaictlError(
                 f"the certificate or its key cannot be used: {error.strerror or error}",
-                where=f"{settings.certificate}, {settings.key}", hint="both have to be PEM and belong together",
+                where=", ".join(
+                    str(path) for path in (settings.certificate, settings.key, settings.client_authority) if path
+                ),
+                hint="both have to be PEM and belong together",
             ) from None  # fmt: skip
 
     def _supervise(self) -> None:
@@ -210,6 +227,9 @@ class ExtenderService:
             "the leader's label cannot be set": self.routing.problem if self.routing is not None else "",
             "nodes cannot be followed": _with_rights(term.nodes.problem) if term is not None else "",
             "pods cannot be followed": _with_rights(term.pods.problem) if term is not None else "",
+            "namespaces cannot be followed": (
+                _with_rights(term.namespaces.problem) if term is not None and term.namespaces is not None else ""
+            ),
             "two extenders": term.core.rival if term is not None and not self.settings.elect else "",
             "the configuration": f"{self.settings.config} cannot be read; what it said before stays" if gone else "",
         }

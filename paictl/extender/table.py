@@ -1,4 +1,8 @@
-"""The pods that the extender has heard of, from kube-scheduler or from the API server."""
+"""The pods that the API server has told the extender of.
+
+What a caller of filter, bind or preempt says about a pod is compared with its entry and never becomes one: whoever
+reaches the port could otherwise invent a virtual cluster and a priority for a pod of theirs.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,18 @@ from paictl.cluster.pods.reading import read_pod, source_of
 from paictl.extender.wire import PodRef, pod_ref
 from paictl.frozen import frozen
 from paictl.scheduler.errors import RequestError
+
+
+class UnknownPodError(Exception):
+    """A caller speaks of a pod otherwise than the API server does; the message says how.
+
+    An honest kube-scheduler hears of a pod a moment earlier or later than this process: it has to ask again.
+    """
+
+    def __init__(self, pod: Mapping[str, Any], message: str) -> None:
+        super().__init__(message)
+        self.pod = pod
+        """What the caller sent."""
 
 
 @frozen
@@ -48,7 +64,7 @@ class PodEntry:
     binding: bool = False
     """Whether a binding is under way."""
     listed: bool = False
-    """Whether the API server has told of it: kube-scheduler may ask about pods that are gone already."""
+    """Whether the informer has told of it; one that was only fetched may be gone without any news."""
     deleting: bool = False
     gated: bool = False
     """Whether it has scheduling gates: nobody is to schedule it yet."""
@@ -92,6 +108,28 @@ class PodTable:
                 entry.reading, entry.problem = read_pod(pod, ref.uid, ref.key, self.rules), None
             except RequestError as error:
                 entry.reading, entry.problem = None, error
+        return entry
+
+    def named_by(self, pod: Mapping[str, Any]) -> PodEntry:
+        """The entry of the pod that a caller sent.
+
+        Raises `UnknownPodError` if the API server has not told of it (yet), if it has another name under this uid, or
+        if it asks for something else than the caller says.
+        """
+        ref = pod_ref(pod)
+        entry = self.by_uid.get(ref.uid)
+        if entry is None:
+            raise UnknownPodError(
+                pod, f"the API server has not reported pod {ref.key} with uid {ref.uid} yet: ask again"
+            )
+        if entry.ref != ref:
+            raise UnknownPodError(pod, f"uid {ref.uid} is not the uid of pod {ref.key}")
+        if entry.source != source_of(pod):
+            raise UnknownPodError(
+                pod,
+                f"pod {ref.key} has other scheduling annotations or labels at the API server than in this question: "
+                "ask again",
+            )
         return entry
 
     def find(self, namespace: str, name: str) -> PodEntry | None:

@@ -48,26 +48,36 @@ class LeaderTerm:
         self.reconciler = Reconciler(client, self.core, remaining=remaining, delete_after=delete_after)
         self.nodes = Informer(client, "/api/v1/nodes", _NodeListener(self), times=times)
         self.pods = Informer(client, "/api/v1/pods", _PodListener(self), query=PODS, times=times)
+        self.namespaces = (
+            Informer(client, "/api/v1/namespaces", _NamespaceListener(self), times=times)
+            if options.require_grants
+            else None
+        )
         self.remaining = remaining
         self._opening = threading.Lock()
         self.ended = False
 
     def start(self) -> None:
-        """List nodes and pods, and answer as soon as both are known."""
-        self.nodes.start()
-        self.pods.start()
+        """List nodes, pods and, if grants count, namespaces; answer as soon as all are known."""
+        for informer in self._informers():
+            informer.start()
         self.reconciler.start()
+
+    def _informers(self) -> tuple[Informer, ...]:
+        return (self.nodes, self.pods) if self.namespaces is None else (self.namespaces, self.nodes, self.pods)
 
     def stop(self) -> None:
         """Answer nothing more."""
         self.ended = True
-        for part in (self.nodes, self.pods, self.reconciler, self.binder):
-            part.stop()
+        for informer in self._informers():
+            informer.stop()
+        self.reconciler.stop()
+        self.binder.stop()
 
     def synced(self) -> None:
-        """A list has been told; when both have, the core opens."""
+        """A list has been told; when all have, the core opens."""
         with self._opening:
-            if not self.core.is_open and self.nodes.ready.is_set() and self.pods.ready.is_set():
+            if not self.core.is_open and all(one.ready.is_set() for one in self._informers()):
                 self.core.open()
                 gc.freeze()  # what is known now stays: no answer has to wait until the collector has walked it
 
@@ -79,7 +89,7 @@ class LeaderTerm:
         if self.ended or self.remaining() <= 0:
             return "this process does not lead"
         if not self.core.is_open:
-            found = self.nodes.problem or self.pods.problem
+            found = next(filter(None, (one.problem for one in self._informers())), "")
             return f"the scheduler is starting: {found or 'it does not know all pods yet'}"
         return ""
 
@@ -110,6 +120,27 @@ class _NodeListener:
 
     def synced(self) -> None:
         self.term.nodes.ready.set()
+        with suppress(NotServingError):  # a broken core has said so already
+            self.term.synced()
+
+
+class _NamespaceListener:
+    """What the informer of namespaces tells."""
+
+    def __init__(self, term: LeaderTerm) -> None:
+        self.term = term
+
+    def changed(self, thing: Json) -> None:
+        with suppress(NotServingError):  # a broken core has said so already
+            self.term.core.namespace_changed(thing)
+
+    def gone(self, key: str, uid: str) -> None:  # noqa: ARG002 - another namespace may have the name by now
+        with suppress(NotServingError):  # a broken core has said so already
+            self.term.core.namespace_gone(key)
+
+    def synced(self) -> None:
+        assert self.term.namespaces is not None  # noqa: S101 - it has just told
+        self.term.namespaces.ready.set()
         with suppress(NotServingError):  # a broken core has said so already
             self.term.synced()
 

@@ -111,6 +111,8 @@ def explain_pod(core: ExtenderCore, namespace: str, name: str) -> Json:
         if known is not None and known.info is not None:
             return data | _running(core, entry)
         try:
+            if (refusal := core.refusal(entry)) is not None:
+                raise refusal
             found = explain(core.book.engine, entry.reading.request)
         except RequestError as error:
             return data | {"situation": "refused", "text": [f"Pod {entry.ref.key} was refused: {error.message}"]}

@@ -6,8 +6,10 @@ The API server's audit log is the witness: it has every call of the accounts tha
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -45,9 +47,11 @@ class Call(NamedTuple):
 
 def printed(*words: str) -> list[Json]:
     """The objects of `paictl extender config`."""
+    state = {"PAICTL_STATE": f"{tempfile.gettempdir()}/paictl-e2e-{os.getpid()}"}  # keeps the certificates
     text = subprocess.run(
-        [*PAICTL, "extender", "config", *words], check=True, capture_output=True, text=True, cwd=ROOT
-    ).stdout
+        [*PAICTL, "extender", "config", *words], check=True, capture_output=True, text=True, cwd=ROOT,
+        env=os.environ | state,
+    ).stdout  # fmt: skip
     return list(yaml.safe_load_all(text))
 
 

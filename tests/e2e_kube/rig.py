@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import ssl
 import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -30,12 +31,17 @@ class Rig:
         self.config = folder / "hivedscheduler.yaml"
         self.config.write_text(yaml.safe_dump(dict(config), sort_keys=False))
         self.port = free_ports(1)[0]
+        self.reading: ssl.SSLContext | None = None
+        """How `get` reaches an extender that speaks HTTPS, and `token` what it shows; None: by plain HTTP."""
+        self.asking: ssl.SSLContext | None = None
+        """How kube-scheduler does."""
+        self.token = ""
         self.objects: list[Json] = []
         """What `install` has applied, as the API server has it."""
 
     @property
     def url(self) -> str:
-        return f"http://{HOST}:{self.port}"
+        return f"http{'s' if self.reading else ''}://{HOST}:{self.port}"
 
     def conf(self, account: str) -> Path:
         """The kubeconfig of a service account."""
@@ -72,7 +78,7 @@ class Rig:
         self.plane.start_scheduler(json.dumps(self.scheduler_configuration(**changes)), self.conf(SCHEDULER))
 
     def scheduler_configuration(self, **changes: Any) -> dict[str, Any]:
-        (found,) = printed("--scheduler-only")
+        (found,) = printed("--scheduler-only", "--no-tls")
         found["clientConnection"] = {"kubeconfig": "@KUBECONFIG@", "qps": 500, "burst": 1000}
         found["leaderElection"] = {"leaderElect": False}
         found["extenders"][0]["urlPrefix"] = f"{self.url}/v1/extender"
@@ -80,29 +86,31 @@ class Rig:
 
     def get(self, path: str) -> Any:
         """A GET to the extender, as JSON."""
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(f"{self.url}{path}", timeout=20) as reply:
-            return json.load(reply)
+        return json.loads(self.text(path))
 
     def post(self, path: str, body: object) -> Any:
         """A POST to the extender, as kube-scheduler sends it."""
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         request = urllib.request.Request(  # noqa: S310 - our own process
             f"{self.url}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
         )
-        with opener.open(request, timeout=20) as reply:
+        with _opener(self.asking).open(request, timeout=20) as reply:
             return json.load(reply)
 
     def text(self, path: str, accept: str = "*/*") -> str:
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        request = urllib.request.Request(f"{self.url}{path}", headers={"Accept": accept})  # noqa: S310
-        with opener.open(request, timeout=20) as reply:
+        headers = {"Accept": accept} | ({"Authorization": f"Bearer {self.token}"} if self.token else {})
+        request = urllib.request.Request(f"{self.url}{path}", headers=headers)  # noqa: S310
+        with _opener(self.reading).open(request, timeout=20) as reply:
             return str(reply.read().decode())
 
     def stop(self) -> None:
         for name in ("kube-scheduler", "extender"):
             if name in self.plane.programs:
                 self.plane.programs[name].stop()
+
+
+def _opener(context: ssl.SSLContext | None) -> urllib.request.OpenerDirector:
+    secure = [urllib.request.HTTPSHandler(context=context)] if context is not None else []
+    return urllib.request.build_opener(urllib.request.ProxyHandler({}), *secure)
 
 
 @contextlib.contextmanager

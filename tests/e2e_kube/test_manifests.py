@@ -7,14 +7,20 @@ every call that a rule allows; the audit log says afterwards whether a rule is m
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
+import ssl
+import urllib.error
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
+from paictl.cluster.pods.labels import GRANTED
 from tests.e2e_kube.accounts import (
     EXTENDER,
     PAICTL,
@@ -27,6 +33,7 @@ from tests.e2e_kube.accounts import (
     install,
     printed,
     refused,
+    token,
 )
 from tests.e2e_kube.churn import gang
 from tests.e2e_kube.controlplane import HOST, ControlPlane, answers, free_ports
@@ -34,6 +41,7 @@ from tests.e2e_kube.kubeapi import ApiError, Json, KubeApi, hived_pod, until
 from tests.e2e_kube.rig import Rig, nodes_of
 
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{SPACE}/leases"
+BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 HOSTNAME = "kubernetes.io/hostname"
@@ -58,11 +66,13 @@ def up(plane: ControlPlane, api: KubeApi, tmp_path_factory: pytest.TempPathFacto
     try:
         api.add_nodes(nodes_of(configuration(2)))
         _remove_deployments(api)
+        api.patch("/api/v1/namespaces/default", {"metadata": {"annotations": {GRANTED: "A"}}})
         made.install("--delete-after", str(PATIENCE))
         _start(made)
         yield made
     finally:
         made.stop()
+        api.patch("/api/v1/namespaces/default", {"metadata": {"annotations": {GRANTED: None}}})
         api.delete_all()
         api.call("DELETE", "/api/v1/nodes")
 
@@ -76,15 +86,48 @@ def _start(up: Rig) -> None:
     command[command.index("--config") + 1] = str(up.config)
     command[command.index("--listen") + 1] = f"{HOST}:{up.port}"
     command[command.index("--pod") + 1] = f"{SPACE}/{_replicas(up.api)[0]['metadata']['name']}"
+    for word in ("--tls-cert", "--tls-key", "--tls-client-ca"):
+        command[command.index(word) + 1] = str(_mounted(up, "hivedscheduler-extender-tls", command, word))
     kubeconfig = ["--kubeconfig", str(up.conf(EXTENDER)), "--context", "x"]
+    _look_as(up, "reader")
     program = up.plane.run(
         "extender", [*PAICTL, *command[1:], *kubeconfig, "--bind-deadline", "3", "--dump", str(up.folder)]
     )
-    program.wait_until(lambda: answers(f"{up.url}/readyz"))
+    program.wait_until(lambda: answers(f"{up.url}/readyz", up.reading))
     scheduler = yaml.safe_load(settings["scheduler.yaml"])
     scheduler["clientConnection"]["kubeconfig"] = "@KUBECONFIG@"
-    scheduler["extenders"][0]["urlPrefix"] = f"{up.url}/v1/extender"
+    extender = scheduler["extenders"][0]
+    extender["tlsConfig"]["serverName"] = urlsplit(extender["urlPrefix"]).hostname  # here it has only an address
+    extender["urlPrefix"] = f"{up.url}/v1/extender"
+    for key, path in list(extender["tlsConfig"].items()):
+        if key.endswith("File"):
+            extender["tlsConfig"][key] = str(up.folder / "hivedscheduler-client-tls" / Path(path).name)
     up.plane.start_scheduler(json.dumps(scheduler), up.conf(SCHEDULER))
+
+
+def _mounted(up: Rig, secret: str, command: list[str], word: str) -> Path:
+    """A file of a Secret where the command line names it, as the kubelet would mount it."""
+    return up.folder / secret / Path(command[command.index(word) + 1]).name
+
+
+def _look_as(up: Rig, account: str) -> None:
+    """Secrets become files; whoever looks has no certificate, but a token of an account with the printed role."""
+    for secret in ("hivedscheduler-extender-tls", "hivedscheduler-client-tls"):
+        folder = up.folder / secret
+        folder.mkdir(mode=0o700)
+        for name, data in found(up.objects, "Secret", secret)["data"].items():
+            (folder / name).write_bytes(base64.b64decode(data))
+    client = up.folder / "hivedscheduler-client-tls"
+    up.reading, up.asking = (ssl.create_default_context(cafile=client / "ca.crt") for _ in range(2))
+    up.reading.check_hostname = up.asking.check_hostname = False
+    up.asking.load_cert_chain(client / "tls.crt", client / "tls.key")
+    with contextlib.suppress(ApiError):
+        up.api.call("POST", f"/api/v1/namespaces/{SPACE}/serviceaccounts", {"metadata": {"name": account}})
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "hivedscheduler-extender-reader"}
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": SPACE}
+    with contextlib.suppress(ApiError):
+        up.api.call("POST", BINDINGS, {"metadata": {"name": account}, "roleRef": role, "subjects": [subject]})
+    up.token = token(up.api, account)
 
 
 def _remove_deployments(api: KubeApi) -> None:
@@ -124,7 +167,7 @@ def _versions(objects: list[Json]) -> dict[tuple[str, str], str]:
 
 
 def test_both_hold_the_leases_that_their_roles_name(up: Rig, api: KubeApi) -> None:
-    assert answers(f"{up.url}/readyz"), "the extender leads"
+    assert answers(f"{up.url}/readyz", up.reading), "the extender leads"
     for name in (EXTENDER, SCHEDULER):
         until(lambda name=name: _holder(api, name) != "", 30, f"the lease {name} is held")  # type: ignore[misc]
 
@@ -132,6 +175,29 @@ def test_both_hold_the_leases_that_their_roles_name(up: Rig, api: KubeApi) -> No
 def _holder(api: KubeApi, name: str) -> str:
     held = {one["metadata"]["name"]: one for one in api.get(LEASES)["items"]}
     return str(held.get(name, {"spec": {}})["spec"].get("holderIdentity", ""))
+
+
+def test_who_has_neither_certificate_nor_right_is_told_nothing(up: Rig, api: KubeApi) -> None:
+    """The verbs are kube-scheduler's alone; looking needs a token of an account with the right."""
+    known, up.asking = up.asking, up.reading
+    try:
+        for verb in ("filter", "bind", "preempt"):
+            with pytest.raises(urllib.error.HTTPError) as refusal:
+                up.post(f"/v1/extender/{verb}", {})
+            assert refusal.value.code == 401
+    finally:
+        up.asking = known
+    assert "paictl_extender_nodes" in up.text("/metrics")
+    good, strangers = up.token, {"": 401, "nonsense": 403, token(api, SCHEDULER): 403}
+    try:
+        for up.token, status in strangers.items():
+            for path in ("/metrics", "/v1/inspect/clusterstatus", "/v1/explain/pods/default/x", "/v1/picture", "/"):
+                with pytest.raises(urllib.error.HTTPError) as refusal:
+                    up.text(path)
+                assert refusal.value.code == status, path
+            assert up.text("/healthz") == "ok"
+    finally:
+        up.token = good
 
 
 def test_a_lease_that_no_role_allows_is_said(up: Rig) -> None:
@@ -155,10 +221,10 @@ def test_the_leaders_node_can_be_drained_and_the_service_leads_to_the_leader(up:
     try:
         standby.wait_until(lambda: answers(f"http://{HOST}:{other}{probe}"))
         assert not answers(f"http://{HOST}:{other}/readyz"), "it does not answer questions"
-        for name, port in ((first, up.port), (second, other)):
+        for name, address in ((first, up.url), (second, f"http://{HOST}:{other}")):
             binding = {"metadata": {"name": name}, "target": {"kind": "Node", "name": "told-0"}}
             api.call("POST", f"/api/v1/namespaces/{SPACE}/pods/{name}/binding", binding)
-            ready = {"type": "Ready", "status": str(answers(f"http://{HOST}:{port}{probe}"))}
+            ready = {"type": "Ready", "status": str(answers(f"{address}{probe}", up.reading))}
             until(lambda name=name: api.phase(name, SPACE) == "Running", 30, "it runs")  # type: ignore[misc]
             path = f"/api/v1/namespaces/{SPACE}/pods/{name}/status"
             api.call("PATCH", path, {"status": {"conditions": [ready]}}, "application/strategic-merge-patch+json")
@@ -173,7 +239,7 @@ def test_the_leaders_node_can_be_drained_and_the_service_leads_to_the_leader(up:
     finally:
         standby.stop()
         up.plane.programs["extender"].start()
-        up.plane.programs["extender"].wait_until(lambda: answers(f"{up.url}/readyz"))
+        up.plane.programs["extender"].wait_until(lambda: answers(f"{up.url}/readyz", up.reading))
 
 
 def _endpoints(api: KubeApi) -> set[str]:
@@ -196,7 +262,7 @@ def test_what_cannot_be_read_is_told_once_by_two_terms(up: Rig, api: KubeApi) ->
     program = up.plane.programs["extender"]
     program.stop()
     program.start()
-    program.wait_until(lambda: answers(f"{up.url}/readyz"))
+    program.wait_until(lambda: answers(f"{up.url}/readyz", up.reading))
     until(lambda: _count(api, "riddle", "Unreadable") > before, 20, "counted on")
     api.delete("riddle")
 
@@ -263,6 +329,31 @@ def test_a_pod_is_asked_about_again_when_the_configuration_has_room(up: Rig, api
     bound = api.await_bound(["patient-0"], 60)["patient-0"]
     assert bound["spec"]["nodeName"] == "told-1"
     assert "paictl.io/asked-again" in bound["metadata"]["annotations"]
+
+
+def test_a_namespace_without_a_grant_waits_until_it_has_one(up: Rig, api: KubeApi) -> None:
+    """kube-scheduler says why, and asks again once an administrator has granted the virtual cluster."""
+    api.delete_all()
+    until(lambda: up.get("/v1/inspect/affinitygroups/")["items"] is None, 20, "all is free")
+    with contextlib.suppress(ApiError):
+        api.call("POST", "/api/v1/namespaces", {"metadata": {"name": "stranger"}})
+    made = gang("visitor", 1, 4, "A")[0]
+    api.call("POST", "/api/v1/namespaces/stranger/pods", made)
+
+    def said() -> str:
+        pod = api.pod("visitor-0", "stranger")
+        return json.dumps(pod["status"]) if pod else ""
+
+    until(lambda: "was not granted virtual cluster A" in said(), 20, said)
+    assert any(one["reason"] == "Refused" for one in api.events("visitor-0", "stranger"))
+    api.patch("/api/v1/namespaces/stranger", {"metadata": {"annotations": {GRANTED: "A"}}})
+
+    def node() -> str:
+        pod = api.pod("visitor-0", "stranger")
+        return str(pod["spec"].get("nodeName", "")) if pod else ""
+
+    until(node, 30, said)
+    api.delete("visitor-0", "stranger")
 
 
 def test_devices_that_nobody_binds_are_given_back(up: Rig, api: KubeApi) -> None:

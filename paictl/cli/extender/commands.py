@@ -5,6 +5,8 @@ Heavy imports happen inside the commands, so that ``paictl --help`` stays fast.
 
 from __future__ import annotations
 
+import sys
+import time
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,7 +22,9 @@ from paictl.errors import PaictlError
 from paictl.scheduler.errors import RequestError
 
 if TYPE_CHECKING:
+    from paictl.cluster.manifests.certificates import CertificateSet
     from paictl.cluster.pods.labels import Reading
+    from paictl.extender.manifests import Choices
 
 HELP = "The scheduler core behind kube-scheduler: serve its questions, make its manifests, read pods as it does."
 app = App(help=HELP)
@@ -47,6 +51,10 @@ def serve(
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to answer.")] = "0.0.0.0:30096",
     tls_cert: Annotated[Path | None, typer.Option(help="Certificate (PEM) to answer with HTTPS.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
+    tls_client_ca: Annotated[
+        Path | None,
+        typer.Option(help="Authority (PEM) of kube-scheduler's client certificate; without it anyone is answered."),
+    ] = None,
     leader_elect: Annotated[bool, typer.Option("--leader-elect", help="One of several replicas answers.")] = False,
     lease: Annotated[
         str, typer.Option(metavar="NAMESPACE/NAME", help="The Lease for it.")
@@ -68,6 +76,13 @@ def serve(
     device: Annotated[
         list[str] | None, typer.Option("--device", metavar="RESOURCE", help="Resource that counts as devices.")
     ] = None,
+    require_grants: Annotated[
+        bool,
+        typer.Option(
+            "--require-grants/--no-require-grants",
+            help="Refuse pods of namespaces that were not granted their virtual cluster.",
+        ),
+    ] = False,
     dump: Annotated[Path | None, typer.Option(help="Folder for the state if an invariant breaks.")] = None,
 ) -> None:
     """Answer kube-scheduler's filter, bind and preempt calls, and preempt gang by gang.
@@ -81,12 +96,14 @@ def serve(
     from paictl.remote.kube.client import connect
 
     host, port = address(listen)
-    _check_certificate(tls_cert, tls_key)
+    _check_certificate(tls_cert, tls_key, tls_client_ca)
     settings = ExtenderSettings(
-        config=config, host=host, port=port, certificate=tls_cert, key=tls_key, elect=leader_elect,
+        config=config, host=host, port=port, certificate=tls_cert, key=tls_key,
+        client_authority=tls_client_ca, elect=leader_elect,
         lease=namespaced("--lease", lease), pod=namespaced("--pod", pod) if pod else None,
         own_preemption=preemption is Evictor.EXTENDER, delete_after=delete_after,
         deadline=bind_deadline, devices=tuple(device) if device else DEVICES, dump=dump,
+        require_grants=require_grants,
     )  # fmt: skip
     try:
         service = ExtenderService(connect(kubeconfig, context), settings, console.info)
@@ -97,10 +114,12 @@ def serve(
     service.run()
 
 
-def _check_certificate(certificate: Path | None, key: Path | None) -> None:
+def _check_certificate(certificate: Path | None, key: Path | None, client_authority: Path | None) -> None:
     if (certificate is None) != (key is None):
         raise PaictlError("--tls-cert and --tls-key belong together")
-    for path in filter(None, (certificate, key)):
+    if client_authority is not None and certificate is None:
+        raise PaictlError("--tls-client-ca needs --tls-cert and --tls-key")
+    for path in filter(None, (certificate, key, client_authority)):
         if not path.is_file():
             raise PaictlError("there is no such file", where=str(path))
 
@@ -119,6 +138,17 @@ def config_(
     delete_after: Annotated[
         float | None, typer.Option(metavar="SECONDS", min=0, help="As for serve; adds the permission to delete pods.")
     ] = None,
+    require_grants: Annotated[
+        bool,
+        typer.Option(
+            "--require-grants/--no-require-grants",
+            help="Whether a namespace needs a grant for each virtual cluster that its pods use.",
+        ),
+    ] = True,
+    tls: Annotated[
+        bool,
+        typer.Option("--tls/--no-tls", help="Whether kube-scheduler and the extender show each other certificates."),
+    ] = True,
     scheduler_only: Annotated[
         bool, typer.Option("--scheduler-only", help="Only the KubeSchedulerConfiguration.")
     ] = False,
@@ -135,11 +165,36 @@ def config_(
         except FindingsError as error:
             console.info(error.report)
             raise
-    choices = manifests.Choices(scheduler_name, namespace, image, kube_image, replicas, text, delete_after)
+    choices = manifests.Choices(
+        scheduler_name, namespace, image, kube_image, replicas, text, delete_after, require_grants, tls
+    )
     if scheduler_only:
         console.write(manifests.to_yaml([manifests.scheduler_configuration(choices)]).rstrip())
-    else:
-        console.write(manifests.to_yaml(manifests.objects(choices, __version__)).rstrip())
+        return
+    if require_grants:
+        console.info(
+            "namespaces need a grant for the virtual clusters that their pods use: "
+            "kubectl annotate namespace NAMESPACE 'paictl.io/virtual-clusters=VC1,VC2' (--no-require-grants: none)"
+        )
+    console.write(manifests.to_yaml(manifests.objects(choices, __version__, _certificates(choices))).rstrip())
+
+
+def _certificates(choices: Choices) -> CertificateSet | None:
+    """The certificates to print, from the file that keeps them; placeholders on a terminal, which people look at."""
+    from paictl.cluster.manifests.certificates import extender_host, kept_in
+    from paictl.places import state_folder
+
+    if not choices.tls:
+        return None
+    if sys.stdout.isatty():
+        console.info("keys are not shown on a terminal: pipe this to `kubectl apply -f -`")
+        return None
+    path = state_folder() / "extender" / f"{choices.namespace}.json"
+    found = kept_in(path, extender_host(choices.namespace), time.time())
+    console.info(
+        f"the output holds private keys, in Secrets for kubectl: keep it out of version control; kept in {path}"
+    )
+    return found
 
 
 @app.command("explain-pod", epilog="kubectl get pod train-0 -o yaml | paictl extender explain-pod -")

@@ -15,6 +15,7 @@ from paictl.cluster.kubernetes.paijob.names import JOB, SELECTOR, labels_of, obj
 from paictl.cluster.kubernetes.paijob.resource import PaiJob, manifest_of, read_paijob
 from paictl.cluster.kubernetes.paijob.secrets import secret_of, values_of
 from paictl.cluster.kubernetes.paijob.seen import PodSeen, read_pod
+from paictl.cluster.pods.labels import EVERY_VC, GRANTED
 from paictl.cluster.values import ClusterError, JobRequest, JobView, NotStartedError, TaskPlace
 from paictl.i18n import text
 from paictl.remote.kube import podstreams
@@ -97,7 +98,11 @@ class JobStore:
         space = {
             "apiVersion": "v1",
             "kind": "Namespace",
-            "metadata": {"name": JOBS_NAMESPACE, "labels": labels("jobs")},
+            "metadata": {
+                "name": JOBS_NAMESPACE,
+                "labels": labels("jobs"),
+                "annotations": {GRANTED: EVERY_VC},  # who may use which is checked when a job is submitted
+            },
         }
         create(self._client, "/api/v1/namespaces", space)  # the first job of all
         try:

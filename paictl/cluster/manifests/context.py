@@ -11,6 +11,7 @@ from typing import Any, Final
 import yaml
 
 from paictl.cluster.machines import machines_in
+from paictl.cluster.manifests.certificates import PLACEHOLDER, CertificateSet
 from paictl.cluster.manifests.images import ImageReferences
 from paictl.cluster.manifests.taints import taints_by_host
 from paictl.cluster.manifests.templating import Manifest, TemplateError, render_folder
@@ -42,6 +43,8 @@ class RenderInputs:
     version: str
     files: Mapping[str, str]
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    certificates: CertificateSet | None = field(default=None, repr=False)
+    """Of kube-scheduler and the extender; placeholders stand for them where there are none."""
 
 
 class Sections(dict[str, Any]):
@@ -110,6 +113,8 @@ class Renderer:
             "machines": self._machines,
             "files": dict(inputs.files),
             "version": inputs.version,
+            # never in what hashes are made of: renewed certificates are no change of the configuration
+            "certificates": (secrets is not None and inputs.certificates) or PLACEHOLDER,
             "image": ImageReferences(self._images, inputs.version, sections),
         }  # fmt: skip
 

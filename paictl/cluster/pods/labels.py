@@ -30,6 +30,11 @@ LAZY: Final = f"{PREFIX}lazy-preemption"
 IGNORE: Final = f"{PREFIX}ignore-suggested-nodes"
 KEYS: Final = (VC, PRIORITY, GROUP, GROUP_SIZE, MEMBERS, LEAF_CELLS, LEAF_TYPE, PINNED, LAZY, IGNORE)
 
+GRANTED: Final = f"{PREFIX}virtual-clusters"
+"""Annotation of a Namespace: the virtual clusters that its pods may use, separated by commas."""
+EVERY_VC: Final = "*"
+"""Among them, it stands for all virtual clusters."""
+
 JOBSET: Final = "jobset.sigs.k8s.io/jobset-name"
 _JOBSET_UID: Final = "jobset.sigs.k8s.io/jobset-uid"
 KUBEFLOW: Final = "training.kubeflow.org/job-name"

@@ -54,8 +54,9 @@ def asks(pod: Mapping[str, Any]) -> bool:
 
 def source_of(pod: Mapping[str, Any]) -> tuple[object, ...]:
     """What the reading of a pod depends on and can change while it waits: read again if this has."""
-    noted = noted_on(pod)
-    return noted.get(SCHEDULING_SPEC), str(pod["metadata"].get("labels")), *map(noted.get, KEYS)
+    noted, labels = noted_on(pod), pod["metadata"].get("labels") or {}
+    said = sorted(labels.items()) if isinstance(labels, dict) else labels
+    return noted.get(SCHEDULING_SPEC), str(said), *map(noted.get, KEYS)
 
 
 def read_pod(pod: Mapping[str, Any], uid: str, name: str, rules: Rules) -> Reading:

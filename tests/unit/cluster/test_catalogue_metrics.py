@@ -125,8 +125,11 @@ def test_what_is_looked_at_is_there_under_that_name(catalogue: Catalogue) -> Non
     """Jobs of the scrape configuration: label and port of pods that some template makes."""
     found = catalogue["preset lab"]
     config = prometheus(found, "prometheus.yml")
-    (services,) = [one for one in config["scrape_configs"] if one["job_name"] == "services"]
-    wanted = services["relabel_configs"][0]["regex"]
+    jobs = ("services", "scheduler")
+    scraped = [one for one in config["scrape_configs"] if one["job_name"] in jobs]
+    kept = {one["job_name"]: one["relabel_configs"][0]["regex"] for one in scraped}
+    assert set(kept) == set(jobs)
+    wanted = "|".join(f"(?:{one})" for one in kept.values())
     there = {
         f"{body['spec']['template']['metadata']['labels']['app.kubernetes.io/name']};{port['name']}"
         for _, body in objects(found, *KINDS_WITH_PODS)

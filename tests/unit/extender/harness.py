@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -18,6 +19,7 @@ from paictl.cells.spec import ClusterSpec
 from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.nodes import NodeStatus
 from paictl.extender.binder import Binder
+from paictl.extender.callers import Guard
 from paictl.extender.connections import serving
 from paictl.extender.core import Binding, ExtenderCore, ExtenderOptions
 from paictl.extender.filtering import filter_nodes
@@ -131,9 +133,12 @@ class Harness:
             self.core.pod_changed(one)
         self.core.open()
 
-    def create(self, made: Json) -> Json:
+    def create(self, made: Json, *, told: bool = True) -> Json:
+        """Put a pod into the API server; `told`: and tell the core of it, as the informer does."""
         about = made["metadata"]
         self.server.pods[f"{about['namespace']}/{about['name']}"] = made
+        if told:
+            self.core.pod_changed(made)
         return made
 
     def delete(self, name: str, namespace: str = "default") -> None:
@@ -202,13 +207,13 @@ class Caller:
 
 
 @contextmanager
-def served(harness: Harness) -> Iterator[Caller]:
-    """The harness over HTTP on a free port, with the server's own settings."""
+def served(harness: Harness, guard: Guard | None = None, *files: Path) -> Iterator[Caller]:
+    """The harness over HTTP on a free port, with the server's own settings; over HTTPS with its files."""
     metrics = ExtenderMetrics(lambda: harness.core)
-    app = Api(lambda: harness, metrics).app()  # type: ignore[arg-type,return-value]
+    app = Api(lambda: harness, metrics, guard=guard).app()  # type: ignore[arg-type,return-value]
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio then sends at once
     sock.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(serving(app, "127.0.0.1", 0))
+    server = uvicorn.Server(serving(app, "127.0.0.1", 0, *files))
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
     thread.start()

@@ -6,6 +6,7 @@ from paictl.cluster.pods.nodes import NodeStatus
 from paictl.extender import housekeeping
 from paictl.extender.filtering import filter_nodes
 from paictl.extender.wire import FilterArgs
+from paictl.remote.kube.client import Json
 from tests.unit.extender.conftest import NODES
 from tests.unit.extender.harness import Harness, gang, pod
 
@@ -64,14 +65,14 @@ def test_gated_and_foreign_pods_are_left_alone(harness: Harness) -> None:
     assert harness.core.table.find("default", "foreign") is None
 
 
-def test_pods_that_only_kube_scheduler_spoke_of_are_forgotten(harness: Harness) -> None:
+def test_pods_that_were_only_fetched_are_forgotten_once_they_are_gone(harness: Harness) -> None:
     """They were gone before their first news came; nobody would ever say that they are."""
     for made in gang("full", 3, 4):
         harness.run(made)
         harness.core.pod_changed(made)
     for i in range(50):
-        filter_nodes(harness.core, FilterArgs(gang(f"stranger{i}", 1, 4)[0], NODES))
-    filter_nodes(harness.core, FilterArgs(pod("broken", "{"), NODES))
+        _fetched(harness, gang(f"stranger{i}", 1, 4)[0])
+    _fetched(harness, pod("broken", "{"))
     waiting = harness.create(gang("waiting", 1, 4)[0])
     harness.core.pod_changed(waiting)
     harness.now += 30
@@ -82,6 +83,12 @@ def test_pods_that_only_kube_scheduler_spoke_of_are_forgotten(harness: Harness) 
     assert {entry.ref.name for entry in harness.core.table} == {"full-0", "full-1", "full-2", "waiting-0"}
     assert len(harness.core.book.pods) == 3, "and nothing is kept about them elsewhere"
     assert "GET pod waiting-0" not in harness.server.calls, "the API server has spoken of it, and will when it goes"
+
+
+def _fetched(harness: Harness, made: Json) -> None:
+    """Asked about before its first news came, and so looked up by name."""
+    harness.core.table.meet(made, harness.now)
+    filter_nodes(harness.core, FilterArgs(made, NODES))
 
 
 def test_a_pod_that_is_gone_when_it_is_to_be_queued_again_is_forgotten(harness: Harness) -> None:

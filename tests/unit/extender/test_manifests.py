@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 import yaml
 
+from paictl.cluster.manifests.certificates import CertificateSet
 from paictl.errors import PaictlError
 from paictl.extender.manifests import Choices, objects, scheduler_configuration, to_yaml
 
@@ -37,9 +40,12 @@ def test_permissions_are_no_more_than_what_is_done() -> None:
         ("nodes", "list"), ("nodes", "watch"), ("pods", "get"), ("pods", "list"), ("pods", "watch"), ("pods", "patch"),
         ("pods/binding", "create"), ("pods/eviction", "create"), ("pods/status", "patch"),
         ("events", "create"), ("events", "get"), ("events", "patch"), ("poddisruptionbudgets", "list"),
+        ("tokenreviews", "create"), ("subjectaccessreviews", "create"), ("namespaces", "list"), ("namespaces", "watch"),
     }  # fmt: skip
     more = made(delete_after=60)
-    assert more["ClusterRole", "hivedscheduler-extender"]["rules"][-1]["verbs"] == ["delete"]
+    assert {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]} in more[
+        "ClusterRole", "hivedscheduler-extender"
+    ]["rules"]
     command = more["Deployment", "hivedscheduler-extender"]["spec"]["template"]["spec"]["containers"][0]["command"]
     assert command[-2:] == ["--delete-after", "60"]
 
@@ -56,6 +62,50 @@ def test_the_choices_reach_where_they_belong() -> None:
     assert extender["template"]["spec"]["containers"][0]["image"] == "r/p:1"
     assert "elsewhere/hivedscheduler-extender" in extender["template"]["spec"]["containers"][0]["command"]
     assert scheduler_configuration(Choices(scheduler_name="gpu"))["profiles"] == [{"schedulerName": "gpu"}]
+
+
+def test_both_show_each_other_certificates_and_keys_are_in_secrets_only() -> None:
+    certificates = CertificateSet(*(f"PEM of {name}" for name in CertificateSet.__annotations__))
+    found = objects(Choices(), "1.2.3", certificates)
+    others = str([one for one in found if one["kind"] != "Secret"])
+    for text in asdict(certificates).values():
+        assert text not in others
+        assert base64.b64encode(text.encode()).decode() not in others
+    there = {one["metadata"]["name"]: one["data"] for one in found if one["kind"] == "Secret"}
+    assert {name: sorted(data) for name, data in there.items() if name != "hivedscheduler-ca"} == {
+        "hivedscheduler-extender-tls": ["ca.crt", "tls.crt", "tls.key"],
+        "hivedscheduler-client-tls": ["ca.crt", "tls.crt", "tls.key"],
+    }
+    mounted = {
+        one["metadata"]["name"]: [volume["secret"]["secretName"] for volume in volumes if "secret" in volume]
+        for one in found
+        if one["kind"] == "Deployment"
+        for volumes in [one["spec"]["template"]["spec"]["volumes"]]
+    }
+    assert mounted == {
+        "hivedscheduler": ["hivedscheduler-client-tls"], "hivedscheduler-extender": ["hivedscheduler-extender-tls"],
+    }  # fmt: skip
+    (extender,) = scheduler_configuration(Choices())["extenders"]
+    assert extender["urlPrefix"].startswith("https://")
+    assert extender["enableHTTPS"] is True
+
+
+def test_new_certificates_replace_the_pods_and_nothing_else_does() -> None:
+    def templates(first: str) -> list[str]:
+        certificates = CertificateSet(first, *["x"] * 5)
+        found = objects(Choices(), "1.2.3", certificates)
+        return [str(one["spec"]["template"]) for one in found if one["kind"] == "Deployment"]
+
+    assert templates("a") == templates("a")
+    assert all(one != other for one, other in zip(templates("a"), templates("b"), strict=True))
+
+
+def test_plain_http_is_a_choice() -> None:
+    found = made(tls=False)
+    assert not [kind for kind, _ in found if kind == "Secret"]
+    (extender,) = scheduler_configuration(Choices(tls=False))["extenders"]
+    assert extender["urlPrefix"].startswith("http://")
+    assert "--tls-cert" not in str(found["Deployment", "hivedscheduler-extender"])
 
 
 def test_a_name_that_is_none_is_refused() -> None:

@@ -204,7 +204,7 @@ def test_in_tree_victims_must_not_die_for_nothing(harness: Harness) -> None:
     """kube-scheduler asks before it evicts for CPU: only the node that filter would give is any use."""
     held = gang("held", 1, 4)[0]
     node = harness.run(held)
-    asked = gang("asked", 1, 4)[0]
+    asked = harness.create(gang("asked", 1, 4)[0])
     victims = {name: Victims((f"cpu-{name}",), 0) for name in NODES}
     helpful = candidates(harness.core, PreemptArgs(asked, victims))
     assert len(helpful) == 1
@@ -215,7 +215,7 @@ def test_in_tree_victims_must_not_die_for_nothing(harness: Harness) -> None:
         "it keeps its right"
     )
     with pytest.raises(RequestError):
-        candidates(harness.core, PreemptArgs(pod("bad", "]"), victims))
+        candidates(harness.core, PreemptArgs(harness.create(pod("bad", "]")), victims))
 
 
 def test_the_preempt_verb_names_victims_where_kube_scheduler_evicts() -> None:
@@ -250,7 +250,7 @@ def test_a_victim_that_is_ending_is_not_asked_again(harness: Harness) -> None:
 def test_one_pod_with_a_right_saves_its_node_from_in_tree_preemption(harness: Harness) -> None:
     small = gang("small", 1, 2)[0]
     node = harness.run(small)
-    asked = gang("asked", 1, 2)[0]
+    asked = harness.create(gang("asked", 1, 2)[0])
     mixed = Victims((small["metadata"]["uid"], "cpu-only"))
     assert candidates(harness.core, PreemptArgs(asked, {node: Victims(("cpu-only",))}))
     assert not candidates(harness.core, PreemptArgs(asked, {node: mixed}))

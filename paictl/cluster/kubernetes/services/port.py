@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,15 +21,19 @@ from paictl.cluster.kubernetes.services.record import Held, Item, Records, Servi
 from paictl.cluster.kubernetes.services.workloads import RUNNING, Observer, ending
 from paictl.cluster.kubernetes.store import VersionStore
 from paictl.cluster.kubernetes.times import read_time
+from paictl.cluster.manifests.certificates import KEPT, CertificateSet, certificate_set, extender_host, renewed
 from paictl.cluster.manifests.context import Renderer, RenderInputs, lacking
 from paictl.cluster.manifests.templating import TemplateError
 from paictl.cluster.values import ClusterError, ConfigVersion, ServiceView, UnreachableError
 from paictl.i18n import text
 from paictl.remote.kube.client import Json, KubeClient
+from paictl.remote.kube.objects import find, path_of
 from paictl.resources import resource_folder
 from paictl.units import rfc3339
 from paictl.words import did_you_mean
 
+_CERTIFIED: Final = "hivedscheduler"
+"""The service whose programs show each other certificates."""
 _WAITED_FOR: Final = frozenset(group for group, _ in RUNNING)
 
 
@@ -104,7 +109,9 @@ class KubeServices:
             if version is None:
                 return ()
             found: list[str] = []
-            for body in self._objects(name, self._renderer(version, opened=True), record.restarted)[0]:
+            certificates = self._kept_certificates() if name == _CERTIFIED else None
+            renderer = self._renderer(version, opened=True, certificates=certificates)
+            for body in self._objects(name, renderer, record.restarted)[0]:
                 live = self._applier.live(Item.of(body))
                 if live is None and body["kind"] == NODE:
                     continue
@@ -201,7 +208,7 @@ class KubeServices:
 
     def _apply(self, name: str, *, restart: bool = False, take_over: bool = False) -> None:
         version = self._newest()
-        renderer = self._renderer(version, opened=True)
+        renderer = self._renderer(version, opened=True, certificates=self._certificates(name, version))
         with self._records.held(name) as held:
             old, now = held.record, self._now()
             restarted = now if restart else old.restarted if old.state != "stopped" else ""
@@ -254,9 +261,24 @@ class KubeServices:
             raise ClusterError("no configuration was pushed yet", hint="push one first: paictl config push -p DIR")
         return self._store.version()
 
-    def _renderer(self, version: ConfigVersion, *, opened: bool = False) -> Renderer:
+    def _certificates(self, name: str, version: ConfigVersion) -> CertificateSet | None:
+        """The certificates of a service that has some: those of the cluster, renewed if they end soon."""
+        if name != _CERTIFIED or not self._renderer(version).settings(name).get("tls"):
+            return None
+        now = self._client.date or datetime.now(UTC)
+        return renewed(self._kept_certificates(), extender_host(NAMESPACE), now.timestamp())
+
+    def _kept_certificates(self) -> CertificateSet | None:
+        data = (find(self._client, path_of(NAMESPACE, "secrets", KEPT)) or {}).get("data") or {}
+        return certificate_set({key: base64.b64decode(one).decode() for key, one in data.items()})
+
+    def _renderer(
+        self, version: ConfigVersion, *, opened: bool = False, certificates: CertificateSet | None = None
+    ) -> Renderer:
         secrets: Mapping[str, str] = self._store.secrets(version) if opened else {}
-        inputs = RenderInputs(self._cluster_id(), NAMESPACE, JOBS_NAMESPACE, __version__, version.files, secrets)
+        inputs = RenderInputs(
+            self._cluster_id(), NAMESPACE, JOBS_NAMESPACE, __version__, version.files, secrets, certificates
+        )
         return Renderer(inputs, self._templates)
 
     def _known(self, name: str) -> None:

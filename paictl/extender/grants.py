@@ -1,0 +1,50 @@
+"""Which virtual clusters the pods of a namespace may use, by an annotation that only cluster administrators can set.
+
+A pod's own annotation is a wish: whoever may make pods can write any virtual cluster into it. Namespaces are not theirs
+to change (Kubernetes' roles admin, edit and view do not allow it), so the right is written there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from paictl.cluster.pods.labels import EVERY_VC, GRANTED
+from paictl.scheduler.errors import RequestError
+
+
+class Grants:
+    """The virtual clusters of each namespace that was granted any."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, tuple[str, ...]] = {}
+
+    def change(self, namespace: Mapping[str, Any]) -> bool:
+        """A Namespace object is like this now; whether its grants have changed."""
+        about = namespace["metadata"]
+        text = (about.get("annotations") or {}).get(GRANTED, "")
+        names = tuple(dict.fromkeys(part.strip() for part in str(text).split(",") if part.strip()))
+        return self._set(str(about["name"]), names)
+
+    def remove(self, namespace: str) -> bool:
+        """A Namespace was deleted; whether it had grants."""
+        return self._set(namespace, ())
+
+    def _set(self, namespace: str, names: tuple[str, ...]) -> bool:
+        before = self._of.pop(namespace, ())
+        if names:
+            self._of[namespace] = names
+        return before != names
+
+    def refusal(self, pod: str, namespace: str, vc: str) -> RequestError | None:
+        """Why a pod (``namespace/name``) may not use a virtual cluster; None if it may."""
+        names = self._of.get(namespace, ())
+        if vc in names or EVERY_VC in names:
+            return None
+        value = ",".join((*names, vc))
+        return RequestError(
+            pod, GRANTED,
+            f"namespace {namespace} was not granted virtual cluster {vc} (granted: {', '.join(names) or 'none'}). "
+            f"A cluster administrator can grant it: "
+            f"kubectl annotate namespace {namespace} --overwrite '{GRANTED}={value}'",
+        )  # fmt: skip
