@@ -108,26 +108,15 @@ def grant(users: Users, name: str, vcs: Iterable[str] = (), revoked: Iterable[st
 
 
 def set_admin(users: Users, name: str, *, admin: bool) -> Account:
-    """Make a user an administrator, or none any more; raises `ClusterError` for the last one."""
-    if not admin:
-        _refuse_last(users, name)
+    """Make a user an administrator, or no longer one; raises `LastAdministratorError` for the last."""
     return change(users, name, lambda account: replace(account, admin=admin))
 
 
 def remove(users: Users, name: str) -> Account:
-    """Take an account away with its tokens; raises `ClusterError` for the last administrator. Its jobs stay."""
+    """Remove an account with its tokens; its jobs stay. Raises `LastAdministratorError` for the last administrator."""
     found = find(users, name)
-    _refuse_last(users, name)
     users.remove_account(name)
     return found
-
-
-def _refuse_last(users: Users, name: str) -> None:
-    if [one.name for one in users.accounts() if one.admin] == [name]:
-        raise ClusterError(
-            text("{name} is the only administrator", name=name),
-            hint="make another user an administrator first: paictl user grant NAME --admin",
-        )
 
 
 def check_vcs(cluster: Scheduling, names: Iterable[str]) -> None:
