@@ -106,7 +106,7 @@ def test_two_who_take_each_other_out_of_office_leave_an_administrator(contract: 
         if how:
             accounts.remove(users, name)
         else:
-            accounts.set_admin(users, name, admin=False)
+            accounts.grant(users, name, admin=False)
 
     for number in range(60 if contract.imagined else 24):
         for name in ("root", "adm2"):
