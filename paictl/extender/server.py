@@ -29,6 +29,7 @@ from paictl.cluster.picture import picture_data
 from paictl.errors import PaictlError
 from paictl.extender import filtering, preemption, views, wire
 from paictl.extender.bodies import Bodies, HttpError
+from paictl.extender.connections import vouch
 from paictl.extender.core import ExtenderCore, NotServingError
 from paictl.extender.metrics import ExtenderMetrics
 from paictl.extender.term import LeaderTerm
@@ -115,6 +116,7 @@ class Api:
 
     async def _verb(self, verb: str, scope: Scope, receive: Receive) -> Response:
         body = await self._bodies.read(scope, receive)
+        vouch(scope)  # whoever asks a whole question is most likely kube-scheduler
         if verb == "filter" and self._backlog >= BACKLOG:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._room.wait(), LONGEST_WAIT)
