@@ -61,15 +61,20 @@ def add(
     admin: Annotated[bool, typer.Option("--admin", help="Everything is allowed.")] = False,
     vc: Vcs = None,
     email: Annotated[str, typer.Option("--email", help="Address.")] = "",
+    with_jobs: Annotated[
+        bool, typer.Option("--with-jobs", help="Hand over the jobs of an earlier user of this name.")
+    ] = False,
     password_stdin: Stdin = False,
     state: StateOption = None,
 ) -> None:
-    """Add a user; the password is asked for, or read from standard input."""
-    from paictl.operate.users.accounts import NewUser, check_vcs
+    """Add a user. A terminal asks for the password; scripts pass it on standard input with --password-stdin."""
+    from paictl.operate.users.accounts import NewUser, check_free, check_vcs
     from paictl.operate.users.accounts import add as added
 
     cluster = open_cluster(state)
     check_vcs(cluster, vc or ())
+    if not with_jobs and cluster.users.account(name) is None:
+        check_free(cluster, name)
     account = added(cluster.users, NewUser(name, _password(name, password_stdin), admin, vc or (), email))
     console.outcome(text("user {name} added", name=account.name), name=account.name, admin=account.admin)
 
@@ -95,18 +100,15 @@ def grant(
     state: StateOption = None,
 ) -> None:
     """Grant virtual clusters to a user, or take them away; make administrators."""
-    from paictl.operate.users.accounts import check_vcs, find, set_admin
+    from paictl.operate.users.accounts import check_vcs, find
     from paictl.operate.users.accounts import grant as granted
 
     if not vc and not revoke and admin is None:
         raise PaictlError("nothing is to be changed", hint="say --vc VC, --revoke VC, --admin or --no-admin")
     cluster = open_cluster(state)
-    account = find(cluster.users, name)
+    find(cluster.users, name)
     check_vcs(cluster, vc or ())
-    if vc or revoke:
-        account = granted(cluster.users, name, vc or (), revoke or ())
-    if admin is not None:
-        account = set_admin(cluster.users, name, admin=admin)
+    account = granted(cluster.users, name, vc or (), revoke or (), admin=admin)
     what = "administrator" if account.admin else ", ".join(account.vcs) or "no virtual cluster"
     console.outcome(text("user {name}: {what}", name=name, what=what), name=name, vcs=list(account.vcs),
                     admin=account.admin)  # fmt: skip

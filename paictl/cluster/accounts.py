@@ -11,7 +11,19 @@ from dataclasses import asdict, field
 from datetime import datetime
 from typing import Any
 
+from paictl.cluster.values import ClusterError
 from paictl.frozen import frozen
+from paictl.i18n import text
+
+
+class LastAdministratorError(ClusterError):
+    """A change would leave a cluster without an administrator; nothing has changed."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            text("{name} is the only administrator", name=name),
+            hint="make another user an administrator first: paictl user grant NAME --admin",
+        )
 
 
 @frozen

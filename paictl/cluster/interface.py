@@ -262,7 +262,9 @@ class Services(Protocol):
 class Users(Protocol):
     """Who may use the cluster over HTTP. Every method raises `ClusterError` with the reason when it refuses.
 
-    A store of records without rules: what an account may do, and what a token is worth, `operate.users` says.
+    A store of records: what an account may do, and what a token is worth, `operate.users` says. The one rule that only
+    the store can keep is its own, because it needs the check and the write in one step: once there is an administrator,
+    there is always one (`LastAdministratorError`), however many clients change accounts at once.
     """
 
     def accounts(self) -> Sequence[Account]:
@@ -274,11 +276,15 @@ class Users(Protocol):
     def put_account(self, account: Account) -> Account:
         """Make an account, or put it over the version that it names; it comes back with its new version.
 
-        `ConflictError` if there is one of that name already, or if it is not that version any more.
+        `ConflictError` if there is one of that name already, or if it is not that version any more;
+        `LastAdministratorError` if no administrator would be left.
         """
 
     def remove_account(self, name: str) -> None:
-        """Take an account away with its tokens; nothing to do if there is none."""
+        """Remove an account with its tokens; nothing to do if there is none.
+
+        `LastAdministratorError` if no administrator would be left, `ConflictError` if others change it all the time.
+        """
 
     def tokens(self, user: str) -> Sequence[Token]:
         """The tokens of a user, oldest first, those that have expired among them."""

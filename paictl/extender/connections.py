@@ -1,7 +1,7 @@
-"""Connections that say nothing: who is silent too long is given up, and gives way to those who ask.
+"""Connections that do not finish what they send: they end after a while, and give way to those who ask.
 
-uvicorn gives a connection that never sends a whole head all the time in the world, and counts it: so many of them
-would leave no room for kube-scheduler.
+uvicorn gives a connection that never sends a whole head or body all the time in the world, and counts it: so many of
+them would leave no room for kube-scheduler, or for users who are signed in.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import ssl
+from collections import Counter
+from collections.abc import MutableMapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -20,6 +22,10 @@ from paictl.extender import bodies
 
 CONNECTIONS: Final = 512
 """Kept at the same time; more are turned away."""
+ROOM: Final = 32
+"""Of these kept free for new ones, as long as there are others that send nothing or no end."""
+PER_ADDRESS: Final = CONNECTIONS // 2
+"""Unfinished requests of strangers from one address; the oldest of them goes."""
 HEAD: Final = 64 << 10
 """Bytes of the head of a request."""
 KEEP_ALIVE: Final = 100
@@ -30,42 +36,78 @@ CLIENT: Final = "paictl.client-certificate"
 """Extension of a request's scope: the caller has shown a certificate of the authority that is asked for."""
 
 _TURNS = itertools.count()
+_KNOWN: Final = "paictl.known"
+
+
+def vouch(scope: MutableMapping[str, Any]) -> None:
+    """Say that the sender of a request is known: signed in, or kube-scheduler. Strangers give way before it does."""
+    scope[_KNOWN] = True
 
 
 class PatientProtocol(HttpToolsProtocol):
-    """HTTP of uvicorn, with an end to waiting for the head of a request."""
+    """HTTP of uvicorn, with an end to waiting for the rest of a request, and room for those who finish theirs."""
 
     _head_due: asyncio.TimerHandle | None = None
+    _body_due: asyncio.TimerHandle | None = None
     _head = 0
     _turn = 0
-    """When it fell silent, among all others: a clock would have ties."""
+    """When it fell silent or began to send, among all others: a clock would have ties."""
 
     def connection_made(self, transport: Any) -> None:
-        """A new connection; if there are too many, that one ends which has said nothing for longest."""
+        """A new connection; one that is worth less ends if there are too many."""
         super().connection_made(transport)
         self._await_head()
-        if len(self.connections) >= CONNECTIONS - 1:
-            silent = [
-                one
-                for one in self.connections
-                if isinstance(one, PatientProtocol) and one is not self and one.is_silent
-            ]
-            if silent:
-                min(silent, key=lambda one: one._turn).give_up()
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """End one connection that waits for its sender, if there are too many at all or from this address.
+
+        Strangers go first, of them those of the address with most, of these the one that has been at it for longest.
+        """
+        alive = [one for one in self.connections if isinstance(one, PatientProtocol) and not one.is_closing]
+        waiting = [one for one in alive if one is not self and one.is_waiting]
+        strangers = [one for one in waiting if one.host == self.host and not one.is_known]
+        if len(strangers) >= PER_ADDRESS:
+            min(strangers, key=lambda one: one._turn).give_up()
+        elif len(alive) > CONNECTIONS - ROOM and waiting:
+            numbers = Counter(one.host for one in waiting)
+            min(waiting, key=lambda one: (one.is_known, -numbers[one.host], one._turn)).give_up()
 
     @property
-    def is_silent(self) -> bool:
-        """Whether no request is being read or answered."""
-        return getattr(self.cycle, "response_complete", True)  # there is no cycle before the first head
+    def host(self) -> str:
+        """The address at the other end, which may be a proxy's."""
+        return self.client[0] if self.client else ""
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether it has been given up already."""
+        return bool(self.transport.is_closing())
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it is the sender's turn: no request, or one that is not there whole; there is no cycle at first."""
+        cycle = cast("Any", self).cycle
+        return bool(cycle is None or cycle.response_complete or (cycle.more_body and not self.flow.read_paused))
+
+    @property
+    def is_known(self) -> bool:
+        """Whether somebody has vouched for the sender of the newest request."""
+        return bool(self._more_of_scope().get(_KNOWN))
+
+    def _more_of_scope(self) -> MutableMapping[str, Any]:
+        """The scope of the newest request, in which we keep more than ASGI has; empty before the first."""
+        scope: MutableMapping[str, Any] | None = cast("Any", self).scope
+        return {} if scope is None else scope
 
     def give_up(self) -> None:
-        """End the connection."""
-        if not self.transport.is_closing():
-            self.transport.close()
+        """End the connection at once: a sender that reads nothing could keep a polite end waiting."""
+        if not self.is_closing:
+            self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is awaited any more."""
         self._heard_head()
+        self._heard_body()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -80,13 +122,20 @@ class PatientProtocol(HttpToolsProtocol):
         super().on_message_begin()
         if self.transport.get_extra_info("peercert"):  # verified in the handshake, or there would be none
             self.scope["extensions"] = {CLIENT: {}}
+        self._more_of_scope()[bodies.BEGAN] = self.loop.time()
         if self._head_due is None:
             self._await_head()
 
     def on_headers_complete(self) -> None:
-        """The head is whole; its body has a limit of its own."""
+        """The head is whole; the body has to come soon, whether anybody reads it or not."""
         self._heard_head()
         super().on_headers_complete()
+        self._body_due = self.loop.call_later(2 * bodies.PATIENCE, self._miss_body)
+
+    def on_message_complete(self) -> None:
+        """The request is there whole."""
+        self._heard_body()
+        super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """Silent from now on."""
@@ -101,6 +150,18 @@ class PatientProtocol(HttpToolsProtocol):
         if self._head_due is not None:
             self._head_due.cancel()
             self._head_due = None
+
+    def _heard_body(self) -> None:
+        if self._body_due is not None:
+            self._body_due.cancel()
+            self._body_due = None
+
+    def _miss_body(self) -> None:
+        """The time for a body is over; where it is us who did not read, the sender gets more."""
+        if self.flow.read_paused:
+            self._body_due = self.loop.call_later(bodies.PATIENCE, self._miss_body)
+        else:
+            self.give_up()
 
 
 def serving(

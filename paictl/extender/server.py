@@ -30,6 +30,7 @@ from paictl.errors import PaictlError
 from paictl.extender import callers, filtering, preemption, views, wire
 from paictl.extender.bodies import Bodies, HttpError
 from paictl.extender.callers import Guard
+from paictl.extender.connections import vouch
 from paictl.extender.core import ExtenderCore, NotServingError
 from paictl.extender.metrics import ExtenderMetrics
 from paictl.extender.table import UnknownPodError
@@ -122,10 +123,12 @@ class Api:
     async def _checked_verb(self, verb: str, scope: Scope, receive: Receive) -> Response:
         if self.guard is not None:
             self.guard.check_verb(scope)
+            vouch(scope)  # it has shown kube-scheduler's certificate
         return await self._verb(verb, scope, receive)
 
     async def _verb(self, verb: str, scope: Scope, receive: Receive) -> Response:
         body = await self._bodies.read(scope, receive)
+        vouch(scope)  # whoever asks a whole question is most likely kube-scheduler
         if verb == "filter" and self._backlog >= BACKLOG:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._room.wait(), LONGEST_WAIT)

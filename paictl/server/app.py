@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 import traceback
@@ -18,6 +17,8 @@ from starlette.types import Receive, Scope, Send
 from paictl import i18n
 from paictl.cluster.interface import Cluster
 from paictl.errors import PaictlError
+from paictl.extender.bodies import Bodies, HttpError
+from paictl.extender.connections import vouch
 from paictl.i18n import text
 from paictl.operate.users.tokens import Caller, caller_of
 from paictl.server import credentials
@@ -28,8 +29,6 @@ from paictl.server.portal.rendering import error_page, page_headers, sign_in_add
 from paictl.server.routing import Access, Route, Router, authorise
 from paictl.server.workers import Workers, busy
 
-PATIENCE: Final = 10.0
-"""Seconds in which a body must have arrived whole."""
 SLOW: Final = 8
 """Sign-ins that may be under way or wait at once: each costs a fifth of a second of a processor."""
 
@@ -75,6 +74,7 @@ class ServerApp:
         self._trusted = tuple(trusted)
         self._hsts = hsts
         self._slow = 0
+        self._bodies = Bodies()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -154,13 +154,11 @@ class ServerApp:
         )  # fmt: skip
         return route.handle(call)
 
-    @staticmethod
-    async def _body(request: Request, route: Route) -> bytes:
+    async def _body(self, request: Request, route: Route) -> bytes:
         try:
-            return await asyncio.wait_for(_read(request, route.size), PATIENCE)
-        except TimeoutError:
-            message = text("the request took more than {seconds:g} s to arrive", seconds=PATIENCE)
-            raise ApiError(408, "InvalidParametersError", message) from None
+            return await self._bodies.read(request.scope, request.receive, route.size)
+        except HttpError as error:
+            raise ApiError(error.status, "InvalidParametersError", error.message) from None
 
     def _refusal(self, asked: _Asked, error: ApiError) -> Answer:
         if not asked.as_page:
@@ -187,28 +185,12 @@ def _allowed(cluster: Cluster, asked: _Asked, route: Route, shown: Credential) -
     """Who asks, who may: the one call of `authorise`. Raises `ApiError`."""
     caller = caller_of(cluster.users, shown.token) if shown.token else None
     asked.user = caller.name if caller else ""
+    if caller is not None:
+        vouch(asked.request.scope)
     if caller is None and shown.token and not shown.session and route.who is not Access.ANYBODY:
         raise ApiError(401, "UnauthorizedUserError", text("this token is not valid (any more): sign in again"))
     authorise(route, caller, asked.path)
     return caller
-
-
-async def _read(request: Request, most: int) -> bytes:
-    """The whole body, but no more than `most` bytes."""
-    length = request.headers.get("content-length", "0")
-    if not (length.isascii() and length.isdigit()) or int(length) > most:
-        raise _too_much(most)
-    parts, size = [], 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > most:
-            raise _too_much(most)
-        parts.append(chunk)
-    return b"".join(parts)
-
-
-def _too_much(most: int) -> ApiError:
-    return ApiError(413, "InvalidParametersError", text("more than {most} bytes are not taken", most=most))
 
 
 def _log(asked: _Asked, answer: Answer, seconds: float) -> None:

@@ -210,9 +210,7 @@ def _stems(user: str, job: Job) -> dict[str, str]:
 
     The digest keeps jobs apart whose names differ only in what is not allowed in such a name.
     """
-    digest = hashlib.sha256(f"{user}~{job.name}".encode()).hexdigest()[:8]
-    slug = re.sub(r"[^a-z0-9]+", "-", job.name.lower()).strip("-")[:_MAX_LABEL].strip("-")
-    prefix = f"{slug}-{digest}" if slug else f"job-{digest}"
+    prefix = pod_prefix(user, job.name)
     stems: dict[str, str] = {}
     first: dict[str, str] = {}
     for role in job.roles:
@@ -224,8 +222,15 @@ def _stems(user: str, job: Job) -> dict[str, str]:
             message = f"in pod names it becomes {label}, and so does {first[label]}"
             raise JobError(path, message, hint="choose names that differ in letters and digits, not only in case and _")
         first[label] = role.name
-        stems[role.name] = f"{prefix}-{label}"
+        stems[role.name] = f"{prefix}{label}"
     return stems
+
+
+def pod_prefix(user: str, job: str) -> str:
+    """What the names of all pods of a job begin with, and of no other job's."""
+    digest = hashlib.sha256(f"{user}~{job}".encode()).hexdigest()[:8]
+    slug = re.sub(r"[^a-z0-9]+", "-", job.lower()).strip("-")[:_MAX_LABEL].strip("-")
+    return f"{slug}-{digest}-" if slug else f"job-{digest}-"
 
 
 def _uid(pod: str, incarnation: int) -> str:

@@ -14,15 +14,18 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
+from paictl.cluster.accounts import Account, LastAdministratorError
 from paictl.cluster.interface import Cluster, ClusterError, ConfigVersion, NodeChange
 from paictl.cluster.kubernetes.opening import open_pinned, pin
 from paictl.cluster.presets import preset_files
 from paictl.config.pushing.fileset import seal_files, secrets_of
+from paictl.operate.users.accounts import remove
 from tests.conftest import ROOT
 from tests.contract.conftest import forget_configuration
 from tests.contract.pushers import LOST, SERVICES, WON, Pushers, files_of
@@ -269,3 +272,23 @@ def test_what_openpai_left_is_read_with_its_id(session_plane: ControlPlane, api:
         for name in ("pai-cluster-id", "pai-configuration"):
             api.call("DELETE", f"{default}/{name}")
     assert ann.types("config", "get-id", "--cluster", "prod") == "pai\n", "the first push has fixed it"
+
+
+@pytest.mark.usefixtures("api")
+def test_a_client_that_died_before_it_left_office_does_not_keep_the_other_there(
+    session_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users = open_pinned(pin("real", str(session_plane.kubeconfig), "x")).users
+    root, _ = (users.put_account(Account(name, True)) for name in ("root", "adm2"))
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:  # the note is there, the account is not yet written
+        patch.setattr("paictl.cluster.kubernetes.users.replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            users.put_account(replace(root, admin=False))
+    remove(users, "adm2")
+    assert [(one.name, one.admin) for one in users.accounts()] == [("root", True)]
+    with pytest.raises(LastAdministratorError):
+        remove(users, "root")

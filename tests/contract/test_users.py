@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from paictl.cluster.accounts import Account, Token
-from paictl.cluster.interface import ConflictError
+from paictl.cluster.accounts import Account, LastAdministratorError, Token
+from paictl.cluster.interface import ClusterError, ConflictError, Users
+from paictl.operate.users import accounts
 from tests.contract.conftest import Contract
 
 NOW = datetime(2026, 11, 22, 8, 0, 0, 250_000, tzinfo=UTC)
@@ -77,3 +81,55 @@ def test_no_other_port_shows_what_is_kept_of_users(contract: Contract) -> None:
     assert "hash-of-ann" not in repr(contract.cluster.users.account("ann"))
     shown = [*contract.cluster.configurations(), *contract.cluster.nodes()]
     assert not [one for one in shown if "of-ann" in repr(one)]
+
+
+def at_once(*acts: Callable[[], object]) -> list[BaseException | None]:
+    """What each act raised, all begun together."""
+    barrier = threading.Barrier(len(acts))
+
+    def act(number: int) -> BaseException | None:
+        barrier.wait()
+        try:
+            acts[number]()
+        except ClusterError as error:
+            return error
+        return None
+
+    with ThreadPoolExecutor(len(acts)) as pool:
+        return list(pool.map(act, range(len(acts))))
+
+
+def test_two_who_take_each_other_out_of_office_leave_an_administrator(contract: Contract) -> None:
+    mine, yours = contract.cluster.users, contract.again().users
+
+    def leave(users: Users, name: str, how: int) -> None:
+        if how:
+            accounts.remove(users, name)
+        else:
+            accounts.grant(users, name, admin=False)
+
+    for number in range(60 if contract.imagined else 24):
+        for name in ("root", "adm2"):
+            old = mine.account(name)
+            mine.put_account(Account(name, True, version=old.version if old else ""))
+        first, second = divmod(number % 4, 2)
+        raised = at_once(lambda a=first: leave(mine, "adm2", a), lambda b=second: leave(yours, "root", b))  # type: ignore[misc]
+        left = [one.name for one in mine.accounts() if one.admin]
+        assert len(left) == 1, (number, raised)
+        assert sum(error is not None for error in raised) == 1
+        with pytest.raises(LastAdministratorError):
+            accounts.remove(mine, left[0])
+
+
+def test_the_last_administrator_stays_whoever_asks_the_store(contract: Contract) -> None:
+    users = contract.cluster.users
+    root = users.put_account(Account("root", True))
+    for _ in range(2):
+        with pytest.raises(LastAdministratorError, match="root is the only administrator"):
+            users.put_account(replace(root, admin=False))
+        with pytest.raises(LastAdministratorError):
+            users.remove_account("root")
+    root = users.put_account(replace(root, email="root@example.org"))
+    users.put_account(Account("adm2", True))
+    users.put_account(replace(root, admin=False))
+    assert [one.name for one in users.accounts() if one.admin] == ["adm2"]

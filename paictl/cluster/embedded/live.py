@@ -27,7 +27,15 @@ from paictl.cluster.embedded.store import Store, whole
 from paictl.cluster.embedded.viewrows import dump_node, dump_service, dump_view, view_from
 from paictl.cluster.embedded.views import losses_of, node_views, service_view
 from paictl.cluster.embedded.world import World
-from paictl.cluster.interface import ConfigVersion, Event, JobRequest, JobView, MachineSpec, NodeChange
+from paictl.cluster.interface import (
+    ClusterError,
+    ConfigVersion,
+    Event,
+    JobRequest,
+    JobView,
+    MachineSpec,
+    NodeChange,
+)
 from paictl.cluster.jobwords import name_taken, no_job
 from paictl.cluster.versions import moved_on
 from paictl.units import Millis, instant
@@ -125,8 +133,14 @@ class Live(WithPages, ImaginedPods):
         """End a job; nothing to do for one that has ended."""
         with self._world() as world:
             ended = self._job(world, key).status.state.final
-        if not ended:
+        if ended:
+            return
+        try:
             self._write(commands.StopJob(key), lambda _: None)
+        except ClusterError:
+            with self._world() as world:  # another client may have stopped it since
+                if not self._job(world, key).status.state.final:
+                    raise
 
     def jobs(self, *, ended: bool = True) -> Sequence[JobView]:
         """Jobs in order of submission, without tasks."""

@@ -15,7 +15,15 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from paictl.cluster.accounts import Account, Token, account_data, account_from, token_data, token_from
+from paictl.cluster.accounts import (
+    Account,
+    LastAdministratorError,
+    Token,
+    account_data,
+    account_from,
+    token_data,
+    token_from,
+)
 from paictl.cluster.embedded.store import BUSY_SECONDS, USERS_FILE, explained, whole
 from paictl.cluster.values import ClusterError
 from paictl.cluster.versions import account_changed, account_there
@@ -50,6 +58,8 @@ class EmbeddedUsers:
         """Make an account, or put it over the version that it names."""
         data, version = json.dumps(account_data(account)), secrets.token_hex(8)
         with self._writing() as db:
+            if account.version and not account.admin:
+                _keep_administrator(db, account.name)
             if account.version:
                 values = (data, version, account.name, account.version)
                 done = db.execute("UPDATE account SET data = ?, version = ? WHERE name = ? AND version = ?", values)
@@ -60,8 +70,9 @@ class EmbeddedUsers:
         return account_from(account_data(account), version)
 
     def remove_account(self, name: str) -> None:
-        """Take an account away with its tokens."""
+        """Remove an account with its tokens."""
         with self._writing() as db:
+            _keep_administrator(db, name)
             db.execute("DELETE FROM account WHERE name = ?", (name,))
             db.execute("DELETE FROM token WHERE user = ?", (name,))
 
@@ -110,6 +121,13 @@ class EmbeddedUsers:
                     db.execute("ROLLBACK")
                     raise
                 db.execute("COMMIT")
+
+
+def _keep_administrator(db: sqlite3.Connection, leaving: str) -> None:
+    """Raise `LastAdministratorError` if `leaving` is the only one; within the transaction that writes."""
+    administrators = db.execute("SELECT name FROM account WHERE json_extract(data, '$.admin') LIMIT 2").fetchall()
+    if administrators == [(leaving,)]:
+        raise LastAdministratorError(leaving)
 
 
 def _opened(path: Path) -> sqlite3.Connection:

@@ -1,14 +1,28 @@
-"""Accounts and tokens in a cluster: a Secret for each in `paictl-system`, whose `resourceVersion` is the lock."""
+"""Accounts and tokens in a cluster: a Secret for each in `paictl-system`, whose `resourceVersion` is the lock.
+
+No write of Kubernetes covers two objects, so two administrators who demote each other would both see one left.
+Therefore an administrator about to leave office is noted first, in a Secret of its own, with the version of the account
+that ends. Notes are written over the version that was read, and a noted administrator does not count for other clients.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from paictl.cluster.accounts import Account, Token, account_data, account_from, token_data, token_from
+from paictl.cluster.accounts import (
+    Account,
+    LastAdministratorError,
+    Token,
+    account_data,
+    account_from,
+    token_data,
+    token_from,
+)
 from paictl.cluster.kubernetes.errors import told
 from paictl.cluster.kubernetes.head import NAMESPACE
 from paictl.cluster.values import ClusterError, ConflictError
@@ -26,6 +40,11 @@ _KIND: Final = "paictl.io/record"
 _USER: Final = "paictl.io/user"
 """Label: whose it is, hashed, because a name may have what a label must not."""
 _DATA: Final = "record"
+_LEAVING: Final = "paictl-administrators-leaving"
+"""The Secret of those who are about to leave office: name → version of the account that says so no longer."""
+_TRIES: Final = 8
+_PAUSE: Final = 0.05
+"""Seconds before another look at notes that someone else has just made."""
 
 
 class KubernetesUsers:
@@ -49,6 +68,8 @@ class KubernetesUsers:
         body = _manifest("account", _account_name(account.name), account.name, account_data(account))
         with told():
             if account.version:
+                if not account.admin:
+                    self._note_leaving(account.name, account.version)
                 body["metadata"]["resourceVersion"] = account.version
                 stored = replace(self._client, _path(_account_name(account.name)), body)
             else:
@@ -58,10 +79,59 @@ class KubernetesUsers:
         return _account(stored)
 
     def remove_account(self, name: str) -> None:
-        """Take an account away, and then its tokens: without it they are worth nothing."""
-        with told():
-            delete(self._client, _path(_account_name(name)))
+        """Remove an account, and then its tokens: without it they are worth nothing."""
+        for _ in range(_TRIES):
+            with told():
+                account = self.account(name)
+                if account is None:
+                    break
+                self._note_leaving(name, account.version)
+                if delete(self._client, _path(_account_name(name)), version=account.version):
+                    break
+        else:
+            raise account_changed(name)
         self.remove_tokens(token.digest for token in self.tokens(name))
+
+    def _note_leaving(self, name: str, version: str) -> None:
+        """Note that an account's state `version` is about to end. Raises `LastAdministratorError`."""
+        for attempt in range(_TRIES):
+            notes = find(self._client, _path(_LEAVING))
+            noted: dict[str, str] = {} if notes is None else _read(notes)
+            administrators = {one.name: one for one in self.accounts() if one.admin}
+            if name not in administrators:
+                return
+            current = {who: seen for who, seen in noted.items()
+                       if who in administrators and administrators[who].version == seen}  # fmt: skip
+            if not administrators.keys() - current.keys() - {name}:
+                if not current.keys() - {name}:
+                    raise LastAdministratorError(name)
+                self._wait_or_withdraw([administrators[who] for who in current if who != name], last=attempt > 2)
+                continue
+            body = _manifest("leaving", _LEAVING, "", {**current, name: version})
+            if notes is None:
+                done = self._make(body)
+            else:
+                body["metadata"]["resourceVersion"] = notes["metadata"]["resourceVersion"]
+                done = replace(self._client, _path(_LEAVING), body)
+            if done is not None:
+                return
+        raise account_changed(name)
+
+    def _wait_or_withdraw(self, leaving: Iterable[Account], *, last: bool) -> None:
+        """Give those who are noted time to leave; who has not by then (a client that died) stays in office.
+
+        The account is written again as it is, so that a write over the noted version can no longer succeed.
+        """
+        time.sleep(_PAUSE)
+        if not last:
+            return
+        for account in leaving:
+            body = _manifest("account", _account_name(account.name), account.name, account_data(account))
+            body["metadata"] |= {
+                "resourceVersion": account.version,
+                "annotations": {"paictl.io/stays": account.version},  # a write that changes nothing keeps the version
+            }
+            replace(self._client, _path(_account_name(account.name)), body)
 
     def tokens(self, user: str) -> Sequence[Token]:
         """The tokens of a user, oldest first."""

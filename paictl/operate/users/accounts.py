@@ -10,11 +10,12 @@ from datetime import UTC, datetime
 from typing import Final
 
 from paictl.cluster.accounts import Account
-from paictl.cluster.interface import ClusterError, ConflictError, Scheduling, UnsupportedError, Users
+from paictl.cluster.interface import ClusterError, ConflictError, Jobs, Scheduling, UnsupportedError, Users
+from paictl.cluster.jobpages import JobQuery, page_of
 from paictl.config.secrets.sealing import is_seal
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
-from paictl.i18n import text
+from paictl.i18n import counted, text
 from paictl.operate.users import passwords
 from paictl.words import did_you_mean
 
@@ -55,6 +56,36 @@ def add(users: Users, new: NewUser) -> Account:
     )  # fmt: skip
 
 
+@frozen
+class AccountChange:
+    """What an account shall have from now on; None leaves a field as it is."""
+
+    vcs: Sequence[str] | None = None
+    email: str | None = None
+    admin: bool | None = None
+    password: str | None = field(default=None, repr=False)
+
+
+def check_free(jobs: Jobs, name: str) -> None:
+    """Raise `ConflictError` if there are jobs of that name: who is given it could see and stop them."""
+    try:
+        count = page_of(jobs, JobQuery(users=frozenset({name}), limit=1)).total if NAME.fullmatch(name) else 0
+    except UnsupportedError:
+        return
+    if count:
+        raise ConflictError(
+            counted(
+                "an earlier user {name!r} left {count} job",
+                "an earlier user {name!r} left {count} jobs",
+                count,
+                name=name,
+            ),
+            hint=text(
+                "choose another name; to hand these jobs to the new user: paictl user add {name} --with-jobs", name=name
+            ),
+        )  # fmt: skip
+
+
 def check_email(email: str) -> None:
     """Raise `PaictlError` for what is neither empty nor an address."""
     if email and not _EMAIL.fullmatch(email):
@@ -88,46 +119,60 @@ def change(users: Users, name: str, made: Callable[[Account], Account]) -> Accou
     raise AssertionError("unreachable")
 
 
-def with_password(account: Account, password: str) -> Account:
-    """The account with another password; all its tokens are worth nothing from then on."""
-    passwords.check(password)
-    return replace(account, password=passwords.hashed(password), stamp=_stamp())
+def update(users: Users, name: str, wanted: AccountChange) -> Account:
+    """Change an account in one write, or not at all; with another password all its tokens end.
+
+    Raises `PaictlError` for what no account can have, `LastAdministratorError`, and what `change` raises.
+    """
+    check_email(wanted.email or "")
+    secret = ""
+    if wanted.password is not None:
+        passwords.check(wanted.password)
+        secret = passwords.hashed(wanted.password)
+    stamp = _stamp()
+
+    def changed(account: Account) -> Account:
+        return replace(
+            account,
+            vcs=account.vcs if wanted.vcs is None else tuple(sorted(set(wanted.vcs))),
+            email=account.email if wanted.email is None else wanted.email,
+            admin=account.admin if wanted.admin is None else wanted.admin,
+            password=secret or account.password,
+            stamp=stamp if secret else account.stamp,
+        )
+
+    after = change(users, name, changed)
+    if secret:
+        users.remove_tokens([token.digest for token in users.tokens(name) if token.stamp != after.stamp])
+    return after
 
 
 def set_password(users: Users, name: str, password: str) -> Account:
-    """Give a user another password; whoever is signed in with the old one is not any more."""
-    changed = change(users, name, lambda account: with_password(account, password))
-    users.remove_tokens([token.digest for token in users.tokens(name)])
-    return changed
+    """Give a user another password; whoever is signed in with the old one has to sign in again."""
+    return update(users, name, AccountChange(password=password))
 
 
-def grant(users: Users, name: str, vcs: Iterable[str] = (), revoked: Iterable[str] = ()) -> Account:
-    """Grant virtual clusters to a user and take others away."""
+def grant(
+    users: Users, name: str, vcs: Iterable[str] = (), revoked: Iterable[str] = (), *, admin: bool | None = None
+) -> Account:
+    """Grant virtual clusters to a user and revoke others; `admin` makes an administrator, or one no longer.
+
+    Raises `LastAdministratorError` for the last administrator.
+    """
     more, less = set(vcs), set(revoked)
-    return change(users, name, lambda account: replace(account, vcs=tuple(sorted({*account.vcs, *more} - less))))
 
+    def changed(account: Account) -> Account:
+        vcs = tuple(sorted({*account.vcs, *more} - less))
+        return replace(account, vcs=vcs, admin=account.admin if admin is None else admin)
 
-def set_admin(users: Users, name: str, *, admin: bool) -> Account:
-    """Make a user an administrator, or none any more; raises `ClusterError` for the last one."""
-    if not admin:
-        _refuse_last(users, name)
-    return change(users, name, lambda account: replace(account, admin=admin))
+    return change(users, name, changed)
 
 
 def remove(users: Users, name: str) -> Account:
-    """Take an account away with its tokens; raises `ClusterError` for the last administrator. Its jobs stay."""
+    """Remove an account with its tokens; its jobs stay. Raises `LastAdministratorError` for the last administrator."""
     found = find(users, name)
-    _refuse_last(users, name)
     users.remove_account(name)
     return found
-
-
-def _refuse_last(users: Users, name: str) -> None:
-    if [one.name for one in users.accounts() if one.admin] == [name]:
-        raise ClusterError(
-            text("{name} is the only administrator", name=name),
-            hint="make another user an administrator first: paictl user grant NAME --admin",
-        )
 
 
 def check_vcs(cluster: Scheduling, names: Iterable[str]) -> None:

@@ -13,13 +13,17 @@ from typing import Final
 from paictl.cluster.accounts import Account, Token
 from paictl.cluster.interface import ClusterError, ConflictError, Users
 from paictl.frozen import frozen
+from paictl.i18n import text
 from paictl.operate.users import passwords
 from paictl.operate.users.accounts import NAME
 
 _SHAPE: Final = re.compile(r"pai-[\w-]{43}", re.ASCII)
 """Random 256 bits; the beginning lets scanners of repositories recognise one."""
 MOST: Final = 100
-"""Tokens that a user may have at once; the oldest that expire make room."""
+"""Tokens of applications that a user may have at once, and as many sessions, of which the oldest makes room.
+
+The two are counted apart, so that tokens of applications neither end sessions nor keep their user from signing in.
+"""
 
 
 class TokenKind(StrEnum):
@@ -83,7 +87,7 @@ def right_account(users: Users, name: str, password: str) -> Account | None:
 def issue(users: Users, account: Account, kind: TokenKind, span: timedelta | None = None) -> str:
     """Make a token, which nobody can ever read again; raises `ClusterError` for more than a user may have."""
     now = datetime.now(UTC)
-    _make_room(users, account.name, now)
+    _make_room(users, account.name, kind, now)
     span = SPANS[kind] if span is None else min(max(span, timedelta(seconds=1)), LONGEST)
     token = "pai-" + secrets.token_urlsafe(32)
     expires = None if span is None else now + span
@@ -91,18 +95,20 @@ def issue(users: Users, account: Account, kind: TokenKind, span: timedelta | Non
     return token
 
 
-def _make_room(users: Users, name: str, now: datetime) -> None:
+def _make_room(users: Users, name: str, kind: TokenKind, now: datetime) -> None:
     tokens = users.tokens(name)
     gone = [token for token in tokens if token.expires is not None and token.expires <= now]
-    left = [token for token in tokens if token not in gone]
-    excess = len(left) - MOST + 1
-    if excess > 0:
-        gone += [token for token in left if token.expires is not None][:excess]
+    application = kind is TokenKind.APPLICATION
+    rivals = [token for token in tokens if token not in gone and (token.kind == TokenKind.APPLICATION) is application]
+    excess = len(rivals) - MOST + 1
+    if excess > 0 and not application:
+        gone += rivals[:excess]
     if gone:
         users.remove_tokens([token.digest for token in gone])
-    if len(tokens) - len(gone) >= MOST:
+    if excess > 0 and application:
         raise ClusterError(
-            f"user {name} has {MOST} tokens that never expire", hint="revoke some: DELETE /api/v2/tokens/ID"
+            text("user {name} has {most} tokens of applications", name=name, most=MOST),
+            hint=text("revoke one: on the page Account, or DELETE /api/v2/tokens/ID"),
         )
 
 

@@ -52,12 +52,13 @@ def replace(client: KubeClient, path: str, body: Json) -> Json | None:
         raise
 
 
-def delete(client: KubeClient, path: str) -> bool:
-    """Delete an object; False if it was not there."""
+def delete(client: KubeClient, path: str, *, version: str = "") -> bool:
+    """Delete an object, with `version` only if that is its newest; False if it was not there, or another version."""
+    body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"resourceVersion": version}}
     try:
-        client.request("DELETE", path)
+        client.request("DELETE", path, body if version else None)
     except KubeError as error:
-        if error.status == NOT_FOUND:
+        if error.status == NOT_FOUND or (version and error.status == CONFLICT):
             return False
         raise
     return True

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from paictl.frozen import frozen
 from paictl.scheduler.decision import Failure
 from paictl.scheduler.groups import Hold
 from paictl.scheduler.request import PodRequest
+
+ANOTHER: Final = "another tenant's job"
+"""The group of a holder whose name is not for the reader; its VC is empty then."""
 
 
 class PodVerdict(StrEnum):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from paictl.frozen import frozen
 from paictl.i18n import Text, counted, joined, text
 from paictl.scheduler.decision import Failure
-from paictl.scheduler.explain.data import ChangeKind, PodVerdict
+from paictl.scheduler.explain.data import ANOTHER, ChangeKind, PodVerdict
 from paictl.scheduler.groups import Hold
 from paictl.scheduler.occupancy import OPPORTUNISTIC
 
@@ -236,16 +236,24 @@ def outcome_text(outcome: ChangeOutcome, names: Names = _FULL) -> Text:
     places = [f"{node} [{','.join(map(str, sorted(devices)))}]" for node, devices in outcome.places]
     said = text("run on {places}", places=_listed(places, "more pod", "more pods"))
     if outcome.victims:
-        victims = _listed([names.short(one.group) for one in outcome.victims], "more group", "more groups")
+        victims = _listed([_group(one, names) for one in outcome.victims], "more group", "more groups")
         said = text("preempt {victims}, then {rest}", victims=victims, rest=said)
     if outcome.lazy:
-        lazy = _listed([names.short(one.group) for one in outcome.lazy], "more group", "more groups")
+        lazy = _listed([_group(one, names) for one in outcome.lazy], "more group", "more groups")
         said = text("{rest}, while {lazy} would lose the guarantee and run on", rest=said, lazy=lazy)
     return said
 
 
+def _group(one: Holder, names: Names) -> str:
+    return text(ANOTHER) if one.group == ANOTHER else names.short(one.group)
+
+
 def _holder(one: Holder, leaves: int, names: Names) -> Text:
     what = text("priority {priority}", priority=one.priority) if one.hold is Hold.GUARANTEED else text(str(one.hold))
+    if one.group == ANOTHER:
+        name = names.priority(one.priority)
+        what = text("class {name}", name=name) if name and one.hold is Hold.GUARANTEED else what
+        return text("{group} ({devices}, {what})", group=_group(one, names), devices=_devices(leaves), what=what)
     return text("{group} ({devices}, VC {vc}, {what})", group=names.short(one.group), devices=_devices(leaves),
                 vc=one.vc, what=what)  # fmt: skip
 

@@ -23,6 +23,7 @@ from paictl.server.calls import Answer, ApiError, Call, bad, json_answer, said
 from paictl.server.errors import problem_data
 from paictl.server.routing import Access, Operation, Route
 from paictl.server.submitting import request_for
+from paictl.server.tenants import Tenants
 
 YAML: Final = 512 * 1024
 """Bytes of a job."""
@@ -116,7 +117,7 @@ def found_job(call: Call) -> JobView:
 
 def job(call: Call) -> Answer:
     """A job with its tasks."""
-    return json_answer(jobviews.detail(found_job(call)))
+    return json_answer(jobviews.detail(Tenants(call).job(found_job(call))))
 
 
 def config_of(call: Call) -> str:
@@ -139,12 +140,12 @@ def events(call: Call) -> Answer:
     if kind not in (None, "Normal", "Warning"):
         raise bad(text("type is Normal or Warning"))
     key = found_job(call).key
-    return json_answer(jobviews.events(key, call.cluster.events(f"job/{key}"), kind))
+    return json_answer(jobviews.events(key, Tenants(call).events(call.cluster.events(f"job/{key}")), kind))
 
 
 def explain(call: Call) -> Answer:
     """Why a job waits."""
-    return json_answer(explaining.data(call.cluster.explain(found_job(call).key)))
+    return json_answer(explaining.data(Tenants(call).explanation(call.cluster.explain(found_job(call).key))))
 
 
 def execute(call: Call) -> Answer:
@@ -177,7 +178,7 @@ def _foreseen(call: Call, problems: list[dict[str, Any]]) -> dict[str, Any]:
     """``explanation``: what would become of a job without errors, or why it would be refused."""
     if any(one["severity"] == "error" for one in problems):
         return {"explanation": None}
-    explanation = call.cluster.foresee(request_of(call))
+    explanation = Tenants(call).explanation(call.cluster.foresee(request_of(call)))
     return {"explanation": explaining.data(explanation), "lines": [str(line) for line in explaining.lines(explanation)]}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from paictl.cluster.accounts import Account
+from paictl.cluster.accounts import Account, LastAdministratorError
 from paictl.cluster.interface import ClusterError, ConflictError, UnreachableError
 from paictl.i18n import text
 from paictl.operate.users import accounts
@@ -28,11 +28,14 @@ _CHANGE: Final = {
     "type": "object", "required": ["data"],
     "properties": {"data": {**_USER, "required": ["username"]}, "patch": {"type": "boolean", "default": False}},
 }  # fmt: skip
+_OWN: Final = {
+    "type": "object",
+    "properties": {"username": _TEXT, "email": _TEXT, "oldPassword": _TEXT, "newPassword": _TEXT},
+}
 _MINE: Final = {
     "type": "object", "required": ["data"],
     "properties": {
-        "data": {"type": "object", "properties": {
-            "username": _TEXT, "email": _TEXT, "oldPassword": _TEXT, "newPassword": _TEXT}},
+        "data": _OWN,
         "patch": {"type": "boolean", "default": False},
     },
 }  # fmt: skip
@@ -73,11 +76,15 @@ def create(call: Call) -> Answer:
         _string(fields, "username"), _string(fields, "password"), _flag(fields, "admin"),
         _names(call, fields, "virtualCluster"), _string(fields, "email", ""),
     )  # fmt: skip
+    _only(fields, _USER)
     _no_extension(fields)
     try:
+        if call.cluster.users.account(new.name) is None:
+            accounts.check_free(call.cluster, new.name)
         accounts.add(call.cluster.users, new)
     except ConflictError as error:
-        raise ApiError(409, "ConflictUserError", error.message) from None
+        more = {"hint": error.hint} if error.hint else {}
+        raise ApiError(409, "ConflictUserError", error.message, **more) from None
     return said("User is created successfully", 201)
 
 
@@ -89,45 +96,28 @@ def update(call: Call) -> Answer:
     wanted = ("email", "virtualCluster", "admin", "password")
     if not _flag(fields, "patch") and (missing := [one for one in wanted if one not in data]):
         raise bad(text("without patch these have to be there: {names}", names=", ".join(missing)))
+    _only(data, _USER)
     _no_extension(data)
-    vcs = _names(call, data, "virtualCluster") if "virtualCluster" in data else None
-    email = _string(data, "email") if "email" in data else None
-    admin = _flag(data, "admin") if "admin" in data else None
-    accounts.check_email(email or "")
+    change = accounts.AccountChange(
+        vcs=_names(call, data, "virtualCluster") if "virtualCluster" in data else None,
+        email=_string(data, "email") if "email" in data else None,
+        admin=_flag(data, "admin") if "admin" in data else None,
+        password=_string(data, "password") if "password" in data else None,
+    )
     _found(call, name)
-    store = call.cluster.users
-
-    def changed(account: Account) -> Account:
-        return replace(
-            account, vcs=account.vcs if vcs is None else tuple(sorted(set(vcs))),
-            email=account.email if email is None else email,
-        )  # fmt: skip
-
-    if admin is not None:
-        _set_admin(call, name, admin=admin)
-    accounts.change(store, name, changed)
-    if "password" in data:
-        accounts.set_password(store, name, _string(data, "password"))
+    try:
+        accounts.update(call.cluster.users, name, change)
+    except LastAdministratorError as error:
+        raise ApiError(403, "RemoveAdminError", error.message) from None
     return said(f"update user {name} successfully", 201)
 
 
-def _set_admin(call: Call, name: str, *, admin: bool) -> None:
-    try:
-        accounts.set_admin(call.cluster.users, name, admin=admin)
-    except (ConflictError, UnreachableError):
-        raise
-    except ClusterError as error:
-        raise ApiError(403, "RemoveAdminError", error.message) from None
-
-
 def remove(call: Call) -> Answer:
-    """Take a user away; jobs stay."""
+    """Remove a user; jobs stay."""
     name = _found(call, call.path["user"]).name
     try:
         accounts.remove(call.cluster.users, name)
-    except (ConflictError, UnreachableError):
-        raise
-    except ClusterError as error:
+    except LastAdministratorError as error:
         raise ApiError(403, "RemoveAdminError", error.message) from None
     return said("user is removed successfully")
 
@@ -140,14 +130,16 @@ def update_self_with(sign_ins: SignIns) -> Route:
         me = call.me.account
         if data.get("username", me.name) != me.name:
             raise ApiError(403, "ForbiddenUserError", text("this is for {user} only", user=me.name))
-        email = _string(data, "email") if "email" in data else None
-        accounts.check_email(email or "")
-        if "newPassword" in data:
-            new = _string(data, "newPassword")
+        if taken := sorted(data.keys() & {"admin", "virtualCluster", "grouplist"}):
+            raise ApiError(403, "ForbiddenUserError", text("only an administrator changes {name}", name=taken[0]))
+        _only(data, _OWN)
+        change = accounts.AccountChange(
+            email=_string(data, "email") if "email" in data else None,
+            password=_string(data, "newPassword") if "newPassword" in data else None,
+        )
+        if change.password is not None:
             sign_ins.account(call, me.name, _string(data, "oldPassword", ""))
-            accounts.set_password(call.cluster.users, me.name, new)
-        if email is not None:
-            accounts.change(call.cluster.users, me.name, lambda account: replace(account, email=email))
+        accounts.update(call.cluster.users, me.name, change)
         return said(f"update user {me.name} successfully", 201)
 
     told = Operation("Your own password and address", "user", (201, 429), takes={"application/json": _MINE})
@@ -260,6 +252,13 @@ def _names(call: Call, fields: Mapping[str, Any], name: str) -> Sequence[str]:
     except ClusterError as error:
         raise ApiError(400, "NoVirtualClusterError", answer_to(error).message) from None
     return found
+
+
+def _only(fields: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    """Raise `ApiError` for a field that nothing would be done with: a success would claim that it was."""
+    if unknown := sorted(fields.keys() - schema["properties"].keys()):
+        known = ", ".join(schema["properties"])
+        raise bad(text("there is no field {name!r}; one of: {names}", name=unknown[0][:40], names=known))
 
 
 def _no_extension(fields: Mapping[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from paictl.errors import PaictlError
+from paictl.i18n import text
 from paictl.operate.users.accounts import set_password
 from paictl.operate.users.tokens import SPANS, TokenKind, id_of, issue, revoke
 from paictl.server.calls import Answer, ApiError, Call, redirect
@@ -52,7 +53,11 @@ def password_with(sign_ins: SignIns) -> Route:
 
 def make_token(call: Call) -> Answer:
     """A token for a program that submits jobs."""
-    return _page(call, fresh=issue(call.cluster.users, call.me.account, TokenKind.APPLICATION))
+    try:
+        fresh = issue(call.cluster.users, call.me.account, TokenKind.APPLICATION)
+    except PaictlError as error:
+        return _page(call, error=f"{error.message}: {text('revoke one below')}", status=400)
+    return _page(call, fresh=fresh)
 
 
 def revoke_token(call: Call) -> Answer:

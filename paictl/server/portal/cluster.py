@@ -12,6 +12,7 @@ from paictl.cluster.interface import Port
 from paictl.cluster.picture import Picture, VcPicture
 from paictl.frozen import frozen
 from paictl.i18n import Text, text
+from paictl.scheduler.explain.data import ANOTHER
 from paictl.scheduler.groups import Hold
 from paictl.scheduler.inspection import PhysicalCellStatus
 from paictl.server.calls import Answer, Call
@@ -75,7 +76,7 @@ class _Whose:
 
     def named(self, job: str) -> str:
         """A job as the caller may know it."""
-        return job if self.mine(job) else text("a job of another user").of(self.call.language)
+        return job if self.mine(job) else text(ANOTHER).of(self.call.language)
 
     def told(self, said: Text) -> str:
         """In the caller's language."""

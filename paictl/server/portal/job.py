@@ -17,6 +17,7 @@ from paictl.server.calls import Answer, Call, redirect
 from paictl.server.portal.rendering import fragment, page
 from paictl.server.portal.showing import MOST_SHOWN, path_of
 from paictl.server.routing import Access, Operation, Route
+from paictl.server.tenants import Tenants
 
 LOG_LINES: Final = 1000
 """Lines of a log that a page shows; ``paictl job logs -f`` shows all of it."""
@@ -38,9 +39,10 @@ def live(call: Call) -> Answer:
 
 
 def _values(call: Call) -> dict[str, Any]:
-    found = call.cluster.job(_key(call))
+    tenants = Tenants(call)
+    found = tenants.job(call.cluster.job(_key(call)))
     now = call.cluster.now
-    told = call.cluster.events(f"job/{found.key}")
+    told = tenants.events(call.cluster.events(f"job/{found.key}"))
     path = path_of(found.key)
     return {
         "job": found, "path": path, "live": f"{path}/live", "tasks": found.tasks[:MOST_SHOWN],
@@ -57,7 +59,7 @@ def _why(call: Call, found: JobView) -> list[str]:
     if found.state is not JobState.WAITING or Port.SCHEDULING in call.cluster.lacks:
         return []
     try:
-        return explaining.lines(call.cluster.explain(found.key))
+        return explaining.lines(Tenants(call).explanation(call.cluster.explain(found.key)))
     except PaictlError as error:  # it may have begun to run meanwhile; the next look shows it
         return [error.message]
 

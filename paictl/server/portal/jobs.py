@@ -10,6 +10,7 @@ from paictl.server.calls import Answer, Call
 from paictl.server.portal.rendering import fragment, page
 from paictl.server.portal.showing import address, all_vcs, number_in, paging, path_of
 from paictl.server.routing import Access, Operation, Route
+from paictl.server.tenants import Tenants
 
 LIMIT: Final = 50
 """Jobs on a page."""
@@ -46,7 +47,7 @@ def _table(call: Call) -> dict[str, Any]:
     )
     now = call.cluster.now
     rows = [{"job": job, "path": path_of(job.key), "ran": (job.ended or now) - job.started if job.started else None}
-            for job in found.jobs]  # fmt: skip
+            for job in map(Tenants(call).job, found.jobs)]  # fmt: skip
     return {
         "rows": rows, "chosen": chosen, "paging": paging("/jobs", chosen, offset, LIMIT, found.total),
         "live": address("/jobs/table", {**chosen, "offset": str(offset)}),

@@ -26,6 +26,7 @@ from paictl.server.portal.rendering import page
 from paictl.server.portal.showing import granted, path_of
 from paictl.server.routing import Access, Operation, Route
 from paictl.server.submitting import request_for
+from paictl.server.tenants import Tenants
 from paictl.workload.job import PRIORITIES
 
 SIZE: Final = 512 * 1024
@@ -106,7 +107,7 @@ def checked(call: Call, written: str) -> Checked:
     try:
         request = _request(call, written, found)
         if Port.SCHEDULING not in call.cluster.lacks:
-            found.forecast = explaining.lines(call.cluster.foresee(request))
+            found.forecast = explaining.lines(Tenants(call).explanation(call.cluster.foresee(request)))
     except RefusedFilesError as error:
         found.findings = list(error.report.problems)
     except (PaictlError, ApiError) as error:

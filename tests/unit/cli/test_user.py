@@ -11,6 +11,7 @@ import pytest
 
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.operate.users import passwords
+from tests.conftest import ROOT
 from tests.unit.cli.conftest import Done, Paictl
 
 Typed = Callable[..., Done]
@@ -76,3 +77,11 @@ def test_what_is_refused_changes_nothing(typed: Typed, words: list[str], said: s
     assert message in done.err
     assert (done.code, done.out) == (2, "")
     assert named(typed("user", "list", "-o", "json")) == {"root": (True, [])}
+
+
+def test_the_jobs_of_an_earlier_user_are_handed_over_on_purpose_only(typed: Typed, paictl: Paictl) -> None:
+    assert paictl("job", "submit", str(ROOT / "examples" / "jobs" / "train.yaml"), "--user", "ann").code == 0
+    refused = typed("user", "add", "ann", "--password-stdin", said=f"{WORD}\n")
+    assert refused.code == 2
+    assert "an earlier user 'ann' left 1 job" in refused.err
+    assert typed("user", "add", "ann", "--with-jobs", "--password-stdin", said=f"{WORD}\n").code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import resource
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from paictl.extender import bodies, callers, connections, server, wire
+from tests.strangers import unfinished
 from tests.unit.extender.conftest import NODES
 from tests.unit.extender.harness import Caller, Harness, gang, pod, served
 
@@ -120,6 +122,35 @@ def test_slow_senders_are_given_up_and_keep_nobody_waiting(harness: Harness, mon
             raw.settimeout(10)
             assert b"408" in raw.recv(100)
             raw.close()
+
+
+@pytest.mark.parametrize("path", ["filter", "bind"])
+def test_a_stranger_with_all_connections_keeps_kube_scheduler_waiting_for_nothing(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    for name, number in (("CONNECTIONS", 96), ("ROOM", 16), ("PER_ADDRESS", 48)):
+        monkeypatch.setattr(connections, name, number)
+    data = f"POST /v1/extender/{path} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{{".encode()
+    with served(harness) as caller, contextlib.ExitStack() as stranger:
+        for number in range(20):
+            if number == 1:
+                stranger.enter_context(unfinished(caller.port, data, 96))
+            caller.filter(harness.create(gang(f"kept{number}", 1, 1)[0]), NODES)  # on the one connection that it keeps
+            with Caller(caller.port) as fresh:  # kube-scheduler has begun anew
+                assert fresh.call("GET", "/readyz")[0] == 200
+
+
+def test_a_body_that_drips_is_ended_however_it_was_answered(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "PATIENCE", 1.0)
+    with served(harness) as caller:
+        raw = socket.create_connection(("127.0.0.1", caller.port))
+        raw.sendall(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+        raw.settimeout(15)
+        answer = raw.recv(1000)
+        assert b"404" in answer
+        with contextlib.suppress(ConnectionResetError):
+            assert raw.recv(1000) == b"", "the connection has ended"
+        raw.close()
 
 
 PATHS = (

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import threading
 from typing import Any
 
 import pytest
 import yaml
 
-from paictl.cluster.interface import JobState
+from paictl.cluster.interface import ClusterError, JobState
 from paictl.i18n import catalogue
 from paictl.operate.users import passwords
 from paictl.server.openapi import description
@@ -67,6 +68,26 @@ def test_tokens_are_listed_by_id_and_revoked_by_id_or_by_themselves(server: Serv
     assert server.ask("DELETE", f"/api/v2/tokens/{found['tokens'][0]}", token=server.token("bob")).status == 403
     assert server.ask("DELETE", f"/api/v2/tokens/{found['tokens'][0]}", token=first).status == 200
     assert server.ask("GET", "/api/v2/jobs", token=first).status == 401
+
+
+def test_tokens_of_applications_neither_end_sessions_nor_keep_their_user_out(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paictl.operate.users.tokens.MOST", 3)
+    token = server.token("ann")
+    made = [server.send("POST", "/api/v2/tokens/application", {}, "ann") for _ in range(4)]
+    assert [reply.status for reply in made] == [200, 200, 200, 400]
+    assert "DELETE /api/v2/tokens/ID" in made[3].data["hint"]
+    assert server.ask("GET", "/api/v2/jobs", token=token).status == 200
+    later = [server.form("/api/v2/authn/basic/login", {"username": "ann", "password": PASSWORD}) for _ in range(3)]
+    assert [reply.status for reply in later] == [200] * 3
+    assert server.ask("GET", "/api/v2/jobs", token=token).status == 401  # the oldest session made room
+    newest = later[-1].data["token"]
+    kinds = server.ask("GET", "/api/v2/tokens", token=newest).data["details"]
+    assert sorted(one["kind"] for one in kinds) == ["application"] * 3 + ["login"] * 3
+    first = next(one["id"] for one in kinds if one["kind"] == "application")
+    assert server.ask("DELETE", f"/api/v2/tokens/{first}", token=newest).status == 200
+    assert server.ask("POST", "/api/v2/tokens/application", token=newest).status == 200
 
 
 def test_a_hash_of_old_cost_is_made_anew_at_sign_in(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,6 +156,50 @@ def test_the_last_administrator_stays(server: Server) -> None:
     assert server.get("/api/v2/users/root", "root").data["admin"] is True
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [{"password": "x"}, {"email": "<script>@x"}, {"virtualCluster": ["nowhere"]}, {"admin": "yes"}, {"groups": []}],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_a_change_that_is_refused_has_changed_nothing(server: Server, wrong: dict[str, Any]) -> None:
+    before = server.cluster.users.account("ann")
+    whole = {
+        "username": "ann",
+        "admin": True,
+        "virtualCluster": [],
+        "email": "a@b.example",
+        "password": "long enough",
+    }
+    assert server.send("PUT", "/api/v2/users", {"data": {**whole, **wrong}}, "root").status == 400
+    assert server.cluster.users.account("ann") == before
+    token = server.token("ann")
+    assert server.send("PUT", "/api/v2/users", {"data": whole}, "root").status == 201
+    assert server.get("/api/v2/users/ann", "root").data["email"] == "a@b.example"
+    assert server.ask("GET", "/api/v2/jobs", token=token).status == 401
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [({"admin": True}, 403), ({"virtualCluster": ["vc1"]}, 403), ({"grouplist": []}, 403), ({"nickname": "b"}, 400),
+     ({"email": "b@example.org", "newPassword": "x", "oldPassword": PASSWORD}, 400)],
+)  # fmt: skip
+def test_what_users_cannot_change_about_themselves_is_refused(server: Server, data: Any, status: int) -> None:
+    before = server.cluster.users.account("bob")
+    assert server.send("PUT", "/api/v2/users/me", {"data": data, "patch": True}, "bob").status == status
+    assert server.cluster.users.account("bob") == before
+
+
+def test_a_name_with_jobs_of_an_earlier_user_is_not_given_to_another(server: Server) -> None:
+    assert submit(server, "one").status == 202
+    assert server.ask("DELETE", "/api/v2/users/ann", token=server.token("root")).status == 200
+    ann = {"username": "ann", "password": "long enough"}
+    refused = server.send("POST", "/api/v2/users", ann, "root")
+    assert (refused.status, refused.data["code"]) == (409, "ConflictUserError")
+    assert "--with-jobs" in refused.data["hint"]
+    assert server.cluster.users.account("ann") is None
+    assert server.send("POST", "/api/v2/users", {**ann, "username": "zoe"}, "root").status == 201
+
+
 def test_users_change_their_own_password_and_all_other_sessions_end(server: Server) -> None:
     cookie, token = server.session("ann"), server.token("ann")
     change = {"data": {"oldPassword": "wrong", "newPassword": "another one"}, "patch": True}
@@ -194,6 +259,28 @@ def test_a_job_is_submitted_shown_and_stopped(server: Server) -> None:
     again = server.send("PUT", "/api/v2/jobs/ann~one/executionType", {"value": "START"}, "ann")
     assert (again.status, again.data["code"]) == (501, "NotImplementedError")
     assert server.get("/api/v2/jobs/ann~two", "ann").data["code"] == "NoJobError"
+
+
+def test_many_who_stop_a_job_at_once_are_all_told_that_it_is_stopped(server: Server) -> None:
+    assert submit(server, "one").status == 202
+    barrier = threading.Barrier(4)
+    raised: list[BaseException] = []
+
+    def stop() -> None:
+        cluster = server.cluster
+        barrier.wait()
+        try:
+            cluster.stop_job("ann~one")
+        except ClusterError as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=stop) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert raised == []
+    assert server.cluster.job("ann~one").state is JobState.STOPPED
 
 
 def test_a_name_is_taken_once_so_that_asking_again_does_no_harm(server: Server) -> None:

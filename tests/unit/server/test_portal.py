@@ -106,7 +106,7 @@ def test_one_sees_the_own_jobs_only_and_of_the_cluster_what_is_in_use(
     assert ann.post("/jobs", "/jobs/bob/secret-plan/stop", {}).status == 403
     seen = ann.get("/cluster")
     assert "secret-plan" not in seen
-    assert "a job of another user" in seen
+    assert "another tenant&#39;s job" in seen
     assert len(re.findall(r'class="leaf held mine"', seen)) == 1
     assert "2 of 2 devices in use" in text_of(seen)
     assert "bob~secret-plan" in root.get("/cluster")

@@ -13,9 +13,11 @@ import pytest
 
 from paictl.cluster.embedded.cluster import EmbeddedCluster
 from paictl.errors import PaictlError
+from paictl.extender import connections
 from paictl.operate.users.accounts import NewUser, add
 from paictl.server.serving import ServerSettings, check, networks_of, serve
 from tests.contract.conftest import embedded
+from tests.strangers import unfinished
 from tests.unit.server.conftest import PASSWORD
 from tests.unit.server.process import Served, served, start
 from tests.unit.server.test_api import JOB
@@ -56,6 +58,20 @@ def test_senders_without_end_do_not_keep_others_waiting(server: Served) -> None:
     assert sign_in(server)
     for one in (*heads, *silent, *bodies):
         one.close()
+
+
+BODY = b"POST /api/v2/authn/basic/login HTTP/1.1\r\nHost: a\r\nContent-Length: 50000\r\n\r\na"
+HEAD = b"GET /api/v2/info HTTP/1.1\r\nHost: a\r\nX-A: "
+
+
+@pytest.mark.parametrize("data", [BODY, HEAD, b""], ids=["bodies", "heads", "silent"])
+def test_a_stranger_with_all_connections_keeps_no_user_out(server: Served, data: bytes) -> None:
+    token = sign_in(server)
+    with unfinished(server.port, data, connections.CONNECTIONS):
+        for number in range(60):
+            status, body = server.ask("GET", "/api/v2/jobs?limit=1", authorization=f"Bearer {token}")
+            assert (number, status) == (number, 200), body
+        assert sign_in(server)
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
-from paictl.cluster.accounts import Account
 from paictl.errors import PaictlError
 from paictl.operate.users import accounts
 from paictl.server.calls import Answer, Call, redirect
@@ -41,6 +39,8 @@ def add(call: Call) -> Answer:
     )  # fmt: skip
     try:
         accounts.check_vcs(call.cluster, new.vcs)
+        if call.cluster.users.account(new.name) is None:
+            accounts.check_free(call.cluster, new.name)
         made = accounts.add(call.cluster.users, new)
     except PaictlError as error:
         return _list(call, error=error.message, typed=given)
@@ -62,15 +62,9 @@ def _one(call: Call, error: str = "") -> Answer:
 def save(call: Call) -> Answer:
     """Grants, address, and whether the user is an administrator."""
     given, name = call.fields(), call.path["user"]
-    store, email, vcs = call.cluster.users, str(given.get("email", "")).strip(), _granted(given)
-
-    def changed(account: Account) -> Account:
-        return replace(account, vcs=tuple(sorted(vcs)), email=email)
-
+    wanted = accounts.AccountChange(_granted(given), str(given.get("email", "")).strip(), "admin" in given)
     try:
-        accounts.check_email(email)
-        accounts.set_admin(store, name, admin="admin" in given)
-        accounts.change(store, name, changed)
+        accounts.update(call.cluster.users, name, wanted)
     except PaictlError as error:
         return _one(call, error.message)
     return redirect(f"{PATH}/{name}")

@@ -1,0 +1,118 @@
+"""What a user may know of other tenants' jobs: their devices and priority class, never a name or a virtual cluster.
+
+Administrators see everything. Everything that is about one's own job but names others (explanations, events, reasons)
+passes through here before it is answered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Final
+
+from paictl.cluster.interface import Event, JobState, JobView
+from paictl.cluster.jobpages import JobQuery, page_of
+from paictl.cluster.scheduling import JobExplanation
+from paictl.i18n import Text, counted, text
+from paictl.scheduler.explain.data import ANOTHER, Change, ChangeOutcome, Explanation, Holder
+from paictl.server.calls import Call
+from paictl.workload.pods import pod_prefix
+
+_KEY: Final = re.compile(r"(?P<user>[\w.-]{1,64})~[\w.#/-]+", re.ASCII)
+"""A job or a group of it where it stands in a sentence."""
+_USER: Final = re.compile(r"([\w.-]{1,64})~", re.ASCII)
+"""Whose a group is, after its namespace if it has one."""
+_BY: Final = re.compile(r"(?P<what>preempted by|lost its guarantee to) (?P<who>[\w.#/~-]+)")
+"""What controllers say of the group of a single pod, whose name has no user."""
+_MOST: Final = 5_000
+"""Jobs of one's own that are compared with the name of a pod."""
+
+
+class Tenants:
+    """How the answers to one request look to its sender."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._all = call.me.admin
+        self._user = call.me.name
+
+    def owns(self, group: str) -> bool:
+        """Whether a job, or an affinity group or pod of one, is the sender's own."""
+        if match := _USER.search(group):
+            return match[1] == self._user
+        return any(prefix in group for prefix in self._prefixes)
+
+    @cached_property
+    def _prefixes(self) -> tuple[str, ...]:
+        """How names of the sender's pods begin; a digest in them makes sure that nobody else's do."""
+        states = frozenset({JobState.WAITING, JobState.RUNNING})
+        query = JobQuery(frozenset({self._user}), states=states, limit=_MOST)
+        return tuple(pod_prefix(*job.key.split("~", 1)) for job in page_of(self._call.cluster, query).jobs)
+
+    def explanation(self, found: JobExplanation) -> JobExplanation:
+        """An explanation in which groups of other tenants have no names."""
+        if self._all:
+            return found
+        scheduler = None if found.scheduler is None else self._explained(found.scheduler)
+        return replace(found, reason=self.said(found.reason), scheduler=scheduler)
+
+    def _explained(self, found: Explanation) -> Explanation:
+        return replace(
+            found,
+            outcome=self._outcome(found.outcome),
+            views=tuple(replace(view, holders=self._holders(view.holders)) for view in found.views),
+            changes=tuple(self._change(change) for change in found.changes),
+        )
+
+    def _change(self, change: Change) -> Change:
+        outcome = self._outcome(change.outcome) or change.outcome
+        return replace(change, groups=self._holders(change.groups), outcome=outcome)
+
+    def _outcome(self, outcome: ChangeOutcome | None) -> ChangeOutcome | None:
+        if outcome is None:
+            return None
+        return replace(outcome, victims=self._holders(outcome.victims), lazy=self._holders(outcome.lazy))
+
+    def _holders(self, holders: Sequence[Holder]) -> tuple[Holder, ...]:
+        return tuple(one if self.owns(one.group) else replace(one, group=ANOTHER, vc="") for one in holders)
+
+    def job(self, job: JobView) -> JobView:
+        """A job of the sender's, whose reasons name no other tenant's."""
+        if self._all:
+            return job
+        tasks = tuple(replace(task, reason=self.said(task.reason)) for task in job.tasks)
+        return replace(job, reason=self.said(job.reason), tasks=tasks)
+
+    def events(self, events: Sequence[Event]) -> list[Event]:
+        """Events of a job of the sender's, likewise."""
+        return list(events) if self._all else [self._event(event) for event in events]
+
+    def _event(self, event: Event) -> Event:
+        by = event.data.get("by")
+        if not isinstance(by, str) or self.owns(by):
+            data = {name: self.said(one) if isinstance(one, str) else one for name, one in event.data.items()}
+            return replace(event, message=self.said(event.message), data=data)
+        data = {
+            name: text(ANOTHER) if name == "by" else one.replace(by, ANOTHER) if isinstance(one, str) else one
+            for name, one in event.data.items()
+        }
+        return replace(event, message=event.message.replace(by, ANOTHER), data=data)
+
+    def said(self, said: str) -> str:
+        """A sentence without the names of other tenants' jobs."""
+        if self._all or not said:
+            return said
+        if isinstance(said, Text):
+            return self._made_anew(said)
+        said = _KEY.sub(lambda match: match[0] if match["user"] == self._user else ANOTHER, said)
+        return _BY.sub(lambda match: match[0] if self.owns(match["who"]) else f"{match['what']} {ANOTHER}", said)
+
+    def _made_anew(self, said: Text) -> Text:
+        values: dict[str, Any] = {
+            name: self.said(one) if isinstance(one, str) else one for name, one in said.values.items()
+        }
+        if said.many is None:
+            return text(said.key, **values)
+        return counted(said.key, said.many, **values)

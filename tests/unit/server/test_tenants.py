@@ -1,0 +1,76 @@
+"""What a user learns of other tenants' jobs: devices and class, never a name, wherever it could be said."""
+
+from __future__ import annotations
+
+import pytest
+
+from paictl.server.credentials import cookies_of, csrf_of
+from tests.unit.server.conftest import Reply, Server
+from tests.unit.server.test_api import JOB
+
+NAME = "SECRETPROJ"
+
+
+def job(name: str, vc: str, kind: str, instances: int = 1, *, gang: bool = True) -> bytes:
+    text = JOB.format(name=name, vc=vc).replace("instances: 1", f"instances: {instances}")
+    extras = f"{{gangAllocation: {str(gang).lower()}, hivedScheduler: {{jobPriorityClass: {kind}}}}}"
+    return f"{text}extras: {extras}\n".encode()
+
+
+def post(server: Server, user: str, body: bytes, path: str = "/api/v2/jobs") -> Reply:
+    return server.ask("POST", path, token=server.token(user), body=body, media="text/yaml")
+
+
+ASKED = (
+    "/api/v2/jobs/bob~mine", "/api/v2/jobs/bob~mine/explain", "/api/v2/jobs/bob~mine/events", "/jobs/bob/mine",
+    "/jobs/bob/mine/live", "/jobs", "/cluster", "/api/v2/jobs", "/api/v2/virtual-clusters",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("gang", [True, False], ids=["gang", "single"])
+def test_who_waits_or_was_preempted_learns_no_name(server: Server, gang: bool) -> None:
+    assert post(server, "bob", job("mine", "default", "oppo", 2)).status == 202
+    assert post(server, "ann", job(NAME, "vc1", "prod", gang=gang)).status == 202
+    told = {}
+    for path in ASKED:
+        for user in ("bob", "root"):
+            told[user, path] = server.get(path, user, headers={"accept": "application/json"}).text
+            if path.startswith(("/jobs", "/cluster")):
+                told[user, path] = server.ask("GET", path, cookie=server.session(user)).text
+    said = {path: text for (user, path), text in told.items() if user == "bob"}
+    assert [path for path, text in said.items() if NAME in text or NAME.lower() in text or "ann~" in text] == []
+    assert "another tenant's job" in said["/api/v2/jobs/bob~mine/explain"]
+    assert "another tenant's job" in said["/api/v2/jobs/bob~mine/events"]
+    assert "another tenant&#39;s job (1 device, class prod)" in said["/jobs/bob/mine"]
+    assert any(NAME in text or NAME.lower() in text for (user, _), text in told.items() if user == "root")
+
+
+@pytest.mark.parametrize("gang", [True, False], ids=["gang", "single"])
+def test_who_asks_before_submitting_learns_no_name(server: Server, gang: bool) -> None:
+    assert post(server, "ann", job(NAME, "vc1", "prod", gang=gang)).status == 202
+    asked = job("mine", "default", "oppo", 2)
+    found = post(server, "bob", asked, "/api/v2/jobs/check")
+    assert found.status == 200
+    assert NAME.lower() not in found.text.lower()
+    assert "ann~" not in found.text
+    (holder,) = found.data["explanation"]["views"][0]["holders"]
+    assert (holder["group"], holder["vc"], holder["leaves"]) == ("another tenant's job", "", 1)
+    assert NAME.lower() in post(server, "root", asked, "/api/v2/jobs/check").text.lower()
+    cookie = server.session("bob")
+    page = server.form("/submit/check", {"yaml": asked.decode()}, cookie=cookie, headers={"x-csrf-token": csrf(cookie)})
+    assert page.status == 200, page.text
+    assert NAME.lower() not in page.text.lower()
+
+
+def test_ones_own_jobs_keep_their_names(server: Server) -> None:
+    for gang in (True, False):
+        name = f"own-{gang}".lower()
+        assert post(server, "bob", job(name, "default", "prod", gang=gang)).status == 202
+        found = post(server, "bob", job("more", "default", "prod"), "/api/v2/jobs/check").text
+        assert name in found
+        assert "another" not in found
+        server.cluster.stop_job(f"bob~{name}")
+
+
+def csrf(cookie: str) -> str:
+    return csrf_of(cookies_of(cookie)["paictl_session"])
