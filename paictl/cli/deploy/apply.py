@@ -57,13 +57,14 @@ def plan(
     form: Annotated[Output, typer.Option("--format", "-f", help="Form of the result.")] = Output.TABLE,
 ) -> None:
     """Show what a deployment would change on which machine, and change nothing."""
-    from paictl.cli.deploy.showing import PhaseLines, show_changes, show_notes
+    from paictl.cli.deploy.showing import PhaseLines, show_changes, show_notes, show_unlisted
     from paictl.deploy.apply import make_plan, plan_data
 
     deployment = read_deployment(masters, workers, config)
     desired = _desired(deployment, artifacts, accept_new=accept_new)
-    changes = make_plan(desired, runs_folder(), _now, PhaseLines())
-    data = plan_data((masters, workers, config), desired, changes)
+    made = make_plan(desired, runs_folder(), _now, PhaseLines())
+    data = plan_data((masters, workers, config), desired, made.changes)
+    show_unlisted(made.unlisted)
     if out is not None:
         write_together(out.parent, {out.name: json.dumps(data, indent=1) + "\n"}, force=True, mode=0o600)
         console.info(spoken("plan written; next: {command}", command=f"paictl deploy apply {out}"))
@@ -71,8 +72,8 @@ def plan(
         console.write_data(data, form)
         return
     show_notes(deployment.settings.notes)
-    show_changes(changes)
-    if not changes:
+    show_changes(made.changes)
+    if not made.changes:
         console.write(spoken("nothing would change: everything is as it shall be"))
 
 
@@ -111,7 +112,7 @@ def apply(
     form: Annotated[Output, typer.Option("--output", "-o", help="Form of the result.")] = Output.TABLE,
 ) -> None:
     """Make the machines a running cluster: Kubernetes, and all services on it."""
-    from paictl.cli.deploy.showing import PhaseLines, show_end, show_notes
+    from paictl.cli.deploy.showing import PhaseLines, show_end, show_notes, show_unlisted
     from paictl.deploy.apply import apply as carry_out
     from paictl.deploy.apply import check_plan, plan_from
 
@@ -129,6 +130,7 @@ def apply(
     )  # fmt: skip
     confirm(question, cluster, yes=yes)
     done = carry_out(desired, runs_folder(), _now, PhaseLines(), lambda site: _give_access(site, cluster), timeout)
+    show_unlisted(done.unlisted)
     changes = [asdict(one) for one in done.changes]
     show_end(done, _told(done, cluster), form, {"cluster": cluster}, {"changes": changes})
     if not kubernetes_only:

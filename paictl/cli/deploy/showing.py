@@ -79,6 +79,14 @@ def show_notes(notes: Iterable[str]) -> None:
         console.info(f"{spoken('note')}: {said(note)}")
 
 
+def show_unlisted(rows: Iterable[str]) -> None:
+    """Name nodes of the cluster that no list names, each as ``name,address``, and how to take them out."""
+    for row in rows:
+        name = row.partition(",")[0]
+        key = "{name} is in the cluster, not in the lists; to remove it, put {row} back in worker.csv, then: {command}"
+        console.warning(spoken(key, name=name, row=row, command=f"paictl node remove {name} -m … -w … -c …"))
+
+
 def show_end(done: EndedRun, told: str, form: Output, about: Mapping[str, Any], what: Mapping[str, list[Any]]) -> None:
     """What a run came to: the sentence `told` and the run's folder; as data, `about` it and `what` it did, by names."""
     if form is Output.TABLE:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import field
 from decimal import Decimal
 
 from paictl.config.linting.validate import Report, validate
@@ -19,6 +20,7 @@ from paictl.config.reading.document import Bundle, Document
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import Loaded, load_bytes, load_file
 from paictl.config.reading.problem import Severity
+from paictl.config.reading.source import place_of
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.units import Quantity
@@ -100,10 +102,11 @@ class ImageRegistry:
 
 @frozen
 class Named:
-    """A machine as a list names it: `name` as it is compared, `address` as it is written."""
+    """A machine as a list names it: `name` as it is compared, `address` as it is written, `place` as file:line."""
 
     name: str
     address: str
+    place: str = field(default="", compare=False)
 
 
 @frozen
@@ -197,7 +200,7 @@ def plan(inventory: MachineList, skus: Sequence[MachineSku], secret: Callable[[]
 
 
 def _named(hosts: Iterable[HostRow]) -> tuple[Named, ...]:
-    return tuple(Named(host.key, host.address.stripped) for host in hosts)
+    return tuple(Named(host.key, host.address.stripped, str(place_of(host.name))) for host in hosts)
 
 
 def _hosts(inputs: GenerateInputs, kind: FileKind) -> tuple[HostRow, ...]:
