@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from paictl.deploy.artifacts import read_lock
+from paictl.deploy.cluster_settings import refuse_fixed
 from paictl.deploy.desired import Desired, desired_of
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Deployment
@@ -96,6 +97,7 @@ def make_plan(desired: Desired, root: Path, now: Callable[[], datetime], listen:
         raise_first(outcomes)
         refuse_other_nodes(site)
         refuse_other_version(site)
+        refuse_fixed(site)
         return DeployPlan(planned(site), unlisted_nodes(site.facts.values()))
 
 
@@ -123,7 +125,7 @@ class Applied:
 
 def apply(
     desired: Desired, root: Path, now: Callable[[], datetime], listen: Listener,
-    at_end: Callable[[Site], object] = lambda _: None, timeout: float = TIMEOUT,
+    at_end: Callable[[Site], object] = lambda _: None, timeout: float = TIMEOUT, *, break_lock: bool = False,
 ) -> Applied:  # fmt: skip
     """Carry out all phases; `at_end` is called with the site once the nodes are Ready.
 
@@ -134,6 +136,7 @@ def apply(
     before = unfinished_run(root, KIND, wish, secrets)
     folder = before or begin_run(root, KIND, wish, now(), secrets)
     with opened(desired, folder.path, timeout) as site:
+        site.break_lock = break_lock
         found: list[HostChange] = []
         times = PhaseTimes(folder.path, now)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any, Final
 
+from paictl.deploy.cluster_settings import refuse_fixed
 from paictl.deploy.facts import HostFacts
+from paictl.deploy.locking import refuse_locked
 from paictl.deploy.phase import DeployPhase
 from paictl.deploy.preflight.checking import judged_quickly
 from paictl.deploy.preflight.node_checks import check_node, nodes_in
@@ -96,6 +98,7 @@ class Preflight(Connect):
 
     def run(self, tell: Tell) -> None:
         """Judge; raises `DeployError` naming every host that must not be touched."""
+        refuse_locked(self.site)
         refuse_other_nodes(self.site)
         checked = judged_quickly(self.site.desired.deployment, self.site.facts, self.site.looked)
         failed = [one for one in checked.failures if one[2].level is Level.FAIL]
@@ -117,6 +120,7 @@ class SameVersion(Preflight):
     """The same for a deployment, which is no upgrade."""
 
     def run(self, tell: Tell) -> None:
-        """Judge; another version of Kubernetes is refused, too."""
+        """Judge; another version of Kubernetes is refused, too, and settings that a running cluster keeps."""
         refuse_other_version(self.site)
         super().run(tell)
+        refuse_fixed(self.site)

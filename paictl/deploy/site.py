@@ -59,6 +59,10 @@ class Site:
     private: Path
     timeout: float = TIMEOUT
     """Seconds that a phase may wait for Kubernetes: kubeadm on a machine, nodes to get Ready."""
+    command: str = "deploy apply"
+    """What is under way, for others who are kept out meanwhile."""
+    break_lock: bool = False
+    """Whether the lock of another machine is replaced."""
     facts: dict[str, HostFacts] = field(default_factory=dict)
     looked: tuple[float, float] = (0.0, 0.0)
     """Two instants by the clock here, between which the facts were gathered."""

@@ -13,7 +13,7 @@ import typer
 from paictl.cli import console
 from paictl.cli.clusters import Yes, confirm
 from paictl.cli.console import Output, spoken
-from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment
+from paictl.cli.deploy.files import AcceptNew, BreakLock, Config, Masters, Workers, read_deployment
 from paictl.cluster.targets import open_target, pinned_now
 from paictl.errors import PaictlError
 from paictl.files import write_together
@@ -108,6 +108,7 @@ def apply(
     ] = 300.0,
     artifacts: ArtifactsOption = "",
     accept_new: AcceptNew = False,
+    break_lock: BreakLock = False,
     yes: Yes = False,
     form: Annotated[Output, typer.Option("--output", "-o", help="Form of the result.")] = Output.TABLE,
 ) -> None:
@@ -129,14 +130,19 @@ def apply(
         masters=len(deployment.masters), workers=len(deployment.workers), cluster=cluster, version=desired.version,
     )  # fmt: skip
     confirm(question, cluster, yes=yes)
-    done = carry_out(desired, runs_folder(), _now, PhaseLines(), lambda site: _give_access(site, cluster), timeout)
+    done = carry_out(
+        desired, runs_folder(), _now, PhaseLines(), lambda site: _give_access(site, cluster), timeout,
+        break_lock=break_lock,
+    )  # fmt: skip
     show_unlisted(done.unlisted)
     changes = [asdict(one) for one in done.changes]
     show_end(done, _told(done, cluster), form, {"cluster": cluster}, {"changes": changes})
     if not kubernetes_only:
         from paictl.cli.deploy.services import StartOptions, deploy_services
 
-        deploy_services(desired, files, done, StartOptions(folder, tuple(services or ()), tuple(skip or ()), timeout))
+        deploy_services(
+            desired, files, done, StartOptions(folder, tuple(services or ()), tuple(skip or ()), timeout, yes)
+        )
 
 
 def _named(files: tuple[MaybeFile, MaybeFile, MaybeFile]) -> tuple[str, str, str]:

@@ -32,7 +32,7 @@ class EndedRun(Protocol):
 
 
 class PhaseLines:
-    """Listens to a run: `==> phase (3 of 12) hosts 3/3 12.3 s` on stderr when one is done; all else with --verbose."""
+    """Listens to a run: `==> phase (3 of 14) hosts 3/3 12.3 s` on stderr when one is done; all else with --verbose."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, str] = {}
