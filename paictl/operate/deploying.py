@@ -7,7 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from paictl import __version__
-from paictl.cluster.interface import Cluster, Services
+from paictl.cluster.interface import Cluster, ConflictError, Services
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
 from paictl.cluster.manifests.context import Renderer, RenderInputs
 from paictl.config.making.generate import SERVICES_FILE, inventory_of, plan, read_inputs, recheck
@@ -19,7 +19,9 @@ from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Role
 from paictl.files import write_together
 from paictl.frozen import frozen
-from paictl.operate.pushing.plan import PushRequest, send
+from paictl.i18n import text
+from paictl.operate.pushing.folder import note_base
+from paictl.operate.pushing.plan import PushPlan, PushRequest, base_version, send
 from paictl.operate.pushing.plan import plan as plan_push
 from paictl.operate.services import LeftOut, perform, prepare
 from paictl.plan.events import Listener
@@ -59,11 +61,33 @@ def make_configuration(files: Sequence[str], facts: Iterable[HostFacts], folder:
     return write_together(folder, {**texts, **named_schemas(texts.values())}, mode=0o600)
 
 
-def push_configuration(cluster: Cluster, folder: Path) -> int | None:
-    """Push a folder; the number of the new version, None if the cluster has it already."""
+def plan_configuration(cluster: Cluster, folder: Path) -> PushPlan:
+    """What pushing a folder would change.
+
+    Raises `PaictlError` as `config push` does, and where a cluster has another configuration while the folder does not
+    say which version it was made from: nobody was asked whether the newer one may go.
+    """
     order = PushRequest(str(folder))
     made = plan_push(cluster, order)
-    return send(cluster, made, "deployed", order).number if made.changes else None
+    versions = {one.number: one for one in cluster.configurations()}
+    if made.changes and versions and base_version(cluster, order, versions) is None:
+        said = text("cluster {cluster} has configuration version {version}, and it is not known whether these files "
+                    "are newer", cluster=cluster.name, version=max(versions))  # fmt: skip
+        hint = text("compare: paictl config push -p DIR --dry-run; to push it anyway: paictl config push -p DIR")
+        raise ConflictError(said, where=str(folder), hint=hint)
+    return made
+
+
+def store_configuration(cluster: Cluster, made: PushPlan, folder: Path) -> int:
+    """Store what was planned, let running services load it, and note in the folder what it is as new as.
+
+    The number of the new version. Raises `ConflictError` if another version was stored since the plan was made.
+    """
+    version = send(cluster, made, "deployed", PushRequest(str(folder)))
+    note_base(str(folder), cluster.name, version)
+    for name in made.readers.to_refresh:
+        cluster.refresh_service(name)
+    return version.number
 
 
 @frozen
