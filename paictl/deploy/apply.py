@@ -87,6 +87,7 @@ class DeployPlan:
 
     changes: tuple[HostChange, ...]
     unlisted: tuple[str, ...] = ()
+    facts: tuple[HostFacts, ...] = ()
 
 
 def make_plan(desired: Desired, root: Path, now: Callable[[], datetime], listen: Listener) -> DeployPlan:
@@ -98,7 +99,8 @@ def make_plan(desired: Desired, root: Path, now: Callable[[], datetime], listen:
         refuse_other_nodes(site)
         refuse_other_version(site)
         refuse_fixed(site)
-        return DeployPlan(planned(site), unlisted_nodes(site.facts.values()))
+        facts = tuple(site.facts.values())
+        return DeployPlan(planned(site), unlisted_nodes(facts), facts)
 
 
 def unlisted_nodes(facts: Iterable[HostFacts]) -> tuple[str, ...]:
@@ -126,6 +128,7 @@ class Applied:
 def apply(
     desired: Desired, root: Path, now: Callable[[], datetime], listen: Listener,
     at_end: Callable[[Site], object] = lambda _: None, timeout: float = TIMEOUT, *, break_lock: bool = False,
+    judge: Callable[[Site], object] = lambda _: None,
 ) -> Applied:  # fmt: skip
     """Carry out all phases; `at_end` is called with the site once the nodes are Ready.
 
@@ -136,7 +139,7 @@ def apply(
     before = unfinished_run(root, KIND, wish, secrets)
     folder = before or begin_run(root, KIND, wish, now(), secrets)
     with opened(desired, folder.path, timeout) as site:
-        site.break_lock = break_lock
+        site.break_lock, site.judge = break_lock, judge
         found: list[HostChange] = []
         times = PhaseTimes(folder.path, now)
 

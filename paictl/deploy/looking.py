@@ -120,7 +120,8 @@ class SameVersion(Preflight):
     """The same for a deployment, which is no upgrade."""
 
     def run(self, tell: Tell) -> None:
-        """Judge; another version of Kubernetes is refused, too, and settings that a running cluster keeps."""
+        """Judge; another version is refused, too, and what a running cluster or the services cannot take."""
         refuse_other_version(self.site)
         super().run(tell)
         refuse_fixed(self.site)
+        self.site.judge(self.site)

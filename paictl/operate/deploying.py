@@ -17,6 +17,10 @@ from paictl.config.reading.schema import named_schemas
 from paictl.deploy.desired import Desired
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Role
+from paictl.deploy.preflight.gpu_checks import check_room
+from paictl.deploy.preflight.promises import promise_of, promises_in
+from paictl.deploy.preflight.verdict import DesiredHost, Level
+from paictl.errors import PaictlError
 from paictl.files import write_together
 from paictl.frozen import frozen
 from paictl.i18n import text
@@ -88,6 +92,35 @@ def store_configuration(cluster: Cluster, made: PushPlan, folder: Path) -> int:
     for name in made.readers.to_refresh:
         cluster.refresh_service(name)
     return version.number
+
+
+def judge_room(files: Sequence[str], facts: Iterable[HostFacts], folder: Path) -> list[str]:
+    """What keeps jobs from running on the machines as they were found, in words; nothing is changed.
+
+    With a configuration in the folder its cells are compared with the machines. Raises `PaictlError` where there is
+    none and none can be made, as for machines that are too small.
+    """
+    seen = tuple(facts)
+    if not (folder / SERVICES_FILE).is_file():
+        try:
+            plan(inventory_of(read_inputs(*files)), skus_of(seen))
+        except PaictlError as error:
+            hint = text("give a configuration of your own: -p DIR, or end before the services: --kubernetes-only; "
+                        "nothing was changed")  # fmt: skip
+            raise PaictlError(str(error), hint=hint) from None
+        return []
+    try:
+        promises = promises_in(str(folder))
+    except PaictlError:
+        return []  # settings without cells; what is wrong with the files is said where they are pushed
+    found: list[str] = []
+    for one in seen:
+        cpus = promise_of(promises, one.machine.name).cpus
+        desired = DesiredHost(one.machine.name, one.machine.address, one.machine.role is Role.MASTER, cpus=cpus)
+        verdict = check_room(one.host, desired)
+        if cpus is not None and verdict.level is Level.WARN:
+            found.append(text("{host}: {found} ({fix})", host=one.machine.name, found=verdict.found, fix=verdict.fix))
+    return found
 
 
 @frozen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +23,7 @@ from paictl.places import runs_folder
 if TYPE_CHECKING:
     from paictl.deploy.apply import Applied
     from paictl.deploy.desired import Desired
+    from paictl.deploy.facts import HostFacts
     from paictl.deploy.inventory import Deployment
     from paictl.deploy.site import Site
 
@@ -65,6 +67,10 @@ def plan(
     made = make_plan(desired, runs_folder(), _now, PhaseLines())
     data = plan_data((masters, workers, config), desired, made.changes)
     show_unlisted(made.unlisted)
+    try:
+        _judge(made.facts, (masters, workers, config), None)
+    except PaictlError as error:
+        console.warning(console.said(str(error)))
     if out is not None:
         write_together(out.parent, {out.name: json.dumps(data, indent=1) + "\n"}, force=True, mode=0o600)
         console.info(spoken("plan written; next: {command}", command=f"paictl deploy apply {out}"))
@@ -130,9 +136,14 @@ def apply(
         masters=len(deployment.masters), workers=len(deployment.workers), cluster=cluster, version=desired.version,
     )  # fmt: skip
     confirm(question, cluster, yes=yes)
+
+    def judge(site: Site) -> None:
+        if not kubernetes_only:
+            _judge(site.facts.values(), files, folder)
+
     done = carry_out(
         desired, runs_folder(), _now, PhaseLines(), lambda site: _give_access(site, cluster), timeout,
-        break_lock=break_lock,
+        break_lock=break_lock, judge=judge,
     )  # fmt: skip
     show_unlisted(done.unlisted)
     changes = [asdict(one) for one in done.changes]
@@ -170,6 +181,15 @@ def _desired(deployment: Deployment, artifacts: str, *, accept_new: bool) -> Des
                 if result.new_key:
                     console.info(spoken("{host}: host key accepted: {key}", host=name, key=result.new_key))
     return desired
+
+
+def _judge(facts: Iterable[HostFacts], files: tuple[str, str, str], folder: Path | None) -> None:
+    """Say what the services would lack on these machines, before anything is installed for them."""
+    from paictl.cli.deploy.services import configuration_folder
+    from paictl.operate.deploying import judge_room
+
+    for line in judge_room(files, facts, configuration_folder(folder)):
+        console.warning(console.said(line))
 
 
 def _give_access(site: Site, cluster: str) -> None:

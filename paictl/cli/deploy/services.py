@@ -50,10 +50,15 @@ class StartOptions:
     """Whether a configuration that replaces another one is not asked about."""
 
 
+def configuration_folder(folder: Path | None) -> Path:
+    """Where the configuration is that `apply` pushes: the given folder, or the one that it makes."""
+    return folder or Path.home() / "pai-deploy" / "cluster-cfg"
+
+
 def deploy_services(desired: Desired, files: Sequence[str], done: Applied, wish: StartOptions) -> None:
     """Make and push the configuration, start the services, say what runs, what does not and why, and what to try."""
     settings = desired.deployment.settings
-    where = wish.folder or Path.home() / "pai-deploy" / "cluster-cfg"
+    where = configuration_folder(wish.folder)
     if make_configuration(files, done.facts, where):
         console.info(spoken("configuration written to {where}: look at it, change it, push it again", where=where))
     cluster = open_target(settings.cluster)

@@ -235,7 +235,7 @@ def _machine(one: Named, sku: MachineSku, role: str) -> PlannedMachine:
 def _pool(sku: MachineSku, nodes: Sequence[str], vc: str, qos: bool) -> WorkerPool:
     """Divide a machine: by devices, or where it has none into single CPU cores."""
     cpus, memory = Decimal(sku.cpus), Decimal(sku.memory.bytes) / 1024**2
-    cpus -= min(cpus * _RESERVED_SHARE, _RESERVED_CPUS)
+    cpus = free_cpus(cpus)
     memory -= min(memory * _RESERVED_SHARE, Decimal(_RESERVED_MIB)) + (_DAEMONS_MIB if qos else 0)
     if sku.devices:
         leaves, each, share = sku.devices, int(cpus / sku.devices), int(memory / sku.devices)
@@ -246,6 +246,11 @@ def _pool(sku: MachineSku, nodes: Sequence[str], vc: str, qos: bool) -> WorkerPo
         message = f"a machine of {sku.name!r} is too small: what is left for {parts} after the reserve is nothing"
         raise PaictlError(message, where="--sku", hint="check cpu and memory, which are those of the whole machine")
     return WorkerPool(sku, vc, tuple(nodes), leaves, each, share)
+
+
+def free_cpus(cpus: Decimal) -> Decimal:
+    """What cells may be promised of a machine's CPUs; the rest is for its own programs."""
+    return cpus - min(cpus * _RESERVED_SHARE, _RESERVED_CPUS)
 
 
 def _refuse_same_cell_types(pools: Iterable[WorkerPool]) -> None:

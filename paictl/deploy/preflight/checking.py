@@ -189,7 +189,7 @@ def _wish(
     settings = deployment.settings
     return DesiredHost(
         machine.name, machine.address, machine.role is Role.MASTER, settings.cluster, settings.swap_allowed,
-        promise.devices, promise.leaves, clock,
+        promise.devices, promise.leaves, promise.cpus, clock,
     )  # fmt: skip
 
 
