@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from paictl.deploy.artifacts import read_lock
+from paictl.deploy.cluster_settings import refuse_fixed
 from paictl.deploy.desired import Desired, desired_of
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Deployment
-from paictl.deploy.looking import refuse_other_version
+from paictl.deploy.looking import refuse_other_nodes, refuse_other_version
 from paictl.deploy.phases import LOOKING, PHASES, HostChange, phases, planned
+from paictl.deploy.preflight.node_checks import nodes_in, unlisted
 from paictl.deploy.site import TIMEOUT, JoinCredentials, Site
 from paictl.errors import PaictlError
 from paictl.files import write_together
@@ -51,7 +53,7 @@ def wish_of(desired: Desired) -> dict[str, Any]:
     settings.pop("notes")
     settings["login"].pop("password")
     return {
-        "machines": [asdict(one) for one in deployment.machines],
+        "machines": [{"name": one.name, "address": one.address, "role": one.role.value} for one in deployment.machines],
         "settings": settings,
         "kubernetes": desired.version,
         "artifacts": {one.name: one.sha256 for one in desired.artifacts.all},
@@ -79,14 +81,32 @@ def opened(desired: Desired, folder: Path, timeout: float = TIMEOUT) -> Iterator
         yield Site(desired, session, private, timeout)
 
 
-def make_plan(desired: Desired, root: Path, now: Callable[[], datetime], listen: Listener) -> tuple[HostChange, ...]:
+@frozen
+class DeployPlan:
+    """What would change; `unlisted` are nodes that no list names, as ``name,address``: nothing is done about them."""
+
+    changes: tuple[HostChange, ...]
+    unlisted: tuple[str, ...] = ()
+    facts: tuple[HostFacts, ...] = ()
+
+
+def make_plan(desired: Desired, root: Path, now: Callable[[], datetime], listen: Listener) -> DeployPlan:
     """What would change, from a look at all machines; raises `PaictlError` where one does not answer."""
     folder = begin_run(root, "deploy-plan", wish_of(desired), now(), desired.deployment.secrets)
     with opened(desired, folder.path) as site:
         outcomes = carry_out(phases(site, LOOKING), both(folder.listener(now), listen))
         raise_first(outcomes)
+        refuse_other_nodes(site)
         refuse_other_version(site)
-        return planned(site)
+        refuse_fixed(site)
+        facts = tuple(site.facts.values())
+        return DeployPlan(planned(site), unlisted_nodes(facts), facts)
+
+
+def unlisted_nodes(facts: Iterable[HostFacts]) -> tuple[str, ...]:
+    """The nodes that no list names, from the facts of all machines."""
+    seen = tuple(facts)
+    return unlisted([one.machine for one in seen], nodes_in(one.host for one in seen))
 
 
 @frozen
@@ -99,10 +119,16 @@ class Applied:
     changes: tuple[HostChange, ...]
     facts: tuple[HostFacts, ...] = ()
 
+    @property
+    def unlisted(self) -> tuple[str, ...]:
+        """The nodes that no list names, as ``name,address``."""
+        return unlisted_nodes(self.facts)
+
 
 def apply(
     desired: Desired, root: Path, now: Callable[[], datetime], listen: Listener,
-    at_end: Callable[[Site], object] = lambda _: None, timeout: float = TIMEOUT,
+    at_end: Callable[[Site], object] = lambda _: None, timeout: float = TIMEOUT, *, break_lock: bool = False,
+    judge: Callable[[Site], object] = lambda _: None,
 ) -> Applied:  # fmt: skip
     """Carry out all phases; `at_end` is called with the site once the nodes are Ready.
 
@@ -113,6 +139,7 @@ def apply(
     before = unfinished_run(root, KIND, wish, secrets)
     folder = before or begin_run(root, KIND, wish, now(), secrets)
     with opened(desired, folder.path, timeout) as site:
+        site.break_lock, site.judge = break_lock, judge
         found: list[HostChange] = []
         times = PhaseTimes(folder.path, now)
 

@@ -36,6 +36,9 @@ _CONTROL_PLANE: Final = ("kube-apiserver", "kube-controller-manager", "etcd")
 """Images that only masters run."""
 _MORE: Final = "/etc/containerd/conf.d"
 """Files whose settings containerd adds to those of config.toml."""
+MARK: Final = "# Written by paictl deploy."
+OWNED: Final = ("/etc/containerd/certs.d/*/hosts.toml",)
+"""Files that are removed where they begin with the mark and are not wanted any more."""
 NVIDIA: Final = f"{_MORE}/paictl-nvidia.toml"
 _PLACES: Final = {
     "kubeadm": "/usr/local/bin/kubeadm",
@@ -146,7 +149,8 @@ class Desired:
         shared = {
             "paictl_programs": self.programs(), "paictl_modules": list(MODULES), "paictl_sysctls": SYSCTLS,
             "paictl_swap_allowed": deployment.settings.swap_allowed, "paictl_pack": PACK,
-            "paictl_cluster": deployment.settings.cluster, "ansible_ssh_extra_args": f"-c {_CIPHERS}",
+            "paictl_cluster": deployment.settings.cluster, "paictl_owned": list(OWNED),
+            "ansible_ssh_extra_args": f"-c {_CIPHERS}",
         }  # fmt: skip
         hosts = tuple(
             Host(one.name, one.address, login.user, login.port, groups_of(deployment, one), self.variables(one))
@@ -216,7 +220,7 @@ def _mirrors(deployment: Deployment) -> dict[str, str]:
     for registry in dict.fromkeys((*settings.mirrors, *settings.insecure)):
         plain = registry in settings.insecure
         own = f"{'http' if plain else 'https'}://{_server(registry)}"
-        lines = [f"server = {json.dumps(own)}"]
+        lines = [MARK, f"server = {json.dumps(own)}"]
         lines += [
             f'\n[host.{json.dumps(url)}]\n  capabilities = ["pull", "resolve"]'
             for url in settings.mirrors.get(registry, ())
@@ -285,7 +289,7 @@ def _parts(number: str) -> tuple[int, int]:
 
 def toml(top: Mapping[str, Any], tables: Mapping[tuple[str, ...], Mapping[str, Any]]) -> str:
     """Settings as TOML: strings, numbers, booleans and lists of them; mappings become tables of their own."""
-    lines = ["# Written by paictl deploy.", *(f"{name} = {_toml_value(value)}" for name, value in top.items())]
+    lines = [MARK, *(f"{name} = {_toml_value(value)}" for name, value in top.items())]
     waiting = list(tables.items())
     while waiting:
         path, values = waiting.pop(0)

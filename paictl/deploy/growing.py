@@ -38,6 +38,7 @@ def join(desired: Desired, machine: Machine, root: Path, now: Callable[[], datet
     folder = begin_run(root, "node-add", wish_of(desired), now(), desired.deployment.secrets)
     told = both(folder.listener(now), listen)
     with opened(desired, folder.path) as site:
+        site.command = "node add"
         raise_first(carry_out(phases(site, LOOKING), told))
         changes = planned(site)
         for other in (one for one in changes if one.host != machine.name):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Iterator
+from dataclasses import field
 from enum import StrEnum
 
 from paictl.config.making.generate import GenerateInputs, inventory_of
@@ -23,11 +24,15 @@ class Role(StrEnum):
 
 @frozen
 class Machine:
-    """One machine: the name of its node, and the address that it is reached at and has in the cluster."""
+    """One machine: the name of its node, and the address that it is reached at and has in the cluster.
+
+    `place` is file:line:column of its row, for messages only.
+    """
 
     name: str
     address: str
     role: Role
+    place: str = field(default="", compare=False)
 
 
 @frozen
@@ -76,8 +81,8 @@ def deployment_of(inputs: GenerateInputs) -> Deployment:
     document = inputs.of(FileKind.CONFIG)
     settings = settings_of(document)
     machines = (
-        *(Machine(one.name, one.address, Role.MASTER) for one in named.masters),
-        *(Machine(one.name, one.address, Role.WORKER) for one in named.workers),
+        *(Machine(one.name, one.address, Role.MASTER, one.place) for one in named.masters),
+        *(Machine(one.name, one.address, Role.WORKER, one.place) for one in named.workers),
     )
     masters = [one.name for one in named.masters]
     _refuse_masters_at_work(masters, [one.name for one in named.workers])

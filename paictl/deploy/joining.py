@@ -6,6 +6,7 @@ import base64
 
 import yaml
 
+from paictl.deploy.cluster_settings import notes_of
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Role
 from paictl.deploy.kubeadm import discovery, init_configuration, join_configuration
@@ -39,6 +40,7 @@ class ControlPlane(DeployPhase):
         made = init_configuration(desired.deployment, desired.version, desired.images, site.timeout)
         variables = {
             "paictl_configuration": made,
+            "paictl_notes": notes_of(desired.deployment),
             "paictl_kubeconfig": str(site.kubeconfig),
             "paictl_seconds": int(site.timeout),
         }
@@ -65,6 +67,7 @@ class _Join(DeployPhase):
             "paictl_configurations": {
                 one.name: join_configuration(deployment, one, site.timeout, master=master) for one in due
             },
+            "paictl_notes": notes_of(deployment),
             "paictl_discovery": discovery(deployment, authority(site)),
             "paictl_seconds": int(site.timeout),
         }

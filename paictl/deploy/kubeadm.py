@@ -39,8 +39,22 @@ def init_configuration(
         "localAPIEndpoint": {"advertiseAddress": first.address},
         "nodeRegistration": _registration(deployment, first), **_patience(timeout),
     }  # fmt: skip
-    parts = [init, _cluster(deployment, version, tuple(images)), _kubelet(deployment), _proxy(deployment)]
-    return yaml.safe_dump_all(parts, sort_keys=False)
+    return yaml.safe_dump_all([init, *_of_all(deployment, version, images)], sort_keys=False)
+
+
+def changed_configuration(deployment: Deployment, version: str, images: Iterable[Image]) -> str:
+    """What a running cluster keeps from now on; kubeadm takes it as if the first master began."""
+    first = deployment.first
+    init = {
+        "apiVersion": API, "kind": "InitConfiguration", "localAPIEndpoint": {"advertiseAddress": first.address},
+        "nodeRegistration": _registration(deployment, first),
+    }  # fmt: skip
+    return yaml.safe_dump_all([init, *_of_all(deployment, version, images)], sort_keys=False)
+
+
+def _of_all(deployment: Deployment, version: str, images: Iterable[Image]) -> list[Values]:
+    cluster = _cluster(deployment, version, tuple(images))
+    return [cluster, kubelet_configuration(deployment), kube_proxy_configuration(deployment)]
 
 
 def join_configuration(deployment: Deployment, machine: Machine, timeout: float | None = None, *, master: bool) -> str:
@@ -118,7 +132,8 @@ def _cluster(deployment: Deployment, version: str, images: tuple[Image, ...]) ->
     return found
 
 
-def _kubelet(deployment: Deployment) -> Values:
+def kubelet_configuration(deployment: Deployment) -> Values:
+    """KubeletConfiguration of all machines: what paictl needs, and over it what config.yaml says."""
     settings = deployment.settings
     base = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "cgroupDriver": "systemd",
@@ -127,7 +142,8 @@ def _kubelet(deployment: Deployment) -> Values:
     return merged(base, settings.kubelet)
 
 
-def _proxy(deployment: Deployment) -> Values:
+def kube_proxy_configuration(deployment: Deployment) -> Values:
+    """KubeProxyConfiguration, likewise."""
     settings = deployment.settings
     base = {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Final
 
+from paictl.deploy.cluster_settings import refuse_fixed
 from paictl.deploy.facts import HostFacts
+from paictl.deploy.locking import refuse_locked
 from paictl.deploy.phase import DeployPhase
 from paictl.deploy.preflight.checking import judged_quickly
+from paictl.deploy.preflight.node_checks import check_node, nodes_in
 from paictl.deploy.preflight.verdict import Level
 from paictl.deploy.site import DeployError, Site
 from paictl.deploy.versions import version_of
 from paictl.errors import ExitCode
 from paictl.i18n import text
 from paictl.plan.phase import Tell
+
+_SHOWN: Final = 4
 
 
 class Connect(DeployPhase):
@@ -70,6 +75,22 @@ def refuse_other_version(site: Site) -> None:
     raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint, where=host)
 
 
+def refuse_other_nodes(site: Site) -> None:
+    """Raise `DeployError` for a machine that is another node of the cluster than the lists say."""
+    nodes = nodes_in(one.host for one in site.facts.values())
+    verdicts = [(one, check_node(one, site.facts[one.name].host, nodes)) for one in site.machines]
+    wrong = [(machine, verdict) for machine, verdict in verdicts if verdict.level is Level.FAIL]
+    if not wrong:
+        return
+    said = "; ".join(
+        text("{host}: {found}, but the list says {wanted}", host=machine.name, found=verdict.found,
+             wanted=verdict.wanted)
+        for machine, verdict in wrong[:_SHOWN]
+    )  # fmt: skip
+    hint = text("{fix}; nothing was changed", fix=wrong[0][1].fix)
+    raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint)
+
+
 class Preflight(Connect):
     """Refuse what cannot work while nothing has been changed."""
 
@@ -77,8 +98,13 @@ class Preflight(Connect):
 
     def run(self, tell: Tell) -> None:
         """Judge; raises `DeployError` naming every host that must not be touched."""
+        refuse_locked(self.site)
+        refuse_other_nodes(self.site)
         checked = judged_quickly(self.site.desired.deployment, self.site.facts, self.site.looked)
         failed = [one for one in checked.failures if one[2].level is Level.FAIL]
+        for host, check, verdict in checked.failures:
+            if check == "node":
+                tell(text("{found}, but the list says {wanted}", found=verdict.found, wanted=verdict.wanted), host)
         for host, check, verdict in failed:
             tell(text("{check}: {found} ({fix})", check=check, found=verdict.found, fix=verdict.fix), host)
         if failed:
@@ -94,6 +120,8 @@ class SameVersion(Preflight):
     """The same for a deployment, which is no upgrade."""
 
     def run(self, tell: Tell) -> None:
-        """Judge; another version of Kubernetes is refused, too."""
+        """Judge; another version is refused, too, and what a running cluster or the services cannot take."""
         refuse_other_version(self.site)
         super().run(tell)
+        refuse_fixed(self.site)
+        self.site.judge(self.site)

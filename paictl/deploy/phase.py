@@ -12,8 +12,8 @@ from paictl.plan.phase import Phase
 
 RIGHT: Final = "everything is as it shall be"
 ORDER: Final = (
-    "connect", "facts", "preflight", "artifacts", "runtime", "control-plane", "join-masters", "network",
-    "join-workers", "devices", "labels", "verify",
+    "connect", "facts", "preflight", "lock", "artifacts", "runtime", "control-plane", "settings", "join-masters",
+    "network", "join-workers", "devices", "labels", "verify",
 )  # fmt: skip
 
 

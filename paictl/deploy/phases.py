@@ -1,4 +1,4 @@
-"""The twelve phases of a deployment, each a playbook or a question to the API, skipped where nothing is needed."""
+"""The phases of a deployment, each a playbook or a question to the API, skipped where nothing is needed."""
 
 from __future__ import annotations
 
@@ -7,17 +7,28 @@ from typing import Final
 
 from paictl.deploy.installing import Devices, PushArtifacts, Runtime
 from paictl.deploy.joining import ControlPlane, JoinMasters, JoinWorkers
+from paictl.deploy.locking import Lock
 from paictl.deploy.looking import Connect, Facts, SameVersion
 from paictl.deploy.network import PodNetwork
 from paictl.deploy.nodes import AllReady, Labels
-from paictl.deploy.phase import DeployPhase
+from paictl.deploy.phase import RIGHT, DeployPhase
+from paictl.deploy.reconfiguring import Settings
 from paictl.deploy.site import Site
 from paictl.frozen import frozen
 from paictl.plan.phase import Phase
 
+
+class LockForChanges(Lock):
+    """Nobody is kept out where nothing is to be changed."""
+
+    def should_run(self) -> str:
+        """Skipped where the hosts, as they were found, need nothing."""
+        return "" if planned(self.site) else RIGHT
+
+
 PHASES: Final[tuple[type[DeployPhase], ...]] = (
-    Connect, Facts, SameVersion, PushArtifacts, Runtime, ControlPlane, JoinMasters, PodNetwork, JoinWorkers, Devices,
-    Labels, AllReady,
+    Connect, Facts, SameVersion, LockForChanges, PushArtifacts, Runtime, ControlPlane, Settings, JoinMasters,
+    PodNetwork, JoinWorkers, Devices, Labels, AllReady,
 )  # fmt: skip
 """In their order."""
 LOOKING: Final = ("connect", "facts")

@@ -7,7 +7,7 @@ import os
 import secrets
 import shutil
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,6 +59,12 @@ class Site:
     private: Path
     timeout: float = TIMEOUT
     """Seconds that a phase may wait for Kubernetes: kubeadm on a machine, nodes to get Ready."""
+    command: str = "deploy apply"
+    """What is under way, for others who are kept out meanwhile."""
+    break_lock: bool = False
+    """Whether the lock of another machine is replaced."""
+    judge: Callable[[Site], object] = lambda _: None
+    """What else is refused before anything is changed: raises `PaictlError`."""
     facts: dict[str, HostFacts] = field(default_factory=dict)
     looked: tuple[float, float] = (0.0, 0.0)
     """Two instants by the clock here, between which the facts were gathered."""

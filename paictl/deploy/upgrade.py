@@ -52,6 +52,7 @@ def upgrade(
     before = unfinished_run(root, KIND, told, secrets)
     folder = before or begin_run(root, KIND, told, now(), secrets)
     with opened(desired, folder.path) as site:
+        site.command, site.break_lock = "deploy upgrade", wish.break_lock
         work = UpgradeWork(site, wish)
 
         def note(event: object) -> None:

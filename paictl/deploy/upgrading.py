@@ -15,6 +15,7 @@ from paictl.deploy.artifacts import verify
 from paictl.deploy.draining import UPGRADE, CordonedNodes, is_held
 from paictl.deploy.inventory import Machine, Role
 from paictl.deploy.joining import ControlPlane, api, known_access
+from paictl.deploy.locking import Lock
 from paictl.deploy.looking import Connect, Facts, Preflight
 from paictl.deploy.nodes import READY_SECONDS, nodes_of, not_ready, patiently
 from paictl.deploy.phase import OrderedPhase
@@ -40,16 +41,20 @@ _SYSTEM: Final = "/api/v1/namespaces/kube-system"
 _PROXY: Final = "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy"
 _PROGRAMS: Final = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 _POLL: Final = 0.3
-_ORDER: Final = ("connect", "facts", "preflight", "versions", "artifacts", "control-plane", "workers", "images")
+_ORDER: Final = ("connect", "facts", "preflight", "lock", "versions", "artifacts", "control-plane", "workers", "images")
 
 
 @frozen
 class UpgradeOptions:
-    """What the administrator asked for: `batch` workers at a time, `seconds` for a node to get empty."""
+    """What the administrator asked for: `batch` workers at a time, `seconds` for a node to get empty.
+
+    `break_lock` replaces the lock of another machine.
+    """
 
     target: Version
     batch: int = 1
     seconds: float = 300.0
+    break_lock: bool = False
 
 
 @dataclass(slots=True)
@@ -350,7 +355,7 @@ def _names(batch: Iterable[UpgradeStep]) -> str:
 def upgrade_phases(work: UpgradeWork) -> list[OrderedPhase]:
     """All phases in their order."""
     site = work.site
-    looking: list[OrderedPhase] = [Connect(site), Facts(site), Preflight(site)]
+    looking: list[OrderedPhase] = [Connect(site), Facts(site), Preflight(site), Lock(site)]
     return [
         *looking,
         *(kind(work) for kind in (Versions, UpgradeArtifacts, UpgradeMasters, UpgradeWorkers, ReleaseImages)),

@@ -7,7 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from paictl import __version__
-from paictl.cluster.interface import Cluster, Services
+from paictl.cluster.interface import Cluster, ConflictError, Services
 from paictl.cluster.kubernetes.names import JOBS_NAMESPACE, NAMESPACE
 from paictl.cluster.manifests.context import Renderer, RenderInputs
 from paictl.config.making.generate import SERVICES_FILE, inventory_of, plan, read_inputs, recheck
@@ -17,9 +17,15 @@ from paictl.config.reading.schema import named_schemas
 from paictl.deploy.desired import Desired
 from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Role
+from paictl.deploy.preflight.gpu_checks import check_room
+from paictl.deploy.preflight.promises import promise_of, promises_in
+from paictl.deploy.preflight.verdict import DesiredHost, Level
+from paictl.errors import PaictlError
 from paictl.files import write_together
 from paictl.frozen import frozen
-from paictl.operate.pushing.plan import PushRequest, send
+from paictl.i18n import text
+from paictl.operate.pushing.folder import note_base
+from paictl.operate.pushing.plan import PushPlan, PushRequest, base_version, send
 from paictl.operate.pushing.plan import plan as plan_push
 from paictl.operate.services import LeftOut, perform, prepare
 from paictl.plan.events import Listener
@@ -59,11 +65,62 @@ def make_configuration(files: Sequence[str], facts: Iterable[HostFacts], folder:
     return write_together(folder, {**texts, **named_schemas(texts.values())}, mode=0o600)
 
 
-def push_configuration(cluster: Cluster, folder: Path) -> int | None:
-    """Push a folder; the number of the new version, None if the cluster has it already."""
+def plan_configuration(cluster: Cluster, folder: Path) -> PushPlan:
+    """What pushing a folder would change.
+
+    Raises `PaictlError` as `config push` does, and where a cluster has another configuration while the folder does not
+    say which version it was made from: nobody was asked whether the newer one may go.
+    """
     order = PushRequest(str(folder))
     made = plan_push(cluster, order)
-    return send(cluster, made, "deployed", order).number if made.changes else None
+    versions = {one.number: one for one in cluster.configurations()}
+    if made.changes and versions and base_version(cluster, order, versions) is None:
+        said = text("cluster {cluster} has configuration version {version}, and it is not known whether these files "
+                    "are newer", cluster=cluster.name, version=max(versions))  # fmt: skip
+        hint = text("compare: paictl config push -p DIR --dry-run; to push it anyway: paictl config push -p DIR")
+        raise ConflictError(said, where=str(folder), hint=hint)
+    return made
+
+
+def store_configuration(cluster: Cluster, made: PushPlan, folder: Path) -> int:
+    """Store what was planned, let running services load it, and note in the folder what it is as new as.
+
+    The number of the new version. Raises `ConflictError` if another version was stored since the plan was made.
+    """
+    version = send(cluster, made, "deployed", PushRequest(str(folder)))
+    note_base(str(folder), cluster.name, version)
+    for name in made.readers.to_refresh:
+        cluster.refresh_service(name)
+    return version.number
+
+
+def judge_room(files: Sequence[str], facts: Iterable[HostFacts], folder: Path) -> list[str]:
+    """What keeps jobs from running on the machines as they were found, in words; nothing is changed.
+
+    With a configuration in the folder its cells are compared with the machines. Raises `PaictlError` where there is
+    none and none can be made, as for machines that are too small.
+    """
+    seen = tuple(facts)
+    if not (folder / SERVICES_FILE).is_file():
+        try:
+            plan(inventory_of(read_inputs(*files)), skus_of(seen))
+        except PaictlError as error:
+            hint = text("give a configuration of your own: -p DIR, or end before the services: --kubernetes-only; "
+                        "nothing was changed")  # fmt: skip
+            raise PaictlError(str(error), hint=hint) from None
+        return []
+    try:
+        promises = promises_in(str(folder))
+    except PaictlError:
+        return []  # settings without cells; what is wrong with the files is said where they are pushed
+    found: list[str] = []
+    for one in seen:
+        cpus = promise_of(promises, one.machine.name).cpus
+        desired = DesiredHost(one.machine.name, one.machine.address, one.machine.role is Role.MASTER, cpus=cpus)
+        verdict = check_room(one.host, desired)
+        if cpus is not None and verdict.level is Level.WARN:
+            found.append(text("{host}: {found} ({fix})", host=one.machine.name, found=verdict.found, fix=verdict.fix))
+    return found
 
 
 @frozen

@@ -3,23 +3,29 @@
 
 Each machine has a /24 of the pods' network (kube-controller-manager gives them). Whoever has joined is seen in the
 list of nodes, which kubelet's own certificate may read: no image, no controller, no change on other machines when
-one comes or goes. Routes are marked with a protocol number of their own, so that only ours are taken away.
+one comes or goes. Routes are marked with a protocol number of their own, so that only ours are taken away. The network
+of this machine's own pods belongs to the kernel: no route of ours covers it, and it is put back where it is missing.
 """
 
 import base64
+import ipaddress
 import json
 import os
 import re
 import ssl
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 
 KUBECONFIG = "/etc/kubernetes/kubelet.conf"
 CONFLIST = "/etc/cni/net.d/10-paictl.conflist"
 PROTOCOL = "77"
+BRIDGE = "cni0"
 WATCH = 300
+PAUSE = 5
+"""Seconds between two looks at the routes, which others may take away."""
 
 
 def field(text, name):
@@ -50,9 +56,32 @@ def node_of(item):
     return item["metadata"]["name"], address, item.get("spec", {}).get("podCIDR")
 
 
-def wanted_routes(nodes, own):
-    """{network: gateway} to all others that have both."""
-    return {network: address for name, (address, network) in nodes.items() if name != own and address and network}
+def wanted_routes(nodes, own, connected=()):
+    """{network: gateway} to all others that have both; never to a network that pods of this machine are in.
+
+    A node that has this machine's network in the list is one that took its name: a route to it would cut off the pods
+    here.
+    """
+    mine = {*connected, nodes.get(own, (None, None))[1]}
+    return {
+        network: address
+        for name, (address, network) in nodes.items()
+        if name != own and address and network and network not in mine
+    }
+
+
+def connected_networks(addresses):
+    """{network: address} of the bridge of the pods, from what `ip -o -4 addr show` says of it."""
+    found = re.findall(r"\sinet (\S+)", addresses)
+    return {str(ipaddress.ip_interface(one).network): one.partition("/")[0] for one in found}
+
+
+def missing_routes(connected, routes):
+    """Commands for `ip` that put back routes to connected networks; `routes` are those that the kernel has."""
+    there = {line.split()[0] for line in routes.splitlines() if line.strip()}
+    for network, address in sorted(connected.items()):
+        if network not in there:
+            yield ["route", "replace", network, "dev", BRIDGE, "proto", "kernel", "scope", "link", "src", address]
 
 
 def present_routes(text):
@@ -116,16 +145,57 @@ def settle(nodes, own):
     address, network = nodes.get(own, (None, None))
     if network:
         write_once(CONFLIST, json.dumps(conflist(network, link_mtu(address)), indent=1) + "\n")
-    for command in changes(wanted_routes(nodes, own), present_routes(ip(["route", "show", "proto", PROTOCOL]))):
+    connected = connected_networks(ip(["-o", "-4", "addr", "show", "dev", BRIDGE])) if is_up(BRIDGE) else {}
+    wanted = wanted_routes(nodes, own, connected)
+    for command in changes(wanted, present_routes(ip(["route", "show", "proto", PROTOCOL]))):
         ip(command)
+    if connected:
+        for command in missing_routes(connected, ip(["route", "show", "dev", BRIDGE, "proto", "kernel"])):
+            ip(command)
 
 
-def follow(api, own):
+class Keeper(threading.Thread):
+    """Settles again and again: routes go when a link goes down, or when somebody deletes them."""
+
+    def __init__(self, own):
+        super().__init__(daemon=True)
+        self.own = own
+        self.nodes = {}
+        self.lock = threading.Lock()
+
+    def take(self, nodes):
+        """Settle for these nodes, now and from now on."""
+        with self.lock:
+            self.nodes = dict(nodes)
+            settle(self.nodes, self.own)
+
+    def run(self):
+        """Settle for ever."""
+        while True:
+            time.sleep(PAUSE)
+            with self.lock:
+                try:
+                    if self.nodes:
+                        settle(self.nodes, self.own)
+                except (OSError, ValueError) as error:
+                    print(error, file=sys.stderr, flush=True)
+
+
+def is_up(link):
+    """Whether a link is there and switched on."""
+    try:
+        with open("/sys/class/net/%s/flags" % link, encoding="ascii") as file:
+            return bool(int(file.read(), 16) & 1)
+    except (OSError, ValueError):
+        return False
+
+
+def follow(api, keeper):
     """List the nodes, then watch them; returns when the server ends it."""
     with api.open("/api/v1/nodes", 30) as answer:
         found = json.load(answer)
     nodes = {name: (address, network) for name, address, network in map(node_of, found["items"])}
-    settle(nodes, own)
+    keeper.take(nodes)
     version = found["metadata"]["resourceVersion"]
     path = "/api/v1/nodes?watch=1&allowWatchBookmarks=true&timeoutSeconds=%d&resourceVersion=%s" % (WATCH, version)
     with api.open(path, WATCH + 30) as answer:
@@ -142,17 +212,19 @@ def follow(api, own):
             else:
                 nodes[name] = (address, network)
             if nodes != before:
-                settle(nodes, own)
+                keeper.take(nodes)
 
 
 def main():
     """Follow the nodes for ever; trouble is said and tried again."""
     said = ""
+    keeper = Keeper(os.environ["NODE"])
+    keeper.start()
     while True:
         try:
             with open(KUBECONFIG, encoding="utf-8") as file:
                 text = file.read()
-            follow(Api(text), os.environ["NODE"])
+            follow(Api(text), keeper)
             said = ""
         except (OSError, ValueError, KeyError) as error:
             if str(error) != said:

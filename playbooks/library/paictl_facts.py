@@ -4,17 +4,21 @@
 
 import glob
 import os
+import re
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.paictl_gather import gather
 from ansible.module_utils.paictl_host import (
     BEGUN,
     DONE,
+    LOCK,
+    NOTE,
     active_swap,
     differing_files,
     images,
     installed,
     is_installed,
+    left_files,
     missing_images,
     missing_modules,
     read,
@@ -31,6 +35,7 @@ description: [Looks and changes nothing.]
 options:
   programs: {description: Programs with the SHA-256 of their artifacts., type: list, elements: dict, default: []}
   files: {description: Files with content and mode., type: list, elements: dict, default: []}
+  owned: {description: Patterns of files that paictl removes., type: list, elements: str, default: []}
   images: {description: Archives of images., type: list, elements: dict, default: []}
   modules: {description: Kernel modules., type: list, elements: str, default: []}
   sysctls: {description: Kernel settings., type: dict, default: {}}
@@ -64,12 +69,31 @@ def differences(wanted):
     known = installed()
     return {
         "programs": [one["name"] for one in wanted["programs"] if not is_installed(one, known)],
-        "files": [one["path"] for one in differing_files(wanted["files"])],
+        "files": [one["path"] for one in differing_files(wanted["files"])]
+        + ["-" + path for path in left_files(wanted["files"], wanted["owned"])],
         "images": [one["archive"] for one in missing_images(wanted["images"], images())],
         "pins": stale_pins(wanted["images"]),
         "modules": missing_modules(wanted["modules"]),
         "sysctls": sorted(wrong_sysctls(wanted["sysctls"])),
         "swap": [] if wanted["swap_allowed"] else active_swap() + swap_lines(read("/etc/fstab")),
+    }
+
+
+def cluster():
+    """Settings that the cluster of this master began with and keeps, from the files of its control plane."""
+    manifest = read("/etc/kubernetes/manifests/kube-controller-manager.yaml")
+    issuer = read("/etc/kubernetes/manifests/kube-apiserver.yaml")
+
+    def first(pattern, text):
+        found = re.search(pattern, text, re.MULTILINE)
+        return found.group(1).strip("\"'") if found else ""
+
+    return {
+        "pods": first(r"--cluster-cidr=(\S+)", manifest),
+        "services": first(r"--service-cluster-ip-range=(\S+)", manifest),
+        "repository": first(r"image: *(\S+)/kube-controller-manager:", manifest),
+        "endpoint": first(r"^ *server: *https://(\S+)", read("/etc/kubernetes/admin.conf")),
+        "domain": first(r"--service-account-issuer=https://kubernetes\.default\.svc\.(\S+)", issuer),
     }
 
 
@@ -79,6 +103,7 @@ def main():
         argument_spec={
             "programs": {"type": "list", "elements": "dict", "default": []},
             "files": {"type": "list", "elements": "dict", "default": []},
+            "owned": {"type": "list", "elements": "str", "default": []},
             "images": {"type": "list", "elements": "dict", "default": []},
             "modules": {"type": "list", "elements": "str", "default": []},
             "sysctls": {"type": "dict", "default": {}},
@@ -98,6 +123,9 @@ def main():
         "begun": read(BEGUN).strip(),
         "done": read(DONE).strip(),
         "network": read("/var/lib/paictl/network").strip(),
+        "settings": read(NOTE),
+        "lock": read(LOCK),
+        "cluster": cluster(),
         "kubernetes": [p for p in ("/etc/kubernetes/kubelet.conf", "/etc/kubernetes/admin.conf", "/var/lib/etcd/member")
                        if os.path.exists(p)],
         "differences": differences(module.params),

@@ -5,7 +5,7 @@
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.paictl_host import differing_files, read, remove, write
+from ansible.module_utils.paictl_host import differing_files, left_files, read, remove, write
 
 DOCUMENTATION = r"""
 module: paictl_files
@@ -13,6 +13,11 @@ short_description: Write many files in one task, and remove some
 description: [Each file is written in one step, and only where it differs.]
 options:
   files: {description: "path, content, mode (octal, as text)", type: list, elements: dict, default: []}
+  owned:
+    description: Patterns of files of paictl that are removed where they are not among the wanted ones.
+    type: list
+    elements: str
+    default: []
   absent: {description: Files and folders that must not be there., type: list, elements: path, default: []}
 author: [paictl]
 """
@@ -35,12 +40,14 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "files": {"type": "list", "elements": "dict", "default": []},
+            "owned": {"type": "list", "elements": "str", "default": []},
             "absent": {"type": "list", "elements": "path", "default": []},
         },
         supports_check_mode=True,
     )
     wanted = differing_files(module.params["files"])
     gone = [path for path in module.params["absent"] if os.path.lexists(path)]
+    gone += left_files(module.params["files"], module.params["owned"])
     diff = [{"before_header": one["path"], "after_header": one["path"], "before": read(one["path"]),
              "after": one["content"]} for one in wanted]  # fmt: skip
     if not module.check_mode:

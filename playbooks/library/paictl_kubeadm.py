@@ -9,7 +9,7 @@ and whoever comes again waits for it. Two notes on the disk tell what was begun 
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.paictl_host import BEGUN, DONE, read, run, write
+from ansible.module_utils.paictl_host import BEGUN, DONE, NOTE, read, run, write
 from ansible.module_utils.paictl_unit import LOG, last_words, start, wait
 
 DOCUMENTATION = r"""
@@ -22,6 +22,7 @@ options:
   config: {description: Path of kubeadm's configuration., type: path, required: true}
   content: {description: kubeadm's configuration., type: str, required: true}
   discovery: {description: Where the cluster is and whose certificates count, as a kubeconfig., type: str, default: ""}
+  settings: {description: What is noted of the settings that it begins or joins with., type: str, default: ""}
   seconds: {description: How long it may take., type: int, default: 300}
 author: [paictl]
 """
@@ -74,6 +75,7 @@ def work(module):
     write(params["config"], params["content"], "0600")
     if params["discovery"]:
         write(DISCOVERY, params["discovery"], "0600")
+    write(NOTE, params["settings"], "0600")
     write(BEGUN, cluster + "\n", "0644")
     note = "printf '%s\\n' '{0}' >{1}.new && mv {1}.new {1}".format(cluster, DONE)
     command = "kubeadm %s --config '%s' && %s" % (params["action"], params["config"], note)
@@ -93,6 +95,7 @@ def main():
             "config": {"type": "path", "required": True},
             "content": {"type": "str", "required": True, "no_log": True},
             "discovery": {"type": "str", "default": ""},
+            "settings": {"type": "str", "default": ""},
             "seconds": {"type": "int", "default": 300},
         },
         supports_check_mode=True,

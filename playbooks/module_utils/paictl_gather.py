@@ -8,18 +8,21 @@ called that does more than tell. What cannot be found out is null. Run as root, 
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import glob
 import json
 import os
 import re
 import socket
+import ssl
 import struct
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +30,8 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 STATE = "/var/lib/paictl/installed.json"
 BEGUN = "/var/lib/paictl/kubeadm-begun"
 BRIDGE = "/proc/sys/net/bridge"
+KUBELET_CERTIFICATE = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+PKI = "/etc/kubernetes/pki"
 
 
 def read(path: str, default: str = "") -> str:
@@ -210,6 +215,45 @@ def others() -> dict[str, Any]:
     }
 
 
+def node_name() -> str | None:
+    """The name of the node that kubelet here runs as, by its certificate; None where it has none.
+
+    No program or library that reads certificates is on every host, but the common name is text with its length before
+    it in any DER file.
+    """
+    pem = re.search("-----BEGIN CERTIFICATE-----(.+?)-----END", read(KUBELET_CERTIFICATE), re.DOTALL)
+    der = base64.b64decode(pem.group(1)) if pem else b""
+    prefix = b"system:node:"
+    at = der.find(prefix)
+    return der[at + len(prefix) : at + der[at - 1]].decode("ascii", "replace") if at > 0 else None
+
+
+def cluster_nodes(address: str) -> dict[str, list[str]] | None:
+    """The nodes of the cluster with their internal addresses, by the API server of this master; None elsewhere.
+
+    None also while it does not answer. kubeadm gives each master a client certificate for asking kubelets; its group
+    may list nodes, too.
+    """
+    certificate = PKI + "/apiserver-kubelet-client"
+    if not os.path.exists(certificate + ".key"):
+        return None
+    host = f"[{address}]" if ":" in address else address
+    try:
+        context = ssl.create_default_context(cafile=PKI + "/ca.crt")
+        context.load_cert_chain(certificate + ".crt", certificate + ".key")
+        url = f"https://{host}:6443/api/v1/nodes"
+        with urllib.request.urlopen(url, timeout=5, context=context) as answer:
+            items = json.load(answer)["items"]
+    except (OSError, ValueError, KeyError):
+        return None
+    return {
+        item["metadata"]["name"]: [
+            one["address"] for one in item["status"].get("addresses", []) if one["type"] == "InternalIP"
+        ]
+        for item in items
+    }
+
+
 def network(address: str, asked: list[list[Any]], names: bool) -> dict[str, Any]:
     """Names if they shall be looked up, the interface that has the host's address, and whether others are reached."""
     name = os.uname().nodename
@@ -306,6 +350,8 @@ def gather(wish: dict[str, Any]) -> dict[str, Any]:
         "product_uuid": read("/sys/class/dmi/id/product_uuid") or None,
         "network": network(wish["address"], wish["reach"], wish["names"]),
         "gpus": gpus(),
+        "node": node_name(),
+        "nodes": cluster_nodes(wish["address"]),
     }
     facts["clock"] = [began, time.time()]
     return facts

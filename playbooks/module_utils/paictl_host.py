@@ -1,6 +1,7 @@
 # Part of paictl: what its modules share. Runs on hosts with Python 3.8 or newer and nothing else.
 """Reading and changing a host in ways that say truly whether something changed."""
 
+import glob
 import hashlib
 import json
 import os
@@ -12,6 +13,9 @@ STATE = "/var/lib/paictl"
 INSTALLED = STATE + "/installed.json"
 BEGUN = STATE + "/kubeadm-begun"
 DONE = STATE + "/kubeadm-done"
+MARK = "# Written by paictl deploy."
+LOCK = STATE + "/lock.json"
+NOTE = STATE + "/settings.json"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -68,6 +72,13 @@ def differing_files(files):
         if mode != int(one["mode"], 8) or read(one["path"]) != one["content"]:
             found.append(one)
     return found
+
+
+def left_files(files, owned):
+    """Files of patterns that paictl has written (by their first line) and that are not among the wanted ones."""
+    wanted = {one["path"] for one in files}
+    there = {path for pattern in owned for path in glob.glob(pattern)} - wanted
+    return sorted(path for path in there if read(path).startswith(MARK))
 
 
 def installed():

@@ -14,6 +14,7 @@ from typing import Any
 
 from paictl.config.making.generate import read_inputs
 from paictl.deploy.apply import opened, prepare
+from paictl.deploy.cluster_settings import notes_of
 from paictl.deploy.desired import NVIDIA, nvidia_toml
 from paictl.deploy.inventory import deployment_of
 from paictl.deploy.kubeadm import init_configuration
@@ -34,7 +35,7 @@ def main(masters: str, workers: str, config: str, folder: str, *gpus: str) -> di
         manifest = PodNetwork(site).manifest()
         variables = {
             "paictl_packs": {}, "paictl_kubeconfig": "/nowhere", "paictl_configurations": {}, "paictl_discovery": "",
-            "paictl_seconds": 300,
+            "paictl_seconds": 300, "paictl_notes": notes_of(desired.deployment),
             "paictl_configuration": init_configuration(desired.deployment, desired.version, desired.images),
             "paictl_manifest": manifest, "paictl_mark": manifest_mark(manifest),
         }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +14,7 @@ import typer
 from paictl.cli import console
 from paictl.cli.clusters import Yes, confirm
 from paictl.cli.console import Output, spoken
-from paictl.cli.deploy.files import AcceptNew, Config, Masters, Workers, read_deployment
+from paictl.cli.deploy.files import AcceptNew, BreakLock, Config, Masters, Workers, read_deployment
 from paictl.cluster.targets import open_target, pinned_now
 from paictl.errors import PaictlError
 from paictl.files import write_together
@@ -22,6 +23,7 @@ from paictl.places import runs_folder
 if TYPE_CHECKING:
     from paictl.deploy.apply import Applied
     from paictl.deploy.desired import Desired
+    from paictl.deploy.facts import HostFacts
     from paictl.deploy.inventory import Deployment
     from paictl.deploy.site import Site
 
@@ -57,13 +59,18 @@ def plan(
     form: Annotated[Output, typer.Option("--format", "-f", help="Form of the result.")] = Output.TABLE,
 ) -> None:
     """Show what a deployment would change on which machine, and change nothing."""
-    from paictl.cli.deploy.showing import PhaseLines, show_changes, show_notes
+    from paictl.cli.deploy.showing import PhaseLines, show_changes, show_notes, show_unlisted
     from paictl.deploy.apply import make_plan, plan_data
 
     deployment = read_deployment(masters, workers, config)
     desired = _desired(deployment, artifacts, accept_new=accept_new)
-    changes = make_plan(desired, runs_folder(), _now, PhaseLines())
-    data = plan_data((masters, workers, config), desired, changes)
+    made = make_plan(desired, runs_folder(), _now, PhaseLines())
+    data = plan_data((masters, workers, config), desired, made.changes)
+    show_unlisted(made.unlisted)
+    try:
+        _judge(made.facts, (masters, workers, config), None)
+    except PaictlError as error:
+        console.warning(console.said(str(error)))
     if out is not None:
         write_together(out.parent, {out.name: json.dumps(data, indent=1) + "\n"}, force=True, mode=0o600)
         console.info(spoken("plan written; next: {command}", command=f"paictl deploy apply {out}"))
@@ -71,8 +78,8 @@ def plan(
         console.write_data(data, form)
         return
     show_notes(deployment.settings.notes)
-    show_changes(changes)
-    if not changes:
+    show_changes(made.changes)
+    if not made.changes:
         console.write(spoken("nothing would change: everything is as it shall be"))
 
 
@@ -107,11 +114,12 @@ def apply(
     ] = 300.0,
     artifacts: ArtifactsOption = "",
     accept_new: AcceptNew = False,
+    break_lock: BreakLock = False,
     yes: Yes = False,
     form: Annotated[Output, typer.Option("--output", "-o", help="Form of the result.")] = Output.TABLE,
 ) -> None:
     """Make the machines a running cluster: Kubernetes, and all services on it."""
-    from paictl.cli.deploy.showing import PhaseLines, show_end, show_notes
+    from paictl.cli.deploy.showing import PhaseLines, show_end, show_notes, show_unlisted
     from paictl.deploy.apply import apply as carry_out
     from paictl.deploy.apply import check_plan, plan_from
 
@@ -128,13 +136,24 @@ def apply(
         masters=len(deployment.masters), workers=len(deployment.workers), cluster=cluster, version=desired.version,
     )  # fmt: skip
     confirm(question, cluster, yes=yes)
-    done = carry_out(desired, runs_folder(), _now, PhaseLines(), lambda site: _give_access(site, cluster), timeout)
+
+    def judge(site: Site) -> None:
+        if not kubernetes_only:
+            _judge(site.facts.values(), files, folder)
+
+    done = carry_out(
+        desired, runs_folder(), _now, PhaseLines(), lambda site: _give_access(site, cluster), timeout,
+        break_lock=break_lock, judge=judge,
+    )  # fmt: skip
+    show_unlisted(done.unlisted)
     changes = [asdict(one) for one in done.changes]
     show_end(done, _told(done, cluster), form, {"cluster": cluster}, {"changes": changes})
     if not kubernetes_only:
         from paictl.cli.deploy.services import StartOptions, deploy_services
 
-        deploy_services(desired, files, done, StartOptions(folder, tuple(services or ()), tuple(skip or ()), timeout))
+        deploy_services(
+            desired, files, done, StartOptions(folder, tuple(services or ()), tuple(skip or ()), timeout, yes)
+        )
 
 
 def _named(files: tuple[MaybeFile, MaybeFile, MaybeFile]) -> tuple[str, str, str]:
@@ -162,6 +181,15 @@ def _desired(deployment: Deployment, artifacts: str, *, accept_new: bool) -> Des
                 if result.new_key:
                     console.info(spoken("{host}: host key accepted: {key}", host=name, key=result.new_key))
     return desired
+
+
+def _judge(facts: Iterable[HostFacts], files: tuple[str, str, str], folder: Path | None) -> None:
+    """Say what the services would lack on these machines, before anything is installed for them."""
+    from paictl.cli.deploy.services import configuration_folder
+    from paictl.operate.deploying import judge_room
+
+    for line in judge_room(files, facts, configuration_folder(folder)):
+        console.warning(console.said(line))
 
 
 def _give_access(site: Site, cluster: str) -> None:

@@ -25,6 +25,9 @@ AcceptNew = Annotated[
     bool,
     typer.Option("--accept-new-host-keys", help="Trust the keys of hosts that have none yet, and show them."),
 ]
+BreakLock = Annotated[
+    bool, typer.Option("--break-lock", help="Replace the lock of another machine whose run was given up.")
+]
 
 
 def read_deployment(masters: str, workers: str, config: str) -> Deployment:

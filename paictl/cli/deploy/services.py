@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from paictl.cli import console
-from paictl.cli.clusters import showing_reports
+from paictl.cli.clusters import confirm, showing_reports
+from paictl.cli.config.push import show_plan, showing_contested
 from paictl.cli.console import spoken
 from paictl.cli.leaving import say_left
 from paictl.cli.progress import Display
@@ -19,8 +20,9 @@ from paictl.frozen import frozen
 from paictl.operate.deploying import (
     address_of,
     make_configuration,
-    push_configuration,
+    plan_configuration,
     start_services,
+    store_configuration,
 )
 from paictl.operate.users.bootstrap import named_administrator
 from paictl.service.carry_out import Patience
@@ -44,22 +46,23 @@ class StartOptions:
     skip: tuple[str, ...] = ()
     timeout: float = 300.0
     """Seconds that each may take to get ready."""
+    yes: bool = False
+    """Whether a configuration that replaces another one is not asked about."""
+
+
+def configuration_folder(folder: Path | None) -> Path:
+    """Where the configuration is that `apply` pushes: the given folder, or the one that it makes."""
+    return folder or Path.home() / "pai-deploy" / "cluster-cfg"
 
 
 def deploy_services(desired: Desired, files: Sequence[str], done: Applied, wish: StartOptions) -> None:
     """Make and push the configuration, start the services, say what runs, what does not and why, and what to try."""
     settings = desired.deployment.settings
-    where = wish.folder or Path.home() / "pai-deploy" / "cluster-cfg"
+    where = configuration_folder(wish.folder)
     if make_configuration(files, done.facts, where):
         console.info(spoken("configuration written to {where}: look at it, change it, push it again", where=where))
     cluster = open_target(settings.cluster)
-    with showing_reports():
-        version = push_configuration(cluster, where)
-    console.info(
-        spoken("configuration version {version} stored", version=version)
-        if version
-        else spoken("the cluster has this configuration already")
-    )
+    _push(cluster, where, yes=wish.yes)
     with Display("services") as display:
         request = ServiceRequest(Action.START, wish.names, () if wish.names else wish.skip)
         started = start_services(cluster, request, display, console.info, Patience(deadline=wish.timeout))
@@ -70,6 +73,23 @@ def deploy_services(desired: Desired, files: Sequence[str], done: Applied, wish:
     errors = [one.error for one in outcomes if one.error is not None]
     if errors:
         raise typer.Exit(ExitCode.PARTIAL if len(errors) < len(outcomes) else errors[0].exit_code)
+
+
+def _push(cluster: Cluster, where: Path, *, yes: bool) -> None:
+    """Store the configuration of a folder; another one than the cluster has is shown, and needs a yes."""
+    with showing_reports(), showing_contested():
+        made = plan_configuration(cluster, where)
+    if not made.changes:
+        console.info(spoken("the cluster has this configuration already"))
+        return
+    if made.base:
+        show_plan(made)
+        confirm(f"cluster {cluster.name} gets a new configuration", cluster.name, yes=yes)
+    with showing_contested():
+        version = store_configuration(cluster, made, where)
+    console.info(spoken("configuration version {version} stored", version=version))
+    for name in made.readers.to_refresh:
+        console.info(spoken("{service}: loads it now", service=name))
 
 
 def _say_services(outcomes: Sequence[ServiceOutcome]) -> None:

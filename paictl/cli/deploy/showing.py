@@ -32,7 +32,7 @@ class EndedRun(Protocol):
 
 
 class PhaseLines:
-    """Listens to a run: `==> phase (3 of 12) hosts 3/3 12.3 s` on stderr when one is done; all else with --verbose."""
+    """Listens to a run: `==> phase (3 of 14) hosts 3/3 12.3 s` on stderr when one is done; all else with --verbose."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, str] = {}
@@ -77,6 +77,14 @@ def show_notes(notes: Iterable[str]) -> None:
     """What the files say without any effect."""
     for note in notes:
         console.info(f"{spoken('note')}: {said(note)}")
+
+
+def show_unlisted(rows: Iterable[str]) -> None:
+    """Name nodes of the cluster that no list names, each as ``name,address``, and how to take them out."""
+    for row in rows:
+        name = row.partition(",")[0]
+        key = "{name} is in the cluster, not in the lists; to remove it, put {row} back in worker.csv, then: {command}"
+        console.warning(spoken(key, name=name, row=row, command=f"paictl node remove {name} -m … -w … -c …"))
 
 
 def show_end(done: EndedRun, told: str, form: Output, about: Mapping[str, Any], what: Mapping[str, list[Any]]) -> None:

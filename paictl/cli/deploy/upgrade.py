@@ -12,7 +12,7 @@ from paictl.cli import console
 from paictl.cli.clusters import Yes, confirm
 from paictl.cli.console import Output, spoken
 from paictl.cli.deploy.apply import ArtifactsOption
-from paictl.cli.deploy.files import Config, Masters, Workers, read_deployment
+from paictl.cli.deploy.files import BreakLock, Config, Masters, Workers, read_deployment
 from paictl.cli.options import OutputOption
 from paictl.errors import PaictlError
 from paictl.places import runs_folder
@@ -40,6 +40,7 @@ def upgrade(
         float, typer.Option("--drain-timeout", min=1, metavar="SECONDS", help="For a node to get empty.")
     ] = 300.0,
     artifacts: ArtifactsOption = "",
+    break_lock: BreakLock = False,
     yes: Yes = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -62,7 +63,11 @@ def upgrade(
                       count=machines, cluster=cluster, version=target)  # fmt: skip
     confirm(question, cluster, yes=yes)
     done = carry_out(
-        desired, UpgradeOptions(target, batch, drain_timeout), runs_folder(), lambda: datetime.now(UTC), PhaseLines()
+        desired,
+        UpgradeOptions(target, batch, drain_timeout, break_lock),
+        runs_folder(),
+        lambda: datetime.now(UTC),
+        PhaseLines(),
     )
     _keep_images(desired, cluster)
     about = {"cluster": cluster, "version": str(target)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import field
 from decimal import Decimal
 
 from paictl.config.linting.validate import Report, validate
@@ -19,6 +20,7 @@ from paictl.config.reading.document import Bundle, Document
 from paictl.config.reading.kinds import FileKind
 from paictl.config.reading.load import Loaded, load_bytes, load_file
 from paictl.config.reading.problem import Severity
+from paictl.config.reading.source import place_of
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
 from paictl.units import Quantity
@@ -100,10 +102,11 @@ class ImageRegistry:
 
 @frozen
 class Named:
-    """A machine as a list names it: `name` as it is compared, `address` as it is written."""
+    """A machine as a list names it: `name` as it is compared, `address` as it is written, `place` as file:line."""
 
     name: str
     address: str
+    place: str = field(default="", compare=False)
 
 
 @frozen
@@ -197,7 +200,7 @@ def plan(inventory: MachineList, skus: Sequence[MachineSku], secret: Callable[[]
 
 
 def _named(hosts: Iterable[HostRow]) -> tuple[Named, ...]:
-    return tuple(Named(host.key, host.address.stripped) for host in hosts)
+    return tuple(Named(host.key, host.address.stripped, str(place_of(host.name))) for host in hosts)
 
 
 def _hosts(inputs: GenerateInputs, kind: FileKind) -> tuple[HostRow, ...]:
@@ -232,7 +235,7 @@ def _machine(one: Named, sku: MachineSku, role: str) -> PlannedMachine:
 def _pool(sku: MachineSku, nodes: Sequence[str], vc: str, qos: bool) -> WorkerPool:
     """Divide a machine: by devices, or where it has none into single CPU cores."""
     cpus, memory = Decimal(sku.cpus), Decimal(sku.memory.bytes) / 1024**2
-    cpus -= min(cpus * _RESERVED_SHARE, _RESERVED_CPUS)
+    cpus = free_cpus(cpus)
     memory -= min(memory * _RESERVED_SHARE, Decimal(_RESERVED_MIB)) + (_DAEMONS_MIB if qos else 0)
     if sku.devices:
         leaves, each, share = sku.devices, int(cpus / sku.devices), int(memory / sku.devices)
@@ -243,6 +246,11 @@ def _pool(sku: MachineSku, nodes: Sequence[str], vc: str, qos: bool) -> WorkerPo
         message = f"a machine of {sku.name!r} is too small: what is left for {parts} after the reserve is nothing"
         raise PaictlError(message, where="--sku", hint="check cpu and memory, which are those of the whole machine")
     return WorkerPool(sku, vc, tuple(nodes), leaves, each, share)
+
+
+def free_cpus(cpus: Decimal) -> Decimal:
+    """What cells may be promised of a machine's CPUs; the rest is for its own programs."""
+    return cpus - min(cpus * _RESERVED_SHARE, _RESERVED_CPUS)
 
 
 def _refuse_same_cell_types(pools: Iterable[WorkerPool]) -> None:

@@ -17,6 +17,7 @@ from paictl.deploy.facts import HostFacts
 from paictl.deploy.inventory import Deployment, Machine, Role
 from paictl.deploy.preflight import gpu_checks, host_checks, reach_checks
 from paictl.deploy.preflight.asking import asked, program
+from paictl.deploy.preflight.node_checks import check_node, nodes_in
 from paictl.deploy.preflight.promises import PromisedDevices, promise_of
 from paictl.deploy.preflight.verdict import Check, DesiredHost, Facts, Level, PreflightVerdict, fail, fine, warn
 from paictl.deploy.reach import hosts_of
@@ -29,7 +30,7 @@ from paictl.remote.ssh.results import CommandStatus, HostResult
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "files": ("masters",),
-    "reach": ("ssh", "sudo", "python", *reach_checks.CHECKS),
+    "reach": ("ssh", "sudo", "python", "node", *reach_checks.CHECKS),
     "host": (*host_checks.CHECKS, "identity"),
     "gpu": tuple(gpu_checks.CHECKS),
 }
@@ -135,7 +136,7 @@ def judged(
     """What the results of the script say, by host name; pure."""
     facts = {name: found for name, one in results.items() if (found := facts_of(one)) is not None}
     hosts = (_judge(one, deployment, results[one.name], promises) for one in deployment.machines)
-    return PreflightReport(_of_cluster(deployment), tuple(_compared(one, facts) for one in hosts))
+    return PreflightReport(_of_cluster(deployment), _all_compared(hosts, deployment, facts))
 
 
 def judged_quickly(
@@ -152,7 +153,7 @@ def judged_quickly(
         left = SLOW | MENDED | (frozenset() if fresh else ONCE)
         verdicts = _verdicts(facts[machine.name], _wish(machine, deployment, {}, clock), left)
         hosts.append(HostChecks(machine.name, _ignoring(verdicts, deployment.settings.ignored_checks)))
-    return PreflightReport(_of_cluster(deployment), tuple(_compared(one, facts) for one in hosts))
+    return PreflightReport(_of_cluster(deployment), _all_compared(hosts, deployment, facts))
 
 
 def facts_of(result: HostResult) -> Facts | None:
@@ -188,7 +189,7 @@ def _wish(
     settings = deployment.settings
     return DesiredHost(
         machine.name, machine.address, machine.role is Role.MASTER, settings.cluster, settings.swap_allowed,
-        promise.devices, promise.leaves, clock,
+        promise.devices, promise.leaves, promise.cpus, clock,
     )  # fmt: skip
 
 
@@ -241,12 +242,21 @@ def _of_cluster(deployment: Deployment) -> HostChecks:
     return HostChecks(CLUSTER, {"masters": odd})
 
 
-def _compared(host: HostChecks, facts: Mapping[str, Facts]) -> HostChecks:
-    """What is to be judged by looking at the other hosts too: identity and MTU."""
-    own = facts.get(host.host)
-    if own is None:
-        return host
-    return HostChecks(host.host, {**host.verdicts, "identity": _identity(host.host, facts), **_mtu(host, facts)})
+def _all_compared(
+    hosts: Iterable[HostChecks], deployment: Deployment, facts: Mapping[str, Facts]
+) -> tuple[HostChecks, ...]:  # fmt: skip
+    """What is to be judged by looking at the other hosts too: identity, MTU, and the nodes that the masters list."""
+    machines = {one.name: one for one in deployment.machines}
+    nodes = nodes_in(facts.values())
+    found = []
+    for host in hosts:
+        own = facts.get(host.host)
+        if own is None:
+            found.append(host)
+            continue
+        more = {"node": check_node(machines[host.host], own, nodes), "identity": _identity(host.host, facts)}
+        found.append(HostChecks(host.host, {**host.verdicts, **more, **_mtu(host, facts)}))
+    return tuple(found)
 
 
 def _identity(name: str, facts: Mapping[str, Facts]) -> PreflightVerdict:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any, Final
 
+from paictl.config.making.generate import free_cpus
 from paictl.deploy.facts import NVIDIA
 from paictl.deploy.preflight.verdict import Check, DesiredHost, Facts, PreflightVerdict, fail, fine, unknown, warn
 from paictl.i18n import text
@@ -41,6 +43,29 @@ def check_cells(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
         return fine(text("{count} cells", count=count))
     fix = text("correct physicalCluster in services-configuration.yaml, or the host")
     return fail(text("{count} devices", count=count), text("{count} leaf cells", count=wish.leaves), fix)
+
+
+def check_room(facts: Facts, wish: DesiredHost) -> PreflightVerdict:
+    """The cells of a worker leave its own programs some CPU: pods of a machine that is promised whole never start.
+
+    Without a configuration the one that paictl would make is judged, which gives each device a whole CPU at least.
+    """
+    cpus = Decimal(facts["cpus"])
+    free = free_cpus(cpus)
+    if wish.master:
+        return fine(NONE)
+    if wish.cpus is not None:
+        if wish.cpus <= free:
+            return fine(text("{count} CPUs", count=wish.cpus))
+        found = text("{promised} CPUs in its cells, {cpus} on the machine", promised=wish.cpus, cpus=cpus)
+        fix = text("lower cpu in skuTypes of services-configuration.yaml, or promise fewer cells")
+        return warn(found, text("at most {free}", free=free), fix)
+    count = max(len(facts["gpus"]["devices"]), 1)
+    if count <= free:
+        return fine(text("{count} CPUs", count=cpus))
+    found = text("{cpus} CPUs for {count} cells", cpus=cpus, count=count)
+    fix = text("give it more CPUs, or deploy with a configuration of your own (-p DIR), or with --kubernetes-only")
+    return warn(found, text("more than {count}: one for each cell, and a reserve", count=count), fix)
 
 
 def check_nouveau(facts: Facts, _: DesiredHost) -> PreflightVerdict:
@@ -134,6 +159,7 @@ def check_mig(facts: Facts, _: DesiredHost) -> PreflightVerdict:
 CHECKS: Final[dict[str, Check]] = {
     "devices": check_devices,
     "cells": check_cells,
+    "room": check_room,
     "nouveau": check_nouveau,
     "driver": check_driver,
     "headers": check_headers,

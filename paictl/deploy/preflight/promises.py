@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from paictl.config.models.hived_cells import devices
+from paictl.cells.spec import LEAF_LEVEL
+from paictl.config.models.hived import HivedConfig
+from paictl.config.models.hived_cells import Cell, devices
 from paictl.config.models.inventory import hived_in, layout_in
 from paictl.config.reading.document import Bundle
 from paictl.config.reading.load import load
@@ -15,10 +18,14 @@ from paictl.i18n import text
 
 @frozen
 class PromisedDevices:
-    """Of one machine: devices by the layout, leaf cells by HiveD's configuration; None where the file names it not."""
+    """Of one machine: devices by the layout, leaf cells by HiveD's configuration; None where the file names it not.
+
+    `leaves` counts those with a device; `cpus` is what all its leaf cells are promised together.
+    """
 
     devices: int | None = None
     leaves: int | None = None
+    cpus: int | None = None
 
 
 def promises_in(folder: str) -> dict[str, PromisedDevices]:
@@ -36,13 +43,22 @@ def promises_in(folder: str) -> dict[str, PromisedDevices]:
     layout, cells = layout_in(bundle), hived_in(bundle)
     if layout is None and cells is None:
         raise PaictlError(text("holds no layout and no cells"), where=folder, hint="paictl config generate makes them")
-    leaves = {node.name.lower(): len(list(devices(node))) for node in cells.nodes} if cells else {}
+    promised = {node.name.lower(): _cells_of(cells, node) for node in cells.nodes} if cells else {}
     if layout is not None:
         for machine in layout[1].machines:
             sku = layout[1].sku_of(machine)
             count = sku.device_count if sku else None
-            found[machine.key] = PromisedDevices(count, leaves.get(machine.key))
-    return {**{name: PromisedDevices(None, count) for name, count in leaves.items()}, **found}
+            found[machine.key] = replace(promised.get(machine.key, PromisedDevices()), devices=count)
+    return {**promised, **found}
+
+
+def _cells_of(cells: HivedConfig, node: Cell) -> PromisedDevices:
+    """What the leaf cells of a node promise; those of a SKU without devices are shares of its cores."""
+    leaf, count = node.chain.types[LEAF_LEVEL], len(list(devices(node)))
+    cpus = cells.skus.mapping(leaf).integer("cpu")
+    return PromisedDevices(
+        None, None if leaf in cells.types.without_devices else count, None if cpus is None else cpus * count
+    )
 
 
 def promise_of(promises: Mapping[str, PromisedDevices], name: str) -> PromisedDevices:

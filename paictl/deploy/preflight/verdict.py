@@ -38,8 +38,8 @@ class DesiredHost:
     """What a host shall be, so far as checks need it; `name`, `address` and `master` are those of the lists,
     `cluster` is the name of the cluster.
 
-    `devices` is the number of devices that the layout names for
-    it, `leaves` the number of leaf cells that HiveD promises on it; None where no file says it. `clock` are the two
+    `devices` is the number of devices that the layout names for it, `leaves` the number of leaf cells with a device
+    that HiveD promises on it, `cpus` what all its cells are promised; None where no file says it. `clock` are the two
     instants between which the facts were gathered, by the clock here.
     """
 
@@ -50,6 +50,7 @@ class DesiredHost:
     swap_allowed: bool = False
     devices: int | None = None
     leaves: int | None = None
+    cpus: int | None = None
     clock: tuple[float, float] = (0.0, 0.0)
 
 

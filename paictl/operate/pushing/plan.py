@@ -123,12 +123,7 @@ def _refuse_stale(
 ) -> None:
     """Raise `StaleFilesError` if others changed something since the version that the files were made from."""
     every = {version.number: version for version in versions}
-    number = order.base
-    if number is None:
-        noted = folders.base_of(order.path, cluster.name)
-        number = (
-            noted.version if noted and noted.version in every and noted.at == rfc3339(every[noted.version].at) else None
-        )
+    number = base_version(cluster, order, every)
     if number is None or number not in every or number == max(every):
         return
     base, now = every[number].files, every[max(every)].files
@@ -143,6 +138,15 @@ def _refuse_stale(
         hint=text("fetch it: paictl config pull -o DIR, and take over your change; or push over it: --base {value}",
                   value=max(every)),
     )  # fmt: skip
+
+
+def base_version(cluster: Identity, order: PushRequest, versions: Mapping[int, ConfigVersion]) -> int | None:
+    """The version that files were made from, as the request or the folder says; None where neither says one."""
+    if order.base is not None:
+        return order.base
+    noted = folders.base_of(order.path, cluster.name)
+    known = noted is not None and noted.version in versions and noted.at == rfc3339(versions[noted.version].at)
+    return noted.version if noted is not None and known else None
 
 
 def _count(differences: Iterable[FileDifference]) -> str:

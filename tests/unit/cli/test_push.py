@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 
 from paictl.cli.config.push import HARM
+from paictl.cluster.interface import ConflictError
 from paictl.cluster.scheduling import JobImpact
+from paictl.cluster.targets import open_target
 from paictl.config.secrets import sealing
 from paictl.i18n import counted, in_language
+from paictl.operate.deploying import plan_configuration, store_configuration
 from paictl.operate.pushing.folder import MARK
+from paictl.operate.pushing.plan import StaleFilesError
 from tests.unit.cli.conftest import Done, Paictl
 from tests.unit.cli.test_job import JOB
 
@@ -249,3 +253,34 @@ def test_a_file_with_nothing_but_comments_is_no_configuration(paictl: Paictl, tm
     folder = pull(paictl, tmp_path / "mine")
     (folder / SERVICES).write_text("# all of it is gone\n", encoding="utf-8")
     assert (push(paictl, folder).code, versions(paictl)) == (2, 1)
+
+
+# --- the end of `deploy apply`
+
+
+def test_a_deployment_replaces_no_newer_configuration(paictl: Paictl, tmp_path: Path) -> None:
+    """`apply -p DIR` once pushed an old folder over what others had pushed meanwhile."""
+    mine, yours = pull(paictl, tmp_path / "mine"), pull(paictl, tmp_path / "yours")
+    edit(yours, "memory: 32768Mi", "memory: 31000Mi")
+    assert push(paictl, yours).code == 0
+    edit(mine, "memory: 32768Mi", "memory: 30000Mi")
+    cluster = open_target("local")
+    with pytest.raises(StaleFilesError, match="was made from version 1, and the newest is 2"):
+        plan_configuration(cluster, mine)
+    (mine / MARK).unlink()
+    with pytest.raises(ConflictError, match="it is not known whether these files are newer") as caught:
+        plan_configuration(cluster, mine)
+    assert "paictl config push -p DIR" in str(caught.value.hint)
+    assert "31000Mi" in stored(paictl, tmp_path)
+
+
+def test_a_deployment_pushes_from_the_newest_and_its_readers_load_it(paictl: Paictl, tmp_path: Path) -> None:
+    mine = pull(paictl, tmp_path / "mine")
+    edit(mine, "memory: 32768Mi", "memory: 30000Mi")
+    cluster = open_target("local")
+    made = plan_configuration(cluster, mine)
+    assert "hivedscheduler" in made.readers.to_refresh
+    assert store_configuration(cluster, made, mine) == 2
+    assert [one.loaded for one in open_target("local").services() if one.name == "hivedscheduler"] == [2]
+    edit(mine, "memory: 30000Mi", "memory: 29000Mi")
+    assert store_configuration(cluster, plan_configuration(cluster, mine), mine) == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -15,10 +16,14 @@ from paictl.cluster.manifests.context import Renderer, RenderInputs, lacking
 from paictl.cluster.presets import preset_files
 from paictl.config.models.images import load_images
 from paictl.config.pushing.fileset import seal_files
-from paictl.operate.deploying import address_of
+from paictl.deploy.facts import HostFacts
+from paictl.deploy.inventory import Machine, Role
+from paictl.errors import PaictlError
+from paictl.operate.deploying import address_of, judge_room
 from paictl.operate.services import LeftOut, left_out
 from paictl.operate.users.bootstrap import named_administrator
 from paictl.service.catalogue import load_catalogue
+from tests.unit.deploy.preflight.test_checks import facts
 
 OURS = {"localhost/paictl:0.1.0.dev0", load_images()["kube-scheduler"]}
 PLUGIN = load_images()["nvidia-device-plugin"]
@@ -89,3 +94,49 @@ def test_the_portal_is_on_a_port_of_every_node(more: str, port: int) -> None:
 def test_the_first_administrator_is_named_without_a_password() -> None:
     assert named_administrator(cluster()) in preset_files("lab")[SERVICES]
     assert named_administrator(cluster())
+
+
+def found(tmp_path: Path, cpus: int) -> tuple[list[str], list[HostFacts]]:
+    """The three files of a master and a worker with two GPUs, and what was found on both."""
+    rows = {
+        "m.csv": "m1,10.0.0.1\n",
+        "w.csv": "w1,10.0.0.2\n",
+        "c.yaml": "user: a\npassword: b\ndocker_image_tag: v1\n",
+    }
+    for name, content in rows.items():
+        (tmp_path / name).write_text(content)
+    machines = Machine("m1", "10.0.0.1", Role.MASTER), Machine("w1", "10.0.0.2", Role.WORKER)
+    seen = [HostFacts(one, {"host": facts("dgx", {"cpus": cpus})}) for one in machines]
+    return [str(tmp_path / name) for name in rows], seen
+
+
+def test_machines_that_no_cell_fits_on_are_refused_before_the_install(tmp_path: Path) -> None:
+    """It was once said after it, with an option that `apply` does not have."""
+    files, seen = found(tmp_path, 2)
+    with pytest.raises(PaictlError, match="is too small") as caught:
+        judge_room(files, seen, tmp_path / "none")
+    assert caught.value.where is None
+    assert "-p DIR" in str(caught.value.hint)
+    assert "nothing was changed" in str(caught.value.hint)
+    files, seen = found(tmp_path, 8)
+    assert judge_room(files, seen, tmp_path / "none") == []
+
+
+@pytest.mark.parametrize(("cpus", "said"), [(8, []), (2, ["w1: 2 CPUs in its cells, 2 on the machine"])])
+def test_cells_that_take_all_of_a_machine_s_cpus_are_said_before_the_install(
+    tmp_path: Path, cpus: int, said: list[str]
+) -> None:
+    files, seen = found(tmp_path, cpus)
+    (tmp_path / "cfg").mkdir()
+    (tmp_path / "cfg" / SERVICES).write_text(PROMISES)
+    assert [line.partition(" (")[0] for line in judge_room(files, seen, tmp_path / "cfg")] == said
+
+
+PROMISES = """hivedscheduler:
+  config: |
+    physicalCluster:
+      skuTypes: {V: {gpu: 1, cpu: 1, memory: 1024Mi}}
+      cellTypes: {NODE: {childCellType: V, childCellNumber: 2, isNodeLevel: true}}
+      physicalCells: [{cellType: NODE, cellAddress: w1}]
+    virtualClusters: {default: {virtualCells: [{cellType: NODE, cellNumber: 1}]}}
+"""

@@ -1,0 +1,136 @@
+"""One deployment at a time: a lock on all masters that says who changes the cluster, from where, and since when.
+
+It is taken once something is to be changed and released at the end. What a process of this machine left behind that
+runs no more is replaced; a lock of another machine only on explicit wish, for nobody here can see whether it is alive.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import secrets
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from paictl.deploy.facts import HostFacts
+from paictl.deploy.phase import DeployPhase
+from paictl.deploy.site import DeployError, Site
+from paictl.errors import ExitCode, PaictlError
+from paictl.frozen import frozen
+from paictl.i18n import text
+from paictl.plan.phase import Tell
+
+_MACHINE: Final = Path("/etc/machine-id")
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+_NAMESPACE: Final = Path("/proc/self/ns/pid")
+
+
+@frozen
+class LockHolder:
+    """Who holds a lock; `process` is number and start of the process on the machine `box`, `since` an RFC 3339 time."""
+
+    id: str
+    who: str
+    command: str
+    since: str
+    box: str
+    process: str
+
+    @property
+    def left_over(self) -> bool:
+        """Whether it was left by a process of this machine that runs no more."""
+        return self.box == _box() and self.process != _process(int(self.process.partition(" ")[0] or 0))
+
+
+def holder(command: str, now: datetime) -> LockHolder:
+    """This process as a holder."""
+    who = f"{getpass.getuser()}@{socket.gethostname()}"
+    since = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return LockHolder(secrets.token_hex(8), who, command, since, _box(), _process(os.getpid()))
+
+
+def holder_from(written: str) -> LockHolder | None:
+    """A lock as a master has it; None for none, or for one that cannot be read."""
+    try:
+        found: Any = json.loads(written)
+        return LockHolder(*(str(found[name]) for name in ("id", "who", "command", "since", "box", "process")))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _box() -> str:
+    """What tells this machine, or container, from others; without its boot, so that it is itself after a power cut."""
+    machine = _MACHINE.read_text(encoding="ascii").strip() if _MACHINE.is_file() else ""
+    namespace = str(_NAMESPACE.readlink()) if os.path.lexists(_NAMESPACE) else ""
+    return f"{socket.gethostname()} {machine} {namespace}"
+
+
+def _process(number: int) -> str:
+    """Number, boot and start of a process; numbers are used again. Empty for one that does not run."""
+    try:
+        fields = Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        boot = _BOOT.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+    return f"{number} {boot} {fields[19]}"
+
+
+def held(site: Site) -> Mapping[str, LockHolder]:
+    """The locks that the masters had when they were looked at, by host."""
+    found = {name: holder_from(str(one.values.get("lock") or "")) for name, one in site.facts.items()}
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def refuse_locked(site: Site) -> None:
+    """Raise `DeployError` if somebody else is at work by the look at the masters; nothing was changed."""
+    for host, one in held(site).items():
+        if not (site.break_lock or one.left_over):
+            said = text("{who} has been running {command} on this cluster since {since}", who=one.who,
+                        command=one.command, since=one.since)  # fmt: skip
+            hint = text("wait until it ends; if it was given up: the same command with --break-lock")
+            raise DeployError(said, exit_code=ExitCode.NEGATIVE, hint=hint, where=host)
+
+
+class Lock(DeployPhase):
+    """Take the lock on all masters, and release it when the run ends, however it ends."""
+
+    name, says = "lock", "keep other deployments out"
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self._own: LockHolder | None = None
+
+    def changes(self, facts: HostFacts) -> list[str]:  # noqa: ARG002 - it changes nothing that is looked at
+        """Nothing."""
+        return []
+
+    def should_run(self) -> str:
+        """Always."""
+        return ""
+
+    def run(self, tell: Tell) -> None:
+        """Take it; raises `DeployError` if somebody else was quicker."""
+        for host, one in held(self.site).items():
+            tell(text("a lock of {who} since {since} is replaced", who=one.who, since=one.since), host)
+        self._own = holder(self.site.command, datetime.now(UTC))
+        self._play(self._own, tell, "present")
+
+    def clean_up(self) -> None:
+        """Release it; where a master does not answer, the next run of this machine replaces it."""
+        if self._own is not None:
+            with suppress(PaictlError):
+                self._play(self._own, lambda *_: None, "absent")
+
+    def _play(self, own: LockHolder, tell: Tell, state: str) -> None:
+        variables = {
+            "paictl_lock_state": state,
+            "paictl_lock_holder": asdict(own),
+            "paictl_lock_replace": sorted({one.id for one in held(self.site).values()}),
+        }
+        self.site.play("lock", tell, self.site.desired.deployment.masters, variables)

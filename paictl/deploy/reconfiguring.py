@@ -1,0 +1,70 @@
+"""The phase that applies changed settings to a cluster that runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
+
+from paictl.deploy.cluster_settings import CONTROL_PLANE, changed_sections, noted_settings
+from paictl.deploy.facts import HostFacts
+from paictl.deploy.inventory import Machine
+from paictl.deploy.joining import api
+from paictl.deploy.kubeadm import changed_configuration
+from paictl.deploy.nodes import patiently
+from paictl.deploy.phase import DeployPhase
+from paictl.i18n import text
+from paictl.plan.phase import Tell
+from paictl.remote.kube.client import MERGE
+
+TAINT: Final = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
+
+
+class Settings(DeployPhase):
+    """Changed settings of kubelet, the control plane and kube-proxy, on a cluster that runs."""
+
+    name, says = "settings", "apply changed settings to the running cluster"
+
+    def changes(self, facts: HostFacts) -> list[str]:
+        """What differs from the note of a machine that has joined."""
+        if not facts.joined(self.site.cluster):
+            return []
+        sections = changed_sections(self.site.desired.deployment, facts)
+        return [f"{name}: {', '.join(lines)}" for name, lines in sections.items()]
+
+    def run(self, tell: Tell) -> None:
+        """First the configuration that the cluster keeps, then masters one by one, then all workers."""
+        site = self.site
+        deployment, due = site.desired.deployment, self.due()
+        sections = {one.name: changed_sections(deployment, site.facts[one.name]) for one in due}
+        steps = {one.name: self._steps(one, sections[one.name]) for one in due}
+        everywhere = {name for found in sections.values() for name in found}
+        first = steps.setdefault(deployment.first.name, self._steps(deployment.first, {}))
+        first["configuration"] = changed_configuration(deployment, site.desired.version, site.desired.images)
+        first["proxy"] = "kube_proxy" in everywhere
+        if "jobs_on_masters" in everywhere:
+            self._taint(tell)
+        variables = {"paictl_settings": steps, "paictl_seconds": int(site.timeout)}
+        site.play("settings", tell, [one for one in site.machines if one.name in steps], variables)
+
+    def _steps(self, machine: Machine, sections: Mapping[str, Any]) -> dict[str, Any]:
+        """What the module paictl_settings does on a machine."""
+        deployment = self.site.desired.deployment
+        return {
+            "configuration": "", "proxy": False, "kubelet": "kubelet" in sections,
+            "control_plane": any(name in sections for name in CONTROL_PLANE), "etcd": "etcd_arguments" in sections,
+            "healthz": int(deployment.settings.kubelet.get("healthzPort", 10248)),
+            "note": json.dumps(noted_settings(deployment, machine)),
+        }  # fmt: skip
+
+    def _taint(self, tell: Tell) -> None:
+        """Let masters run jobs, or no more; what runs there stays."""
+        client, jobs = api(self.site), self.site.desired.deployment.settings.jobs_on_masters
+        for machine in self.site.desired.deployment.masters:
+            path = f"/api/v1/nodes/{machine.name}"
+            node = patiently(partial(client.get, path))
+            others = [one for one in node["spec"].get("taints", []) if one["key"] != TAINT["key"]]
+            body = {"spec": {"taints": others if jobs else [*others, TAINT]}}
+            patiently(partial(client.request, "PATCH", path, body, kind=MERGE))
+        tell(text("masters run jobs: {jobs}", jobs=jobs), "")

@@ -1,0 +1,141 @@
+#!/usr/bin/python
+# Part of paictl.
+"""Apply changed settings of a running cluster on this machine by kubeadm, and note what was applied.
+
+kubeadm keeps the configuration in the cluster, writes manifests and kubelet's file from it, waits until a component
+runs with its new manifest, and puts the old one back where it does not. kubelet's file is put back here likewise.
+"""
+
+import os
+import time
+import urllib.request
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.paictl_host import BEGUN, NOTE, read, run, write
+from ansible.module_utils.paictl_unit import LOG, last_words, start, wait
+
+DOCUMENTATION = r"""
+module: paictl_settings
+short_description: Apply changed settings of a running cluster
+description: [The configuration is stored first; a component that does not start gets its old settings back.]
+options:
+  cluster: {description: What tells this cluster from another one., type: str, required: true}
+  configuration: {description: "kubeadm's configuration to store; empty for none", type: str, default: ""}
+  proxy: {description: Whether kube-proxy starts again with new settings., type: bool, default: false}
+  control_plane: {description: Whether the control plane's manifests are written again., type: bool, default: false}
+  etcd: {description: Whether etcd's is, too., type: bool, default: false}
+  kubelet: {description: Whether kubelet's file is written again., type: bool, default: false}
+  healthz: {description: "kubelet's port to ask whether it works; 0 for none", type: int, default: 10248}
+  note: {description: What is noted when all is done., type: str, required: true}
+  seconds: {description: How long a step may take., type: int, default: 300}
+author: [paictl]
+"""
+EXAMPLES = r"""
+- name: Settings
+  paictl_settings:
+    cluster: prod
+    kubelet: true
+    note: "{}"
+"""
+RETURN = r"""
+"""
+CONFIGURATION = "/run/paictl/settings.yaml"
+KUBELET = "/var/lib/kubelet/config.yaml"
+ENDED = "/run/paictl/settings-done"
+ADMIN = "KUBECONFIG=/etc/kubernetes/admin.conf"
+
+
+def commands(params):
+    """The command lines of kubeadm and kubectl, in their order."""
+    found = []
+    if params["configuration"]:
+        found += ["kubeadm init phase upload-config kubeadm --config " + CONFIGURATION,
+                  "kubeadm init phase upload-config kubelet --config " + CONFIGURATION]  # fmt: skip
+    if params["proxy"]:
+        found += ["kubeadm init phase addon kube-proxy --config " + CONFIGURATION,
+                  ADMIN + " kubectl -n kube-system rollout restart daemonset/kube-proxy"]  # fmt: skip
+    if params["control_plane"]:
+        etcd = "true" if params["etcd"] else "false"
+        found.append("kubeadm upgrade node phase control-plane --certificate-renewal=false --etcd-upgrade=" + etcd)
+    if params["kubelet"]:
+        found.append("kubeadm upgrade node phase kubelet-config")
+    return found
+
+
+def healthy(port, seconds=60):
+    """Whether kubelet works within some seconds after it was started; without a port, whether it stays active."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(0.5 if port else 5)
+        try:
+            if not port:
+                return run(["systemctl", "is-active", "kubelet"])[1].strip() == "active"
+            with urllib.request.urlopen("http://127.0.0.1:%d/healthz" % port, timeout=2) as answer:
+                return answer.status == 200
+        except OSError:
+            pass
+    return False
+
+
+def restart_kubelet(module, before):
+    """Start kubelet with its new file; with the old one again, and the module fails, if it does not work."""
+    run(["systemctl", "restart", "kubelet"])
+    if healthy(module.params["healthz"]):
+        return
+    said = run(["journalctl", "-u", "kubelet", "-n", "20", "-o", "cat", "--no-pager"])[1].splitlines()
+    why = next((line for line in reversed(said) if "rror" in line or "ailed" in line), "it does not get healthy")
+    write(KUBELET, before, "0644")
+    run(["systemctl", "restart", "kubelet"])
+    said = "kubelet does not work with the new settings and has the old ones again: " + why.strip()[-300:]
+    module.fail_json(msg=said, hint="correct deploy: kubelet in config.yaml and apply again")
+
+
+def work(module):
+    """Do it; ends the module if it does not work."""
+    params, lines = module.params, commands(module.params)
+    before = read(KUBELET)
+    os.makedirs(os.path.dirname(CONFIGURATION), mode=0o700, exist_ok=True)
+    if params["configuration"]:
+        write(CONFIGURATION, params["configuration"], "0600")
+    if os.path.exists(ENDED):
+        os.unlink(ENDED)
+    problem = start(" && ".join([*lines, "touch " + ENDED]), params["seconds"])
+    if os.path.exists(CONFIGURATION):
+        os.unlink(CONFIGURATION)
+    if problem or not os.path.exists(ENDED):
+        module.fail_json(msg="the settings cannot be applied: " + (problem or last_words()),
+                         hint="see %s on this machine; correct config.yaml and apply again" % LOG)  # fmt: skip
+    os.unlink(ENDED)
+    if params["kubelet"]:
+        restart_kubelet(module, before)
+    write(NOTE, params["note"], "0600")
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "cluster": {"type": "str", "required": True},
+            "configuration": {"type": "str", "default": ""},
+            "proxy": {"type": "bool", "default": False},
+            "control_plane": {"type": "bool", "default": False},
+            "etcd": {"type": "bool", "default": False},
+            "kubelet": {"type": "bool", "default": False},
+            "healthz": {"type": "int", "default": 10248},
+            "note": {"type": "str", "required": True},
+            "seconds": {"type": "int", "default": 300},
+        },
+        supports_check_mode=True,
+    )
+    begun = read(BEGUN).strip()
+    if begun != module.params["cluster"]:
+        module.fail_json(msg="this machine belongs to %s" % (begun or "no cluster of paictl"))
+    if not module.check_mode:
+        if not wait(module.params["seconds"]):
+            module.fail_json(msg="kubeadm, which was begun before, is still at work", hint="see " + LOG)
+        work(module)
+    module.exit_json(changed=True)
+
+
+if __name__ == "__main__":
+    main()
