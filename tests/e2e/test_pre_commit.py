@@ -38,7 +38,7 @@ def pre_commit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program, installed from the package registry; the test is skipped where none answers."""
     folder = tmp_path_factory.mktemp("pre-commit")
     subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
-    pip = [folder / "venv" / "bin" / "python", "-m", "pip", "install", "-q", "--retries", "1", "pre-commit>=4"]
+    pip = [str(folder / "venv" / "bin" / "python"), "-m", "pip", "install", "-q", "--retries", "1", "pre-commit>=4"]
     done = subprocess.run(pip, capture_output=True, text=True, check=False, timeout=300)
     if done.returncode:
         pytest.skip("pre-commit cannot be installed from the package registry")
@@ -77,7 +77,7 @@ def repository(tmp_path: Path, hooks: Path) -> Path:
 def run(program: Path, repository: Path) -> Run:
     home = program.parent.parent.parent / "home"
     environment = {**os.environ, "PRE_COMMIT_HOME": str(home)}
-    words = [program, "run", "--all-files", "--verbose", "--color=never"]
+    words = [str(program), "run", "--all-files", "--verbose", "--color=never"]
     return subprocess.run(words, cwd=repository, env=environment, capture_output=True, text=True, check=False)
 
 

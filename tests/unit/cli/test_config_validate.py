@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.unit.cli.conftest import Paictl
 
 MANIFESTS = "apiVersion: v1\nkind: Service\n---\napiVersion: v1\nkind: Pod\n"
@@ -34,3 +36,27 @@ def test_a_text_shows_a_rule_a_hundred_times_in_all_files(paictl: Paictl, tmp_pa
     assert done.out.count("error[SHP103") == 100
     assert every.out.count("error[SHP103") > 150
     assert done.out.splitlines()[-1].startswith(every.out.splitlines()[-1])
+
+
+HIVED = "physicalCluster: {}\n"
+
+OTHER_WORDS = {
+    "hivedscheduler": "hived",
+    "hivedscheduler.yaml": "hived",
+    "services-configuration": "services",
+    "services-configuration.yaml": "services",
+    "layout.yaml": "layout",
+    "config.yaml": "config",
+    "master.csv": "master-csv",
+    "worker.csv": "worker-csv",
+}
+"""What else ``--kind`` takes, and what it stands for."""
+
+
+@pytest.mark.parametrize("word", OTHER_WORDS)
+def test_kinds_go_by_the_names_of_their_files_too(word: str, paictl: Paictl, tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text(HIVED, encoding="utf-8")
+    other = paictl("config", "validate", str(tmp_path / "x.yaml"), "--kind", word)
+    assert other == paictl("config", "validate", str(tmp_path / "x.yaml"), "--kind", OTHER_WORDS[word])
+    assert other.code == 1
+    assert "hivedscheduler," not in paictl("config", "validate", "--help").out
