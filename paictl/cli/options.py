@@ -15,11 +15,25 @@ from paictl.i18n import text
 KINDS = tuple(kind.value for kind in FileKind if kind is not FileKind.UNKNOWN)
 """What ``--kind`` takes."""
 
+KIND_ALIASES = {
+    "hivedscheduler": "hived",
+    "services-configuration": "services",
+    "settings": "config",
+    "master": "master-csv",
+    "worker": "worker-csv",
+}
+"""Other words that ``--kind`` takes without listing them: what OpenPAI calls the files."""
+
 
 def kind_named(word: str) -> FileKind:
-    """The kind of file with a name; raises `PaictlError` with the nearest one, or all of them, otherwise."""
-    if word in KINDS:
-        return FileKind(word)
+    """The kind of file with a name, or whose file is called so.
+
+    Raises `PaictlError` with the nearest name, or all of them, otherwise.
+    """
+    stem = word.lower().removesuffix(".yaml").removesuffix(".yml").removesuffix(".csv")
+    known = KIND_ALIASES.get(stem, stem)
+    if known in KINDS:
+        return FileKind(known)
     raise PaictlError(text("there is no kind of file {word!r}", word=word), hint=meant(word, KINDS))
 
 

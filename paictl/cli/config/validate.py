@@ -13,7 +13,7 @@ from paictl.cli import console
 from paictl.cli.options import KindOption, rule_ids
 from paictl.config.linting.fix import Repair, fix
 from paictl.config.linting.report import FORMATS, plain
-from paictl.config.linting.validate import MOST_OF_A_RULE, Choice, Report
+from paictl.config.linting.validate import MOST_IN_A_TEXT, MOST_OF_A_RULE, Choice, Report
 from paictl.config.linting.validate import validate as run_rules
 from paictl.config.reading.load import Loaded, load, nothing_found
 from paictl.config.reading.problem import Severity
@@ -67,7 +67,10 @@ def validate(
     ] = None,
     severity: Annotated[Severity, typer.Option("--severity", help="The mildest severity that counts.")] = Severity.INFO,
     skip_unknown: Annotated[
-        bool, typer.Option("--skip-unknown", help="Pass over files of unknown kind, as in folders.")
+        bool, typer.Option("--skip-unknown", help="Pass over files that are not ours when they are named, too.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Pass over no file: name each that is not OpenPAI or HiveD configuration.")
     ] = False,
     all_findings: Annotated[
         bool, typer.Option("--all-findings", help=f"All of them, not only {MOST_OF_A_RULE} of each rule in each file.")
@@ -81,13 +84,15 @@ def validate(
     choice = Choice(_words(select), _words(ignore), severity, None if all_findings else MOST_OF_A_RULE)
     choice.check()
     with console.progress("validating"):
-        loaded = load(paths, kind, skip_unknown=skip_unknown)
+        loaded = load(paths, kind, skip_unknown=skip_unknown, strict=strict)
         if not skip_unknown:
             loaded = replace(loaded, failures=(*loaded.failures, *nothing_found(loaded)))
         if not (fix or diff):
             report = run_rules(loaded, choice)
     if fix or diff:
         report = _repaired(loaded, choice, paths, dry=diff)
+    if form is ReportFormat.TEXT and not all_findings:
+        report = report.shortened(MOST_IN_A_TEXT, over_all_files=True)
     if not diff:
         _show(report, form, to_stderr=fix and paths == ["-"])
     if report.omitted and form is not ReportFormat.TEXT:

@@ -23,6 +23,9 @@ MOST_OF_A_RULE = 20
 """Problems of one rule in one file that are reported unless all are asked for: nobody reads thousands of them."""
 
 
+MOST_IN_A_TEXT = 100
+"""Problems of one rule in all files that a report for people shows unless all are asked for."""
+
 MOST_MADE = 1_000
 """Findings of one rule in one file that are kept; the others are only counted, unless all are asked for."""
 
@@ -76,13 +79,13 @@ class Report:
     suppressed: int = 0
     omitted: Mapping[Severity, int] = field(default_factory=dict)
 
-    def shortened(self, most: int | None) -> Report:
-        """The report with at most so many problems of one rule, severity and file; the others are counted."""
+    def shortened(self, most: int | None, *, over_all_files: bool = False) -> Report:
+        """The report with at most `most` problems of one rule and severity in a file, or in all; others are counted."""
         seen: Counter[tuple[str, Severity, str]] = Counter()
         kept: list[Problem] = []
         omitted = Counter(self.omitted)
         for problem in self.problems:
-            key = problem.rule, problem.severity, problem.place.path
+            key = problem.rule, problem.severity, "" if over_all_files else problem.place.path
             seen[key] += 1
             if most is None or seen[key] <= most:
                 kept.append(problem)

@@ -74,12 +74,12 @@ def _signature(kind: FileKind, keys: str, common: str = "") -> _Signature:
 _SIGNATURES = (
     _signature(FileKind.JOB, "protocolVersion taskRoles jobRetryCount"),
     _signature(FileKind.HIVED, "physicalCluster virtualClusters kubeApiServerAddress webServerAddress"),
-    _signature(FileKind.LAYOUT, "machine-list machine-sku default-machine-properties kubernetes"),
+    _signature(FileKind.LAYOUT, "machine-list machine-sku default-machine-properties", "kubernetes"),
     _signature(
         FileKind.SERVICE,
         "cluster-type template-list start-script stop-script delete-script deploy-rules prerequisite",
     ),
-    _signature(FileKind.LAB, "lab goal steps checks near-misses questions"),
+    _signature(FileKind.LAB, "lab near-misses", "goal steps checks questions"),
     _signature(FileKind.SERVICE_DEFAULTS, "service_type"),
     _signature(
         FileKind.SERVICES,
@@ -91,8 +91,9 @@ _SIGNATURES = (
     ),
     _signature(
         FileKind.CONFIG,
-        "user password docker_image_tag branch_name ssh_key_file_path docker_registry_domain enable_hived_scheduler "
-        "qos-switch openpai_kube_network_plugin enable_docker_cache",
+        "docker_image_tag docker_registry_domain enable_hived_scheduler qos-switch openpai_kube_network_plugin "
+        "enable_docker_cache",
+        "user password branch_name ssh_key_file_path",
     ),
 )
 
@@ -122,6 +123,11 @@ def kind_by_content(root: Node | None) -> FileKind | None:
     scores = _scores(root)
     best = max(scores.values(), default=0)
     return next((kind for kind, score in scores.items() if score == best), None) if best else None
+
+
+def own_keys() -> frozenset[str]:
+    """Top-level keys that stand in no other program's files: one of them is enough to know a file as ours."""
+    return frozenset[str]().union(*(signature.keys for signature in _SIGNATURES))
 
 
 def recognise(path: str, root: Node | None) -> FileKind | None:

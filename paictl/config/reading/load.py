@@ -11,6 +11,7 @@ from paictl.config.reading.csvtable import parse_csv
 from paictl.config.reading.document import Bundle, Document
 from paictl.config.reading.kinds import FileKind, kind_by_name, recognise
 from paictl.config.reading.nested import embedded_source
+from paictl.config.reading.ours import Neighbourhood, is_candidate
 from paictl.config.reading.source import STDIN, Source, Span, read_bytes
 from paictl.config.reading.yamltree import MAX_VALUES, IssueKind, ReadIssue, parse_yaml
 from paictl.errors import PaictlError
@@ -29,8 +30,8 @@ MAX_ROWS = 200_000
 class Loaded:
     """What was read.
 
-    `bundles` stand in the order of the arguments; `skipped` are files of a folder that are none of our kinds;
-    `failures` are paths that could not be read at all.
+    `bundles` stand in the order of the arguments; `skipped` are files of a folder that are not ours; `failures` are
+    paths that could not be read at all.
     """
 
     bundles: tuple[Bundle, ...]
@@ -44,22 +45,24 @@ class Loaded:
 
 
 def nothing_found(loaded: Loaded) -> Iterator[PaictlError]:
-    """An error for each folder without a file of ours: for whoever meant to have it checked."""
-    if any(bundle.documents for bundle in loaded.bundles) or loaded.failures:
+    """An error for each folder without any YAML or CSV file: most likely another one was meant."""
+    if any(bundle.documents for bundle in loaded.bundles) or loaded.failures or loaded.skipped:
         return  # a folder whose files were named one by one before is not empty
     for bundle in loaded.bundles:
         hint = "name the folder of the configuration, or the kind of its files with --kind"
         yield PaictlError("no configuration file in this folder", where=bundle.name, hint=hint)
 
 
-def load(paths: Iterable[str], kind: FileKind | None = None, *, skip_unknown: bool = False) -> Loaded:
+def load(
+    paths: Iterable[str], kind: FileKind | None = None, *, skip_unknown: bool = False, strict: bool = False
+) -> Loaded:
     """Read files, folders and standard input (``-``).
 
     A folder is one bundle, with all below it; files given one by one form a bundle per folder they stand in. `kind`
-    says the kind of all files; without it each is recognised. Files of unknown kind are passed over in folders, and
-    with `skip_unknown` everywhere.
+    says the kind of all files; without it each is recognised. Files that are not ours are passed over in folders, and
+    with `skip_unknown` everywhere, whatever they hold; with `strict` nowhere.
     """
-    reading = _Reading(kind, skip_unknown)
+    reading = _Reading(kind, skip_unknown, strict)
     for path in dict.fromkeys(paths):
         if path == STDIN:
             reading.file(path, bundle=path)
@@ -74,9 +77,11 @@ def load(paths: Iterable[str], kind: FileKind | None = None, *, skip_unknown: bo
 class _Reading:
     """What has been read so far; a file that is named twice, by itself and with its folder, is read once."""
 
-    def __init__(self, kind: FileKind | None, skip_unknown: bool) -> None:
+    def __init__(self, kind: FileKind | None, skip_unknown: bool, strict: bool) -> None:
         self.kind = kind
         self.skip_unknown = skip_unknown
+        self.picks = kind is None and not strict
+        self.neighbourhood = Neighbourhood()
         self.bundles: dict[str, list[Document]] = {}
         self.skipped: list[str] = []
         self.failures: list[PaictlError] = []
@@ -91,7 +96,7 @@ class _Reading:
     def file(self, path: str, bundle: str, *, skip_unknown: bool = False) -> None:
         """Read one file; what cannot be read is noted and keeps no other file from being read."""
         try:
-            found = load_file(path, self.kind)
+            documents = self.documents(path, picks=self.picks and (skip_unknown or self.skip_unknown))
         except PaictlError as error:
             self.failures.append(error)
             return
@@ -99,10 +104,27 @@ class _Reading:
         if real in self.seen:
             return
         self.seen.add(real)
-        if (skip_unknown or self.skip_unknown) and found[0].kind is FileKind.UNKNOWN and not found[0].issues:
+        if documents is None:
             self.skipped.append(path)
         else:
-            self.bundles.setdefault(bundle, []).extend(found)
+            self.bundles.setdefault(bundle, []).extend(documents)
+
+    def documents(self, path: str, *, picks: bool) -> list[Document] | None:
+        """The documents of a file; None for one that is not ours, where `picks` says that only ours are wanted."""
+        if not picks:
+            return load_file(path, self.kind)
+        if not is_candidate(path):
+            return None
+        try:
+            data = read_bytes(path)
+        except PaictlError:
+            if self.neighbourhood.is_ours(path, None):
+                raise
+            return None
+        name = "<stdin>" if path == STDIN else path
+        if not self.neighbourhood.is_ours(path, _decode(name, data)[0].text):
+            return None
+        return load_bytes(name, data)
 
 
 def is_folder(path: str) -> bool:

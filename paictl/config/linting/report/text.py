@@ -150,7 +150,7 @@ def _summary_segment(report: Report) -> Segment:
 def summary(report: Report) -> str:
     """One line: how much of what in how many files, and what can be done about it at once."""
     if not report.files:
-        return "no file to check"
+        return _passed_over(report) or "no file to check"
     files = _count(len(report.files), "file")
     counts = ((severity, report.count(severity)) for severity in Severity)
     found = ", ".join(_count(count, _NOUNS[severity]) for severity, count in counts if count)
@@ -162,11 +162,21 @@ def summary(report: Report) -> str:
         parts.append(f"{omitted} more of the same rules are not shown (--all-findings)")
     if report.suppressed:
         parts.append(f"{report.suppressed} silenced by comments")
-    if report.skipped:
-        parts.append(f"{_count(len(report.skipped), 'other file')} passed over")
     if report.failures:
         parts.append(f"{len(report.failures)} could not be read")
+    if report.skipped:
+        parts.append(_passed_over(report))
     return "; ".join(parts)
+
+
+def _passed_over(report: Report) -> str:
+    """How many files are none of ours; empty for none."""
+    if not report.skipped:
+        return ""
+    verb = "is" if len(report.skipped) == 1 else "are"
+    these = "it" if len(report.skipped) == 1 else "them"
+    files = _count(len(report.skipped), "file")
+    return f"{files} {verb} not OpenPAI or HiveD configuration; --strict names {these}"
 
 
 _NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}

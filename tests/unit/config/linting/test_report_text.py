@@ -139,5 +139,6 @@ def test_the_summary_counts() -> None:
     assert summary(Report(mixed, files)) == "2 errors, 1 warning, 1 note in 3 files; 1 can be repaired with --fix"
     rest = Report((), files[:1], ("x", "y"), (PaictlError("m"),), 4)
     assert summary(rest) == (
-        "1 file checked, all clean; 4 silenced by comments; 2 other files passed over; 1 could not be read"
+        "1 file checked, all clean; 4 silenced by comments; 1 could not be read; "
+        "2 files are not OpenPAI or HiveD configuration; --strict names them"
     )

@@ -63,7 +63,7 @@ def test_a_folder_of_all_of_them_is_answered_in_other_formats_too(tmp_path: Path
         handle.truncate(100 * 1024 * 1024)
     (tmp_path / os.fsdecode(b"\xff\x1b[2J.csv")).write_bytes(b"a,b,c\n")
     for form in ("text", "sarif", "junit"):
-        done = paictl(".", "--format", form, folder=tmp_path)
+        done = paictl(".", "--strict", "--format", form, folder=tmp_path)
         assert done.returncode == 2
         assert b"\x1b" not in done.stdout + done.stderr
         done.stdout.decode("utf-8")

@@ -34,20 +34,22 @@ def test_a_folder_is_one_bundle_and_skips_what_is_none_of_ours(tmp_path: Path) -
     (tmp_path / ".hidden.yaml").write_bytes(JOB)
     (tmp_path / ".git" / "c.yaml").write_bytes(JOB)
     loaded = load([str(tmp_path)])
-    assert paths(loaded) == ["b.yaml", "broken.yaml", "a.yml"]
-    assert [Path(path).name for path in loaded.skipped] == ["notes.yaml"]
+    assert paths(loaded) == ["b.yaml", "a.yml"]
+    assert [Path(path).name for path in loaded.skipped] == ["broken.yaml", "notes.yaml"]
     assert len(loaded.bundles) == 1
 
 
 def test_one_unreadable_file_keeps_no_other_from_being_read(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").symlink_to(tmp_path / "nowhere")
-    (tmp_path / "b.yaml").write_bytes(HIVED)
-    with (tmp_path / "c.yaml").open("wb") as handle:
-        handle.truncate(100 * 1024 * 1024)
+    (tmp_path / "config.yaml").symlink_to(tmp_path / "nowhere")
     (tmp_path / "d.yaml").write_bytes(JOB)
+    (tmp_path / "hivedscheduler.yaml").write_bytes(HIVED)
+    with (tmp_path / "layout.yaml").open("wb") as handle:
+        handle.truncate(100 * 1024 * 1024)
+    (tmp_path / "other.yaml").symlink_to(tmp_path / "nowhere")
     loaded = load([str(tmp_path), str(tmp_path / "none.yaml")])
-    assert paths(loaded) == ["b.yaml", "d.yaml"]
-    assert [Path(str(failure.where)).name for failure in loaded.failures] == ["a.yaml", "c.yaml", "none.yaml"]
+    assert paths(loaded) == ["d.yaml", "hivedscheduler.yaml"]
+    assert [Path(str(failure.where)).name for failure in loaded.failures] == ["config.yaml", "layout.yaml", "none.yaml"]
+    assert [Path(path).name for path in loaded.skipped] == ["other.yaml"]
 
 
 def test_a_pipe_or_socket_in_a_folder_does_not_hang(tmp_path: Path) -> None:
@@ -74,7 +76,7 @@ def test_a_folder_that_may_not_be_entered_is_a_failure(public_folder: Path) -> N
 
 def test_links_in_a_circle_end(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(tmp_path)
-    (tmp_path / "self.yaml").symlink_to(tmp_path / "self.yaml")
+    (tmp_path / "services-configuration.yaml").symlink_to(tmp_path / "services-configuration.yaml")
     (tmp_path / "a.yaml").write_bytes(JOB)
     loaded = load([str(tmp_path)])
     assert paths(loaded) == ["a.yaml"]
@@ -184,7 +186,7 @@ def test_a_link_to_a_pipe_in_a_folder_is_nobodys_configuration(tmp_path: Path) -
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "x.yaml").symlink_to(tmp_path / "pipe")
-    (folder / "gone.yaml").symlink_to(tmp_path / "nothing")
+    (folder / "hivedscheduler.yaml").symlink_to(tmp_path / "nothing")
     loaded = load([str(folder)])
-    assert [failure.where for failure in loaded.failures] == [str(folder / "gone.yaml")]
+    assert [failure.where for failure in loaded.failures] == [str(folder / "hivedscheduler.yaml")]
     assert list(loaded.documents) == []

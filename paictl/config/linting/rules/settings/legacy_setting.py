@@ -1,6 +1,7 @@
-"""A setting was read by older versions of OpenPAI only.
+"""A setting is read only by older versions of OpenPAI than the one that is deployed.
 
-Why: unknown settings are ignored without a word, so that it looks as if it still did something.
+Why: unknown settings are ignored without a word, so that it looks as if it still did something. The version is that of
+`docker_image_tag`.
 
 Passes::
 
@@ -18,7 +19,10 @@ Fails with::
 
 from __future__ import annotations
 
+import re
+
 from paictl.config.linting.rule import WARNING, Document, Finding, Findings, rule
+from paictl.config.models.settings import filled
 
 _LEGACY = {
     "branch_name": ("v1.4", "check out the tag or branch before you deploy"),
@@ -29,8 +33,17 @@ _LEGACY = {
 
 @rule("CFG309", "legacy-setting", WARNING)
 def check(document: Document) -> Findings:
-    """Each legacy setting, with what to do in its place."""
+    """Each legacy setting that the version to be deployed does not read, with what to do in its place."""
+    tag = filled(document, "docker_image_tag")
+    deployed = _release(tag.text) if tag else None
     for key, (version, instead) in _LEGACY.items():
         at = document.top.key(key)
-        if at is not None:
+        last = _release(version)
+        if at is not None and not (deployed and last and deployed <= last):
             yield Finding(at, f"{key} is read up to {version} only", f"remove it, and {instead}")
+
+
+def _release(text: str) -> tuple[int, int] | None:
+    """Major and minor number of a version such as ``v1.4`` or ``v1.2.0``; None for any other tag."""
+    match = re.fullmatch(r"v?(\d{1,6})\.(\d{1,6})(?:\..*|-.*)?", text.strip())
+    return (int(match[1]), int(match[2])) if match else None
