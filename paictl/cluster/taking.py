@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 MOST_WAITING: Final = 100_000
 """Most tasks that may wait or run on a cluster on this machine at once."""
+
+MOST_TOGETHER: Final = 32_000_000
+"""Characters that the commands of jobs submitted together may have, templates filled in: all are held at once."""
 
 DEFAULT_SECONDS: Final = 60.0
 """How long a task runs whose commands do not say it."""
@@ -50,6 +53,26 @@ def taken(request: JobRequest, configuration: ConfigSnapshot) -> Taken:
     if refusal is not None:
         raise refusal.error()
     return Taken(f"{request.user}~{job.name}", job, plan, durations_of(job, request.duration))
+
+
+def all_taken(requests: Iterable[JobRequest], configuration: ConfigSnapshot) -> Iterator[Taken]:
+    """The jobs of requests that are submitted together, one by one.
+
+    Raises as `taken` does, and `ClusterError` as soon as their commands are more than `MOST_TOGETHER`.
+    """
+    room = MOST_TOGETHER
+    for request in requests:
+        job = taken(request, configuration)
+        room -= sum(len(command) for role in job.job.roles for command in role.commands)
+        if room < 0:
+            raise ClusterError(
+                text(
+                    "with templates filled in, the commands of these jobs have more than {most:,} characters together",
+                    most=MOST_TOGETHER,
+                ),
+                hint="submit fewer jobs at a time",
+            )
+        yield job
 
 
 def durations_of(job: Job, duration: Millis | None) -> dict[str, Millis | None]:

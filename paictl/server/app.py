@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -125,14 +125,32 @@ class ServerApp:
             await self._workers.ask(lambda cluster: _allowed(cluster, asked, route, shown))
         body = await self._body(request, route)
         if not route.slow:
-            return await self._workers.ask(handled)
+            return await self._while_connected(request, handled)
         if self._slow >= SLOW:
             raise busy()
         self._slow += 1
         try:
-            return await self._workers.ask(handled)
+            return await self._while_connected(request, handled)
         finally:
             self._slow -= 1
+
+    async def _while_connected(self, request: Request, handled: Callable[[Cluster], Answer]) -> Answer:
+        """The answer to a request whose body was read, dropped from the queue when the client goes.
+
+        A request that a thread has begun is finished: what it may cost is bounded by the size of its body and by
+        `workload.template.MOST_EXPANDED`, and a submission must not stop half way. Raises `ClientDisconnect`.
+        """
+        answer = asyncio.ensure_future(self._workers.ask(handled))
+        gone = asyncio.ensure_future(request.receive())  # behind the body comes nothing else
+        try:
+            await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
+            if not answer.done():
+                raise ClientDisconnect
+            return await answer
+        finally:
+            answer.cancel()
+            gone.cancel()
+            await asyncio.wait((answer, gone))
 
     @staticmethod
     def _handled(

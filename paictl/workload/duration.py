@@ -7,6 +7,7 @@ save `sleep`.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from paictl.units import FOREVER, SECONDS
@@ -22,10 +23,11 @@ _TOKEN = re.compile(
     (?P<comment>(?<![^\s;&|()])\#[^\n]*)
     | (?P<redirect>\d*(?:>>?|<)&?\d*)
     | (?P<operator>&&|\|\||[;&|()\n])
-    | (?P<word>(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s;&|()<>])+)
+    | (?P<word>(?:[^\s;&|()<>'"\\]++|'[^']*+'|"(?:[^"\\]++|\\.)*+"|\\.|[^\s;&|()<>])++)
     """,
     re.VERBOSE | re.DOTALL,
 )
+"""Repeats of words are possessive (`++`): or `re` keeps about 240 bytes a character in case it has to go back."""
 _TRANSPARENT: Final = frozenset({"do", "then", "time", "exec", "sudo", "{", "!"})
 """Words that stand before a command and let it run as it is."""
 _ENDLESS: Final = frozenset({("while", "true"), ("while", ":"), ("until", "false")})
@@ -48,10 +50,19 @@ def sleep_seconds(commands: Iterable[str]) -> float | None:
     """
     total: float | None = None
     for command in commands:
-        for words in _simple_commands(command):
-            seconds = FOREVER if tuple(words[:2]) in _ENDLESS else _sleep(words)
-            if seconds is not None:
-                total = seconds + (total or 0.0)
+        seconds = _command_seconds(command)
+        if seconds is not None:
+            total = seconds + (total or 0.0)
+    return total
+
+
+@lru_cache(maxsize=16)  # tasks and repeated jobs run the same commands; few, for a command may have a megabyte
+def _command_seconds(command: str) -> float | None:
+    total: float | None = None
+    for words in _simple_commands(command):
+        seconds = FOREVER if tuple(words[:2]) in _ENDLESS else _sleep(words)
+        if seconds is not None:
+            total = seconds + (total or 0.0)
     return total
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from paictl.frozen import frozen
 from paictl.workload.fields import Fields, JobError, kind, suggestion
-from paictl.workload.template import Leftover, Values, masked
+from paictl.workload.template import MOST_EXPANDED, Leftover, Values, masked, too_large
 
 PRIORITIES: Final = {"oppo": -1, "test": 10, "prod": 100, "crit": 120}
 """HiveD's priority by OpenPAI's class; -1 is opportunistic. ``crit`` is in OpenPAI's code, but not in its schema."""
@@ -164,11 +164,10 @@ class _RoleReader:
         self.leftovers: list[Leftover] = []
         self.hived = job.mapping("extras").mapping("hivedScheduler")
         self.prerequisites = _prerequisites(job)
-        secrets = job.mapping("secrets").values
-        self.values: dict[str, object] = {
-            "parameters": job.mapping("parameters").values,
-            "secrets": secrets if reveal_secrets else masked(secrets),
-        }
+        self.secrets = job.mapping("secrets").values
+        self.shown = self.secrets if reveal_secrets else masked(self.secrets)
+        self.parameters = job.mapping("parameters").values
+        self.room = MOST_EXPANDED
         self.deployment = _deployment(job)
 
     def role(self, name: object, fields: Fields) -> TaskRole:
@@ -204,14 +203,17 @@ class _RoleReader:
         around = self.deployment.mapping(name)
         if not fields.items("commands"):
             raise fields.error("commands", "expected at least one command")
-        values = dict(self.values)
-        for key in ("script", "data", "output"):
-            if (named := self._prerequisite(fields, key)) is not None:
-                values[key] = named.values
+        named = {key: self._prerequisite(fields, key) for key in ("script", "data", "output")}
+        values = {"parameters": self.parameters, **{key: found.values for key, found in named.items() if found}}
+        real, shown = Values({**values, "secrets": self.secrets}), Values({**values, "secrets": self.shown})
         out: list[str] = []
         for source, key in ((around, "preCommands"), (fields, "commands"), (around, "postCommands")):
             for i, command in enumerate(source.texts(key)):
-                text, leftovers = Values(values).render(command, f"{source.at(key)}[{i}]")
+                path = f"{source.at(key)}[{i}]"
+                self.room -= max(real.size(command), shown.size(command))  # a mask may be longer than its secret
+                if self.room < 0:
+                    raise too_large(path)
+                text, leftovers = shown.render(command, path)
                 self.leftovers += leftovers
                 out.append(text.strip())
         return tuple(out)

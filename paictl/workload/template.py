@@ -7,15 +7,23 @@ are named. Source: rest-server's `protocolRender`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
+from typing import Final
 
 from paictl.frozen import frozen
+from paictl.workload.fields import JobError
 
 MASK = "******"
 """Stands for the value of a secret wherever commands are not really run, as in OpenPAI's stored jobs."""
 
-_TEMPLATE = re.compile(r"<%\s*(.*?)\s*%>", re.DOTALL)
+MOST_EXPANDED: Final = 1_000_000
+"""Bytes that all commands of a job may have once their templates are filled in. A Kubernetes Secret carries them to the
+pods, and holds no more than 1 MiB."""
+
+MOST_DIGITS: Final = 9
+"""Digits of an index, so that no text can ask for a number that takes long to read."""
+
 _REFERENCE = re.compile(r"\$(\w+)((?:\.[\w-]+|\[\d+\])*)")
 _STEP = re.compile(r"\.([\w-]+)|\[(\d+)\]")
 
@@ -34,18 +42,35 @@ class Values:
 
     roots: Mapping[str, object] = field(repr=False)
 
+    def size(self, text: str, most: int = MOST_EXPANDED) -> int:
+        """Bytes of `text` with its templates filled in, without making that text; counting stops beyond `most`."""
+        size = _bytes(text)
+        for start, end, reference in _templates(text):
+            value = self._lookup(reference)
+            if value is not None:
+                size += _bytes(value) - _bytes(text[start:end])
+            if size > most + len(text) * 4:  # what is still to come can only take away what `text` itself has
+                break
+        return size
+
     def render(self, text: str, path: str) -> tuple[str, tuple[Leftover, ...]]:
-        """`text` with every known template replaced, and the others as they stand and named."""
+        """`text` with every known template replaced, and the others as they stand and named.
+
+        Raises `JobError` before anything is made if the result would have more than `MOST_EXPANDED` bytes.
+        """
+        if self.size(text) > MOST_EXPANDED:
+            raise too_large(path)
         leftovers: list[Leftover] = []
-
-        def replace(match: re.Match[str]) -> str:
-            found = self._lookup(match[1])
-            if found is None:
-                leftovers.append(Leftover(path, " ".join(match[0].split())))
-                return match[0]
-            return found
-
-        return _TEMPLATE.sub(replace, text), tuple(leftovers)
+        parts: list[str] = []
+        done = 0
+        for start, end, reference in _templates(text):
+            value = self._lookup(reference)
+            if value is None:
+                leftovers.append(Leftover(path, " ".join(text[start:end].split())))
+                continue
+            parts += text[done:start], value
+            done = end
+        return "".join((*parts, text[done:])), tuple(leftovers)
 
     def _lookup(self, reference: str) -> str | None:
         match = _REFERENCE.fullmatch(reference)
@@ -55,10 +80,35 @@ class Values:
         for key, index in _STEP.findall(match[2]):
             if index:
                 is_list = isinstance(value, Sequence) and not isinstance(value, str)
-                value = value[int(index)] if is_list and int(index) < len(value) else None  # type: ignore[arg-type,index]
+                inside = is_list and len(index) <= MOST_DIGITS and int(index) < len(value)  # type: ignore[arg-type]
+                value = value[int(index)] if inside else None  # type: ignore[index]
             else:
                 value = value.get(key) if isinstance(value, Mapping) else None
         return _as_text(value)
+
+
+def too_large(path: str) -> JobError:
+    """The refusal of commands that are too large once their templates are filled in."""
+    return JobError(
+        path,
+        f"with templates filled in, the commands of the job have more than {MOST_EXPANDED:,} bytes",
+        hint="keep long values in the image or in storage, and use each template once",
+    )
+
+
+def _templates(text: str) -> Iterator[tuple[int, int, str]]:
+    """Where each template begins and ends, and the name in it; takes time in proportion to `text`, whatever it is."""
+    start = text.find("<%")
+    while start >= 0:
+        close = text.find("%>", start + 2)
+        if close < 0:
+            return
+        yield start, close + 2, text[start + 2 : close].strip()
+        start = text.find("<%", close + 2)
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def masked(secrets: Mapping[object, object]) -> dict[object, object]:

@@ -48,10 +48,10 @@ class JobStore:
 
         Raises `ConflictError` for the first that another was faster with; those before it are taken.
         """
-        from paictl.cluster.taking import refuse_excess, taken  # late: who only looks takes nothing
+        from paictl.cluster.taking import all_taken, refuse_excess  # late: who only looks takes nothing
 
         refuse_excess(requests)
-        found = [taken(request, configuration) for request in requests]
+        found = list(all_taken(requests, configuration))
         for one in found:
             _refuse_huge(one)
         self._refuse_taken([one.key for one in found])

@@ -117,13 +117,22 @@ class JobSpec:
 
     def commands(self) -> Iterator[RoleCommand]:
         """All commands in the file, those of deployments after those of the roles."""
+        yield from self.role_commands()
+        for _, deployment in self.deployments:
+            yield from self.commands_around(deployment)
+
+    def role_commands(self) -> Iterator[RoleCommand]:
+        """The commands of the roles themselves."""
         for role in self.roles.values():
             yield from (RoleCommand(role.name, text) for text in role.node.sequence("commands").scalars())
-        for _, deployment in self.deployments:
-            for entry in deployment.mapping("taskRoles"):
-                around = deployment.mapping("taskRoles").mapping(entry.name)
-                for key in ("preCommands", "postCommands"):
-                    yield from (RoleCommand(entry.name, text) for text in around.sequence(key).scalars())
+
+    @staticmethod
+    def commands_around(deployment: MappingNode) -> Iterator[RoleCommand]:
+        """What a deployment runs before and after the commands of roles."""
+        for entry in deployment.mapping("taskRoles"):
+            around = deployment.mapping("taskRoles").mapping(entry.name)
+            for key in ("preCommands", "postCommands"):
+                yield from (RoleCommand(entry.name, text) for text in around.sequence(key).scalars())
 
 
 @per_document

@@ -49,6 +49,20 @@ def test_all_tasks_of_a_submission_and_of_the_cluster_are_counted(
     assert len(lab.cluster.jobs()) == 2
 
 
+def test_the_commands_of_all_jobs_of_a_submission_are_counted(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = bench()
+    job = lab.job("j", "default")
+    size = sum(len(command) for role in job["taskRoles"].values() for command in role["commands"])
+    monkeypatch.setattr(taking, "MOST_TOGETHER", 3 * size)
+    requests = [JobRequest("ann", {**job, "name": f"j{n}"}) for n in range(4)]
+    with pytest.raises(ClusterError, match="the commands of these jobs have more than"):
+        lab.cluster.submit(requests)
+    assert lab.cluster.jobs() == []
+    assert len(lab.cluster.submit(requests[1:])) == 3
+
+
 def test_nobody_waits_while_too_much_is_refused(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = bench()
     monkeypatch.setattr(lab.cluster._store, "writing", lambda: pytest.fail("the file was locked"))

@@ -58,6 +58,8 @@ class Server:
     loop: asyncio.AbstractEventLoop
     client: str = "203.0.113.7"
     tokens: dict[str, str] = field(default_factory=dict)
+    leaves: bool = False
+    """Whether the client closes its connection as soon as the request is sent."""
 
     @property
     def cluster(self) -> EmbeddedCluster:
@@ -90,12 +92,16 @@ class Server:
         parts = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def receive() -> MutableMapping[str, Any]:
+            if not parts and not self.leaves:
+                await asyncio.Event().wait()  # the client waits for its answer
             return parts.pop() if parts else {"type": "http.disconnect"}
 
         async def send(message: MutableMapping[str, Any]) -> None:
             replied.append(message)
 
         await self.app(scope, receive, send)
+        if self.leaves:
+            return Reply(0, [], b"")
         start = replied[0]
         headers = [(name.decode(), value.decode("latin-1")) for name, value in start["headers"]]
         return Reply(start["status"], headers, b"".join(one.get("body", b"") for one in replied[1:]))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import json
 import re
+import threading
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -18,8 +20,11 @@ from paictl.operate.jobfiles import MOST_JOBS
 from paictl.operate.users.accounts import NewUser, add, remove, set_password
 from paictl.operate.users.tokens import TokenKind, caller_of, digest_of, issue, right_account
 from paictl.server import credentials
+from paictl.server.app import ServerApp
+from paictl.server.calls import Answer, Call
 from paictl.server.limits import PER_ADDRESS, PER_PAIR, WINDOW, SignInLimits
 from paictl.server.routes import routes
+from paictl.server.routing import Access, Operation, Route, Router
 from tests.unit.server.conftest import PASSWORD, Server
 from tests.unit.server.test_api import JOB, submit
 
@@ -334,3 +339,48 @@ def test_every_answer_has_the_headers_that_browsers_heed(server: Server) -> None
             assert "frame-ancestors 'none'" in reply.header("content-security-policy"), route.path
         elif reply.body:
             assert json.loads(reply.body) is not None
+
+
+# --- small requests that cost much
+
+
+def large_job(copies: int) -> bytes:
+    """A job of about 20 bytes a copy, whose command has 1,000 bytes a copy with its templates filled in."""
+    command = "<%$parameters.a%>" * copies + " sleep"
+    job = JOB.format(name="large", vc="vc1").replace("sleep", command)
+    return f"parameters: {{a: {'x' * 1000}}}\n{job}".encode()
+
+
+@pytest.mark.parametrize(("path", "status"), [("/api/v2/jobs", 400), ("/api/v2/jobs/check", 200)])
+def test_templates_that_make_a_job_too_large_are_refused(server: Server, path: str, status: int) -> None:
+    reply = server.ask("POST", path, token=server.token("ann"), body=large_job(1001))
+    assert (reply.status, "JOB629" in reply.text) == (status, True)
+    assert "more than 1,000,000 bytes" in reply.text
+    assert server.ask("POST", path, token=server.token("ann"), body=large_job(900)).status in (200, 202)
+
+
+def test_what_waits_for_a_thread_is_dropped_when_its_client_goes(server: Server) -> None:
+    handled: list[str] = []
+
+    def handle(call: Call) -> Answer:
+        handled.append(call.body.decode())
+        return Answer(b"")
+
+    route = Route("POST", "/work", Access.ANYBODY, handle, Operation("Work"))
+    server.app = ServerApp(server.workers, Router([route]))
+    release = threading.Event()
+
+    async def occupy() -> list[asyncio.Future[bool]]:
+        return [asyncio.ensure_future(server.workers.ask(lambda _: release.wait(60))) for _ in range(2)]
+
+    async def all_done(waiting: list[asyncio.Future[bool]]) -> None:
+        await asyncio.gather(*waiting)
+
+    blocked = server.loop.run_until_complete(occupy())
+    server.leaves = True
+    server.ask("POST", "/work", body=b"gone")
+    server.leaves = False
+    release.set()
+    server.loop.run_until_complete(all_done(blocked))
+    assert server.ask("POST", "/work", body=b"stays").status == 200
+    assert handled == ["stays"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -58,3 +59,14 @@ def test_sleeps_add_up_however_they_are_joined(sleeps: list[tuple[int, str]], da
 def test_no_command_line_is_too_odd_to_read(text: str) -> None:
     seconds = sleep_seconds([text])
     assert seconds is None or seconds >= 0 or math.isinf(seconds)
+
+
+@pytest.mark.parametrize("text", ["x", "x ", "'a'", '"a"', '"', "'", "\\\\", '"\\a', "1", "#", "a=b ", "'\\'\"", ">"])
+def test_a_long_command_takes_little_memory(text: str) -> None:
+    command = "sleep 5; " + text * (200_000 // len(text))
+    tracemalloc.start()
+    try:
+        assert sleep_seconds([command]) == 5
+        assert tracemalloc.get_traced_memory()[1] < 100 * len(command)
+    finally:
+        tracemalloc.stop()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paictl.workload.fields import JobError
 from paictl.workload.job import Completion, HivedExtras, Job, Resources
-from paictl.workload.template import Leftover
+from paictl.workload.template import MOST_EXPANDED, Leftover, Values
 from tests.unit.workload.cases import Json, complete_job
 
 
@@ -200,3 +203,48 @@ def test_a_misspelt_name_gets_a_suggestion() -> None:
     with pytest.raises(JobError) as caught:
         Job.from_mapping(complete_job({"taskRoles": {"w": {"instance": 2}}}))
     assert (caught.value.hint or "").startswith("did you mean 'instances'?")
+
+
+def commands(*texts: str, **more: Any) -> Json:
+    return complete_job({**more, "taskRoles": {"w": {"commands": list(texts)}}})
+
+
+def test_commands_have_a_bound_with_their_templates_filled_in() -> None:
+    values = {"parameters": {"a": "x" * 1000}}
+    fitting = commands(*["<% $parameters.a %>" * 500] * 2, **values)
+    assert sum(map(len, Job.from_mapping(fitting).roles[0].commands)) == MOST_EXPANDED
+    with pytest.raises(JobError, match="more than 1,000,000 bytes") as caught:
+        Job.from_mapping(commands(*["<% $parameters.a %>" * 500] * 2, "y", **values))
+    assert caught.value.path == "taskRoles.w.commands[2]"
+
+
+def test_a_hidden_secret_counts_with_its_real_size() -> None:
+    large = commands("<% $secrets.a %>" * 2, secrets={"a": "x" * 500_001})
+    with pytest.raises(JobError, match="more than 1,000,000 bytes"):
+        Job.from_mapping(large)
+
+
+def test_what_is_refused_for_its_size_is_never_made() -> None:
+    large = commands("<% $parameters.a %>" * 15_000, parameters={"a": "x" * 200_000})
+    tracemalloc.start()
+    try:
+        with pytest.raises(JobError):
+            Job.from_mapping(large)
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@given(
+    st.lists(st.sampled_from(["<%", "%>", " ", "$parameters.a", "$parameters.b[0]", "$parameters.c", "x", "é"])).map(
+        "".join
+    )
+)
+def test_the_size_is_that_of_the_text_that_is_made(text: str) -> None:
+    values = Values({"parameters": {"a": "ü" * 9, "b": ["", 1]}})
+    assert values.size(text) == len(values.render(text, "here")[0].encode())
+
+
+@pytest.mark.parametrize("text", ["<%" + " " * 100_000, "<%" * 100_000, "<% $parameters.a[" + "9" * 5000 + "] %>"])
+def test_a_template_takes_no_longer_than_its_length(text: str) -> None:
+    assert Values({"parameters": {"a": [1]}}).render(text, "here")[0] == text
