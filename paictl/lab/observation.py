@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
@@ -11,12 +12,13 @@ from typing import Protocol
 
 from paictl.cluster.interface import ConfigVersion, Event, JobView, NodeView, ServiceView
 from paictl.cluster.scheduling import JobExplanation
-from paictl.frozen import frozen_caching
+from paictl.frozen import frozen, frozen_caching
 from paictl.lab.commandlog import TypedCommand
 from paictl.lab.site import renamed
 from paictl.units import Millis, millis_between
 
 _ENDS = frozenset({"Finished", "Preempted", "Lost", "Killed"})
+_BOOK = re.compile(r"^job-config-(?=\d+$)")
 _ALL_END = frozenset({"Succeeded", "Failed", "Stopped", "Retried"})
 
 
@@ -55,6 +57,14 @@ class Watched(Protocol):
 
     def explain(self, key: str) -> JobExplanation:
         """Why a job waits."""
+
+
+@frozen
+class VcPromise:
+    """What a VC is promised: so many devices, in the chains that `nodes` (sorted) belong to."""
+
+    devices: int
+    nodes: tuple[str, ...]
 
 
 @frozen_caching
@@ -105,8 +115,12 @@ class Observation:
 
     @cached_property
     def keys(self) -> dict[str, str]:
-        """Name of a job → ``user~name``; the last of several users' jobs of that name."""
-        return {job.key.partition("~")[2]: job.key for job in self.jobs}
+        """Name of a job → ``user~name``; the last of several users' jobs of that name.
+
+        What the textbook calls ``job-config-2`` answers to ``job-2``, its name in the labs, as well.
+        """
+        keys = {job.key.partition("~")[2]: job.key for job in self.jobs}
+        return {**{_BOOK.sub("job-", name): key for name, key in keys.items()}, **keys}
 
     @cached_property
     def events(self) -> Sequence[Event]:
@@ -132,10 +146,13 @@ class Observation:
         """The subject of the events of a job, node or service."""
         return f"{kind}/{self.keys.get(name, name)}" if kind == "job" else f"{kind}/{name}"
 
-    def promised(self, vc: str) -> int | None:
-        """Devices that the newest configuration promises to a VC; None if it has no such VC."""
+    def promised(self, vc: str) -> VcPromise | None:
+        """What the newest configuration promises to a VC, in the lab's names; None if it has no such VC."""
         files = self.configuration.files if self.configuration else {}
-        return _promises(tuple(files.items())).get(vc)
+        promise = _promises(tuple(files.items())).get(vc)
+        if promise is None or not self.names:
+            return promise
+        return VcPromise(promise.devices, tuple(sorted(self.names.get(name, name) for name in promise.nodes)))
 
     def file(self, name: str) -> str | None:
         """A file of the student in the lab's names, None if there is none."""
@@ -167,9 +184,10 @@ class Observation:
 
 
 @lru_cache(maxsize=16)
-def _promises(files: tuple[tuple[str, str], ...]) -> Mapping[str, int]:
-    """VC → devices that a configuration promises to it; read once, for it is asked after every command."""
+def _promises(files: tuple[tuple[str, str], ...]) -> Mapping[str, VcPromise]:
+    """VC → what a configuration promises to it; read once, for it is asked after every command."""
     from paictl.cells.spec import ClusterSpec  # late: few checks are about promises
+    from paictl.cells.tree import build_physical
     from paictl.config.reading.kinds import FileKind
     from paictl.config.reading.load import load_memory
     from paictl.workload.supply import Supply
@@ -177,6 +195,18 @@ def _promises(files: tuple[tuple[str, str], ...]) -> Mapping[str, int]:
     loaded = load_memory({name: text.encode() for name, text in files})
     for document in loaded.documents:
         if document.kind is FileKind.HIVED and isinstance(document.data, dict):
-            views = Supply.from_spec(ClusterSpec.from_mapping(document.data)).vcs
-            return {vc: sum(view.leaves for view in views[vc]) for vc in views}
+            spec = ClusterSpec.from_mapping(document.data)
+            tree = build_physical(spec)
+            nodes: dict[str, set[str]] = {}
+            for cell in tree.cells():
+                chain = tree.chains[tree.chain[cell]]
+                if tree.level[cell] == chain.node_level:
+                    nodes.setdefault(chain.name, set()).add(tree.node_name(cell))
+            return {
+                vc: VcPromise(
+                    sum(view.leaves for view in views),
+                    tuple(sorted(set().union(*(nodes.get(view.chain, set()) for view in views)))),
+                )
+                for vc, views in Supply.from_spec(spec).vcs.items()
+            }
     return {}

@@ -68,6 +68,10 @@ def placement(seen: Observation, says: Says) -> Iterator[Mismatch]:
     if "nodes" in says:
         wanted = [says["nodes"]] if isinstance(says["nodes"], str) else says["nodes"]
         yield exact(subject, "runs on", _list(sorted(wanted)), _list(nodes))
+    if "promised-to" in says:
+        promised = seen.promised(says["promised-to"])
+        own = promised.nodes if promised else ()
+        yield Mismatch(bool(nodes) and {*nodes} <= {*own}, subject, "runs on", _list(own), _list(nodes))
     if "devices" in says:
         yield exact(subject, "device numbers", _list(says["devices"]), _list(devices))
     if "within" in says:
@@ -237,8 +241,15 @@ def promise(seen: Observation, says: Says) -> Iterator[Mismatch]:
         yield _there(subject, says["absent"], missing, found)
     elif found is None:
         yield Mismatch(False, subject, "", _EXISTS, missing)
-    elif "devices" in says:
-        yield number(subject, "promised devices", says["devices"], found)
+    else:
+        if "devices" in says:
+            yield number(subject, "promised devices", says["devices"], found.devices)
+        for key, apart in (("apart-from", True), ("shares-with", False)):
+            if key in says:
+                other = seen.promised(says[key])
+                shared = sorted({*found.nodes} & {*other.nodes}) if other else []
+                wanted = message("no-shared-nodes" if apart else "shared-nodes", vc=says[key])
+                yield Mismatch(bool(shared) is not apart, subject, "", wanted, _list(shared))
 
 
 def node(seen: Observation, says: Says) -> Iterator[Mismatch]:
@@ -308,9 +319,27 @@ def file(seen: Observation, says: Says) -> Iterator[Mismatch]:
     subject, written = message("file", name=says["name"]), seen.file(says["name"])
     if written is None:
         yield Mismatch(False, subject, "", _EXISTS, message("no-such-file"))
-    else:
-        yield Mismatch(True, subject, "", _EXISTS, _EXISTS)
-        yield from _holds(subject, says, written)
+        return
+    yield Mismatch(True, subject, "", _EXISTS, _EXISTS)
+    yield from _holds(subject, says, written)
+    if "hosts" in says or "key" in says:
+        yield from _read_as_paictl_does(subject, says, written)
+
+
+def _read_as_paictl_does(subject: Message, says: Says, written: str) -> Iterator[Mismatch]:
+    """Whether a host list names hosts, or a settings file has a key: however they are quoted, ordered or spaced."""
+    from paictl.config.reading.load import load_memory  # late: few checks read files
+
+    document = next(iter(load_memory({says["name"]: written.encode()}).documents))
+    if "key" in says:
+        has = isinstance(document.data, dict) and document.data.get(says["key"]) not in (None, "")
+        yield Mismatch(has, subject, "", message("holds", what=quoted(f"{says['key']}:")),
+                       message("holds-it" if has else "holds-it-not"))  # fmt: skip
+    lines = {tuple(field.stripped for field in row.fields[:2]) for row in document.rows if not row.comment}
+    for host, address in says.get("hosts", {}).items():
+        there = (host, address) in lines
+        yield Mismatch(there, subject, "", message("holds", what=quoted(f"{host},{address}")),
+                       message("holds-it" if there else "holds-it-not"))  # fmt: skip
 
 
 def predicted(seen: Observation, says: Says) -> Iterator[Mismatch]:

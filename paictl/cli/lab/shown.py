@@ -79,9 +79,14 @@ def ways_on(result: CheckResult, session: Session, lang: str) -> list[str]:
     own = session.workspace.site is None
     if result.stuck and not result.left_out:
         said.append(say("stuck" if own else "stuck-at-site", lang, step=number))
-    elif own and said and number > 1 and any("paictl lab reset" in one for one in said):
-        said.append(say("step-back", lang, step=number))
+    elif own and number > 1 and any(_begins_anew(one) for one in said):
+        said.insert(0, say("step-back", lang, step=number))  # what loses least comes first
     return said
+
+
+def _begins_anew(advice: str) -> bool:
+    """Whether advice gives up the whole lab, where going back to a step would do."""
+    return "paictl lab reset" in advice and "--step" not in advice
 
 
 def show_site(session: Session, lang: str) -> None:

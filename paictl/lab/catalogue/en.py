@@ -32,6 +32,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "no-such-node": "no such node",
     "no-such-vc": "no such virtual cluster",
     "no-such-file": "no such file",
+    "no-shared-nodes": "has a chain of its own; nodes in a chain of {vc}: nothing",
+    "shared-nodes": "shares a chain with {vc}",
     "is-up": "is up",
     "not-up": "not up yet",
     "not-running": "nothing, because it does not run",

@@ -32,6 +32,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "no-such-node": "不存在该节点",
     "no-such-vc": "不存在该虚拟集群",
     "no-such-file": "不存在该文件",
+    "no-shared-nodes": "有自己的单元链；与 {vc} 共用的节点：无",
+    "shared-nodes": "与 {vc} 共用一条单元链",
     "is-up": "已启动",
     "not-up": "尚未启动",
     "not-running": "（无，因为服务没有运行）",

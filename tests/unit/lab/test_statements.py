@@ -30,6 +30,8 @@ def played(session: Session, runner: Runner) -> Observation:
     with session.file.changing() as progress:
         progress.lab(session.lab.id).predictions["told"] = "it waits"
     (session.workspace.files / "runs.csv").write_text(RUNS)
+    (session.workspace.files / "hosts.csv").write_text('# ours\n\n"a", 10.0.0.1\n')
+    (session.workspace.files / "config.yaml").write_text('"user": me\npassword:\n')
     return session.observation()
 
 
@@ -85,6 +87,11 @@ YES_AND_NO: list[tuple[str, Any, Any, str]] = [
     ("configuration", {"no-text": "DGX2"}, {"no-text": "GPU-POOL"}, "holds it"),
     ("configuration", {"file": "layout.yaml", "text": "worker2"}, {"version": {"at-least": 2}}, "1"),
     ("promise", {"vc": "vc1", "devices": 1}, {"vc": "vc1", "devices": 2}, "1"),
+    ("promise", {"vc": "vc1", "shares-with": "default"}, {"vc": "vc1", "apart-from": "default"}, "worker1, worker2"),
+    ("placement", {"job": "job-2", "promised-to": "vc1"}, {"job": "job-2", "promised-to": "vc9"}, "worker1"),
+    ("file", {"name": "hosts.csv", "hosts": {"a": "10.0.0.1"}}, {"name": "hosts.csv", "hosts": {"b": "10.0.0.1"}},
+     "not hold"),
+    ("file", {"name": "config.yaml", "key": "user"}, {"name": "config.yaml", "key": "password"}, "not hold"),
     ("promise", {"vc": "vc9", "absent": True}, {"vc": "vc9", "devices": 1}, "no such virtual cluster"),
     ("node", {"name": "worker2", "condition": "Cordoned", "used": 1}, {"name": "worker2", "used": 0}, "1"),
     ("node", {"name": "worker9", "absent": True}, {"name": "worker9", "used": 0}, "no such node"),
