@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from paictl.extender import pod_events
+from paictl.extender import pod_events, reclaim
 from paictl.extender.binding import booked
 from paictl.extender.core import ExtenderCore
 from paictl.extender.table import CachedDecision, PodEntry
@@ -37,29 +37,34 @@ def filter_nodes(core: ExtenderCore, args: FilterArgs) -> FilterResult:
 
 
 def preempt_unasked(core: ExtenderCore, ref: PodRef) -> bool:
-    """Have others go for a pod about which kube-scheduler does not ask, if they had to go were it asked; whether so.
+    """Evict others for a pod that kube-scheduler does not ask about because its own filters leave no node; whether so.
 
-    Only for a pod that takes any node: what another is offered is not known. Raises `NotServingError`.
+    A pod that would only have to be bound is left to kube-scheduler. Raises `NotServingError`.
     """
     with core.serving():
         entry = core.table.by_uid.get(ref.uid)
-        if entry is None or entry.reading is None or not entry.reading.request.ignore_suggested:
+        if entry is None or entry.reading is None:
             return False
+        request = entry.reading.request
         try:
-            wanted = isinstance(core.book.engine.plan(entry.reading.request, None), Preempt)
+            offered = reclaim.suggested(core, entry, request, None if request.ignore_suggested else frozenset())
+            preempts = isinstance(core.book.engine.plan(request, offered), Preempt)
         except RequestError:
-            return False
-        return wanted and _decided(core, entry, entry.reading.request, []).kind == "preempt"
+            preempts = False
+        entry.examined = core.book.engine.version, core.usage.version
+        return preempts and _decided(core, entry, request, []).kind == "preempt"
 
 
 def _decided(core: ExtenderCore, entry: PodEntry, request: PodRequest, names: list[str]) -> CachedDecision:
     """The decision, from memory if nothing has changed since the same question."""
     offered = None if request.ignore_suggested else frozenset(names)
     known = entry.cached
-    if known is not None and known.version == core.book.engine.version and known.offered == offered:
+    if known is not None and is_current(core, known) and known.offered == offered:
         return known
     try:
-        found = _decide(core, request, offered)
+        if offered is None and core.options.own_preemption and (why := reclaim.place_obstacle(core, entry, request)):
+            return _postponed(core, entry, why)
+        found = _decide(core, request, reclaim.suggested(core, entry, request, offered))
     except RequestError as error:
         cached = CachedDecision(core.book.engine.version, "refused", error.message, "", offered)
         core.record(pod_events.refused(entry.ref, error))
@@ -67,6 +72,18 @@ def _decided(core: ExtenderCore, entry: PodEntry, request: PodRequest, names: li
         cached = _taken(core, entry, request, found, offered)
     entry.cached = cached
     return cached
+
+
+def is_current(core: ExtenderCore, known: CachedDecision) -> bool:
+    """Whether nothing has changed since that the decision depends on."""
+    return known.version == core.book.engine.version and known.usage in (None, core.usage.version)
+
+
+def _postponed(core: ExtenderCore, entry: PodEntry, why: str) -> CachedDecision:
+    """A pod that takes any node would get one that excludes it: nobody is evicted for that."""
+    reason = f"pod waits: nobody is evicted for it, since its place excludes it: {why}"
+    entry.cached = CachedDecision(core.book.engine.version, "wait", reason, usage=core.usage.version)
+    return entry.cached
 
 
 def _decide(core: ExtenderCore, request: PodRequest, offered: frozenset[str] | None) -> ScheduleResult | Allocation:
@@ -88,6 +105,8 @@ def _taken(
     version = core.book.engine.version
     if isinstance(found, Allocation):
         entry.assumed, entry.attempts = core.clock(), 0
+        if entry.demand is not None:
+            core.usage.place(entry.ref.uid, found.info.node, entry.demand.requests)
         return CachedDecision(version, "bind", node=found.info.node, offered=offered)
     match found.decision:
         case Insist(info=info):
@@ -100,7 +119,8 @@ def _taken(
                 core.work.set()
             return CachedDecision(version, "preempt", reason, offered=offered)
         case Wait() as wait:
-            return CachedDecision(version, "wait", f"pod waits: {wait.reason}", offered=offered)
+            usage = None if offered is None else core.usage.version
+            return CachedDecision(version, "wait", f"pod waits: {wait.reason}", offered=offered, usage=usage)
     raise AssertionError(found)
 
 
@@ -110,6 +130,7 @@ def _answer(core: ExtenderCore, entry: PodEntry, cached: CachedDecision, args: F
     if not cached.node:
         return FilterResult(failed={name: _why_not(core, name, cached.reason) for name in args.names})
     entry.attempts += 1
+    entry.unoffered = cached.node not in args.names
     if cached.node in args.names:
         if entry.attempts > FORCE_AFTER:
             _force(core, entry)
