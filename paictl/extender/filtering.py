@@ -137,9 +137,9 @@ def _answer(core: ExtenderCore, entry: PodEntry, cached: CachedDecision, args: F
         return FilterResult((cached.node,))
     nominated = (args.pod.get("status") or {}).get("nominatedNodeName")
     ignores = entry.reading is not None and entry.reading.request.ignore_suggested
-    if ignores and args.names != [nominated]:  # with one nominated node it asks again about all others
-        _force(core, entry)
     reason = f"its place is on node {cached.node}, which kube-scheduler does not offer now"
+    if ignores and args.names != [nominated] and (why := _force(core, entry)):  # else it asks again about all others
+        reason = f"its place is on node {cached.node}, which would not take it now: {why}"
     return FilterResult(failed=same_for_all(args.names, reason))
 
 
@@ -150,12 +150,19 @@ def _why_not(core: ExtenderCore, name: str, reason: str) -> str:
     return reason if name in core.promised else "node is in no cell of the configuration"
 
 
-def _force(core: ExtenderCore, entry: PodEntry) -> None:
-    """Bind without kube-scheduler, as HiveD does for pods whose place it does not offer."""
-    if entry.binding:
-        return
-    binding = booked(core, entry.ref)
-    if binding is not None:
-        entry.binding = True
-        core.record(pod_events.forced(entry.ref, binding.node))
-        core.force(binding)
+def _force(core: ExtenderCore, entry: PodEntry) -> str:
+    """Bind without kube-scheduler, as HiveD does for pods whose place it does not offer.
+
+    Not to a node that excludes the pod or has too little left for it, which HiveD does: the kubelet would reject the
+    pod (`OutOfcpu`, `NodeAffinity`), and it would be lost. Returns why, empty if it is bound.
+    """
+    binding = None if entry.binding else booked(core, entry.ref)
+    if binding is None:
+        return ""
+    if why := reclaim.obstacle_on(core, entry, binding.node):
+        core.record(pod_events.place_excluded(entry.ref, binding.node, why))
+        return why
+    entry.binding = True
+    core.record(pod_events.forced(entry.ref, binding.node))
+    core.force(binding)
+    return ""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from paictl.cluster.pods.nodes import node_status
+from paictl.extender.views import explain_pod
 from tests.unit.extender.conftest import NODES, spec
 from tests.unit.extender.harness import Harness
 
@@ -189,3 +190,48 @@ def test_a_node_that_kube_scheduler_does_not_offer_afterwards_is_not_freed_again
     cluster.submit(guaranteed)
     (_, second) = cluster.reclaim()
     assert second not in (first, "back")
+
+
+@pytest.mark.parametrize("threshold", [False, True])
+def test_a_pod_is_never_bound_by_force_to_a_node_that_would_not_take_it(cluster: Cluster, threshold: bool) -> None:
+    """A kubelet would reject it (OutOfcpu) and its job would fail; it is bound once the CPU is free."""
+    foreign = {"metadata": {"name": "s", "namespace": "x", "uid": "s"}, "spec": {
+        "containers": [{"resources": {"requests": {"cpu": "12"}}}],
+    }}  # fmt: skip
+    own = cluster.create(pod("own", "A", cpu=8))
+    own["metadata"]["labels"]["paictl.io/ignore-suggested-nodes"] = "true"
+    cluster.core.pod_changed(own)
+    (place,) = cluster.ask(own).names
+    foreign["spec"]["nodeName"] = place
+    cluster.core.pod_changed(foreign)
+    offered = NODES if threshold else [name for name in NODES if name != place]
+    answers = [cluster.ask(own, offered) for _ in range(6)]
+    assert cluster.forced == []
+    assert "PlaceExcluded" in cluster.reasons_of("own")
+    assert threshold or f"node {place}, which would not take it now: Insufficient cpu" in str(answers[-1].failed)
+    assert any("Insufficient cpu" in line for line in explain_pod(cluster.core, "default", "own")["text"])
+    cluster.core.pod_gone("s")
+    cluster.ask(own, offered)
+    assert cluster.forced == [""]
+    assert own["spec"]["nodeName"] == place
+
+
+@pytest.mark.parametrize(
+    ("own", "of_node"),
+    [
+        ({"nodeSelector": {"host": "nowhere"}}, {}),
+        ({}, {"taints": [{"key": "broken", "effect": "NoExecute"}]}),
+        ({"containers": [{"resources": {"limits": {GPU: "4", "rdma/hca": "1"}}}]}, {}),
+    ],
+)
+def test_what_the_pod_itself_says_holds_for_a_forced_binding(own: Json, of_node: Json) -> None:
+    cluster = Cluster(spec())
+    cluster.begin_with(*(node(name, **of_node) for name in NODES))
+    made = cluster.create(pod("own", "A") | {})
+    made["metadata"]["labels"]["paictl.io/ignore-suggested-nodes"] = "true"
+    made["spec"] |= own
+    cluster.core.pod_changed(made)
+    for _ in range(5):
+        assert not cluster.ask(made, ["elsewhere"]).names
+    assert cluster.forced == []
+    assert "PlaceExcluded" in cluster.reasons_of("own")
