@@ -16,10 +16,12 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 from paictl.cells.spec import ClusterSpec
+from paictl.cluster.pods.feasibility import lacks_room, pod_demand, requests_of
 from paictl.cluster.pods.labels import Rules
 from paictl.cluster.pods.nodes import NodeStatus, why_bad
 from paictl.cluster.pods.reading import asks, read_info
 from paictl.cluster.pods.recovering import promised
+from paictl.cluster.pods.usage import NodeUsage
 from paictl.extender import pod_events
 from paictl.extender.grants import Grants
 from paictl.extender.pod_events import PodEvent
@@ -88,6 +90,8 @@ class ExtenderCore:
         self.table = PodTable(options.rules)
         self.grants = Grants()
         self.nodes: dict[str, NodeStatus] = {}
+        self.usage = NodeUsage()
+        """What all pods request, by node, those of other schedulers too."""
         self.bad: dict[str, str] = {}
         """Bad nodes of the configuration, and why."""
         self.book = Book(Engine(spec))
@@ -236,6 +240,8 @@ class ExtenderCore:
             return
         with self.guarded():
             uid = str(pod["metadata"].get("uid"))
+            if not self.table.has_gone(uid) and (node := (pod.get("spec") or {}).get("nodeName")):
+                self.usage.place(uid, str(node), requests_of(pod))
             if self.table.has_gone(uid) or (uid not in self.table.by_uid and not asks(pod)):
                 return
             entry, spec = self.table.meet(pod, self.clock()), pod.get("spec") or {}
@@ -247,10 +253,11 @@ class ExtenderCore:
                 if untold is not None:
                     self.record(untold)
             if spec.get("nodeName"):
-                entry.runs = True
+                entry.runs, entry.demand = True, None
                 self._runs(entry, pod)
                 return
             self._release_changed(entry)
+            entry.demand, entry.lacks_room = pod_demand(pod), lacks_room(pod)
             if entry.problem is not None and not entry.deleting:
                 self.record(pod_events.unreadable(entry.ref, entry.problem))
 
@@ -300,6 +307,7 @@ class ExtenderCore:
         """A pod was deleted, or ended."""
         with self.guarded():
             self._before.pop(uid, None)
+            self.usage.remove(uid)
             if self.table.forget(uid) is None and uid not in self.book.pods:
                 return
             if self.is_open:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from paictl.extender import pod_events
+from paictl.extender import pod_events, reclaim
 from paictl.extender.binding import booked
 from paictl.extender.core import ExtenderCore
 from paictl.extender.table import CachedDecision, PodEntry
@@ -37,31 +37,36 @@ def filter_nodes(core: ExtenderCore, args: FilterArgs) -> FilterResult:
 
 
 def preempt_unasked(core: ExtenderCore, ref: PodRef) -> bool:
-    """Have others go for a pod about which kube-scheduler does not ask, if they had to go were it asked; whether so.
+    """Evict others for a pod that kube-scheduler does not ask about because its own filters leave no node; whether so.
 
-    Only for a pod that takes any node: what another is offered is not known. Raises `NotServingError`.
+    A pod that would only have to be bound is left to kube-scheduler. Raises `NotServingError`.
     """
     with core.serving():
         entry = core.table.by_uid.get(ref.uid)
-        if entry is None or entry.reading is None or not entry.reading.request.ignore_suggested:
+        if entry is None or entry.reading is None:
             return False
+        request = entry.reading.request
         try:
-            wanted = isinstance(core.book.engine.plan(entry.reading.request, None), Preempt)
+            offered = reclaim.suggested(core, entry, request, None if request.ignore_suggested else frozenset())
+            preempts = isinstance(core.book.engine.plan(request, offered), Preempt)
         except RequestError:
-            return False
-        return wanted and _decided(core, entry, entry.reading.request, []).kind == "preempt"
+            preempts = False
+        entry.examined = core.book.engine.version, core.usage.version
+        return preempts and _decided(core, entry, request, []).kind == "preempt"
 
 
 def _decided(core: ExtenderCore, entry: PodEntry, request: PodRequest, names: list[str]) -> CachedDecision:
     """The decision, from memory if nothing has changed since the same question."""
     offered = None if request.ignore_suggested else frozenset(names)
     known = entry.cached
-    if known is not None and known.version == core.book.engine.version and known.offered == offered:
+    if known is not None and is_current(core, known) and known.offered == offered:
         return known
     try:
         if (refusal := core.refusal(entry)) is not None:
             raise refusal
-        found = _decide(core, request, offered)
+        if offered is None and core.options.own_preemption and (why := reclaim.place_obstacle(core, entry, request)):
+            return _postponed(core, entry, why)
+        found = _decide(core, request, reclaim.suggested(core, entry, request, offered))
     except RequestError as error:
         cached = CachedDecision(core.book.engine.version, "refused", error.message, "", offered)
         core.record(pod_events.refused(entry.ref, error))
@@ -69,6 +74,18 @@ def _decided(core: ExtenderCore, entry: PodEntry, request: PodRequest, names: li
         cached = _taken(core, entry, request, found, offered)
     entry.cached = cached
     return cached
+
+
+def is_current(core: ExtenderCore, known: CachedDecision) -> bool:
+    """Whether nothing has changed since that the decision depends on."""
+    return known.version == core.book.engine.version and known.usage in (None, core.usage.version)
+
+
+def _postponed(core: ExtenderCore, entry: PodEntry, why: str) -> CachedDecision:
+    """A pod that takes any node would get one that excludes it: nobody is evicted for that."""
+    reason = f"pod waits: nobody is evicted for it, since its place excludes it: {why}"
+    entry.cached = CachedDecision(core.book.engine.version, "wait", reason, usage=core.usage.version)
+    return entry.cached
 
 
 def _decide(core: ExtenderCore, request: PodRequest, offered: frozenset[str] | None) -> ScheduleResult | Allocation:
@@ -90,6 +107,8 @@ def _taken(
     version = core.book.engine.version
     if isinstance(found, Allocation):
         entry.assumed, entry.attempts = core.clock(), 0
+        if entry.demand is not None:
+            core.usage.place(entry.ref.uid, found.info.node, entry.demand.requests)
         return CachedDecision(version, "bind", node=found.info.node, offered=offered)
     match found.decision:
         case Insist(info=info):
@@ -102,7 +121,8 @@ def _taken(
                 core.work.set()
             return CachedDecision(version, "preempt", reason, offered=offered)
         case Wait() as wait:
-            return CachedDecision(version, "wait", f"pod waits: {wait.reason}", offered=offered)
+            usage = None if offered is None else core.usage.version
+            return CachedDecision(version, "wait", f"pod waits: {wait.reason}", offered=offered, usage=usage)
     raise AssertionError(found)
 
 
@@ -112,15 +132,16 @@ def _answer(core: ExtenderCore, entry: PodEntry, cached: CachedDecision, args: F
     if not cached.node:
         return FilterResult(failed={name: _why_not(core, name, cached.reason) for name in args.names})
     entry.attempts += 1
+    entry.unoffered = cached.node not in args.names
     if cached.node in args.names:
         if entry.attempts > FORCE_AFTER:
             _force(core, entry)
         return FilterResult((cached.node,))
     nominated = (args.pod.get("status") or {}).get("nominatedNodeName")
     ignores = entry.reading is not None and entry.reading.request.ignore_suggested
-    if ignores and args.names != [nominated]:  # with one nominated node it asks again about all others
-        _force(core, entry)
     reason = f"its place is on node {cached.node}, which kube-scheduler does not offer now"
+    if ignores and args.names != [nominated] and (why := _force(core, entry)):  # else it asks again about all others
+        reason = f"its place is on node {cached.node}, which would not take it now: {why}"
     return FilterResult(failed=same_for_all(args.names, reason))
 
 
@@ -131,12 +152,19 @@ def _why_not(core: ExtenderCore, name: str, reason: str) -> str:
     return reason if name in core.promised else "node is in no cell of the configuration"
 
 
-def _force(core: ExtenderCore, entry: PodEntry) -> None:
-    """Bind without kube-scheduler, as HiveD does for pods whose place it does not offer."""
-    if entry.binding:
-        return
-    binding = booked(core, entry.ref)
-    if binding is not None:
-        entry.binding = True
-        core.record(pod_events.forced(entry.ref, binding.node))
-        core.force(binding)
+def _force(core: ExtenderCore, entry: PodEntry) -> str:
+    """Bind without kube-scheduler, as HiveD does for pods whose place it does not offer.
+
+    Not to a node that excludes the pod or has too little left for it, which HiveD does: the kubelet would reject the
+    pod (`OutOfcpu`, `NodeAffinity`), and it would be lost. Returns why, empty if it is bound.
+    """
+    binding = None if entry.binding else booked(core, entry.ref)
+    if binding is None:
+        return ""
+    if why := reclaim.obstacle_on(core, entry, binding.node):
+        core.record(pod_events.place_excluded(entry.ref, binding.node, why))
+        return why
+    entry.binding = True
+    core.record(pod_events.forced(entry.ref, binding.node))
+    core.force(binding)
+    return ""

@@ -8,8 +8,9 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final
 
-from paictl.extender import pod_events
+from paictl.extender import pod_events, reclaim
 from paictl.extender.core import ExtenderCore
+from paictl.extender.filtering import is_current
 from paictl.extender.table import CachedDecision, PodEntry
 from paictl.extender.wire import PodRef
 from paictl.scheduler.book import Preemption
@@ -40,6 +41,9 @@ def release(core: ExtenderCore, ref: PodRef) -> None:
         entry, known = core.table.by_uid.get(ref.uid), core.book.pods.get(ref.uid)
         if entry is None or entry.binding or known is None or not known.assumed:
             return
+        if entry.unoffered and known.info is not None:
+            entry.declined |= {known.info.node}
+        core.usage.remove(ref.uid)
         entry.assumed, entry.attempts, entry.cached = 0.0, 0, None
         core.record_outcomes(core.book.cancel(ref.uid, core.wall()))
         core.record(pod_events.released(ref, known.info.node if known.info else "", core.options.deadline))
@@ -126,15 +130,24 @@ def to_requeue(core: ExtenderCore, settle: float = SETTLE) -> list[PodRef]:
         return found
 
 
-def is_unheard(core: ExtenderCore, ref: PodRef) -> bool:
-    """Whether kube-scheduler was made to ask about a pod more than once and did not: its own filters leave no node.
+def unheard(core: ExtenderCore) -> list[PodRef]:
+    """Waiting pods that kube-scheduler's own filters left no node, and for which others might have to go.
 
-    Those come before the extender's. Where victims hold the CPU that the pod needs, nobody but the extender can know
-    that they are to go, and it would never be asked.
+    Those filters come before the extender's. Where victims hold the devices or the CPU that a pod needs, nobody but the
+    extender can know that they are to go, and it would never be asked.
     """
     with core.guarded():
-        entry = core.table.by_uid.get(ref.uid)
-        return entry is not None and entry.requeues > 1 and core.options.own_preemption
+        if not (core.is_open and core.options.own_preemption):
+            return []
+        versions, now = (core.book.engine.version, core.usage.version), core.clock()
+        found = [
+            entry for entry in core.table
+            if entry.lacks_room and entry.reading is not None and entry.reading.request.priority >= 0
+            and entry.examined != versions and _waits(core, entry)
+            and entry.ref.uid not in core.book.engine.state.groups.waiting
+            and entry.asked < now - BUSY[0]
+        ]  # fmt: skip
+        return [entry.ref for entry in sorted(found, key=_urgency)[:MOST]]
 
 
 def _would_fit(core: ExtenderCore, entry: PodEntry) -> bool:
@@ -143,26 +156,28 @@ def _would_fit(core: ExtenderCore, entry: PodEntry) -> bool:
         return False
     known, engine = entry.cached, core.book.engine
     try:
-        decision = engine.plan(entry.reading.request, known.offered if known else None)
+        request = entry.reading.request
+        offered = reclaim.suggested(core, entry, request, known.offered) if known else None
+        decision = engine.plan(request, offered)
     except RequestError:
         better = False
     else:
         better = isinstance(decision, Bind if known is not None and known.kind == "preempt" else Bind | Preempt)
     if not better and known is not None:
-        entry.cached = CachedDecision(engine.version, known.kind, known.reason, offered=known.offered)
+        usage = None if known.usage is None else core.usage.version
+        entry.cached = CachedDecision(engine.version, known.kind, known.reason, offered=known.offered, usage=usage)
     return better
 
 
 def _stale(core: ExtenderCore, now: float, settle: float) -> list[PodEntry]:
     """Pods that wait, by an answer that may no longer be right or by none."""
-    version = core.book.engine.version
     queued = now - BUSY[1] if core.asked > now - BUSY[0] else now
     return [
         entry
         for entry in core.table
         if entry.reading is not None
         and _waits(core, entry)
-        and (entry.cached is None or entry.cached.version != version)
+        and (entry.cached is None or not is_current(core, entry.cached))
         and (entry.was_asked or entry.asked < queued)
         and max(entry.asked, entry.requeued) < now - min(settle * 2**entry.requeues, LONGEST)
     ]

@@ -60,6 +60,13 @@ def forced(pod: PodRef, node: str) -> PodEvent:
     return PodEvent(pod, "ForceBind", f"bound to node {node} although kube-scheduler does not offer it or did not bind")
 
 
+def place_excluded(pod: PodRef, node: str, why: str) -> PodEvent:
+    """The extender does not bind a pod by itself, since its place would not take it."""
+    return PodEvent(
+        pod, "PlaceExcluded", f"waits for its place: node {node} would not take it now: {why}", warning=True
+    )
+
+
 def released(pod: PodRef, node: str, seconds: float) -> PodEvent:
     """Devices were taken for a pod in vain."""
     message = f"its place on node {node} was given up: no binding came within {seconds:g} s"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from paictl.errors import PaictlError
 from paictl.extender import filtering, housekeeping, pod_events
@@ -26,8 +26,6 @@ BETWEEN_EVICTIONS: Final = (1.0, 30.0)
 """First and longest pause before a victim is tried again that a budget protects or that did not go."""
 REQUEUE: Final = "paictl.io/asked-again"
 """Annotation whose change makes kube-scheduler ask about a pod again."""
-_NO_ROOM: Final = ("Insufficient ", "Too many pods")
-"""How kube-scheduler says that pods on a node are in the way."""
 
 
 @dataclass(slots=True)
@@ -102,8 +100,10 @@ class Reconciler:
         for ref in housekeeping.to_requeue(self.core):
             if not pods.annotate(self.client, (ref.namespace, ref.name, ref.uid), {REQUEUE: f"{time.time():.3f}"}):
                 self._check(ref)
-            elif housekeeping.is_unheard(self.core, ref) and lacks_room(pods.get(self.client, ref.namespace, ref.name)):
-                filtering.preempt_unasked(self.core, ref)
+        for ref in housekeeping.unheard(self.core):
+            began = time.perf_counter()
+            filtering.preempt_unasked(self.core, ref)
+            self._stop.wait(time.perf_counter() - began)  # questions have at least half of the time
 
     def _check(self, ref: PodRef) -> None:
         """A pod whose binding is overdue, or that may be gone: only the API server knows."""
@@ -186,10 +186,3 @@ class Reconciler:
                 self._nominated.add(ref.uid)
                 if not pods.nominate(self.client, (ref.namespace, ref.name, ref.uid), node):
                     self._check(ref)
-
-
-def lacks_room(pod: Mapping[str, Any] | None) -> bool:
-    """Whether kube-scheduler has refused a pod for what its nodes have too little of, and evictions would free."""
-    conditions = ((pod or {}).get("status") or {}).get("conditions") or ()
-    said = [str(one.get("message")) for one in conditions if one.get("type") == "PodScheduled"]
-    return any(words in message for message in said for words in _NO_ROOM)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from paictl.cluster.pods.feasibility import PodDemand
 from paictl.cluster.pods.labels import Reading, Rules
 from paictl.cluster.pods.reading import read_pod, source_of
 from paictl.extender.wire import PodRef, pod_ref
@@ -41,6 +42,8 @@ class CachedDecision:
     node: str = ""
     offered: frozenset[str] | None = None
     """The nodes that were offered, if they counted."""
+    usage: int | None = None
+    """The version of what pods request that it depends on; None if it does not."""
 
 
 @dataclass(slots=True)
@@ -57,6 +60,16 @@ class PodEntry:
     """When kube-scheduler last asked about it; before it has, when the pod was first heard of."""
     was_asked: bool = False
     """Whether kube-scheduler has asked this process about it."""
+    demand: PodDemand | None = None
+    """What it demands of a node, while it waits; None if the API server has not said so yet."""
+    lacks_room: bool = False
+    """Whether kube-scheduler said last that its nodes have too little left for it."""
+    examined: tuple[int, int] = (-1, -1)
+    """Versions of the engine and of what pods request, when it was last decided without a question."""
+    declined: frozenset[str] = frozenset()
+    """Nodes where it had its place until the deadline, while kube-scheduler did not offer them."""
+    unoffered: bool = False
+    """Whether kube-scheduler did not offer the node of its place when it last asked."""
     assumed: float = 0.0
     """Since when it holds devices without Kubernetes having confirmed it; 0: it does not."""
     attempts: int = 0

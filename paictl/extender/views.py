@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from paictl.cluster.cells import chain_pictures, vc_pictures
 from paictl.cluster.interface import JobState, JobView, MachineSpec, NodeCondition, NodeRole, NodeView
 from paictl.cluster.picture import Picture
+from paictl.extender import reclaim
 from paictl.scheduler import inspect, inspection
 from paictl.scheduler.errors import RequestError
 from paictl.scheduler.explain import PodVerdict, explain, render, to_data
@@ -145,7 +146,11 @@ def _running(core: ExtenderCore, entry: PodEntry) -> Json:
         taker = next((reserver[leaf] for leaf in found.leaves() if leaf in reserver), "another group")
         lines.append(f"  It is being preempted: {taker} waits for its devices.")
     if not known.bound:
-        lines.append("  Kubernetes has not confirmed the binding yet.")
+        why = reclaim.obstacle_on(core, entry, info.node)
+        lines.append(
+            f"  It is not bound yet: node {info.node} would not take it now: {why}."
+            if why else "  Kubernetes has not confirmed the binding yet."
+        )  # fmt: skip
     return {
         "situation": "running" if known.bound else "assumed", "group": name, "node": info.node,
         "devices": list(info.devices), "hold": hold, "text": lines,

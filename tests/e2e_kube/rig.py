@@ -114,13 +114,18 @@ def _opener(context: ssl.SSLContext | None) -> urllib.request.OpenerDirector:
 
 
 @contextlib.contextmanager
-def rig(plane: ControlPlane, api: KubeApi, config: Mapping[str, Any], folder: Path, *words: str) -> Iterator[Rig]:
-    """Both run inside the block, on the nodes that the configuration names; `words` are for `paictl extender serve`."""
+def rig(
+    plane: ControlPlane, api: KubeApi, config: Mapping[str, Any], folder: Path, *words: str, plugin: bool = False
+) -> Iterator[Rig]:
+    """Both run inside the block, on the nodes that the configuration names; `words` are for `paictl extender serve`.
+
+    With `plugin` the nodes have their devices as ``nvidia.com/gpu``, as a device plugin says it.
+    """
     made = Rig(plane, api, config, folder)
     try:
         made.install()
         since = plane.audit.stat().st_size if plane.audit.exists() else 0
-        api.add_nodes(nodes_of(config))
+        add_nodes(api, config, plugin=plugin)
         api.await_nodes(len(api.get("/api/v1/nodes")["items"]))
         made.start_extender(*words)
         made.start_scheduler()
@@ -132,9 +137,21 @@ def rig(plane: ControlPlane, api: KubeApi, config: Mapping[str, Any], folder: Pa
         api.call("DELETE", "/api/v1/nodes")
 
 
-def nodes_of(config: Mapping[str, Any]) -> list[str]:
-    """The node names of a configuration, by the same code that the engine uses."""
+def add_nodes(api: KubeApi, config: Mapping[str, Any], *, plugin: bool) -> None:
+    """The nodes of a configuration that are not there yet."""
+    known = {node["metadata"]["name"] for node in api.get("/api/v1/nodes")["items"]}
+    by_size: dict[int, list[str]] = {}
+    for name, devices in nodes_of(config).items():
+        if name not in known:
+            by_size.setdefault(devices, []).append(name)
+    for devices, names in by_size.items():
+        api.add_nodes(names, **({"nvidia_com__gpu": str(devices)} if plugin else {}))
+
+
+def nodes_of(config: Mapping[str, Any]) -> dict[str, int]:
+    """The nodes of a configuration and their devices, by the same code that the engine uses."""
     from paictl.cells.spec import ClusterSpec
     from paictl.cells.tree import build_physical
 
-    return list(build_physical(ClusterSpec.from_mapping(config)).nodes)
+    tree = build_physical(ClusterSpec.from_mapping(config))
+    return {name: sum(len(tree.leaves(cell)) for cell in cells) for name, cells in tree.nodes.items()}

@@ -63,7 +63,7 @@ class Stage:
         if not keep:
             self.api.delete_all()
         known = {node["metadata"]["name"] for node in self.api.get("/api/v1/nodes")["items"]}
-        self.api.add_nodes(sorted(set(nodes_of(config)) - known))
+        self.api.add_nodes(sorted(nodes_of(config).keys() - known))
         self.api.await_nodes(len(self.api.get("/api/v1/nodes")["items"]))
         text = yaml.safe_dump(config, sort_keys=False)
         if text == self.up.config.read_text():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from paictl.cluster.pods.feasibility import NodeFacts, node_facts
 from paictl.cluster.pods.labels import DEVICES
 from paictl.frozen import frozen
 
@@ -17,6 +18,8 @@ class NodeStatus:
     ready: bool
     schedulable: bool
     devices: int | None = None
+    facts: NodeFacts | None = None
+    """What decides whether it takes a pod, None if nothing is known: then it excludes none."""
 
 
 def node_status(node: Mapping[str, Any], resources: Sequence[str] = DEVICES) -> NodeStatus:
@@ -29,7 +32,8 @@ def node_status(node: Mapping[str, Any], resources: Sequence[str] = DEVICES) -> 
     if known:
         most = max(known, key=lambda name: known[name])
         devices = _count(allocatable.get(most, 0))
-    return NodeStatus(str(node["metadata"]["name"]), ready, not spec.get("unschedulable"), devices)
+    name = str(node["metadata"]["name"])
+    return NodeStatus(name, ready, not spec.get("unschedulable"), devices, node_facts(node))
 
 
 def why_bad(node: NodeStatus | None, promised: int) -> str:

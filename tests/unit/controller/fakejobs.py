@@ -137,6 +137,12 @@ class FakeJobs(FakeKube):
         pod = self.objects[path]
         self._kept(path, {**pod, "status": {**pod["status"], "phase": "Failed", "conditions": [condition]}})
 
+    def reject(self, name: str, reason: str) -> None:
+        """The kubelet does not admit a pod: it has failed, and none of its containers has a status."""
+        path = f"{PODS}/{name}"
+        status = {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {reason}"}
+        self._kept(path, {**self.objects[path], "status": status})
+
     def pods(self) -> Iterator[Json]:
         return iter([one for path, one in self.objects.items() if path.startswith(f"{PODS}/")])
 

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from paictl.cluster.interface import JobState
 from tests.unit.controller.conftest import cluster, job, request
 from tests.unit.controller.fakejobs import Bench, FakeJobs
 
@@ -51,3 +52,37 @@ def test_of_more_tasks_than_are_kept_it_is_told_that_they_start_again(
 ) -> None:
     monkeypatch.setattr("paictl.controller.deciding.KEPT_TASKS", 1)
     assert sorted(preempted(kube, 2)) == sorted(["Submitted", "Retried", "Started 0", "Started 1"])
+
+
+@pytest.mark.parametrize("reason", ["OutOfcpu", "OutOfmemory", "OutOfpods", "NodeAffinity", "UnexpectedAdmissionError"])
+@pytest.mark.parametrize("gang", [True, False])
+def test_a_pod_that_the_kubelet_rejects_is_tried_again_free_of_charge(kube: FakeJobs, reason: str, gang: bool) -> None:
+    cluster(kube).submit([request({"a": {"instances": 2}}, gang=gang)])
+    bench = Bench(kube)
+    for _ in range(3):  # more often than any retry count allows
+        turn(kube, bench)
+        kube.reject(min(pod["metadata"]["name"] for pod in kube.live()), reason)
+        bench.tell()
+        bench.look()
+        if gang:
+            for pod in kube.live():  # Kubernetes ends those whose Job is suspended
+                kube.objects.pop(
+                    next(path for path in kube.objects if path.endswith(f"/pods/{pod['metadata']['name']}"))
+                )
+    turn(kube, bench)
+    assert job(kube).state is JobState.RUNNING
+    assert len(kube.live()) == 2
+    assert any(reason in str(one.data) for one in cluster(kube).events("job/ann~job")) or not gang
+
+
+def test_a_pod_that_ran_and_failed_counts_whatever_its_reason_is(kube: FakeJobs) -> None:
+    cluster(kube).submit([request({"a": {}})])
+    bench = Bench(kube)
+    turn(kube, bench)
+    (victim,) = kube.live()
+    kube.reject(victim["metadata"]["name"], "OutOfcpu")
+    path = next(path for path in kube.objects if path.endswith(f"/pods/{victim['metadata']['name']}"))
+    kube.objects[path]["status"]["containerStatuses"] = [{"state": {"terminated": {"exitCode": 3}}}]
+    bench.tell()
+    bench.look()
+    assert job(kube).state is JobState.FAILED

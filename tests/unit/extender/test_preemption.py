@@ -297,10 +297,12 @@ def test_a_pod_whose_nodes_are_full_with_victims_preempts_without_being_asked_ab
     ("message", "more"),
     [
         ("0/4 nodes are available: 4 node(s) didn't match Pod's node affinity/selector.", {}),
-        (FULL, {"ignoreK8sSuggestedNodes": False}),
+        ("0/4 nodes are available: 4 node(s) had volume node affinity conflict.", {"ignoreK8sSuggestedNodes": False}),
     ],
 )
-def test_who_could_not_run_afterwards_preempts_nobody(harness: Harness, message: str, more: dict[str, Any]) -> None:
+def test_who_is_refused_for_more_than_room_preempts_nobody(
+    harness: Harness, message: str, more: dict[str, Any]
+) -> None:
     for made in gang("low", 3, 4):
         harness.run(made)
     refused(harness, message, **more)

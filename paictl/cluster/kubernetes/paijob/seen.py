@@ -25,6 +25,11 @@ PREEMPTED_BY: Final = "preempted by "
 _STUCK: Final = frozenset({
     "ImagePullBackOff", "ErrImagePull", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError",
 })  # fmt: skip
+_REJECTIONS: Final = frozenset({
+    "NodeAffinity", "NodeName", "NodePorts", "NodeUnschedulable", "TaintToleration", "UnexpectedAdmissionError",
+    "TopologyAffinityError",
+})  # fmt: skip
+"""Reasons beside ``OutOf...`` with which a kubelet does not admit a pod. It adds no condition DisruptionTarget."""
 _MESSAGE: Final = 300
 """Characters of what others say about a pod."""
 
@@ -55,6 +60,8 @@ class PodSeen:
     """Reason of the condition DisruptionTarget, empty if it was not disturbed."""
     deleting: datetime | None
     """By when it has to be gone."""
+    rejected: bool = False
+    """Whether its node's kubelet did not admit it: nothing of it has ever run."""
 
     @property
     def place(self) -> Place:
@@ -77,7 +84,7 @@ class PodSeen:
             case "Failed" if self.disruption:
                 return PodChange.PREEMPTED if self.disruption in _PREEMPTIONS else PodChange.LOST
             case "Failed":
-                return PodChange.LOST if self.deleting else PodChange.FAILED
+                return PodChange.LOST if self.deleting or self.rejected else PodChange.FAILED
         return None
 
     @property
@@ -124,7 +131,14 @@ def read_pod(pod: Mapping[str, Any]) -> PodSeen | None:
         reason=_why(phase, status, states, target if disruption else {}, conditions.get("PodScheduled", {})),
         disruption=disruption,
         deleting=deleting,
+        rejected=phase == "Failed" and _is_rejection(status, states),
     )
+
+
+def _is_rejection(status: Mapping[str, Any], states: list[Any]) -> bool:
+    """Whether a failed pod was not admitted by its kubelet: no container has run, and its reason is one of those."""
+    reason = str(status.get("reason") or "")
+    return not any(one.get("terminated") for one in states) and (reason.startswith("OutOf") or reason in _REJECTIONS)
 
 
 def _who(group: str) -> str:
