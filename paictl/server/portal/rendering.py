@@ -28,6 +28,7 @@ _LOCAL: Final = re.compile(r"/(?![/\\])[A-Za-z0-9_.~/?&=%+-]*")
 """An address on this server: what ``//`` or a backslash begins would be another one's."""
 
 NAVIGATION: Final = (
+    ("/", "Home", False),
     ("/jobs", "Jobs", False),
     ("/submit", "Submit", False),
     ("/cluster", "Cluster", False),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from paictl.cluster.interface import JobState
+from paictl.units import Millis
 from tests.unit.server.conftest import PASSWORD, Reply, Server
 
 JOB = {
@@ -230,3 +231,21 @@ def test_a_name_that_is_taken_keeps_the_form_and_says_so_in_the_words_of_the_pag
     assert "you already have a job of this name: choose another name" in again.text
     assert "sleep 2h" in again.text
     assert "--name" not in again.text
+
+
+def test_the_home_says_how_the_cluster_and_ones_own_jobs_are(server: Server, ann: Browser) -> None:
+    assert "Submit your first job" in ann.get("/")
+    for name in ("one", "two"):
+        assert submit(ann, name=name).status == 303
+    seen = text_of(ann.get("/"))
+    for tile in ("Devices 2", "Promised 2", "In use 1", "Lent 0", "Bad 0", "Jobs that run 1", "Jobs that wait 1"):
+        assert tile in seen
+    assert "Waits longest: ann~two" in seen
+    assert "waits: group ann~two" in seen
+    server.cluster.tick(Millis(3_600_000))
+    seen = ann.get("/")
+    assert 'class="band b0"' in seen
+    assert "vc1: 1.0 devices on average" in text_of(seen)
+    bob = Browser(server, server.session("bob")).get("/")
+    assert "ann~" not in bob
+    assert "首页" in ann.get("/", language="zh")
