@@ -137,7 +137,7 @@ def list_jobs(
     output: OutputOption = Output.TABLE,
     state: StateOption = None,
 ) -> None:
-    """List jobs: state, VC, priority, devices, times."""
+    """List jobs: state, VC, priority, devices, times. The tasks of one: paictl job show JOB."""
     wanted = Filter(vc, frozenset(map(_state, states or ())), user, unfinished)
     cluster = open_cluster(state)
     with console.full_screen(watch):
@@ -155,7 +155,8 @@ def _show_jobs(cluster: Cluster, wanted: Filter, output: Output, *, watch: bool)
                 [_row(cluster, job) for job in jobs],
             )
         else:
-            write_data([job_data(job) for job in jobs], output)
+            listed = [job_data(job) for job in jobs]
+            write_data([{name: one for name, one in data.items() if name != "tasks"} for data in listed], output)
         if not watch:
             return
         time.sleep(1)

@@ -66,17 +66,34 @@ def serve(
         return open_in_cluster() if in_cluster else open_target(name, folder=state)
 
     cluster = connect()
-    first = bootstrap(cluster)
-    if first is not None:
-        console.info(text("{name} is the first administrator, as the configuration says", name=first.name))
-    elif not any(account.admin for account in cluster.users.accounts()):
-        console.info(text("nobody can sign in yet: paictl user add NAME --admin"))
+    bootstrap(cluster)
     log_to_stderr(logging.WARNING if settings.verbosity < 0 else logging.INFO)
     target = None if in_cluster else find_target(name, state)
     answer(
         chosen, _for_threads(cluster, connect), lambda: None if target is None else stamp_of(target),
-        lambda where: console.info(text("cluster {name} is served at {where}", name=cluster.name, where=where)),
+        lambda where: _say(cluster, where),
     )  # fmt: skip
+
+
+def _say(cluster: Cluster, where: str) -> None:
+    """Where to sign in, as whom, and where the password is."""
+    from paictl.config.secrets.sealing import is_seal
+    from paictl.operate.users.bootstrap import PASSWORD, SECTION, named_administrator
+
+    console.info(text("cluster {name} is served at {where}", name=cluster.name, where=where))
+    administrators = [account for account in cluster.users.accounts() if account.admin]
+    if not administrators:
+        console.info(text("nobody can sign in yet: paictl user add NAME --admin"))
+        return
+    name = named_administrator(cluster)
+    configured = next((one for one in administrators if one.name == name and is_seal(one.password)), None)
+    if configured is None:
+        names = ", ".join(one.name for one in administrators)
+        console.info(text("sign in as an administrator: {names} (new password: paictl user passwd NAME)", names=names))
+        return
+    console.info(text("sign in as {name}, with the password that was pushed in services-configuration.yaml "
+                      "({section}: {key})", name=name, section=SECTION, key=PASSWORD))  # fmt: skip
+    console.info(text("to choose another one: paictl user passwd {name}", name=name))
 
 
 def _for_threads(cluster: Cluster, connect: Callable[[], Cluster]) -> Callable[[], Cluster]:

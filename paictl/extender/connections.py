@@ -7,6 +7,7 @@ them would leave no room for kube-scheduler, or for users who are signed in.
 from __future__ import annotations
 
 import asyncio
+import heapq
 import itertools
 import ssl
 from collections import Counter
@@ -24,6 +25,8 @@ CONNECTIONS: Final = 512
 """Kept at the same time; more are turned away."""
 ROOM: Final = 32
 """Of these kept free for new ones, as long as there are others that send nothing or no end."""
+BATCH: Final = 8
+"""That go at a time."""
 PER_ADDRESS: Final = CONNECTIONS // 2
 """Unfinished requests of strangers from one address; the oldest of them goes."""
 HEAD: Final = 64 << 10
@@ -60,18 +63,25 @@ class PatientProtocol(HttpToolsProtocol):
         self._make_room()
 
     def _make_room(self) -> None:
-        """End one connection that waits for its sender, if there are too many at all or from this address.
+        """End connections that wait for their sender, if there are too many at all or from this address.
 
-        Strangers go first, of them those of the address with most, of these the one that has been at it for longest.
+        Strangers go first, of them those of the address with most, of these the ones that have been at it for longest.
+        Several go at a time, so that the search for them costs each new connection little.
         """
-        alive = [one for one in self.connections if isinstance(one, PatientProtocol) and not one.is_closing]
-        waiting = [one for one in alive if one is not self and one.is_waiting]
+        if len(self.connections) < min(PER_ADDRESS, CONNECTIONS - ROOM):
+            return
+        waiting = [one for one in self.connections if isinstance(one, PatientProtocol) and one.is_waiting]
+        waiting = [one for one in waiting if one is not self and not one.is_closing]
         strangers = [one for one in waiting if one.host == self.host and not one.is_known]
         if len(strangers) >= PER_ADDRESS:
-            min(strangers, key=lambda one: one._turn).give_up()
-        elif len(alive) > CONNECTIONS - ROOM and waiting:
+            chosen = heapq.nsmallest(BATCH, strangers, key=lambda one: one._turn)
+        elif len(self.connections) > CONNECTIONS - ROOM:
             numbers = Counter(one.host for one in waiting)
-            min(waiting, key=lambda one: (one.is_known, -numbers[one.host], one._turn)).give_up()
+            chosen = heapq.nsmallest(BATCH, waiting, key=lambda one: (one.is_known, -numbers[one.host], one._turn))
+        else:
+            return
+        for one in chosen:
+            one.give_up()
 
     @property
     def host(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 import traceback
@@ -57,6 +58,12 @@ class _Asked:
     user: str = ""
 
     @property
+    def session(self) -> str:
+        """The token of the browser's cookie; empty if there is none."""
+        cookies = credentials.cookies_of(self.request.headers.get("cookie", ""))
+        return cookies.get(credentials.cookie_name(secure=self.sender.secure), "")
+
+    @property
     def as_page(self) -> bool:
         """Whether a person looks at the answer."""
         if self.route is not None:
@@ -88,9 +95,9 @@ class ServerApp:
         except ClientDisconnect:
             return
         except ApiError as error:
-            answer = self._refusal(asked, error)
+            answer = await self._refused(asked, error)
         except PaictlError as error:
-            answer = self._refusal(asked, answer_to(error))
+            answer = await self._refused(asked, answer_to(error))
         except Exception:
             _ERRORS.error("internal error, a bug of paictl: %s", traceback.format_exc())
             answer = self._refusal(asked, ApiError(500, "UnknownError", text("internal error, a bug of paictl")))
@@ -179,12 +186,22 @@ class ServerApp:
         except HttpError as error:
             raise ApiError(error.status, "InvalidParametersError", error.message) from None
 
-    def _refusal(self, asked: _Asked, error: ApiError) -> Answer:
+    async def _refused(self, asked: _Asked, error: ApiError) -> Answer:
+        """The answer to a request that is refused; a page has the navigation of whoever is signed in."""
+        token = asked.session
+        if not asked.as_page or error.status in (401, 503) or not token:
+            return self._refusal(asked, error)
+        caller = None
+        with contextlib.suppress(ApiError, PaictlError):
+            caller = await self._workers.ask(lambda cluster: caller_of(cluster.users, token))
+        return self._refusal(asked, error, caller)
+
+    def _refusal(self, asked: _Asked, error: ApiError, caller: Caller | None = None) -> Answer:
         if not asked.as_page:
             return Answer(orjson.dumps(error_data(error, asked.language)), error.status, headers=error.headers)
         if error.status == 401:
             return redirect(sign_in_address(asked.request.scope["path"] if asked.request.method == "GET" else ""))
-        return error_page(error, asked.language, asked.theme)
+        return error_page(error, asked.language, asked.theme, caller, asked.session if caller else "")
 
     def _sent(self, answer: Answer, asked: _Asked) -> Response:
         headers = {**_HEADERS, **(page_headers() if answer.media == "text/html" else {}), **answer.headers}

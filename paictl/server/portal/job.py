@@ -144,7 +144,13 @@ def _bar(
                devices, reason)  # fmt: skip
 
 
+def by_key(call: Call) -> Answer:
+    """The page of a job by the name that people see."""
+    return redirect(path_of(_key(call)))
+
+
 ROUTES: Final = (
+    Route("GET", "/jobs/{user}~{name}", Access.OWNER, by_key, Operation("A job by USER~NAME", answers=(303,))),
     Route("GET", "/jobs/{user}/{name}", Access.OWNER, job, Operation("A job", answers=(200, 400))),
     Route(
         "GET",

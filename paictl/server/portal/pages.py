@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from paictl.server.portal import account, cluster, job, jobs, session, submit
+from paictl.server.portal import account, cluster, home, job, jobs, session, submit
 from paictl.server.portal.admin import configuration, machines, users
+from paictl.server.portal.usage import UsageHistory
 from paictl.server.routing import Route
 from paictl.server.signing import SignIns
 
@@ -14,6 +15,7 @@ def routes(sign_ins: SignIns) -> tuple[Route, ...]:
         session.sign_in_with(sign_ins),
         account.password_with(sign_ins),
         *session.ROUTES,
+        *home.routes(UsageHistory()),
         *jobs.ROUTES,
         *job.ROUTES,
         *submit.ROUTES,

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from paictl.i18n import catalogue, in_language
+from paictl.operate.users.tokens import Caller
 from paictl.resources import resource_folder
 from paictl.server.calls import Answer, ApiError, Call
 from paictl.server.credentials import csrf_of
@@ -27,6 +28,7 @@ _LOCAL: Final = re.compile(r"/(?![/\\])[A-Za-z0-9_.~/?&=%+-]*")
 """An address on this server: what ``//`` or a backslash begins would be another one's."""
 
 NAVIGATION: Final = (
+    ("/", "Home", False),
     ("/jobs", "Jobs", False),
     ("/submit", "Submit", False),
     ("/cluster", "Cluster", False),
@@ -85,15 +87,22 @@ def page(call: Call, template: str, values: Mapping[str, Any] | None = None, *, 
     return Answer(text.encode(), status, "text/html")
 
 
-def error_page(error: ApiError, language: str, theme: str) -> Answer:
-    """An error for a person; it says nothing of who is signed in, because that may be what went wrong."""
+def error_page(error: ApiError, language: str, theme: str, caller: Caller | None = None, session: str = "") -> Answer:
+    """An error for a person, with the navigation for one who is signed in."""
+    hint = error.more.get("hint", "")
+    hint = "" if of_commands(hint) else in_language(hint, language)
     values = {
-        "me": None, "csrf": "", "language": language, "theme": theme, "t": translator(language), "navigation": (),
-        "cluster_name": "", "status": error.status,
-        "message": in_language(error.message, language), "hint": in_language(str(error.more.get("hint", "")), language),
+        "me": caller, "csrf": csrf_of(session), "language": language, "theme": theme, "t": translator(language),
+        "navigation": NAVIGATION, "cluster_name": "", "status": error.status,
+        "message": in_language(error.message, language), "hint": hint,
     }  # fmt: skip
     text = _environment().get_template("error.html").render(values)
     return Answer(text.encode(), error.status, "text/html", error.headers)
+
+
+def of_commands(hint: str) -> bool:
+    """Whether a hint speaks of the command line, which is of no use on a page."""
+    return "--" in hint or "paictl " in hint
 
 
 def fragment(call: Call, template: str, values: Mapping[str, Any]) -> Answer:

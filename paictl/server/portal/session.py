@@ -16,14 +16,9 @@ _MEDIA: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/sv
 _THEMES: Final = ("light", "dark", "system")
 
 
-def home(_call: Call) -> Answer:
-    """The list of jobs is what most people come for."""
-    return redirect("/jobs")
-
-
 def sign_in_page(call: Call) -> Answer:
     """The form; who is signed in already goes on."""
-    wanted = local_address(call.query.get("next", "/jobs"))
+    wanted = local_address(call.query.get("next", "/"))
     if call.caller is not None:
         return redirect(wanted)
     return page(call, "sign-in.html", {"next": wanted, "user": "", "error": "", "title": "Sign in"})
@@ -80,7 +75,6 @@ def static(call: Call) -> Answer:
 
 
 ROUTES: Final = (
-    Route("GET", "/", Access.ANYBODY, home, Operation("The portal", answers=(303,))),
     Route("GET", "/sign-in", Access.ANYBODY, sign_in_page, Operation("Sign in")),
     Route("POST", "/sign-out", Access.USER, sign_out, Operation("Sign out", answers=(303,)), jobs=True),
     Route("POST", "/preferences", Access.ANYBODY, choose, Operation("Language and colours", answers=(303, 400))),

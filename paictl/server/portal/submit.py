@@ -12,16 +12,16 @@ from typing import Any, Final
 
 import yaml
 
-from paictl.cluster.interface import JobRequest, Port
+from paictl.cluster.interface import ConflictError, JobRequest, Port
 from paictl.config.reading.problem import Problem
 from paictl.errors import PaictlError
 from paictl.frozen import frozen
-from paictl.i18n import in_language
+from paictl.i18n import in_language, text
 from paictl.operate import explaining
 from paictl.operate.errors import RefusedFilesError
 from paictl.operate.jobfiles import job_in_text
 from paictl.server.calls import Answer, ApiError, Call, json_answer, redirect
-from paictl.server.errors import problem_data
+from paictl.server.errors import answer_to, problem_data
 from paictl.server.portal.rendering import page
 from paictl.server.portal.showing import granted, path_of
 from paictl.server.routing import Access, Operation, Route
@@ -134,9 +134,15 @@ def written(call: Call) -> Answer:
     if wish == "draft" or not typed.strip():
         typed = made.yaml()
     found = checked(call, typed)
+    status = 400 if wish == "submit" else 200
     if wish == "submit" and found.sound:
-        return redirect(path_of(call.cluster.submit([_request(call, typed, Checked())])[0].key))
-    return _page(call, made, typed, found, status=400 if wish == "submit" else 200)
+        try:
+            return redirect(path_of(call.cluster.submit([_request(call, typed, Checked())])[0].key))
+        except ConflictError:
+            found.refusal, status = text("you already have a job of this name: choose another name"), 409
+        except PaictlError as error:
+            found.refusal, status = error.message, answer_to(error).status
+    return _page(call, made, typed, found, status=status)
 
 
 def _page(call: Call, made: SubmitForm, typed: str, found: Checked | None, *, status: int = 200) -> Answer:

@@ -44,7 +44,7 @@ document.addEventListener("DOMContentLoaded", () => {
     if (found.refusal) findings.prepend(line("p", "error", found.refusal));
     if (found.sound && !found.findings.length) findings.append(line("p", "yes", findings.dataset.clean));
     if (found.forecast.length) forecast.replaceChildren(...found.forecast.map((one) => line("p", "pre line", one)));
-    else forecast.replaceChildren();
+    else forecast.replaceChildren(line("p", "quiet", forecast.dataset.unsound));
   }
 
   async function ask() {

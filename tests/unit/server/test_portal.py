@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from paictl.cluster.interface import JobState
+from paictl.units import Millis
 from tests.unit.server.conftest import PASSWORD, Reply, Server
 
 JOB = {
@@ -194,3 +195,57 @@ def test_every_page_speaks_chinese(root: Browser) -> None:
         names = {"English", "root", "one", "worker1", "hivedscheduler", "GPU-POOL", "layout.yaml", "YAML"}
         left = [one for one in english if not any(name in one for name in names) and not one.endswith(".yaml")]
         assert not left, (path, left)
+
+
+def test_a_first_visit_says_what_to_do_and_filters_say_that_nothing_matches(server: Server) -> None:
+    cookie = server.session("ann")
+    assert "Submit your first job" in server.ask("GET", "/jobs", cookie=cookie).text
+    filtered = server.ask("GET", "/jobs?keyword=nothing", cookie=cookie).text
+    assert "No job matches these filters." in filtered
+    assert "Show all jobs" in filtered
+
+
+def test_a_page_that_is_not_there_has_the_navigation_and_the_style(server: Server) -> None:
+    cookie, html = server.session("ann"), {"accept": "text/html"}
+    for path in ("/nowhere", "/jobs/ann/nothing"):
+        found = server.ask("GET", path, cookie=cookie, headers=html)
+        assert found.status in (400, 404)
+        assert 'href="/submit"' in found.text
+        assert "portal.css" in found.text
+        assert "Sign out" in found.text
+    stranger = server.ask("GET", "/nowhere", headers=html)
+    assert stranger.status == 404
+    assert 'href="/submit"' not in stranger.text
+
+
+def test_a_job_is_found_by_the_name_that_is_shown(server: Server) -> None:
+    found = server.ask("GET", "/jobs/ann~train", cookie=server.session("ann"))
+    assert (found.status, found.header("location")) == (303, "/jobs/ann/train")
+    assert server.ask("GET", "/jobs/ann~train", cookie=server.session("bob")).status == 403
+
+
+def test_a_name_that_is_taken_keeps_the_form_and_says_so_in_the_words_of_the_page(ann: Browser) -> None:
+    assert submit(ann, name="one").status == 303
+    again = submit(ann, name="one", command="sleep 2h")
+    assert again.status == 409
+    assert "you already have a job of this name: choose another name" in again.text
+    assert "sleep 2h" in again.text
+    assert "--name" not in again.text
+
+
+def test_the_home_says_how_the_cluster_and_ones_own_jobs_are(server: Server, ann: Browser) -> None:
+    assert "Submit your first job" in ann.get("/")
+    for name in ("one", "two"):
+        assert submit(ann, name=name).status == 303
+    seen = text_of(ann.get("/"))
+    for tile in ("Devices 2", "Promised 2", "In use 1", "Lent 0", "Bad 0", "Jobs that run 1", "Jobs that wait 1"):
+        assert tile in seen
+    assert "Waits longest: ann~two" in seen
+    assert "waits: group ann~two" in seen
+    server.cluster.tick(Millis(3_600_000))
+    seen = ann.get("/")
+    assert 'class="band b0"' in seen
+    assert "vc1: 1.0 devices on average" in text_of(seen)
+    bob = Browser(server, server.session("bob")).get("/")
+    assert "ann~" not in bob
+    assert "首页" in ann.get("/", language="zh")

@@ -1,0 +1,85 @@
+"""The first page: how the cluster is, how one's own jobs are, and what has been used."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from paictl.cluster.interface import JobState, JobView, Port
+from paictl.cluster.jobpages import JobOrder, JobQuery, page_of
+from paictl.cluster.picture import Picture
+from paictl.errors import PaictlError
+from paictl.operate import explaining
+from paictl.scheduler.groups import Hold
+from paictl.server.calls import Answer, Call
+from paictl.server.portal.rendering import fragment, page
+from paictl.server.portal.showing import path_of
+from paictl.server.portal.usage import HEIGHT, WIDTH, UsageHistory
+from paictl.server.routing import Access, Operation, Route
+from paictl.server.tenants import Tenants
+
+RECENT: Final = 8
+"""Of one's own jobs the newest."""
+_LENT: Final = (Hold.OPPORTUNISTIC, Hold.LAZY)
+
+
+def routes(history: UsageHistory) -> tuple[Route, ...]:
+    """The page, and what changes of it."""
+
+    def home(call: Call) -> Answer:
+        """The page."""
+        return page(call, "home.html", {"title": "Home", "here": "/", **_values(call, history)})
+
+    def live(call: Call) -> Answer:
+        """What changes of the page."""
+        return fragment(call, "home-live.html", _values(call, history))
+
+    return (
+        Route("GET", "/", Access.USER, home, Operation("How the cluster and one's own jobs are")),
+        Route("GET", "/live", Access.USER, live, Operation("What changes of the first page")),
+    )
+
+
+def _values(call: Call, history: UsageHistory) -> dict[str, Any]:
+    picture = None if Port.SCHEDULING in call.cluster.lacks else call.cluster.picture()
+    mine = page_of(call.cluster, JobQuery(frozenset({call.me.name}), limit=RECENT)).jobs
+    oldest = _longest_waiting(call)
+    total = 0 if picture is None else sum(1 for _ in picture.leaves())
+    return {
+        "tiles": [] if picture is None else _tiles(picture, total),
+        "jobs": [{"job": job, "path": path_of(job.key)} for job in map(Tenants(call).job, mine)],
+        "longest": oldest, "longest_path": path_of(oldest.key) if oldest else "",
+        "waited": call.cluster.now - oldest.submitted if oldest else None, "why": _why(call, oldest),
+        "chart": history.chart(call.cluster, total), "width": WIDTH, "height": HEIGHT,
+    }  # fmt: skip
+
+
+def _tiles(picture: Picture, total: int) -> list[tuple[str, int, str]]:
+    """Name, number, and what the number is of."""
+    leaves = list(picture.leaves())
+    states = [job.state for job in picture.jobs]
+    return [
+        ("Devices", total, ""),
+        ("Promised", sum(vc.quota for vc in picture.vcs), ""),
+        ("In use", sum(leaf.hold not in (Hold.NONE, Hold.PREEMPTING) for leaf in leaves), "good"),
+        ("Lent", sum(leaf.hold in _LENT for leaf in leaves), ""),
+        ("Bad", sum(not leaf.healthy for leaf in leaves), "bad"),
+        ("Jobs that run", states.count(JobState.RUNNING), "good"),
+        ("Jobs that wait", states.count(JobState.WAITING), "wait"),
+    ]
+
+
+def _longest_waiting(call: Call) -> JobView | None:
+    """The oldest job that waits, of one's own; of everybody's for an administrator."""
+    users = frozenset() if call.me.admin else frozenset({call.me.name})
+    query = JobQuery(users, states=frozenset({JobState.WAITING}), order=JobOrder.SUBMITTED, descending=False, limit=1)
+    return next(iter(page_of(call.cluster, query).jobs), None)
+
+
+def _why(call: Call, job: JobView | None) -> list[str]:
+    """The beginning of the explanation; the page of the job has all of it."""
+    if job is None or Port.SCHEDULING in call.cluster.lacks:
+        return []
+    try:
+        return explaining.lines(Tenants(call).explanation(call.cluster.explain(job.key)))[:3]
+    except PaictlError:  # it may have begun to run meanwhile; the next look shows it
+        return []

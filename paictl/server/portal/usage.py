@@ -1,0 +1,138 @@
+"""How many devices each virtual cluster has used, from the events that the cluster records itself."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from paictl.cluster.interface import Cluster, Event, EventKind
+from paictl.cluster.jobpages import FollowsJobs
+from paictl.cluster.timeline import ENDS
+from paictl.frozen import frozen
+
+WINDOW: Final = timedelta(hours=24)
+"""What is shown; less while the cluster is younger."""
+SAMPLES: Final = 96
+"""Instants at which the devices in use are counted."""
+KEPT: Final = 50_000
+"""Changes that are remembered; older ones are beyond the left end of any chart."""
+WIDTH: Final = 960
+HEIGHT: Final = 120
+
+
+@frozen
+class UsageBand:
+    """A virtual cluster: its area in the chart as points of an SVG polygon, and its mean number of devices."""
+
+    vc: str
+    points: str
+    mean: float
+
+
+@frozen
+class UsageChart:
+    """Bands from the bottom up; `most` devices are the height of the chart."""
+
+    start: datetime
+    end: datetime
+    most: int
+    bands: tuple[UsageBand, ...]
+
+
+@dataclass(slots=True)
+class _Fold:
+    """Events as changes of the number of devices in use."""
+
+    cluster: object = None
+    last: int = 0
+    vcs: dict[str, str] = field(default_factory=dict)
+    running: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    forgotten: Counter[str] = field(default_factory=Counter)
+    """Devices in use before the first change that is remembered."""
+    changes: deque[tuple[datetime, str, int]] = field(default_factory=deque)
+
+    def add(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self.last = max(self.last, event.number)
+            kind, _, job = event.subject.partition("/")
+            if kind == "job":
+                self._job(event, job)
+
+    def _job(self, event: Event, job: str) -> None:
+        data = event.data
+        if event.kind is EventKind.SUBMITTED and "vc" in data:
+            self.vcs[job] = str(data["vc"])
+        if "role" not in data or job not in self.vcs:
+            return
+        task = job, str(data["role"]), int(data["index"])
+        if event.kind is EventKind.STARTED:
+            self._change(event.at, task, len(data.get("devices") or ()))
+        elif event.kind in ENDS:
+            self._change(event.at, task, 0)
+
+    def _change(self, at: datetime, task: tuple[str, str, int], devices: int) -> None:
+        difference = devices - self.running.pop(task, 0)
+        if devices:
+            self.running[task] = devices
+        if difference:
+            self.changes.append((at, self.vcs[task[0]], difference))
+        if len(self.changes) > KEPT:
+            _, vc, number = self.changes.popleft()
+            self.forgotten[vc] += number
+
+
+class UsageHistory:
+    """What was used until now; of a cluster on this machine only events that are new are read."""
+
+    def __init__(self) -> None:
+        self._fold = _Fold()
+        self._lock = threading.Lock()
+
+    def chart(self, cluster: Cluster, total: int) -> UsageChart | None:
+        """The use of the last day; None while nothing has run. `total` is the number of devices that there are."""
+        now, identity = cluster.now, (cluster.name, cluster.epoch)
+        with self._lock:
+            if self._fold.cluster != identity or isinstance(cluster, FollowsJobs):
+                self._fold = _Fold(identity)
+            self._fold.add(cluster.events(after=self._fold.last))
+            changes, counts = list(self._fold.changes), Counter(self._fold.forgotten)
+        start = max(now - WINDOW, cluster.epoch)
+        if not changes or now <= start:
+            return None
+        samples = _samples(changes, counts, start, now)
+        vcs = sorted({vc for sample in samples for vc in sample if sample[vc]})
+        most = max(total, *(sum(sample.values()) for sample in samples), 1)
+        return UsageChart(start, now, most, tuple(_bands(vcs, samples, most)))
+
+
+def _samples(
+    changes: Sequence[tuple[datetime, str, int]], counts: Counter[str], start: datetime, end: datetime
+) -> list[Counter[str]]:
+    """Devices in use by virtual cluster at `SAMPLES` instants."""
+    found, place = [], 0
+    for number in range(SAMPLES):
+        at = start + (end - start) * number / (SAMPLES - 1)
+        while place < len(changes) and changes[place][0] <= at:
+            _, vc, difference = changes[place]
+            counts[vc] += difference
+            place += 1
+        found.append(Counter(counts))
+    return found
+
+
+def _bands(vcs: Sequence[str], samples: Sequence[Counter[str]], most: int) -> Iterable[UsageBand]:
+    below: list[Any] = [0] * len(samples)
+    for vc in vcs:
+        above = [low + sample[vc] for low, sample in zip(below, samples, strict=True)]
+        mean = sum(sample[vc] for sample in samples) / len(samples)
+        yield UsageBand(vc, " ".join([*_line(above, most), *reversed(_line(below, most))]), round(mean, 1))
+        below = above
+
+
+def _line(values: Sequence[int], most: int) -> list[str]:
+    step = WIDTH / (len(values) - 1)
+    return [f"{number * step:.1f},{HEIGHT - value * HEIGHT / most:.1f}" for number, value in enumerate(values)]
